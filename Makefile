@@ -1,0 +1,84 @@
+# Everything a newcomer or a machine does with this repository. `make` alone lists the targets.
+# ARGS reaches the program a target runs: make test ARGS="tests/store -x"
+
+BIN := .venv/bin
+JOBS ?= 2
+ARGS ?=
+
+# Bytecode caches are part of what users have, so a machine-wide switch against them must not reach a measurement.
+WITH_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+.PHONY: help run test soak check check-style check-types check-imports check-docs format docs \
+	bench bench-peers conformance clean distclean
+
+help: ## list the targets
+	@echo "Shiftlog: the session layer for AI agents."
+	@echo
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
+		printf '  make %-14s %s\n' "$$name" "$$text"; done
+	@echo
+	@echo 'Pass arguments on with ARGS, for example: make test ARGS="tests/store -x"'
+
+run: .venv/.stamp ## start Shiftlog and show how to connect an agent (never needs root)
+	@$(WITH_BYTECODE) $(BIN)/shiftlog run $(ARGS)
+
+test: system-packages .venv/.stamp-dev ## run the test suite
+	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
+
+soak: system-packages .venv/.stamp-dev ## run the long kill loops and endurance tests
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+
+check: check-style check-types check-imports check-docs ## check style, types, import directions and generated docs
+
+check-style: .venv/.stamp-dev
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+check-types: .venv/.stamp-dev
+	@$(BIN)/basedpyright
+
+check-imports: .venv/.stamp-dev
+	@$(BIN)/lint-imports --no-cache
+
+check-docs: .venv/.stamp-dev
+	@$(BIN)/python scripts/generate_docs.py --check
+
+format: .venv/.stamp-dev ## rewrite the code in the house style
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+docs: .venv/.stamp-dev ## regenerate the generated parts of docs/
+	@$(BIN)/python scripts/generate_docs.py
+
+bench: .venv/.stamp-dev ## measure and print a table (asserts nothing)
+	@$(WITH_BYTECODE) $(BIN)/python -m bench $(ARGS)
+
+bench-peers: .venv/.stamp-dev ## measure other tools beside ours
+	@$(WITH_BYTECODE) $(BIN)/python -m bench.peers $(ARGS)
+
+conformance: .venv/.stamp-dev ## run the public MCP conformance suite (needs Node 22)
+	@scripts/conformance $(ARGS)
+
+clean: ## remove caches and built files
+	@rm -rf dist .hypothesis .pytest_cache .ruff_cache .import_linter_cache
+	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean ## remove the environment too; state directories are never touched
+	@rm -rf .venv
+
+.PHONY: system-packages
+system-packages:
+	@scripts/ensure-system-packages requirements/system-packages
+
+.venv/.stamp: requirements/build.txt requirements/runtime.txt pyproject.toml scripts/ensure-environment
+	@scripts/ensure-environment requirements/build.txt requirements/runtime.txt
+	@touch $@
+
+.venv/.stamp-dev: .venv/.stamp requirements/dev.txt
+	@echo "shiftlog: installing dev.txt" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement=requirements/dev.txt
+	@touch $@

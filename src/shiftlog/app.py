@@ -1,0 +1,81 @@
+"""The composition root: one object per state directory that holds the store and the services over it.
+
+Faces get an App and nothing else. What the services decide stands in their rooms; here they are only joined.
+"""
+
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from shiftlog import config as configuration
+from shiftlog import processes
+from shiftlog.guard.redaction import Redactor, Rule
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.continuity import Continuity
+from shiftlog.journal.history import History
+from shiftlog.journal.journal import Journal
+from shiftlog.journal.keys import Keys
+from shiftlog.journal.maintenance import Maintenance
+from shiftlog.journal.sessions import Sessions
+from shiftlog.store.protocol import Store
+from shiftlog.store.sqlite import SqliteStore
+
+DATABASE = "shiftlog.db"
+ANSWERS_KEPT = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """Everything that one state directory offers."""
+
+    home: Path
+    config: configuration.Config
+    clock: Clock
+    store: Store
+    keys: Keys
+    redactor: Redactor
+    sessions: Sessions
+    continuity: Continuity
+    history: History
+    maintenance: Maintenance
+
+    async def sweep(self) -> None:
+        """Do what is due now and then: suspend what idles or lost its holder, forget old answers."""
+        await self.continuity.suspend_stale(timedelta(minutes=self.config.idle_suspend_minutes))
+        before = self.clock.now() - ANSWERS_KEPT
+        await self.store.write(lambda writer: writer.forget_answers(before=before))
+
+
+def build_app(home: Path, config: configuration.Config, store: Store, environ: Mapping[str, str]) -> App:
+    """Join the services over an open store."""
+    clock = Clock.from_environ(environ)
+    redactor = Redactor(
+        [Rule(rule.name, rule.pattern) for rule in config.redaction.rules],
+        frozenset(config.redaction.silenced),
+    )
+    keys = Keys.load(home / "keys")
+    journal = Journal(store, redactor, clock)
+    return App(
+        home=home,
+        config=config,
+        clock=clock,
+        store=store,
+        keys=keys,
+        redactor=redactor,
+        sessions=Sessions(journal, config.runs, processes.started),
+        continuity=Continuity(journal, keys, processes.started, socket.gethostname()),
+        history=History(journal),
+        maintenance=Maintenance(journal, keys),
+    )
+
+
+@asynccontextmanager
+async def open_app(home: Path, environ: Mapping[str, str] = os.environ) -> AsyncIterator[App]:
+    """Open the state directory with its embedded store for the time of a with block."""
+    config = configuration.load(home, environ)
+    async with SqliteStore(home / DATABASE, durability=config.durability) as store:
+        yield build_app(home, config, store, environ)

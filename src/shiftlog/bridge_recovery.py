@@ -1,0 +1,169 @@
+"""What the bridge does when the daemon went away: find the next one and account for every request.
+
+A request in flight is never sent again, because it may have been applied. The journal knows: the new daemon
+is asked for the outcome of each, and the client gets an error that says it. While the daemon is well, none of
+this is loaded.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from shiftlog import wire
+from shiftlog.bridge import LINE_BYTES, id_text, is_answer, read_message
+
+if TYPE_CHECKING:
+    from shiftlog.bridge import Bridge
+
+REPLACED = -32000
+INVALID_REQUEST = -32600
+ATTEMPTS = 3
+HANDSHAKE_S = 30.0
+OUTCOME_S = 10.0
+
+_ID = rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)'
+_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID)
+_ID_LAST = re.compile(rb",\s*" + _ID + rb"\s*\}\s*\Z")
+
+Outcome = tuple[bool | None, object]
+
+
+def recover(bridge: "Bridge", *, patience_s: float) -> None:
+    """Find a daemon that is ready for the client's next line, and answer what the former one took with it."""
+    bridge.hang_up()
+    ledger = bridge.ledger
+    lost = ledger.in_flight
+    ledger.in_flight = {}
+    for _ in range(ledger.refusals):
+        bridge.answer(
+            _error_line("null", INVALID_REQUEST, "A line before this one was no JSON-RPC request", {})
+        )
+    ledger.refusals = 0
+    ledger.orphans |= ledger.asked
+    ledger.asked = set()
+    if lost.get(ledger.initialize_id) == "initialize" and ledger.initialize is not None:
+        # The handshake changes nothing, so it may simply go to the next daemon, whose answer is the client's.
+        del lost[ledger.initialize_id]
+        bridge.queue.insert(0, ledger.initialize)
+        ledger.initialize = None
+    if _ready(bridge, patience_s):
+        outcomes = _outcomes(bridge, list(lost)) if lost else {}
+        for call_id, method in lost.items():
+            bridge.answer(_lost_answer(call_id, method, outcomes.get(call_id, (None, None))))
+        return
+    for call_id, method in lost.items():
+        bridge.answer(_lost_answer(call_id, method, (None, None)))
+    refuse_queue(bridge)
+
+
+def _ready(bridge: "Bridge", patience_s: float) -> bool:
+    for _ in range(ATTEMPTS):
+        if not bridge.dial(patience_s):
+            return False
+        if _replay_handshake(bridge):
+            bridge.take_rest()
+            return True
+        bridge.hang_up()
+    bridge.failure = wire.WireError(
+        "storage_error",
+        f"The daemon went away {ATTEMPTS} times during the handshake",
+        "Look at daemon.log in the state directory",
+    )
+    return False
+
+
+def _replay_handshake(bridge: "Bridge") -> bool:
+    ledger, connection = bridge.ledger, bridge.connection
+    if ledger.initialize is None or connection is None:
+        return True
+    try:
+        connection.send(ledger.initialize, HANDSHAKE_S)
+        while True:
+            line = connection.read_line(HANDSHAKE_S)
+            if line is None:
+                return False
+            message = read_message(line)
+            if is_answer(message) and id_text(message) == ledger.initialize_id:
+                break
+            bridge.answer(line)
+            ledger.note_received(line)
+        if ledger.initialized is not None:
+            connection.send(ledger.initialized, HANDSHAKE_S)
+    except OSError:
+        return False
+    return True
+
+
+def _outcomes(bridge: "Bridge", call_ids: list[str]) -> dict[str, Outcome]:
+    """Ask the new daemon which of these calls the journal holds; what it cannot say is left out."""
+    found: dict[str, Outcome] = {}
+    try:
+        hello = wire.hello_line(role="control", face="mcp", client_id=bridge.client_id)
+        connection = wire.open_connection(bridge.home, hello, start=False, timeout_s=OUTCOME_S)
+    except wire.WireError:
+        return found
+    try:
+        for number, call_id in enumerate(call_ids, 1):
+            params = {"client_id": bridge.client_id, "call_id": call_id}
+            question = {"id": number, "method": "call_outcome", "params": params}
+            connection.send(json.dumps(question).encode("ascii") + b"\n", OUTCOME_S)
+            line = connection.read_line(OUTCOME_S)
+            if line is None:
+                break
+            answer = read_message(line)
+            if "result" in answer:
+                found[call_id] = (answer["result"] is not None, answer["result"])
+    except OSError:
+        pass
+    finally:
+        connection.close()
+    return found
+
+
+def _lost_answer(call_id: str, method: str, outcome: Outcome) -> bytes:
+    applied, receipt = outcome
+    if applied:
+        says, hint = "It was applied", "Do not send it again; query_history shows what it recorded"
+    elif applied is None:
+        says, hint = "Whether it was applied is not known", "Ask query_history before you send it again"
+    else:
+        says, hint = "It was not applied and recorded nothing", "Send it again"
+    message = f"The Shiftlog daemon went away while it worked on this {method} request. {says}."
+    data = {"applied": applied, "receipt": receipt, "hint": hint, "retryable": applied is False}
+    return _error_line(call_id, REPLACED, message, data)
+
+
+def refuse_queue(bridge: "Bridge") -> None:
+    """Answer every request that waits with why there is no daemon; the next ones try again."""
+    failure = bridge.failure
+    queue, bridge.queue = bridge.queue, []
+    for line in queue:
+        message = read_message(line)
+        if is_answer(message) or ("method" in message and "id" not in message):
+            continue
+        reason = "There is no Shiftlog daemon" if failure is None else failure.message
+        data = {
+            "applied": False,
+            "receipt": None,
+            "hint": "Send it again" if failure is None else failure.hint,
+            "retryable": True,
+        }
+        bridge.answer(
+            _error_line(id_text(message), REPLACED, f"{reason}. The request was not applied.", data)
+        )
+
+
+def refuse_overlong(bridge: "Bridge", head: bytes, tail: bytes) -> None:
+    """Answer a line that is too long to pass on, by its id where that stands first or last."""
+    match = _ID_FIRST.match(head) or _ID_LAST.search(tail)
+    call_id = match[1].decode("utf-8", "replace") if match else "null"
+    data = {"applied": False, "receipt": None, "hint": "Send less at once", "retryable": False}
+    bridge.answer(
+        _error_line(call_id, INVALID_REQUEST, f"A message may hold at most {LINE_BYTES >> 20} MiB", data)
+    )
+
+
+def _error_line(call_id: str, code: int, message: str, data: Mapping[str, object]) -> bytes:
+    error = json.dumps({"code": code, "message": message, "data": data})
+    return f'{{"jsonrpc":"2.0","id":{call_id},"error":{error}}}\n'.encode()

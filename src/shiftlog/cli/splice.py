@@ -1,0 +1,318 @@
+"""One entry put into somebody else's JSON or TOML text, every other byte left as it is.
+
+Pure text in, text out. Comments, key order, indentation and odd numbers survive because the text around the
+entry is never written anew; the result is parsed and compared before it is handed back.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+Entry = dict[str, Any]
+Merge = Callable[[Entry | None], Entry]
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_COMMENTS = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TRAILING_COMMAS = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
+_SPACE = re.compile(r"\s*")
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+class CannotEdit(ValueError):
+    """The text is not what its format allows, or holds the entry in a form that is not safe to touch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Member:
+    key: str
+    key_start: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Object:
+    start: int
+    close: int
+    members: tuple[_Member, ...]
+
+    def find(self, key: str) -> _Member | None:
+        """Return the last member of that name, the one that every reader takes."""
+        return next((member for member in reversed(self.members) if member.key == key), None)
+
+
+def with_json_entry(text: str, path: tuple[str, str], merge: Merge, *, comments: bool = False) -> str:
+    """Return the text with `path` set to what `merge` makes of the present entry; unchanged if that is it.
+
+    With `comments`, `//` and `/* */` comments and trailing commas are allowed, as VS Code allows them.
+    """
+    plain = _blanked(_COMMENTS, text) if comments else text
+    if not plain.strip():
+        fresh = json.dumps({path[0]: {path[1]: merge(None)}}, indent=2, ensure_ascii=False) + "\n"
+        return f"{text.rstrip()}\n{fresh}" if text.strip() else fresh
+    if comments:
+        plain = _blanked(_TRAILING_COMMAS, plain)
+    before = _parsed_json(plain)
+    if not isinstance(before, dict):
+        raise CannotEdit("the document is not an object")
+    style = _Style(text, plain)
+    servers = style.root.find(path[0])
+    if servers is None:
+        wanted = merge(None)
+        changed = style.inserted(style.root, path[0], {path[1]: wanted})
+    else:
+        if plain[servers.start] != "{":
+            raise CannotEdit(f"'{path[0]}' is not an object")
+        inner = _object(plain, servers.start)
+        own = inner.find(path[1])
+        present: Any = None if own is None else _parsed_entry(plain[own.start : own.end])
+        wanted = merge(cast("Entry", present) if isinstance(present, dict) else None)
+        if own is not None and present == wanted:
+            return text
+        changed = style.inserted(inner, path[1], wanted) if own is None else style.replaced(own, wanted)
+    expected = cast("Entry", before)
+    expected.setdefault(path[0], {})[path[1]] = _parsed_json(json.dumps(wanted))
+    if _parsed_json(_readable(changed) if comments else changed) != expected:
+        raise CannotEdit("its layout is too unusual to edit safely")
+    return changed
+
+
+def _blanked(pattern: re.Pattern[str], text: str) -> str:
+    """Overwrite matches other than strings with spaces, so that every offset stays what it was."""
+
+    def spaces(match: re.Match[str]) -> str:
+        found = match[0]
+        return found if found.startswith('"') else re.sub(r"[^\r\n]", " ", found)
+
+    return pattern.sub(spaces, text)
+
+
+def _readable(text: str) -> str:
+    return _blanked(_TRAILING_COMMAS, _blanked(_COMMENTS, text))
+
+
+def _parsed_json(text: str) -> object:
+    # Numbers stay text: what a float or a long integer loses in Python must not look like a change.
+    try:
+        return json.loads(text, parse_float=str, parse_int=str, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise CannotEdit("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise CannotEdit(str(error)) from None
+
+
+def _parsed_entry(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CannotEdit(str(error)) from None
+
+
+def _refuse_constant(name: str) -> object:
+    raise CannotEdit(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=str, parse_int=str)
+
+
+def _object(plain: str, start: int) -> _Object:
+    """Locate the members of the object that opens at `start` in text known to be valid."""
+    members: list[_Member] = []
+    at = _after_space(plain, start + 1)
+    while plain[at] != "}":
+        if plain[at] == ",":
+            at = _after_space(plain, at + 1)
+            continue
+        key, key_end = cast("tuple[str, int]", _DECODER.raw_decode(plain, at))
+        value_start = _after_space(plain, _after_space(plain, key_end) + 1)
+        value_end = cast("tuple[object, int]", _DECODER.raw_decode(plain, value_start))[1]
+        members.append(_Member(key=key, key_start=at, start=value_start, end=value_end))
+        at = _after_space(plain, value_end)
+    return _Object(start=start, close=at, members=tuple(members))
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+class _Style:
+    """How a JSON document is laid out, and new text in that layout."""
+
+    def __init__(self, text: str, plain: str) -> None:
+        self.text = text
+        self.plain = plain
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+        self.root = _object(plain, _after_space(plain, 0))
+        first = self.root.members[0] if self.root.members else None
+        indent = "" if first is None else self._indent_of(first)
+        self.one_line = indent is None
+        self.unit = indent or "  "
+
+    def inserted(self, box: _Object, key: str, value: Entry) -> str:
+        """Add a last member to an object."""
+        text, last = self.text, box.members[-1] if box.members else None
+        indent = self._line_indent(box.start) + self.unit
+        one_line = self.one_line
+        if last is not None:
+            own = self._indent_of(box.members[0])
+            one_line, indent = own is None, own or indent
+        at = len(text[: box.close].rstrip())
+        has_comma = last is not None and "," in _blanked(_COMMENTS, text)[last.end : box.close]
+        comma_at = at if last is None else last.end
+        comma = "" if last is None or has_comma else ","
+        if one_line:
+            lead = " " if last is not None and not self._tight() else ""
+            member = lead + self._rendered({key: value}, None)[1:-1]
+            tail = ""
+        else:
+            lead = self.newline + indent
+            member = f"{lead}{json.dumps(key)}: {self._rendered(value, indent)}"
+            closed = "\n" in text[at : box.close]
+            tail = "" if closed else self.newline + self._line_indent(box.start)
+        return text[:comma_at] + comma + text[comma_at:at] + member + tail + text[at:]
+
+    def replaced(self, member: _Member, value: Entry) -> str:
+        """Write a member's value anew, on one line if it was on one line."""
+        indent = self._indent_of(member) if "\n" in self.text[member.start : member.end] else None
+        return self.text[: member.start] + self._rendered(value, indent) + self.text[member.end :]
+
+    def _rendered(self, value: Entry, indent: str | None) -> str:
+        if indent is None:
+            separators = (",", ":") if self._tight() else (", ", ": ")
+            return json.dumps(value, ensure_ascii=False, separators=separators)
+        lines = json.dumps(value, ensure_ascii=False, indent=self.unit)
+        return lines.replace("\n", self.newline + indent)
+
+    def _tight(self) -> bool:
+        return '": ' not in self.plain
+
+    def _indent_of(self, member: _Member) -> str | None:
+        indent = self._line_indent(member.key_start)
+        return indent if self.text[: member.key_start].endswith("\n" + indent) else None
+
+    def _line_indent(self, at: int) -> str:
+        start = self.text.rfind("\n", 0, at) + 1
+        found = re.compile(r"[ \t]*").match(self.text, start, at)
+        return found[0] if found else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Statement:
+    """A line, or the lines of one key, of a TOML text; `table` is where it stands or what it opens."""
+
+    text: str
+    table: tuple[str, ...]
+    header: bool
+    key: str | None
+
+
+def with_toml_table(text: str, path: tuple[str, ...], merge: Merge) -> str:
+    """Return the text with the table `path` holding what `merge` makes of it; unchanged if it does already.
+
+    Keys of the table that `merge` leaves alone stay as they are written, comments included.
+    """
+    before = _parsed_toml(text)
+    present = _table(before, path)
+    wanted = merge(present)
+    if present == wanted:
+        return text
+    newline = "\r\n" if "\r\n" in text else "\n"
+    old = present or {}
+    body = "".join(f"{key} = {_toml(wanted[key])}{newline}" for key in wanted if wanted[key] != old.get(key))
+    if present is None:
+        gap = "" if not text else newline if text.endswith("\n") else newline * 2
+        changed = f"{text}{gap}[{'.'.join(path)}]{newline}{body}"
+    else:
+        stale = {key for key in old if old[key] != wanted.get(key)}
+        changed = _rewritten(_statements(text), path, body, stale)
+    holder = before
+    for name in path[:-1]:
+        holder = holder.setdefault(name, {})
+    holder[path[-1]] = wanted
+    if _parsed_toml(changed) != before:
+        raise CannotEdit("its layout is too unusual to edit safely")
+    return changed
+
+
+def _rewritten(statements: Sequence[_Statement], path: tuple[str, ...], body: str, stale: set[str]) -> str:
+    if not any(statement.header and statement.table == path for statement in statements):
+        raise CannotEdit(f"{'.'.join(path)} is not written as a table of its own")
+    depth = len(path)
+    out: list[str] = []
+    for statement in statements:
+        own = statement.table[:depth] == path
+        inner = statement.table[depth] if own and len(statement.table) > depth else statement.key
+        # Comments stay even where their table goes: the last ones may well speak of what follows.
+        if own and inner in stale and (statement.header or statement.key is not None):
+            continue
+        out.append(statement.text)
+        if statement.header and statement.table == path:
+            out.append(body if statement.text.endswith("\n") else "\n" + body)
+    return "".join(out)
+
+
+def _statements(text: str) -> list[_Statement]:
+    """Split valid TOML into statements; a statement is the fewest lines that parse by themselves."""
+    statements: list[_Statement] = []
+    table: tuple[str, ...] = ()
+    pending = ""
+    for line in cast("list[str]", _LINES.findall(text)):
+        pending += line
+        try:
+            parsed = tomllib.loads(pending)
+        except tomllib.TOMLDecodeError:
+            continue
+        header = pending.lstrip().startswith("[")
+        if header:
+            table = _header_path(parsed)
+        key = None if header else next(iter(parsed), None)
+        statements.append(_Statement(text=pending, table=table, header=header, key=key))
+        pending = ""
+    return statements
+
+
+def _header_path(parsed: Mapping[str, Any]) -> tuple[str, ...]:
+    path: list[str] = []
+    inner: Any = parsed
+    while isinstance(inner, dict) and inner:
+        name, inner = next(iter(cast("dict[str, Any]", inner).items()))
+        path.append(name)
+    return tuple(path)
+
+
+def _parsed_toml(text: str) -> Entry:
+    try:
+        return tomllib.loads(text, parse_float=str)
+    except RecursionError:
+        raise CannotEdit("it is nested too deeply") from None
+    except tomllib.TOMLDecodeError as error:
+        raise CannotEdit(str(error)) from None
+
+
+def _table(document: Entry, path: Sequence[str]) -> Entry | None:
+    inner: Any = document
+    for number, name in enumerate(path):
+        if not isinstance(inner, dict):
+            raise CannotEdit(f"'{'.'.join(path[:number])}' is not a table")
+        inner = cast("Entry", inner).get(name)
+        if inner is None:
+            return None
+    if not isinstance(inner, dict):
+        raise CannotEdit(f"'{'.'.join(path)}' is not a table")
+    return cast("Entry", inner)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        items = cast("Entry", value).items()
+        return "{ " + ", ".join(f"{_toml(key)} = {_toml(inner)}" for key, inner in items) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in cast("list[Any]", value)) + "]"
+    if not isinstance(value, str):
+        raise CannotEdit(f"{value!r} is not text")
+    # JSON escapes what TOML wants escaped, but for DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,275 @@
+"""The operator's settings: `config.toml` in the state directory, and `SHIFTLOG_*` variables above it.
+
+`load` gives a checked `Config` or a ConfigError. Every key is declared once in `settings`; `reference` shows
+that declaration to people. What a setting does is decided where it is used.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from shiftlog.config.settings import BY_KEY, PREFIX, SECTIONS, SETTINGS, Setting, nearest
+from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.fields import Boolean, Field, Integer, ListOf, Number
+from shiftlog.model.resonance import Backend, Level, Resonance
+
+FILE_NAME = "config.toml"
+# Variables of ours that are not settings: where state lives, and the clock of the tests.
+NOT_SETTINGS = frozenset({"SHIFTLOG_HOME", "SHIFTLOG_TEST", "SHIFTLOG_NOW"})
+_SHIPPED = Path(__file__).parent.parent / "defaults" / "resonance.toml"
+
+
+class ConfigError(ShiftlogError, ValueError):
+    """A setting that is unknown, of the wrong type or out of range; `details.source` is file or variable."""
+
+    code = "invalid_config"
+    hint = "Correct what is named here and start again; docs/configuration.md lists every setting"
+
+    @classmethod
+    def invalid(cls, source: str, key: str, constraint: str, value: object = None) -> "ConfigError":
+        """Say which rule a setting breaks."""
+        shown = InvalidParameter.invalid(key, constraint, value).details["value"]
+        details = {"source": source, "key": key, "constraint": constraint, "value": shown}
+        given = "" if shown is None else f", not {shown!r}"
+        return cls(f"{_where(source, key)}: {constraint}{given}", details=details)
+
+    @classmethod
+    def unknown(cls, source: str, key: str, nearest: str) -> "ConfigError":
+        """Say that no such setting exists, naming the nearest one that does."""
+        says = f"unknown key '{key}'; the nearest valid key is '{nearest}'"
+        if source == key:
+            says = f"unknown setting; the nearest valid one is {nearest}"
+        return cls(f"{source}: {says}", details={"source": source, "key": key, "nearest": nearest})
+
+
+def _where(source: str, key: str) -> str:
+    return source if source == key else f"{source}: '{key}'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """When the daemon stops by itself and what it logs."""
+
+    idle_stop_minutes: float
+    log_level: Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Http:
+    """The MCP endpoint on loopback."""
+
+    enabled: bool
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mcp:
+    """Which tools are listed where the command line does not say."""
+
+    toolsets: tuple[str, ...]
+    tools: tuple[str, ...]
+    exclude_tools: tuple[str, ...]
+    dialect: tuple[str, ...]
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionRule:
+    """A rule of the operator's own; `kind` is its class."""
+
+    name: str
+    pattern: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redaction:
+    """What the operator changes about redaction."""
+
+    silenced: tuple[str, ...]
+    rules: tuple[RedactionRule, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """What resuming a session asks for."""
+
+    require_token: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All settings, checked; one attribute per section and per key without one."""
+
+    durability: Literal["full", "process"]
+    idle_suspend_minutes: int
+    token_ttl_days: int
+    agent: str
+    policy_file: str
+    daemon: Daemon
+    http: Http
+    mcp: Mcp
+    redaction: Redaction
+    resume: Resume
+    runs: Resonance
+
+
+def load(home: Path, environ: Mapping[str, str]) -> Config:
+    """Read the settings of a state directory; a variable wins over the file, the file over the defaults.
+
+    Raises ConfigError that names the file or variable, the key, and what is wrong with it.
+    """
+    path = home / FILE_NAME
+    values = {setting.key: setting.field.read(setting.field.default, setting.key) for setting in SETTINGS}
+    values |= _read_document(_parse(path), str(path))
+    values |= _read_environment(environ)
+    return _build(values, str(path))
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = str(error) or "nested too deeply"
+        raise ConfigError(f"{path}: not valid TOML: {reason}", details={"source": str(path)}) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", details={"source": str(path)}) from None
+
+
+def _read_document(document: Mapping[str, Any], source: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, item in document.items():
+        if name not in SECTIONS:
+            if isinstance(item, dict) and name not in BY_KEY:
+                raise ConfigError.unknown(source, name, nearest(name, SECTIONS))
+            values[name] = _read_typed(name, item, source)
+        elif isinstance(item, dict):
+            section = cast("dict[str, Any]", item)
+            values |= {f"{name}.{key}": _read_typed(f"{name}.{key}", section[key], source) for key in section}
+        else:
+            raise ConfigError.invalid(source, name, "a table is expected", item)
+    return values
+
+
+# A file has types of its own, so "90" is no integer there; only a variable is text that has to be read.
+_TOML_TYPES: dict[type[Field], tuple[str, tuple[type, ...]]] = {
+    Boolean: ("true or false", (bool,)),
+    Integer: ("an integer", (int,)),
+    Number: ("a number", (int, float)),
+    ListOf: ("a list", (list,)),
+}
+
+
+def _read_typed(key: str, value: Any, source: str) -> Any:
+    setting = BY_KEY.get(key)
+    if setting is None:
+        raise ConfigError.unknown(source, key, nearest(key, BY_KEY))
+    says, types = _TOML_TYPES.get(type(setting.field), ("", ()))
+    if types and type(value) not in types:
+        raise ConfigError.invalid(source, key, f"{says} is expected", value)
+    return _checked(setting, value, source)
+
+
+def _read_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    by_variable = {setting.variable: setting for setting in SETTINGS}
+    values: dict[str, Any] = {}
+    for variable, text in environ.items():
+        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
+            continue
+        setting = by_variable.get(variable)
+        if setting is None:
+            usable = [name for name, known in by_variable.items() if known.environment]
+            raise ConfigError.unknown(variable, variable, nearest(variable, usable))
+        if not setting.environment:
+            says = f"'{setting.key}' can only be set in {FILE_NAME}"
+            raise ConfigError.invalid(variable, variable, says)
+        if text.strip():
+            value = _split(text) if isinstance(setting.field, ListOf) else text.strip()
+            values[setting.key] = _checked(setting, value, variable)
+    return values
+
+
+def _split(text: str) -> list[str]:
+    return [part for item in text.split(",") if (part := item.strip())]
+
+
+def _checked(setting: Setting, value: object, source: str) -> Any:
+    try:
+        return setting.field.read(value, setting.key)
+    except InvalidParameter as error:
+        details = error.details
+        key = source if source == setting.variable else str(details["parameter"])
+        if details["problem"] == "unknown":
+            known = f"{key.rpartition('.')[0]}.{details['nearest']}" if "nearest" in details else setting.key
+            raise ConfigError.unknown(source, key, known) from None
+        if details["problem"] == "missing":
+            raise ConfigError.invalid(source, key, "a value is required") from None
+        raise ConfigError.invalid(source, key, str(details["constraint"]), details["value"]) from None
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+
+
+def _build(values: Mapping[str, Any], source: str) -> Config:
+    sections: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        sections.setdefault(section, {})[name] = _frozen(value)
+    return Config(
+        **sections[""],
+        daemon=Daemon(**sections["daemon"]),
+        http=Http(**sections["http"]),
+        mcp=Mcp(**sections["mcp"]),
+        redaction=_redaction(sections["redaction"], source),
+        resume=Resume(**sections["resume"]),
+        runs=_resonance(sections["runs"], source),
+    )
+
+
+def _redaction(section: Mapping[str, Any], source: str) -> Redaction:
+    rules: dict[str, RedactionRule] = {}
+    for rule in section["rules"]:
+        name = rule["name"]
+        if name in rules:
+            raise ConfigError.invalid(source, "redaction.rules", f"two rules are named '{name}'")
+        rules[name] = RedactionRule(name=name, pattern=rule["pattern"], kind=rule.get("class") or name)
+    return Redaction(silenced=section["silenced"], rules=tuple(rules.values()))
+
+
+@cache
+def _shipped_runs() -> dict[str, Any]:
+    return tomllib.loads(_SHIPPED.read_text(encoding="utf-8"))
+
+
+def _resonance(section: Mapping[str, Any], source: str) -> Resonance:
+    """Lay the operator's entries over the shipped ones, value by value."""
+    shipped = _shipped_runs()
+    backends: dict[str, Backend] = {}
+    for name, given in _overlaid(shipped["backends"], section["backends"]):
+        if not given.get("agent"):
+            raise ConfigError.invalid(source, f"runs.backends.{name}.agent", "a value is required")
+        backends[name] = Backend(agent=given["agent"], provider=given.get("provider") or None)
+    levels: dict[str, dict[str, Level]] = {}
+    for backend in dict.fromkeys([*shipped["resonance"], *section["resonance"]]):
+        if backend not in backends:
+            key = f"runs.resonance.{backend}"
+            raise ConfigError.unknown(source, key, f"runs.resonance.{nearest(backend, backends)}")
+        rows = _overlaid(shipped["resonance"].get(backend, {}), section["resonance"].get(backend, {}))
+        levels[backend] = {
+            tier: Level(model=row.get("model") or None, effort=row.get("effort") or None)
+            for tier, row in rows
+        }
+    callers = {name: row.get("tier") for name, row in _overlaid(shipped["callers"], section["callers"])}
+    return Resonance(default_tier=section["default_tier"], backends=backends, callers=callers, levels=levels)
+
+
+def _overlaid(shipped: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name in dict.fromkeys([*shipped, *given]):
+        yield name, {**shipped.get(name, {}), **given.get(name, {})}

@@ -1,0 +1,244 @@
+"""The declaration of every setting, and the kinds of value that only settings have.
+
+The checks, the values of `Config`, the reference in the docs and the commented default file all come from
+`SETTINGS`. Reading files and variables is the work of the package itself.
+"""
+
+import difflib
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, Schema, Text
+from shiftlog.model.ids import AGENT_PATTERN
+from shiftlog.model.resonance import DEFAULT_TIER, TIERS
+
+PREFIX = "SHIFTLOG_"
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the name most like the given one; the part after the last dot alone may decide."""
+
+    def closeness(other: str) -> float:
+        last = difflib.SequenceMatcher(None, name.rpartition(".")[2], other.rpartition(".")[2]).ratio()
+        return max(last, difflib.SequenceMatcher(None, name, other).ratio())
+
+    return max(names, key=closeness)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named(Field):
+    """A table whose keys are chosen by the operator, or closed by `names`."""
+
+    item: Field
+    placeholder: str
+    names: tuple[str, ...] = ()
+
+    def read(self, value: object, path: str) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise InvalidParameter.invalid(path, "a table is expected", value)
+        given = cast("Mapping[str, object]", value)
+        for name in given:
+            if self.names and name not in self.names:
+                raise InvalidParameter.unknown(f"{path}.{name}", nearest(name, self.names))
+        return {name: self.item.read(item, f"{path}.{name}") for name, item in given.items()}
+
+    def type_schema(self) -> Schema:
+        return {"type": "object", "additionalProperties": self.item.schema()}
+
+
+class Loopback(Text):
+    """An address that only this machine can reach."""
+
+    __slots__ = ()
+
+    def read(self, value: object, path: str) -> str:
+        host = super().read(value, path)
+        try:
+            loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            loopback = False
+        if not loopback:
+            raise InvalidParameter.invalid(path, "a loopback address (127.0.0.1, ::1 or localhost)", host)
+        return host
+
+
+class Pattern(Text):
+    """A regular expression in RE2 syntax that matches something."""
+
+    __slots__ = ()
+
+    def read(self, value: object, path: str) -> str:
+        text = super().read(value, path)
+        reason, matches_empty = _tried(text)
+        if reason:
+            raise InvalidParameter.invalid(path, f"RE2 syntax ({reason})", text)
+        if matches_empty:
+            raise InvalidParameter.invalid(path, "a pattern that does not match empty text", text)
+        return text
+
+
+def _tried(pattern: str) -> tuple[str, bool]:
+    import re2  # only operators with rules of their own pay for it
+
+    engine: Any = re2
+    options = engine.Options()
+    options.log_errors = False
+    try:
+        return "", engine.compile(pattern, options).fullmatch("") is not None
+    except engine.error as error:
+        reason = cast("bytes", error.args[0])
+        return reason.decode("utf-8", "replace"), False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One key: `field` holds its type, range, default and description; not every key may come by variable."""
+
+    key: str
+    field: Field
+    environment: bool = True
+
+    @property
+    def variable(self) -> str:
+        """Return the name of the environment variable."""
+        return PREFIX + self.key.replace(".", "_").upper()
+
+
+_NAME = Text(
+    max_chars=100, pattern=r"[a-z][a-z0-9_]*", pattern_says="lower-case letters, digits and underscores"
+)
+
+
+def _names(description: str) -> ListOf:
+    return ListOf(item=replace(_NAME, required=True), default=(), description=description)
+
+
+_RULE = Record(
+    fields={
+        "name": replace(_NAME, required=True, description="Rule id, shown in command text and output"),
+        "pattern": Pattern(required=True, max_chars=2000, description="RE2 syntax; what matches is masked"),
+        "class": replace(_NAME, description="Class, shown in every other text; the name where left out"),
+    }
+)
+_BACKEND = Record(
+    fields={
+        "agent": Text(max_chars=64, pattern=AGENT_PATTERN, description="Agent kind, such as `ClaudeCode`"),
+        "provider": Text(max_chars=100, description="Who provides the models"),
+    }
+)
+_CALLER = Record(fields={"tier": Choice(values=TIERS, description="The caller's tier, else the default one")})
+_LEVEL = Record(
+    fields={
+        "model": Text(max_chars=200, description="Model of this tier on this backend"),
+        "effort": Text(max_chars=40, description="Reasoning effort; empty for none"),
+    }
+)
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        key="durability",
+        field=Choice(
+            values=("full", "process"),
+            default="full",
+            description="What an acknowledged write survives: power loss, or the end of the process only",
+        ),
+    ),
+    Setting(
+        key="idle_suspend_minutes",
+        field=Integer(
+            minimum=0,
+            maximum=10_080,
+            default=90,
+            description="Idle time until a session is suspended; 0 never",
+        ),
+    ),
+    Setting(
+        key="token_ttl_days",
+        field=Integer(minimum=1, maximum=90, default=30, description="Days until a recovery token expires"),
+    ),
+    Setting(
+        key="agent",
+        field=Text(
+            max_chars=64,
+            pattern=AGENT_PATTERN,
+            default="",
+            description="Agent kind where a request names none",
+        ),
+    ),
+    Setting(
+        key="policy_file",
+        field=Text(max_chars=4096, default="", description="JSON file with a command policy that also holds"),
+    ),
+    Setting(
+        key="daemon.idle_stop_minutes",
+        field=Number(default=30, description="Idle time until the daemon stops by itself; 0 never"),
+    ),
+    Setting(
+        key="daemon.log_level",
+        field=Choice(
+            values=("debug", "info", "warning", "error"), default="info", description="How much is logged"
+        ),
+    ),
+    Setting(key="http.enabled", field=Boolean(default=False, description="Serve MCP over HTTP on loopback")),
+    Setting(
+        key="http.host",
+        field=Loopback(default="127.0.0.1", max_chars=100, description="Address to listen on; loopback only"),
+    ),
+    Setting(
+        key="http.port",
+        field=Integer(
+            minimum=0, maximum=65_535, default=7437, description="Port to listen on; 0 takes any free one"
+        ),
+    ),
+    Setting(key="mcp.toolsets", field=_names("Toolsets to list; empty lists the default ones")),
+    Setting(key="mcp.tools", field=_names("Single tools to list besides the toolsets")),
+    Setting(key="mcp.exclude_tools", field=_names("Tools never to list")),
+    Setting(key="mcp.dialect", field=_names("Dialects to serve: `nexo`, `mcpserver`, `execkit`")),
+    Setting(
+        key="mcp.read_only", field=Boolean(default=False, description="List only tools that change nothing")
+    ),
+    # Masking less is for the operator's file alone: a variable can come from whoever starts the daemon.
+    Setting(
+        key="redaction.silenced",
+        field=_names("Ids of redaction rules that are switched off"),
+        environment=False,
+    ),
+    Setting(
+        key="redaction.rules",
+        field=ListOf(item=_RULE, default=(), description="Further redaction rules"),
+        environment=False,
+    ),
+    Setting(
+        key="resume.require_token",
+        field=Boolean(default=False, description="Resuming always needs the recovery token"),
+    ),
+    Setting(
+        key="runs.default_tier",
+        field=Choice(values=TIERS, default=DEFAULT_TIER, description="Tier of a run whose caller has none"),
+    ),
+    Setting(
+        key="runs.backends",
+        field=Named(placeholder="NAME", item=_BACKEND, default={}, description="Further backends of runs"),
+        environment=False,
+    ),
+    Setting(
+        key="runs.callers",
+        field=Named(placeholder="NAME", item=_CALLER, default={}, description="Further callers of runs"),
+        environment=False,
+    ),
+    Setting(
+        key="runs.resonance",
+        field=Named(
+            placeholder="BACKEND",
+            item=Named(placeholder="TIER", item=_LEVEL, names=TIERS),
+            default={},
+            description="Model and effort per backend and tier",
+        ),
+        environment=False,
+    ),
+)
+BY_KEY = {setting.key: setting for setting in SETTINGS}
+SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in BY_KEY if "." in key))

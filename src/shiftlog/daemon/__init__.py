@@ -1,0 +1,82 @@
+"""`shiftlogd`: the one process per state directory that owns the store, the live shells and the MCP SDK.
+
+`main` takes the seat before anything heavy is imported, so that clients can connect while the rest loads.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from shiftlog import __version__, wire
+
+if TYPE_CHECKING:
+    from shiftlog.daemon.services import OpenServices
+
+
+def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices | None" = None) -> int:
+    """Run the daemon until it stops; return its exit status, 1 when another one serves already."""
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="shiftlogd",
+        description="The Shiftlog daemon. Clients start it when they need it; run it yourself to watch it.",
+    )
+    parser.add_argument("--home", help="state directory (default: SHIFTLOG_HOME, else the user's)")
+    parser.add_argument("--foreground", action="store_true", help="log to the terminal instead of daemon.log")
+    parser.add_argument(
+        "--idle-stop-s",
+        type=_seconds,
+        help="stop after so long without client and shell; 0 never (default: daemon.idle_stop_minutes)",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    given = parser.parse_args(arguments)
+    try:
+        home = wire.open_home(given.home)
+        return _run(
+            home, foreground=given.foreground, idle_stop_s=given.idle_stop_s, open_services=open_services
+        )
+    except wire.WireError as error:
+        return _complain(f"{error.message}. {error.hint}.")
+
+
+def _run(
+    home: str, *, foreground: bool, idle_stop_s: float | None, open_services: "OpenServices | None"
+) -> int:
+    from shiftlog.daemon.seat import SeatTaken, take_seat
+
+    os.umask(0o077)
+    # The directory that a client happened to work in must not be kept busy by us.
+    os.chdir("/")
+    try:
+        seat = take_seat(home)
+    except SeatTaken as taken:
+        return _complain(str(taken))
+    try:
+        from shiftlog.daemon.log import open_log
+
+        open_log(wire.log_path(home), "info", foreground=foreground)
+        listener = seat.listen()
+        import anyio
+
+        from shiftlog.daemon.lifecycle import serve
+
+        if open_services is None:
+            from shiftlog.daemon.app_services import open_app_services
+
+            open_services = open_app_services
+        return anyio.run(lambda: serve(seat, listener, open_services, idle_stop_s=idle_stop_s))
+    finally:
+        seat.close()
+
+
+def _complain(message: str) -> int:
+    sys.stderr.write(f"shiftlogd: {message}\n")
+    return 1
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(text)
+    return seconds

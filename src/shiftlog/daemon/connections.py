@@ -1,0 +1,218 @@
+"""The daemon's connections: each says hello, is served in its role, and fails alone.
+
+When the daemon ends and why is decided in `lifecycle.py`; a client's part in that is to ask.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import UNIXSocketStream
+
+from shiftlog import __version__, processes, wire
+from shiftlog.daemon.control import Answer, Control
+from shiftlog.daemon.hello import (
+    Hello,
+    Peer,
+    Refused,
+    caller_of,
+    check_peer,
+    error_line,
+    farewell_line,
+    hello_line,
+    read_hello,
+    read_peer,
+)
+from shiftlog.daemon.lines import GONE, LineStream, LineTooLong
+from shiftlog.daemon.services import ServeMcp, Services
+from shiftlog.daemon.until import until
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import ShiftlogError, Unauthorized
+
+HELLO_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Guest:
+    """A connection that has said hello."""
+
+    sock: socket.socket
+    hello: Hello
+    caller: Caller
+    since: float = field(default_factory=time.monotonic)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return what the status shows of it."""
+        return {
+            "role": self.hello.role,
+            "face": self.caller.face,
+            "pid": self.caller.pid,
+            "version": self.hello.version,
+            "cwd": self.caller.cwd,
+            "age_s": round(time.monotonic() - self.since, 1),
+        }
+
+
+class Connections:
+    """All connections of one daemon; `end` is called with a reason when a client asks the daemon to stop."""
+
+    def __init__(self, home: str, services: Services, end: Callable[[str], None]) -> None:
+        self._home = home
+        self._services = services
+        self._end = end
+        self._started = time.monotonic()
+        self._guests: set[Guest] = set()
+        self._open = 0
+        self._emptied = anyio.Event()
+        self._draining = anyio.Event()
+        self._farewell = "stop"
+        self.last_use = self._started
+
+    @property
+    def draining(self) -> anyio.Event:
+        """The event after which nothing new is read."""
+        return self._draining
+
+    def are_open(self) -> bool:
+        """Say whether anybody is connected."""
+        return self._open > 0
+
+    def mcp_client_ids(self) -> set[str]:
+        """Return the ids of the MCP clients that are connected."""
+        ids = {guest.caller.client_id for guest in self._guests if guest.hello.role == "mcp"}
+        return {client_id for client_id in ids if client_id is not None}
+
+    async def drain(self, reason: str) -> None:
+        """Stop reading, and return when everything that was read is answered and every connection closed."""
+        self._farewell = reason
+        self._draining.set()
+        while self._open:
+            self._emptied = anyio.Event()
+            await self._emptied.wait()
+
+    def cut(self) -> None:
+        """Close what is still open.
+
+        The sockets close before their tasks are cancelled. The outcome of a request that is cut off is in the
+        journal, where its bridge asks for it; an error from here could not say whether it was applied.
+        """
+        for guest in self._guests:
+            try:
+                guest.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    async def serve(self, sock: socket.socket) -> None:
+        """Serve one connection until either side ends it; never raise."""
+        self._open += 1
+        try:
+            sock.setblocking(False)
+            peer = read_peer(sock)
+            async with await UNIXSocketStream.from_socket(sock) as stream:
+                await self._receive(LineStream(stream), sock, peer)
+        except GONE:
+            pass
+        except Exception:
+            log.exception("A connection failed")
+        finally:
+            self._open -= 1
+            self.last_use = time.monotonic()
+            if not self._open:
+                self._emptied.set()
+
+    async def _receive(self, lines: LineStream, sock: socket.socket, peer: Peer) -> None:
+        try:
+            check_peer(peer)
+            hello = await self._read_hello(lines)
+            if hello is None:
+                return
+            serve_mcp = await self._services.open_mcp(hello.options) if hello.role == "mcp" else None
+        except Refused as refusal:
+            await lines.send(refusal.line)
+            return
+        except ShiftlogError as error:
+            await lines.send(error_line(error.code, error.message, error.hint))
+            return
+        guest = Guest(sock=sock, hello=hello, caller=caller_of(hello, peer))
+        self._guests.add(guest)
+        try:
+            await lines.send(hello_line())
+            if not await self._makes_way(hello, lines):
+                await self._host(guest, lines, serve_mcp)
+        finally:
+            self._guests.discard(guest)
+            await self._part(guest)
+
+    async def _read_hello(self, lines: LineStream) -> Hello | None:
+        line = None
+        async with until(self._draining):
+            with anyio.move_on_after(HELLO_S):
+                try:
+                    line = await lines.read(wire.HELLO_BYTES)
+                except LineTooLong:
+                    return None
+        return None if line is None else read_hello(line)
+
+    async def _makes_way(self, hello: Hello, lines: LineStream) -> bool:
+        """Say whether a newer client wants its own daemon instead of this one, and begin to end if so."""
+        if hello.version == __version__ or not wire.newer(hello.version, __version__):
+            return False
+        async with until(self._draining):
+            line = await lines.read(wire.HELLO_BYTES)
+            if line == wire.RETIRE:
+                self._end("retire")
+                return True
+            if line is not None:
+                lines.rest[:0] = line
+        return False
+
+    async def _host(self, guest: Guest, lines: LineStream, serve_mcp: ServeMcp | None) -> None:
+        if serve_mcp is None:
+
+            def answers(method: str, params: dict[str, object]) -> Answer:
+                return self._answer(method, params, guest.caller)
+
+            await Control(lines, answers).serve(self._draining)
+            return
+        await serve_mcp(lines, guest.caller, self._draining)
+        if self._draining.is_set():
+            await lines.send(farewell_line(self._farewell))
+
+    async def _part(self, guest: Guest) -> None:
+        """Tell the services about a client that left; one that we leave comes back to our successor."""
+        client_id = guest.caller.client_id
+        if guest.hello.role != "mcp" or self._draining.is_set() or client_id in self.mcp_client_ids():
+            return
+        with anyio.CancelScope(shield=True):
+            await self._services.client_gone(guest.caller)
+
+    def _answer(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
+        if method == "daemon.status":
+            return self._status()
+        if method == "daemon.stop":
+            return self._stop(caller)
+        return self._services.control(method, params, caller)
+
+    async def _status(self) -> dict[str, object]:
+        own: dict[str, object] = {
+            "pid": os.getpid(),
+            "version": __version__,
+            "uptime_s": round(time.monotonic() - self._started, 1),
+            "home": self._home,
+            "socket": wire.socket_path(self._home),
+            "rss_bytes": processes.rss_bytes(),
+            "connections": [guest.as_dict() for guest in sorted(self._guests, key=lambda guest: guest.since)],
+        }
+        return own | await self._services.status()
+
+    async def _stop(self, caller: Caller) -> dict[str, object]:
+        if not caller.operator:
+            raise Unauthorized("Only the operator may stop the daemon")
+        self._end("stop")
+        return {"stopping": True, "pid": os.getpid()}

@@ -1,0 +1,175 @@
+"""The daemon's life: open the services, accept, keep time, drain, end.
+
+It ends on a signal, when asked, for a newer client, after an idle time, or when its lock file is gone.
+Whatever the reason, it first finishes the requests that it has read, within bounds.
+"""
+
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable
+
+import anyio
+from anyio.abc import TaskGroup
+
+from shiftlog import __version__
+from shiftlog.daemon.connections import Connections
+from shiftlog.daemon.hello import error_line
+from shiftlog.daemon.log import set_level
+from shiftlog.daemon.seat import Seat
+from shiftlog.daemon.services import OpenServices, Services
+from shiftlog.daemon.until import until
+from shiftlog.model.errors import InternalError, ShiftlogError
+
+DRAIN_S = 10.0
+RENEW_EVERY_S = 40.0
+SWEEP_EVERY_S = 30.0
+WATCH_EVERY_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+async def serve(
+    seat: Seat, listener: socket.socket, open_services: OpenServices, *, idle_stop_s: float | None
+) -> int:
+    """Serve who connects until the daemon's life is over; return the exit status.
+
+    Clients may connect before the services are open: they wait for the hello, and are told if opening fails.
+    """
+    try:
+        async with open_services(seat.home) as services:
+            set_level(services.log_level)
+            await Daemon(seat, listener, services, idle_stop_s=idle_stop_s).run()
+        return 0
+    except ShiftlogError as error:
+        log.error("The daemon cannot serve: %s", error.message)
+        _refuse_waiting(listener, error)
+    except Exception:
+        log.exception("The daemon failed")
+        _refuse_waiting(
+            listener, InternalError("The daemon failed; daemon.log in the state directory says where")
+        )
+    finally:
+        listener.close()
+    return 1
+
+
+def _refuse_waiting(listener: socket.socket, error: ShiftlogError) -> None:
+    """Tell the clients that have connected already why they are not served."""
+    line = error_line(error.code, error.message, error.hint)
+    while listener.fileno() >= 0:
+        try:
+            sock, _ = listener.accept()
+        except OSError:
+            return
+        with sock:
+            try:
+                sock.send(line)
+            except OSError:
+                continue
+
+
+class Daemon:
+    """One daemon in service."""
+
+    def __init__(
+        self, seat: Seat, listener: socket.socket, services: Services, *, idle_stop_s: float | None
+    ) -> None:
+        self._seat = seat
+        self._listener = listener
+        self._services = services
+        self._idle_stop_s = services.idle_stop_s if idle_stop_s is None else idle_stop_s or None
+        self._connections = Connections(seat.home, services, self.end)
+        self._reason = ""
+        self._ending = anyio.Event()
+        self._hurried = anyio.Event()
+
+    async def run(self) -> None:
+        """Serve until something ends the daemon, then drain."""
+        log.info("version %s serves %s as pid %d", __version__, self._seat.home, os.getpid())
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(self._obey_signals)
+            beside.start_soon(self._watch)
+            beside.start_soon(self._every, RENEW_EVERY_S, self._renew)
+            beside.start_soon(self._every, SWEEP_EVERY_S, self._services.sweep)
+            beside.start_soon(self._services.run_beside, self._connections.draining)
+            async with anyio.create_task_group() as connections:
+                async with until(self._ending):
+                    await self._accept(connections)
+                await self._drain()
+                connections.cancel_scope.cancel()
+            beside.cancel_scope.cancel()
+        log.info("stopped")
+
+    def end(self, reason: str) -> None:
+        """Begin to end; a second reason changes nothing."""
+        if not self._ending.is_set():
+            log.info("stopping: %s", reason)
+            self._reason = reason
+            self._ending.set()
+
+    async def _accept(self, connections: TaskGroup) -> None:
+        while True:
+            try:
+                await anyio.wait_readable(self._listener)
+                sock, _ = self._listener.accept()
+            except (BlockingIOError, anyio.ClosedResourceError):
+                continue
+            except OSError:
+                log.exception("A connection could not be accepted")
+                await anyio.sleep(0.1)  # out of descriptors, mostly; some will be free again
+                continue
+            connections.start_soon(self._connections.serve, sock)
+
+    def _listen_again(self) -> None:
+        """Make the socket anew where a cleaner of temporary files took it away; shells and clients stay."""
+        log.warning("the socket was removed; listening again")
+        old, self._listener = self._listener, self._seat.listen()
+        anyio.notify_closing(old)
+        old.close()
+
+    async def _drain(self) -> None:
+        self._seat.vanish()
+        self._listener.close()
+        with anyio.move_on_after(DRAIN_S):
+            async with until(self._hurried):
+                await self._connections.drain("retire" if self._reason == "retire" else "stop")
+        self._connections.cut()
+
+    async def _obey_signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for number in signals:
+                if self._ending.is_set():
+                    self._hurried.set()
+                self.end(signal.Signals(number).name)
+
+    async def _watch(self) -> None:
+        """End when nobody has needed the daemon for long, or when its lock no longer guards anything."""
+        every_s = WATCH_EVERY_S if self._idle_stop_s is None else min(WATCH_EVERY_S, self._idle_stop_s / 4)
+        in_use_at = time.monotonic()
+        while True:
+            await anyio.sleep(every_s)
+            if not self._seat.is_ours():
+                self.end("the lock file is gone")
+            elif not self._seat.can_be_found():
+                self._listen_again()
+            if self._connections.are_open() or self._services.busy():
+                in_use_at = time.monotonic()
+            idle_s = time.monotonic() - max(in_use_at, self._connections.last_use)
+            if self._idle_stop_s is not None and idle_s >= self._idle_stop_s:
+                self.end("idle")
+
+    async def _renew(self) -> None:
+        client_ids = self._connections.mcp_client_ids()
+        if client_ids:
+            await self._services.renew_leases(client_ids)
+
+    async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await anyio.sleep(seconds)
+            try:
+                await duty()
+            except Exception:
+                log.exception("A duty failed; it is tried again in %.0f s", seconds)

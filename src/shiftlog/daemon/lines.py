@@ -1,0 +1,54 @@
+"""Lines on a connection: reading them with a limit, and sending whole ones from several tasks."""
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream, ByteStream
+
+CHUNK_BYTES = 65536
+
+GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class LineTooLong(ValueError):
+    """A line went over the limit; the connection cannot be read any further."""
+
+
+class LineStream(ByteReceiveStream, ByteSendStream):
+    """A byte stream read line by line, or on as bytes; what was read beyond a line waits in `rest`."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self.rest = bytearray()
+        # Two tasks that send at once would mix their lines.
+        self._sending = anyio.Lock()
+
+    async def read(self, limit_bytes: int) -> bytes | None:
+        """Return the next line with its end; None when the other side has closed."""
+        looked = 0
+        while (end := self.rest.find(b"\n", looked)) < 0:
+            looked = len(self.rest)
+            if looked > limit_bytes:
+                raise LineTooLong
+            try:
+                self.rest += await self._stream.receive(CHUNK_BYTES)
+            except GONE:
+                return None
+        line = bytes(self.rest[: end + 1])
+        del self.rest[: end + 1]
+        return line
+
+    async def receive(self, max_bytes: int = CHUNK_BYTES) -> bytes:
+        """Return what has been read already, else what comes next."""
+        if self.rest:
+            waiting = bytes(self.rest[:max_bytes])
+            del self.rest[:max_bytes]
+            return waiting
+        return await self._stream.receive(max_bytes)
+
+    async def send(self, item: bytes) -> None:
+        """Send one whole line; raise one of `GONE` when nobody is there to read it."""
+        async with self._sending:
+            await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        """Close the stream below."""
+        await self._stream.aclose()

@@ -1,0 +1,20 @@
+"""Doing something only until an event happens."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+
+
+@asynccontextmanager
+async def until(event: anyio.Event) -> AsyncGenerator[None]:
+    """Cancel the block when the event is set; what comes after it goes on."""
+    async with anyio.create_task_group() as tasks:
+
+        async def cut() -> None:
+            await event.wait()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(cut)
+        yield
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,52 @@
+"""The `shiftlog` program: `shiftlog mcp` goes straight to the bridge, everything else to the command line.
+
+Only the bridge's own flags are read here. Anything else about `mcp` (help, `--in-process`, a mistake) is left
+to the command line, which explains itself.
+"""
+
+import sys
+
+LISTS = {
+    "--toolsets": "toolsets",
+    "--tools": "tools",
+    "--exclude-tools": "exclude_tools",
+    "--dialect": "dialects",
+}
+SWITCHES = {"--read-only": "read_only"}
+
+
+def main() -> int:
+    """Run the program that the arguments name and return its exit status."""
+    arguments = sys.argv[1:]
+    options = bridge_options(arguments[1:]) if arguments[:1] == ["mcp"] else None
+    if options is not None:
+        from shiftlog.bridge import run
+
+        return run(options)
+    from shiftlog.cli import main as command_line
+
+    return command_line()
+
+
+def bridge_options(arguments: list[str]) -> dict[str, object] | None:
+    """Return the options of a bridge, or None when the arguments are not a bridge's alone.
+
+    A list may be given as `--tools a,b`, as `--tools=a,b`, and more than once.
+    """
+    options: dict[str, object] = {}
+    lists: dict[str, list[str]] = {}
+    waiting = iter(arguments)
+    for argument in waiting:
+        flag, given, value = argument.partition("=")
+        if flag in SWITCHES and not given:
+            options[SWITCHES[flag]] = True
+        elif flag in LISTS:
+            value = value if given else next(waiting, "-")
+            if not given and value.startswith("-"):
+                return None
+            lists.setdefault(LISTS[flag], []).extend(
+                part.strip() for part in value.split(",") if part.strip()
+            )
+        else:
+            return None
+    return {**options, **lists}

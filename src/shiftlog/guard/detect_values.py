@@ -1,0 +1,197 @@
+"""Whether a value that stands after a secret-like name is a secret.
+
+Judges one value at a time and never looks further than its first 256 characters; finding names and values in a
+line is the work of `detect_names`. Characters beyond ASCII may come as UTF-8 bytes seen through Latin-1.
+"""
+
+import re
+from enum import IntEnum
+
+from shiftlog.guard.detect_words import (
+    FUNCTION_WORDS,
+    NUMBERED_WORDS,
+    PLAIN_WORDS,
+    PROSE_WORDS,
+    TYPE_WORDS,
+    split_words,
+)
+
+JUDGED_CHARS = 256
+_MIN_CHARS = 4
+
+
+class Need(IntEnum):
+    """How much a value must look like a secret before its name convicts it."""
+
+    ANY = 0  # headers and keys of JSON objects: everything but references, placeholders and types
+    PLAIN = 1  # passwords: a plain word will do
+    MIXED = 2  # secrets and compound tokens: more than a word that code would use as a name
+    RANDOM = 3  # a bare `token`, most keys: only what nobody would think up
+
+
+class Setting(IntEnum):
+    """Where the value stands, as far as the line shows it."""
+
+    CODE = 0  # `name = value`, arguments: an unquoted identifier is a variable
+    CONFIG = 1  # `name: value` to the end of its line: an unquoted word is a literal
+    SHELL = 2  # `NAME=value`, `--flag value`: everything is a literal
+    DATA = 3  # a JSON value, a header: everything is a literal
+
+
+_MASKED = re.compile(
+    r"\*{3,}|[xX]{4,}|\.{3,}|(?:\xe2\x80\xa2){2,}|\xe2\x80\xa6|_{4,}|-{4,}|#{4,}|(?i:redacted|<hidden>|\[hidden\]|\[filtered\])"
+)
+_PLACEHOLDER = re.compile(
+    r"(?i)\b(?:your|insert|replace|change)[-_ ]?(?:me|this|it|with|my|own|the)?\b[-_ ]|^(?:your|my)[-_]"
+    r"|\bplaceholder\b|^change[-_]?(?:me|it|this)|[-_ ]here$|^(?:todo|tbd|fixme|n/?a)$"
+)
+_REFERENCE = re.compile(
+    r"\$\{\{[^}]*\}\}|\$\{[^}]*\}?|\$\([^)]*\)?|^\$[A-Za-z_][\w:.]*|\$[A-Z_][A-Z0-9_]+|^\$[0-9@*#]$|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdv]"
+    r"|\{\{[^}]*\}?\}?|\{[A-Za-z_][\w.()\[\]'\"!: -]*\}|\{\d?\}|<[A-Za-z_/!|][^<>]{0,80}>|#\{[^}]*\}|@[A-Z_]{3,}@|\\\([^)]*\)"
+)
+_CODE_START = re.compile(
+    r"(?:new|await|async|yield|lambda|function|fn|func|def|return|typeof|not|if|else|ref|out|mut|const|let|var)\b[ (]"
+    r"|[&*!~?]{0,2}[A-Za-z_][\w$]*(?:(?:\.|::|->|\?\.|!\.)[A-Za-z_$][\w$]*)*(?:!|\?)?(?:<[\w\[\], .&'|?]*>|\[[\w\[\], .&'|?\"]*\])?\("
+    r"|[&*]{0,2}[A-Za-z_][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*(?:\[|<(?![\s/])| \||\s*\?\?|\s*\|\|)"
+    r"|[\[({]|[&*]?mut\b|\*+[a-z]+\b|&'?[a-z]+\b|!\w+\b(?=\s|$)|@\w+\.|\\?[\"'`]"
+)
+_DOTTED = re.compile(
+    r"[&*!]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.|!\.)(?:[A-Za-z_$][\w$]*|\d{1,2}))+[;,)]*$", re.ASCII
+)
+_IDENTIFIER = re.compile(r"[&*]{0,2}[A-Za-z_$][\w$]*[!?]?$", re.ASCII)
+_NUMBER = re.compile(r"[-+]?\d+(?:[.:,_]\d+)*(?:[a-zA-Z%]{1,3})?$")
+_PATH = re.compile(
+    r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+ ={}$*-]+[/\\]?)*$|(?:[\w.@-]+/)+[\w@-]+(?:\.[A-Za-z]\w{0,4})?$|[\w-]+\.[a-z]{2,4}$", re.ASCII
+)
+_URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}:(?://|[a-z]{2})", re.I)
+_DIGEST = re.compile(r"(?:sha(?:1|256|384|512)|md5)[:-][A-Za-z0-9+/=]+$")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_VERSION = re.compile(r"[vV^~>=<]{0,2}\d+(?:\.\d+){1,3}(?:[-+][\w.]+)?$", re.ASCII)
+_WORDS_ONLY = re.compile(r"[A-Za-z_. :/,!?'()-]+$")
+_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{6,}", re.I)
+_ODD_CASE = re.compile(r"[a-z][A-Z](?![a-z]{2})|[A-Z][a-z][A-Z]")
+_HEX = re.compile(r"[0-9a-fA-F-]+$")
+_LOOKUPS = ("os.environ", "os.getenv", "process.env", "System.getenv", "ENV[", "import.meta.env")
+_NO_VALUE = TYPE_WORDS | {"none", "null", "true", "false", "undefined", "required"}
+# Label words short or common enough to be somebody's password.
+_LABELS = PLAIN_WORDS - frozenset("all any app code db end first last off on out strong word".split())
+
+
+def is_random(value: str) -> bool:
+    """Tell whether a value without spaces looks drawn at random rather than thought up."""
+    if len(value) < 12 or " " in value:
+        return False
+    digits = sum(character.isdigit() for character in value)
+    letters = sum(character.isalpha() for character in value)
+    if digits == 0:
+        return len(value) >= 16 and (
+            _CONSONANTS.search(value) is not None or len(_ODD_CASE.findall(value)) >= 3
+        )
+    if letters == 0:
+        return False
+    if _HEX.match(value):
+        return len(value) >= 16 and digits >= 2 and letters >= 2
+    turns = sum(a.isdigit() != b.isdigit() for a, b in zip(value, value[1:], strict=False))
+    words = [word for word in split_words(value) if len(word) >= 4 and word.isalpha()]
+    wordy = sum(map(len, words)) >= 0.7 * len(value)
+    return turns >= 2 and (turns >= 4 or len(value) >= 20) and not wordy
+
+
+def is_reference(value: str) -> bool:
+    """Tell whether a value points at a secret or stands for one, as `$NAME`, `<your-key>` or `***` do."""
+    if _MASKED.search(value) or _PLACEHOLDER.search(value):
+        return True
+    rest, references = _REFERENCE.subn("", value)
+    if not references:
+        return False
+    return not (any(map(str.isdigit, rest)) and sum(map(str.isalnum, rest)) >= 6)
+
+
+def is_secret(value: str, *, need: Need, setting: Setting, quoted: bool, context: str = "") -> bool:
+    """Judge a value by what its name needs and where it stands.
+
+    `context` is the text from the value on to the end of its line: calls and types show only there.
+    """
+    value = value[:JUDGED_CHARS].strip()
+    if len(value) < _MIN_CHARS or is_reference(value):
+        return False
+    code = not quoted and setting in (Setting.CODE, Setting.CONFIG)
+    if code and _is_code(value, context[:JUDGED_CHARS]):
+        return False
+    if _DIGEST.match(value) or value.startswith(_LOOKUPS):
+        return False
+    if need == Need.ANY:
+        return value.lower() not in _NO_VALUE
+    if _has_other_shape(value, need):
+        return False
+    if " " in value:
+        return _is_passphrase(value, need)
+    if code and _IDENTIFIER.match(value):
+        return _is_bare_word_secret(value, need, alone=setting == Setting.CONFIG and context.strip() == value)
+    if is_random(value):
+        return True
+    if need == Need.RANDOM:
+        return False
+    if _WORDS_ONLY.match(value):
+        return _is_word_secret(value, need, setting)
+    return need == Need.PLAIN or _is_mixed(value)
+
+
+def _is_code(value: str, context: str) -> bool:
+    return _CODE_START.match(context) is not None or _DOTTED.match(value) is not None
+
+
+def _has_other_shape(literal: str, need: Need) -> bool:
+    """Recognise values that are something else: paths, addresses, versions, dates, numbers."""
+    if _URL.match(literal) or _VERSION.match(literal) or _DATE.match(literal):
+        return True
+    if _PATH.match(literal):
+        return not is_random(literal.replace("/", "").replace(".", ""))
+    if _NUMBER.match(literal):
+        digits = sum(map(str.isdigit, literal))
+        return digits < (_MIN_CHARS if need == Need.PLAIN else 6) or (need == Need.RANDOM and digits < 16)
+    return False
+
+
+def _is_passphrase(literal: str, need: Need) -> bool:
+    words = literal.lower().split()
+    if need == Need.RANDOM or len(words) > 24:
+        return False
+    stripped = [word.strip(".,:;!?'\"()") for word in words]
+    if any(word in PROSE_WORDS for word in stripped):
+        return False
+    return not all(word in PLAIN_WORDS for part in stripped for word in split_words(part))
+
+
+def _is_bare_word_secret(literal: str, need: Need, *, alone: bool) -> bool:
+    """An unquoted identifier in code is a variable; alone after `name:` it is what the name says."""
+    has_digit = any(map(str.isdigit, literal))
+    words = split_words(literal)
+    if has_digit and is_random(literal) and len(words) > 3:
+        return True
+    if any(word in _LABELS for word in words) or need == Need.RANDOM or not literal[0].isalpha():
+        return False
+    if has_digit:
+        return not (words[0] in NUMBERED_WORDS or literal[0].isupper()) and "_" not in literal
+    return alone and need == Need.PLAIN and literal.islower() and literal.isalpha() and len(literal) >= 5
+
+
+def _is_word_secret(literal: str, need: Need, setting: Setting) -> bool:
+    """A literal without digits: is it a password that somebody chose, or the name of something?"""
+    words = split_words(literal)
+    if all(word in PLAIN_WORDS for word in words) or words[0] in FUNCTION_WORDS:
+        return False
+    if need == Need.PLAIN:
+        return True
+    single = literal.isalpha() and (literal.islower() or setting == Setting.SHELL)
+    return single and (len(literal) >= 8 or setting == Setting.SHELL) and literal.lower() not in PLAIN_WORDS
+
+
+def _is_mixed(literal: str) -> bool:
+    words = split_words(literal)
+    if all(word in PLAIN_WORDS or word in NUMBERED_WORDS or word.isdigit() for word in words):
+        return False
+    # One word and a short number: `step-3`, `item1`. A symbol that names never carry makes it a secret again.
+    if len(words) <= 2 and words and words[0] in NUMBERED_WORDS:
+        return False
+    return sum(map(str.isalnum, literal)) >= _MIN_CHARS

@@ -1,0 +1,76 @@
+"""A typed door to google-re2, whose searches take linear time on any input.
+
+Patterns run over bytes: UTF-8 text with lone surrogates passed through. No pattern ever matches across a line.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, cast
+
+import re2
+
+_re2 = cast(Any, re2)
+
+
+class LinearMatch(Protocol):
+    """A place in the searched bytes."""
+
+    def start(self, group: int = 0) -> int: ...
+    def end(self, group: int = 0) -> int: ...
+    def group(self, group: int = 0) -> bytes | None: ...
+
+
+class LinearPattern(Protocol):
+    """A compiled pattern."""
+
+    groups: int
+
+    def search(self, text: bytes, pos: int = 0) -> LinearMatch | None: ...
+    def finditer(self, text: bytes) -> Iterator[LinearMatch]: ...
+
+
+class LinearSet(Protocol):
+    """Several patterns that are searched for at once."""
+
+    def Match(self, text: bytes) -> list[int] | None: ...  # noqa: N802 - the name is the library's
+
+
+class PatternError(ValueError):
+    """A pattern that linear-time matching does not accept."""
+
+
+def compile_linear(pattern: str, *, text: bool = False) -> LinearPattern:
+    """Compile a pattern over bytes; with `text`, one whose classes mean characters instead of bytes.
+
+    Raises `PatternError` for a pattern that does not compile.
+    """
+    try:
+        compiled = _re2.compile(pattern if text else pattern.encode("latin-1"), _options(text=text))
+        return cast(LinearPattern, compiled)
+    except _re2.error as error:
+        reason = error.args[0] if error.args else b""
+        raise PatternError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
+
+
+def compile_set(patterns: Iterable[str]) -> LinearSet:
+    """Compile byte patterns into a set whose `Match` returns the indices of those that occur, in one pass."""
+    found = _re2.Set.SearchSet(_options(text=False))
+    for pattern in patterns:
+        found.Add(pattern.encode("latin-1"))
+    found.Compile()
+    return cast(LinearSet, found)
+
+
+def _options(*, text: bool) -> Any:
+    options = _re2.Options()
+    options.never_nl = True
+    options.log_errors = False
+    options.max_mem = 64 << 20
+    if not text:
+        options.encoding = _re2.Options.Encoding.LATIN1
+    return options
+
+
+def quote_literal(literal: str) -> str:
+    """Quote a text so that a byte pattern matches its UTF-8 form."""
+    data = literal.encode("utf-8", "surrogatepass")
+    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"\\x{byte:02x}" for byte in data)

@@ -1,0 +1,89 @@
+"""Proving a journal: walks a session's chain and names the first entry that is not as it was written.
+
+Kinds of damage: `edited` (body or facts changed), `missing` (an entry is gone), `reordered` (entries changed
+places), `truncated` (the tail is gone, seen against the stored head or a receipt), `signature` (a receipt that no
+known key signed).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from shiftlog.model.canonical import first_prev_hash
+from shiftlog.model.entry import Entry
+from shiftlog.model.nouns import Receipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The state of one session's chain; `kind` is None where it is intact."""
+
+    session_id: str
+    entries: int
+    erased: int = 0
+    kind: str | None = None
+    seq: int | None = None
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether nothing is wrong."""
+        return self.kind is None
+
+
+def check_chain(
+    session_id: str,
+    entries: Sequence[Entry],
+    *,
+    head: tuple[int, str] | None,
+    receipts: Iterable[Receipt] = (),
+) -> Finding:
+    """Check every entry in order, then the stored head, then the receipts."""
+    prev = first_prev_hash(session_id)
+    erased = 0
+    hashes: dict[int, str] = {}
+    for expected, entry in enumerate(entries, start=1):
+        if entry.seq != expected:
+            kind = "missing" if entry.seq > expected else "reordered"
+            return Finding(session_id=session_id, entries=len(entries), kind=kind, seq=expected)
+        if entry.expected_hash(prev) != entry.hash:
+            kind = "reordered" if _stands_elsewhere(entries, expected, prev) else "edited"
+            return Finding(session_id=session_id, entries=len(entries), kind=kind, seq=expected)
+        if not entry.body_is_intact():
+            return Finding(session_id=session_id, entries=len(entries), kind="edited", seq=expected)
+        erased += entry.body is None
+        hashes[expected] = prev = entry.hash
+    found = Finding(session_id=session_id, entries=len(entries), erased=erased)
+    return _check_heads(found, hashes, head, receipts)
+
+
+def _stands_elsewhere(entries: Sequence[Entry], seq: int, prev: str) -> bool:
+    return any(entry.expected_hash(prev, seq) == entry.hash for entry in entries[seq:])
+
+
+def _check_heads(
+    found: Finding, hashes: dict[int, str], head: tuple[int, str] | None, receipts: Iterable[Receipt]
+) -> Finding:
+    last = len(hashes)
+    if head is None and not hashes:
+        return Finding(session_id=found.session_id, entries=0, kind="truncated", seq=1, note="no journal")
+    if head is not None and (head[0] != last or hashes.get(last) != head[1]):
+        kind = "truncated" if head[0] > last else "edited"
+        return Finding(session_id=found.session_id, entries=last, kind=kind, seq=min(last, head[0]) + 1)
+    for receipt in receipts:
+        if receipt.seq > last:
+            return Finding(
+                session_id=found.session_id,
+                entries=last,
+                kind="truncated",
+                seq=last + 1,
+                note=f"a receipt names entry {receipt.seq}",
+            )
+        if hashes.get(receipt.seq) != receipt.head_hash:
+            return Finding(
+                session_id=found.session_id,
+                entries=last,
+                kind="edited",
+                seq=receipt.seq,
+                note="the chain does not lead to the hash of a receipt",
+            )
+    return found

@@ -1,0 +1,46 @@
+"""Cursors of paged answers: opaque text that holds the position and the question it belongs to."""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shiftlog.model.canonical import canonical, sha256
+from shiftlog.model.errors import InvalidParameter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """Where to read on: which of the kinds asked for, and the position in its list."""
+
+    part: int = 0
+    after: tuple[int, int] | None = None
+
+    def encoded(self, question: Mapping[str, Any]) -> str:
+        """Return the cursor as text, bound to the question."""
+        packed = json.dumps([self.part, *(self.after or ()), _mark(question)], separators=(",", ":"))
+        return base64.urlsafe_b64encode(packed.encode("ascii")).decode("ascii").rstrip("=")
+
+
+def decoded(text: str | None, question: Mapping[str, Any]) -> Cursor:
+    """Read a cursor; raise InvalidParameter for one that is not of this question."""
+    if not text:
+        return Cursor()
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        values = json.loads(data)
+        part, *after, mark = values
+        position = (int(after[0]), int(after[1])) if after else None
+        cursor = Cursor(part=int(part), after=position)
+    except (ValueError, TypeError, IndexError, KeyError, binascii.Error, RecursionError):
+        raise InvalidParameter.invalid("cursor", "a cursor from next_cursor is expected", text) from None
+    if mark != _mark(question):
+        raise InvalidParameter.invalid("cursor", "the cursor belongs to another question", text)
+    return cursor
+
+
+def _mark(question: Mapping[str, Any]) -> str:
+    asked = {name: value for name, value in question.items() if name not in ("cursor", "limit", "max_chars")}
+    return sha256(canonical(asked))[7:19]

@@ -1,0 +1,219 @@
+"""How things found in the history are shown: short items that name the call which shows more."""
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+
+from shiftlog.journal.texts import one_line, summary
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.moves import SessionState
+from shiftlog.model.nouns import Run, Session, Turn
+from shiftlog.model.times import shown, shown_or_none
+from shiftlog.store.protocol import FileRow
+
+Item = dict[str, Any]
+
+
+def more(session_id: str, request_id: str | None = None) -> Item:
+    """Return the call that shows more of an item."""
+    arguments = {"session_id": session_id}
+    if request_id:
+        arguments["request_id"] = request_id
+    return {"name": "query_history", "arguments": arguments}
+
+
+def session_item(session: Session, *, now: Any) -> Item:
+    """Show a session in a list."""
+    item: Item = {
+        "kind": "session",
+        "session_id": session.id,
+        "agent": session.agent,
+        "agent_id": session.agent_id,
+        "title": session.title,
+        "state": str(session.state),
+        "project": PurePosixPath(session.workspace).name if session.workspace else None,
+        "model": session.model,
+        "started": shown(session.started),
+        "last_activity": shown(session.last_activity),
+        "turns": session.turns_total,
+        "turns_open": session.turns_open,
+        "tokens": session.tokens_total,
+        "cost_usd": session.usage.cost_usd if session.usage else None,
+        "summary": one_line(session.title, 160),
+    }
+    deadline = session.closing.successor_deadline if session.closing else None
+    if session.state is SessionState.AWAITING_SUCCESSOR and deadline is not None:
+        item["successor_deadline"] = shown(deadline)
+        item["overdue"] = now > deadline
+    item["more"] = more(session.id)
+    return item
+
+
+def turn_item(session_id: str, turn: Turn) -> Item:
+    """Show a turn in a list, with counts in place of contents."""
+    return {
+        "kind": "turn",
+        "session_id": session_id,
+        "request_id": turn.request_id,
+        "status": str(turn.status),
+        "begun_at": shown(turn.begun_at),
+        "finished_at": shown_or_none(turn.finished_at),
+        "title": turn.query_title,
+        "dialog_items": turn.dialog_items,
+        "actions": turn.actions,
+        "files": len(turn.files),
+        "summary": one_line(turn.response or turn.failure_note or turn.query_title, 160),
+        "more": more(session_id, turn.request_id),
+    }
+
+
+def entry_item(session_id: str, entry: Entry, *, kind: str = "entry") -> Item:
+    """Show one entry, decision or command in a list."""
+    item: Item = {
+        "kind": kind,
+        "session_id": session_id,
+        "seq": entry.seq,
+        "entry_kind": str(entry.kind),
+        "at": shown(entry.at),
+        "request_id": entry.turn,
+        "summary": _decision(entry) if kind == "decision" else summary(entry),
+        "more": more(session_id, entry.turn),
+    }
+    if entry.kind is Kind.DIALOG and entry.body is not None:
+        item |= {name: entry.body.get(name) for name in ("role", "category")}
+    return item
+
+
+def _decision(entry: Entry) -> str:
+    added: Any = entry.facts.get("add", {})
+    decisions = added.get("design_decisions") if isinstance(added, dict) else None
+    return one_line("; ".join(decisions), 300) if decisions else summary(entry, max_chars=300)
+
+
+def file_item(row: FileRow) -> Item:
+    """Show what a turn did to a file."""
+    return {
+        "kind": "file",
+        "path": row.path,
+        "changes": row.touch.changes,
+        "last_type": row.touch.last_type,
+        "session_id": row.session_id,
+        "request_id": row.request_id,
+        "seq": row.touch.seq,
+        "summary": f"{row.touch.last_type} {row.path}",
+        "more": more(row.session_id, row.request_id),
+    }
+
+
+def run_item(session: Session, run: Run) -> Item:
+    """Show a run with its tokens and cost."""
+    return {
+        "kind": "run",
+        "session_id": session.id,
+        **run_facts(run),
+        "summary": one_line(f"{run.backend or session.agent} {run.model or ''} {run.status}", 160),
+        "more": more(session.id),
+    }
+
+
+def run_facts(run: Run) -> Item:
+    """Return a run's facts as results show them."""
+    facts: Item = msgspec.to_builtins(run)
+    facts["run_id"] = facts.pop("alias")
+    facts["started"] = shown(run.started)
+    facts["ended"] = shown_or_none(run.ended)
+    for hidden in ("pid_started", "host", "context_excerpt"):
+        facts.pop(hidden, None)
+    return facts
+
+
+def session_facts(session: Session) -> Item:
+    """Return one session read whole: identity, state, counts, run and lineage."""
+    closing = session.closing
+    return {
+        "session_id": session.id,
+        "agent": session.agent,
+        "agent_id": session.agent_id,
+        "title": session.title,
+        "state": str(session.state),
+        "started": shown(session.started),
+        "last_activity": shown(session.last_activity),
+        "closed_at": shown_or_none(closing.at if closing else None),
+        "reason": closing.reason if closing else None,
+        "closing_note": closing.note if closing else None,
+        "model": session.model,
+        "workspace": session.workspace,
+        "tags": list(session.tags),
+        "exclusive": session.exclusive,
+        "fence": session.fence,
+        "turns_total": session.turns_total,
+        "turns_completed": session.turns_completed,
+        "turns_failed": session.turns_failed,
+        "turns_open": session.turns_open,
+        "current_request_id": session.current_turn,
+        "dialog_items": session.dialog_items,
+        "actions_total": session.actions_total,
+        "tokens_total": session.tokens_total,
+        "usage": msgspec.to_builtins(session.usage) if session.usage else None,
+        "run": run_facts(session.run) if session.run else None,
+        "lineage": {
+            "parent_session_id": session.parent_session_id,
+            "predecessor_session_id": session.predecessor_session_id,
+            "successor_session_id": session.successor_session_id,
+        },
+        "vendor_session_id": session.vendor_session_id,
+        "transcript_path": session.transcript_path,
+        "entry_count": session.head_seq,
+        "head_hash": session.head_hash,
+    }
+
+
+def turn_facts(turn: Turn) -> Item:
+    """Return one turn read whole, but for its dialog and actions."""
+    return {
+        "request_id": turn.request_id,
+        "ordinal": turn.ordinal,
+        "status": str(turn.status),
+        "begun_at": shown(turn.begun_at),
+        "last_updated": shown(turn.last_updated),
+        "finished_at": shown_or_none(turn.finished_at),
+        "query_title": turn.query_title,
+        "query_text": turn.query_text,
+        "interpretation": turn.interpretation,
+        "response": turn.response,
+        "failure_note": turn.failure_note,
+        "error_code": turn.error_code,
+        "model": turn.model,
+        "plan_file": turn.plan_file,
+        "todo_id": turn.todo_id,
+        "token_count": turn.token_count,
+        "tags": list(turn.tags),
+        "context_list": list(turn.context_list),
+        "design_decisions": list(turn.design_decisions),
+        "requirements_discovered": list(turn.requirements_discovered),
+        "files_modified": list(turn.files_modified),
+        "blockers": list(turn.blockers),
+        "commits": list(turn.commits),
+        "usage": msgspec.to_builtins(turn.usage) if turn.usage else None,
+        "dialog_items": turn.dialog_items,
+        "actions": turn.actions,
+        "seal": turn.seal,
+        "amendments": [
+            {"at": shown(note.at), "source": note.source, "fields": note.fields, "seq": note.seq}
+            for note in turn.amendments
+        ],
+    }
+
+
+def turn_contents(turn: Turn, entries: Iterable[Entry]) -> list[Item]:
+    """Return a turn's dialog items and actions that still count, in journal order."""
+    floors = {Kind.DIALOG: turn.dialog_floor, Kind.ACTION: turn.actions_floor}
+    contents: list[Item] = []
+    for entry in entries:
+        if entry.kind in floors and entry.seq > floors[entry.kind]:
+            facts = {name: value for name, value in entry.facts.items() if name != "test_clock"}
+            erased = {"erased": True} if entry.body is None else {}
+            contents.append({"kind": str(entry.kind), "seq": entry.seq, "at": shown(entry.at), **facts, **erased})
+    return contents

@@ -1,0 +1,252 @@
+"""The one way in for every write: validate → redact → decide → append and project, in one transaction.
+
+Services hand in a rule that writes with a pen; sessions are found here by any of their names, and leases,
+idempotency keys and receipts are dealt with here and nowhere else.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from shiftlog.guard.redaction import Redactor
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.pen import Pen
+from shiftlog.model.caller import Caller
+from shiftlog.model.canonical import canonical
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import (
+    IdempotencyConflict,
+    InvalidParameter,
+    LeaseLost,
+    SessionClosed,
+    SessionNotFound,
+    ShiftlogError,
+)
+from shiftlog.model.fields import Record
+from shiftlog.model.ids import check_session_id, is_alias, is_vendor_id
+from shiftlog.model.moves import SessionState
+from shiftlog.model.nouns import Lease, Session
+from shiftlog.model.times import shown, shown_or_none
+from shiftlog.store.protocol import Answer, Reader, Store, Writer
+
+T = TypeVar("T")
+Answered = dict[str, Any]
+Rule = Callable[[Pen, Mapping[str, Any]], Answered]
+
+# Names, not text: they are compared as given and have formats of their own.
+_NOT_REDACTED = frozenset({"session_id", "request_id", "idempotency_key", "parent_session_id", "agent"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A checked and redacted request, with what was masked in it."""
+
+    operation: str
+    values: dict[str, Any]
+    masked: int
+    caller: Caller
+
+    @property
+    def key(self) -> str | None:
+        """Return the idempotency key, if one was given."""
+        key = self.values.get("idempotency_key")
+        return key or None
+
+    def fingerprint(self) -> str:
+        """Return the hash by which a repeated request is recognised."""
+        asked = {name: value for name, value in self.values.items() if name != "idempotency_key"}
+        return hashlib.sha256(canonical(asked)).hexdigest()
+
+
+class Journal:
+    """The write path over one store."""
+
+    def __init__(self, store: Store, redactor: Redactor, clock: Clock) -> None:
+        self.store = store
+        self.clock = clock
+        self._redactor = redactor
+
+    def request(self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller) -> Request:
+        """Check the arguments against their fields and mask the secrets in them."""
+        try:
+            values = fields.read(arguments)
+        except ShiftlogError as error:
+            raise self._masked(error) from None
+        masked = 0
+        for name, value in values.items():
+            if name not in _NOT_REDACTED:
+                values[name], count, _ = self._redactor.value(value)
+                masked += count
+        return Request(operation=operation, values=values, masked=masked, caller=caller)
+
+    def _masked(self, error: ShiftlogError) -> ShiftlogError:
+        error.details = self._redactor.value(error.details)[0]
+        error.message = self._redactor.text(error.message).text
+        return error
+
+    async def write(self, request: Request, rule: Rule) -> Answered:
+        """Run a rule on the session that the request names, and store what it writes."""
+        return await self.transaction(request, lambda writer: self._apply(writer, request, rule))
+
+    async def transaction(self, request: Request, work: Callable[[Writer], T]) -> T:
+        """Run work as one transaction; errors name the operation."""
+        try:
+            return await self.store.write(work)
+        except ShiftlogError as error:
+            if error.code in ("session_not_found", "turn_not_found"):
+                error.details.setdefault("operation", request.operation)
+            raise
+
+    def _apply(self, writer: Writer, request: Request, rule: Rule) -> Answered:
+        session = find_session(writer, request.values["session_id"])
+        first = self.replay(writer, request, session.id)
+        if first is not None:
+            return first
+        if not session.is_live:
+            raise closed_error(session)
+        self._check_lease(writer, request, session)
+        pen = self.pen(writer, session.id, session)
+        if session.state is SessionState.SUSPENDED:
+            pen.write(Kind.SESSION_RESUMED, {"via": "write"})
+        before = len(pen.entries)
+        answered = rule(pen, request.values)
+        if len(pen.entries) == before:
+            pen.entries.clear()
+            return self.answer(writer, request, pen, answered, session=session)
+        return self.answer(writer, request, pen, answered)
+
+    def _check_lease(self, reader: Reader, request: Request, session: Session) -> None:
+        client = request.caller.client_id
+        grant = reader.grant(session.id, client) if client else None
+        check_fence(session, reader.lease(session.id), request.values.get("fence"), grant)
+
+    def pen(self, reader: Reader, session_id: str, session: Session | None) -> Pen:
+        """Return a pen for a session at this moment."""
+        return Pen(reader, session_id, session, self.clock.now(), test_clock=self.clock.is_test)
+
+    def replay(self, reader: Reader, request: Request, scope: str) -> Answered | None:
+        """Return the first answer to the request's idempotency key, if there is one."""
+        if request.key is None:
+            return None
+        first = reader.answer(_scope(request, scope), _hashed(request.key))
+        if first is None:
+            return None
+        if first.request_hash != request.fingerprint():
+            raise IdempotencyConflict("Idempotency key reused with other parameters")
+        return dict(first.answer)
+
+    def answer(
+        self,
+        writer: Writer,
+        request: Request,
+        pen: Pen,
+        answered: Answered,
+        *,
+        session: Session | None = None,
+        scope: str | None = None,
+    ) -> Answered:
+        """Commit a pen and complete the answer with receipt and warnings; remember it for repeats."""
+        changed = pen.commit(writer)
+        session = session or pen.session
+        receipt = {
+            "code": "persisted" if changed else "unchanged",
+            "session_id": session.id,
+            "seq": session.head_seq,
+            "hash": session.head_hash,
+            "redactions": request.masked if changed else 0,
+        }
+        answered = {**answered, "receipt": receipt, "warnings": pen.warnings}
+        self.remember(writer, request, scope or session.id, answered, receipt)
+        return answered
+
+    def remember(
+        self, writer: Writer, request: Request, scope: str, answered: Answered, receipt: Answered
+    ) -> None:
+        """Keep an answer for its idempotency key and for a client that lost its connection."""
+        now = self.clock.now()
+        if request.key is not None:
+            kept = Answer(request_hash=request.fingerprint(), answer=answered, at=now)
+            writer.put_answer(_scope(request, scope), _hashed(request.key), kept)
+        caller = request.caller
+        if caller.client_id and caller.call_id:
+            writer.put_outcome(caller.client_id, caller.call_id, receipt, now)
+
+
+def _scope(request: Request, scope: str) -> str:
+    return f"{request.operation} {scope}"
+
+
+def _hashed(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8")).hexdigest()
+
+
+def find_session(reader: Reader, name: str, parameter: str = "session_id") -> Session:
+    """Return the session with that journal id, run alias or vendor id."""
+    session_id = resolve_session_id(reader, name, parameter)
+    session = reader.session(session_id) if session_id else None
+    if session is None or session.hidden:
+        raise SessionNotFound(f"Session not found: {name}", details={"session_id": name})
+    return session
+
+
+def resolve_session_id(reader: Reader, name: str, parameter: str = "session_id") -> str | None:
+    """Return the journal id that a session's name stands for, or None for an unknown alias or vendor id."""
+    if is_alias(name):
+        return reader.session_id_of_alias(int(name))
+    if is_vendor_id(name):
+        fitting = reader.session_ids_of_vendor(name)
+        if len(fitting) > 1:
+            raise InvalidParameter.invalid(
+                parameter, "the vendor session id fits more than one session", name, allowed=fitting
+            )
+        return fitting[0] if fitting else None
+    return check_session_id(name)
+
+
+def closed_error(session: Session) -> SessionClosed:
+    """Return the error that answers an ordinary write to a session that has ended."""
+    closing = session.closing
+    return SessionClosed(
+        "Session is closed",
+        details={
+            "session_id": session.id,
+            "state": str(session.state),
+            "closed_at": shown_or_none(closing.at if closing else None),
+            "policy": str(closing.policy) if closing else None,
+        },
+        hint="Open a new session" if session.state is SessionState.SEALED else None,
+    )
+
+
+def check_fence(session: Session, lease: Lease | None, given: int | None, grant: int | None) -> None:
+    """Refuse a writer whose fence is old, and one without a fence where the session is exclusive."""
+    fence = given if given is not None else grant
+    if fence is None and not session.exclusive:
+        return
+    if fence == session.fence:
+        return
+    raise LeaseLost(
+        "Lease lost: a newer holder exists"
+        if fence is not None
+        else "Lease lost: the session is exclusive and no fence was presented",
+        details={
+            "fence_given": fence,
+            "fence_current": session.fence,
+            "held_by": holder(session, lease),
+        },
+    )
+
+
+def holder(session: Session, lease: Lease | None) -> dict[str, Any]:
+    """Return who holds a session, as errors show it."""
+    if lease is None:
+        return {"agent_id": session.agent_id, "expires_at": None}
+    return {
+        "agent_id": lease.agent_id,
+        "face": lease.face,
+        "host": lease.host,
+        "pid": lease.pid,
+        "since": shown(lease.since),
+        "expires_at": shown(lease.expires_at),
+    }

@@ -1,0 +1,127 @@
+"""The signing key of a state directory: made on first use, mode 0600, and what it signs.
+
+Public keys stay beside it for ever, so that receipts of a key that was replaced can still be checked.
+"""
+
+import base64
+import hashlib
+import os
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from shiftlog.model.canonical import canonical
+from shiftlog.model.nouns import Receipt
+from shiftlog.model.times import parse, shown
+
+RECEIPT_LABEL = b"shiftlog-receipt-v1\n"
+_RAW = serialization.Encoding.Raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """The keys in one folder."""
+
+    folder: Path
+    private: Ed25519PrivateKey
+    key_id: str
+
+    @classmethod
+    def load(cls, folder: Path) -> "Keys":
+        """Read the key, making one where there is none; two processes at once agree on one."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / "ed25519"
+        if not path.exists():
+            _publish(path, os.urandom(32))
+        private = Ed25519PrivateKey.from_private_bytes(path.read_bytes())
+        public = private.public_key().public_bytes(_RAW, serialization.PublicFormat.Raw)
+        key_id = hashlib.sha256(public).hexdigest()[:16]
+        public_path = folder / f"{key_id}.pub"
+        if not public_path.exists():
+            _publish(public_path, public)
+        return cls(folder=folder, private=private, key_id=key_id)
+
+    def sign(self, receipt: Receipt) -> Receipt:
+        """Return the receipt with this key's signature."""
+        receipt = replace(receipt, key_id=self.key_id, signature="")
+        signature = self.private.sign(RECEIPT_LABEL + canonical(_unsigned(receipt)))
+        return replace(receipt, signature=base64.b64encode(signature).decode("ascii"))
+
+    def is_signed(self, receipt: Receipt) -> bool:
+        """Tell whether a key of this folder, past or present, signed the receipt."""
+        path = self.folder / f"{receipt.key_id}.pub"
+        if not receipt.key_id.isalnum() or not path.exists():
+            return False
+        public = Ed25519PublicKey.from_public_bytes(path.read_bytes())
+        try:
+            public.verify(base64.b64decode(receipt.signature), RECEIPT_LABEL + canonical(_unsigned(receipt)))
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+
+def _publish(path: Path, data: bytes) -> None:
+    """Put a file in place whole, keeping one that another process put there first."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.write(handle, data)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass  # the other process was first; its file is the one to use
+    finally:
+        draft.unlink()
+
+
+def _unsigned(receipt: Receipt) -> dict[str, Any]:
+    document = receipt_document(receipt)
+    del document["signature"]
+    return document
+
+
+def receipt_document(receipt: Receipt) -> dict[str, Any]:
+    """Return a receipt as it is shown and signed."""
+    document: dict[str, Any] = {
+        "session_id": receipt.session_id,
+        "seq": receipt.seq,
+        "head_hash": receipt.head_hash,
+        "at": shown(receipt.at),
+        "key_id": receipt.key_id,
+        "signature": receipt.signature,
+    }
+    if receipt.test_clock:
+        document["test_clock"] = True
+    return document
+
+
+def receipt_from(document: Any) -> Receipt:
+    """Read a receipt kept elsewhere; raise ValueError for anything else."""
+    if isinstance(document, dict) and "data" in document:
+        document = document["data"]
+    if isinstance(document, dict) and "receipt" in document:
+        document = document["receipt"]
+    if not isinstance(document, dict):
+        raise ValueError("a receipt is a JSON object")
+    given: dict[str, Any] = document
+    missing = {"session_id", "seq", "head_hash", "at", "key_id", "signature"} - given.keys()
+    if missing:
+        raise ValueError(f"a receipt has the key '{sorted(missing)[0]}'")
+    at: datetime = parse(str(given["at"]))
+    return Receipt(
+        session_id=str(given["session_id"]),
+        seq=int(given["seq"]),
+        head_hash=str(given["head_hash"]),
+        at=at,
+        key_id=str(given["key_id"]),
+        signature=str(given["signature"]),
+        test_clock=bool(given.get("test_clock", False)),
+    )

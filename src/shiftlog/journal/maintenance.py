@@ -1,0 +1,149 @@
+"""Looking after the journal: verify it, rebuild what follows from it, erase a body from it."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from shiftlog.journal.chain import Finding, check_chain
+from shiftlog.journal.journal import Journal, find_session
+from shiftlog.journal.keys import Keys
+from shiftlog.journal.projection import apply
+from shiftlog.journal.texts import facet, search_text
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.errors import InvalidParameter, JournalTampered, SessionNotFound
+from shiftlog.model.nouns import Receipt, Session, Turn
+from shiftlog.model.times import shown
+from shiftlog.store.protocol import Indexed, Reader, Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """What rebuilding one session came to."""
+
+    session_id: str
+    entries: int
+    changed: bool
+
+
+class Maintenance:
+    """Verify, rebuild and erase."""
+
+    def __init__(self, journal: Journal, keys: Keys) -> None:
+        self._journal = journal
+        self._keys = keys
+
+    async def session_ids(self, name: str | None = None) -> list[str]:
+        """Return the journal id of the session named, or of all sessions that have a journal."""
+
+        def ids(reader: Reader) -> list[str]:
+            return reader.session_ids() if name is None else [find_session(reader, name).id]
+
+        return await self._journal.store.read(ids)
+
+    async def verify(
+        self, session_ids: list[str], receipts: list[Receipt] | None = None
+    ) -> AsyncIterator[Finding]:
+        """Check sessions one by one against their chains, their own receipts and those kept elsewhere."""
+        kept = receipts or []
+        for session_id in session_ids:
+            elsewhere = [receipt for receipt in kept if receipt.session_id == session_id]
+            yield await self._journal.store.read(
+                lambda reader, session_id=session_id, elsewhere=elsewhere: self._verified(
+                    reader, session_id, elsewhere
+                )
+            )
+        for receipt in kept:
+            if receipt.session_id not in session_ids:
+                yield Finding(
+                    session_id=receipt.session_id,
+                    entries=0,
+                    kind="missing",
+                    seq=1,
+                    note=f"a receipt of {shown(receipt.at)} names this session, and it is not here",
+                )
+
+    def _verified(self, reader: Reader, session_id: str, elsewhere: list[Receipt]) -> Finding:
+        receipts = [*reader.receipts(session_id), *elsewhere]
+        for receipt in receipts:
+            if not self._keys.is_signed(receipt):
+                note = f"no known key signed the receipt of {shown(receipt.at)} (key {receipt.key_id})"
+                return Finding(
+                    session_id=session_id, entries=receipt.seq, kind="signature", seq=receipt.seq, note=note
+                )
+        return check_chain(
+            session_id, reader.entries(session_id), head=reader.head(session_id), receipts=receipts
+        )
+
+    async def rebuild(self, session_ids: list[str]) -> AsyncIterator[Rebuilt]:
+        """Recompute sessions from their entries, one transaction each; refuse a chain that does not verify."""
+        for session_id in session_ids:
+            yield await self._journal.store.write(
+                lambda writer, session_id=session_id: self._rebuilt(writer, session_id)
+            )
+
+    def _rebuilt(self, writer: Writer, session_id: str) -> Rebuilt:
+        found = self._verified(writer, session_id, [])
+        if not found.ok:
+            raise JournalTampered(
+                "Journal verification failed",
+                details={"session_id": session_id, "first_bad_seq": found.seq, "kind": found.kind},
+            )
+        before = (writer.session(session_id), writer.turns(session_id))
+        entries = writer.entries(session_id)
+        session, turns = fold(session_id, entries)
+        if session is None:
+            raise SessionNotFound(f"Session not found: {session_id}", details={"session_id": session_id})
+        changed = before != (session, list(turns.values()))
+        if changed:
+            writer.forget_projection(session_id)
+            writer.put_session(session)
+            for turn in turns.values():
+                writer.put_turn(session_id, turn)
+        writer.reindex(
+            session_id, [Indexed(entry=e, text=search_text(e), facet=facet(e)) for e in entries if e.body is not None]
+        )
+        return Rebuilt(session_id=session_id, entries=len(entries), changed=changed)
+
+    async def erase(self, session_name: str, seqs: list[int], reason: str) -> dict[str, Any]:
+        """Erase the bodies of entries: the chain still verifies, and an entry says what was erased and why."""
+        return await self._journal.store.write(lambda writer: self._erased(writer, session_name, seqs, reason))
+
+    def _erased(self, writer: Writer, session_name: str, seqs: list[int], reason: str) -> dict[str, Any]:
+        session = find_session(writer, session_name)
+        wanted = sorted(set(seqs))
+        pen = self._journal.pen(writer, session.id, session)
+        erased: list[int] = []
+        for seq in wanted:
+            found = writer.entries(session.id, after=seq - 1, until=seq) if seq > 0 else []
+            if not found:
+                raise InvalidParameter.invalid("entry", f"session {session.id} has no entry {seq}", seq)
+            if found[0].kind is Kind.ERASED:
+                raise InvalidParameter.invalid("entry", f"entry {seq} is itself the note of an erasure", seq)
+            if found[0].body is not None:
+                erased.append(seq)
+        if erased:
+            for seq in erased:
+                writer.erase_body(session.id, seq)
+            pen.write(Kind.ERASED, {"entries": list(erased), "reason": reason})
+            pen.commit(writer)
+            writer.forget_answers(session_id=session.id)
+            self._rebuilt(writer, session.id)
+        return {
+            "session_id": session.id,
+            "erased": erased,
+            "already_erased": [seq for seq in wanted if seq not in erased],
+            "chain": "verified" if self._verified(writer, session.id, []).ok else "broken",
+            "seq": pen.session.head_seq,
+            "hash": pen.session.head_hash,
+        }
+
+
+def fold(session_id: str, entries: list[Entry]) -> tuple[Session | None, dict[str, Turn]]:
+    """Return the session and turns that entries add up to."""
+    session: Session | None = None
+    turns: dict[str, Turn] = {}
+    for entry in entries:
+        session, turn = apply(session, turns.get(entry.turn) if entry.turn else None, entry, session_id)
+        if entry.turn is not None and turn is not None:
+            turns[entry.turn] = turn
+    return session, turns

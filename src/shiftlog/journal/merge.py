@@ -1,0 +1,108 @@
+"""Sparse merging: how what comes in changes what is stored, the same on every path.
+
+An empty value never changes a stored one; a text replaces; lists are united in order. The result is only what
+really changes, so that an update without effect writes nothing.
+"""
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.nouns import Turn
+
+TEXT_FIELDS = ("query_title", "interpretation", "response", "model", "plan_file", "todo_id")
+LIST_FIELDS = (
+    "tags",
+    "context_list",
+    "design_decisions",
+    "requirements_discovered",
+    "files_modified",
+    "blockers",
+)
+CLEARABLE = ("response", "interpretation", *LIST_FIELDS, "commits", "dialog", "actions")
+MAX_LIST_ITEMS = 10_000
+_EMPTY_WORDS = {"model": "unknown", "plan_file": "None", "todo_id": "None"}
+
+
+def is_empty(name: str, value: object) -> bool:
+    """Tell whether an incoming value says nothing."""
+    if isinstance(value, str):
+        return not value.strip() or value == _EMPTY_WORDS.get(name)
+    return value is None or value == 0 or value == [] or value == {}
+
+
+def changes_to(turn: Turn, incoming: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of the `turn.updated` entry that the incoming fields ask for, empty if none is needed."""
+    replaced: dict[str, Any] = {}
+    for name in (*TEXT_FIELDS, "token_count"):
+        value = incoming.get(name)
+        if not is_empty(name, value) and value != getattr(turn, name):
+            replaced[name] = value
+    added: dict[str, Any] = {}
+    for name in LIST_FIELDS:
+        fresh = _fresh(getattr(turn, name), incoming.get(name) or ())
+        if fresh:
+            _check_room(name, len(getattr(turn, name)) + len(fresh))
+            added[name] = fresh
+    commits = _fresh_commits(turn.commits, incoming.get("commits") or ())
+    if commits:
+        _check_room("commits", len(turn.commits) + len(commits))
+        added["commits"] = commits
+    body: dict[str, Any] = {}
+    if replaced:
+        body["set"] = replaced
+    if added:
+        body["add"] = added
+    return body
+
+
+def effective_clear(turn: Turn, names: Iterable[str]) -> list[str]:
+    """Return those of the named fields that hold something to clear."""
+    counted = {"dialog": turn.dialog_items, "actions": turn.actions}
+    return [name for name in dict.fromkeys(names) if counted.get(name, getattr(turn, name, None))]
+
+
+def _fresh(stored: Sequence[str], incoming: Iterable[str]) -> list[str]:
+    known = set(stored)
+    return [item for item in dict.fromkeys(incoming) if item.strip() and item not in known]
+
+
+def _fresh_commits(
+    stored: Sequence[Mapping[str, Any]], incoming: Iterable[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    seen = {str(commit["sha"]) for commit in stored}
+    fresh: list[dict[str, Any]] = []
+    for commit in incoming:
+        if commit["sha"] not in seen:
+            seen.add(commit["sha"])
+            fresh.append(commit)
+    return fresh
+
+
+def _check_room(name: str, count: int) -> None:
+    if count > MAX_LIST_ITEMS:
+        raise InvalidParameter.invalid(name, f"at most {MAX_LIST_ITEMS} entries in all", count)
+
+
+def dialog_key(body: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return by what equal dialog items are recognised where they are united."""
+    return (body.get("timestamp"), body.get("role"), body.get("category"), body.get("content"))
+
+
+def action_key(body: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return by what equal actions are recognised where they are united."""
+    return (body.get("order"), body.get("description"), body.get("type"), body.get("file_path"))
+
+
+def normal_path(path: str, workspace: str | None) -> str:
+    """Return a touched file's path as it is counted: forward slashes, no `./`, relative to the workspace."""
+    path = path.replace("\\", "/").strip()
+    if not path:
+        return ""
+    path = posixpath.normpath(path)
+    if workspace:
+        root = workspace.replace("\\", "/").rstrip("/") + "/"
+        if path.startswith(root):
+            path = path[len(root) :]
+    return path

@@ -1,0 +1,250 @@
+"""Opening sessions and working through their turns: the services behind open, begin, update and finish."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from shiftlog.journal import rules
+from shiftlog.journal.journal import Answered, Journal, Request, find_session
+from shiftlog.journal.pen import Pen
+from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPDATE_TURN
+from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import SessionAlreadyExists
+from shiftlog.model.ids import agent_key, check_session_id, is_unstable_agent_id, mint_session_id, numbered
+from shiftlog.model.moves import UNFINISHED, SessionState
+from shiftlog.model.nouns import Lease, Session
+from shiftlog.model.times import shown
+from shiftlog.model.resonance import Resonance, resolve_run
+from shiftlog.store.protocol import Filter, Page, Reader, Writer
+
+LEASE_S = 120
+EXCERPT_CHARS = 2_048
+
+_RUN_FIELDS = (
+    "model",
+    "reasoning_effort",
+    "resonance_tier",
+    "backend",
+    "caller",
+    "session_type",
+    "cwd",
+    "pid",
+    "context_excerpt",
+)
+
+
+class Sessions:
+    """Open sessions and change their turns."""
+
+    def __init__(
+        self, journal: Journal, resonance: Resonance, process_started: Callable[[int], str | None]
+    ) -> None:
+        self._journal = journal
+        self._resonance = resonance
+        self._process_started = process_started
+
+    async def open_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Start a session, and its run if any fact of a run is given."""
+        request = self._journal.request("open_session", OPEN_SESSION, arguments, caller)
+        values = request.values
+        if values.get("session_id"):
+            check_session_id(values["session_id"], values["agent"])
+        values["agent_id"] = (values.get("agent_id") or "").strip() or values["agent"]
+        agent_key(values["agent_id"])
+        run = self._run_of(values, len(str(arguments.get("context_excerpt") or "")))
+        return await self._journal.transaction(request, lambda writer: self._open(writer, request, run))
+
+    async def begin_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Start a turn."""
+        request = self._journal.request("begin_turn", BEGIN_TURN, arguments, caller)
+        return await self._journal.write(request, rules.begin_turn)
+
+    async def update_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Change the open turn."""
+        request = self._journal.request("update_turn", UPDATE_TURN, arguments, caller)
+        return await self._journal.write(request, rules.update_turn)
+
+    async def finish_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Complete or fail a turn."""
+        request = self._journal.request("finish_turn", FINISH_TURN, arguments, caller)
+        return await self._journal.write(request, rules.finish_turn)
+
+    def _run_of(self, values: Mapping[str, Any], prompt_chars: int) -> dict[str, Any] | None:
+        given = {name: values[name] for name in _RUN_FIELDS if values.get(name)}
+        if not given:
+            return None
+        backend = given.get("backend") or self._resonance.backend_of(values["agent"])
+        facts: dict[str, Any] = {
+            "session_type": given.get("session_type", "interactive_desktop"),
+            "warnings": [],
+        }
+        for name in ("caller", "model", "reasoning_effort", "resonance_tier", "cwd"):
+            if given.get(name):
+                facts[name] = given[name]
+        if backend is not None:
+            resolved = resolve_run(
+                self._resonance,
+                backend=backend,
+                caller=given.get("caller", ""),
+                tier=given.get("resonance_tier", ""),
+                model=given.get("model", ""),
+                effort=given.get("reasoning_effort", ""),
+            )
+            facts.update(
+                backend=backend,
+                provider=resolved.provider,
+                model=resolved.model,
+                reasoning_effort=resolved.effort,
+                resonance_tier=resolved.tier,
+                warnings=list(resolved.warnings),
+            )
+        if "pid" in given:
+            facts.update(pid=given["pid"], pid_started=self._process_started(given["pid"]))
+        excerpt = given.get("context_excerpt")
+        if excerpt:
+            facts.update(context_excerpt=excerpt[:EXCERPT_CHARS], prompt_chars=prompt_chars)
+        return facts
+
+    def _open(self, writer: Writer, request: Request, run: dict[str, Any] | None) -> Answered:
+        first = self._journal.replay(writer, request, "")
+        if first is not None:
+            return first
+        values, caller = request.values, request.caller
+        now = self._journal.clock.now()
+        session_id = self._free_id(writer, values, now)
+        pen = self._journal.pen(writer, session_id, None)
+        warnings: list[str] = run.pop("warnings") if run else []
+        parent = values.get("parent_session_id")
+        workspace = _workspace(values, caller)
+        facts: dict[str, Any] = {
+            "agent": values["agent"],
+            "agent_id": _spelling(writer, values["agent_id"]),
+            "title": values["title"],
+            "model": (run or {}).get("model") or values.get("model") or None,
+            "workspace": workspace,
+            "cwd": values.get("cwd") or caller.cwd,
+            "tags": [tag for tag in dict.fromkeys(values.get("tags") or ()) if tag.strip()],
+            "exclusive": bool(values.get("exclusive")),
+            "parent_session_id": find_session(writer, parent, "parent_session_id").id if parent else None,
+            "vendor_session_id": values.get("vendor_session_id") or None,
+            "transcript_path": values.get("transcript_path") or None,
+        }
+        if run is not None:
+            facts["run"] = {"alias": writer.next_alias(), "host": caller.host, **run}
+        predecessor = _predecessor(writer, values["agent_id"], workspace)
+        pen.write(Kind.SESSION_OPENED, {name: value for name, value in facts.items() if value})
+        lease = take_lease(writer, pen, caller)
+        for text in warnings:
+            pen.warn("caller_not_registered", text)
+        if is_unstable_agent_id(values["agent_id"]):
+            pen.warn("unstable_agent_id", "agent_id looks drawn anew for each run; resume needs a stable name")
+        return self._journal.answer(
+            writer, request, pen, _opened(pen.session, lease, predecessor), scope=""
+        )
+
+    def _free_id(self, reader: Reader, values: Mapping[str, Any], now: Any) -> str:
+        given = values.get("session_id")
+        if given:
+            existing = reader.session(given)
+            if existing is not None:
+                raise already_exists(existing)
+            return given
+        minted = mint_session_id(values["agent"], values["title"], now)
+        n = 1
+        while reader.head(numbered(minted, n)) is not None:
+            n += 1
+        return numbered(minted, n)
+
+
+def take_lease(writer: Writer, pen: Pen, caller: Caller) -> dict[str, Any]:
+    """Grant the session to the caller: the fence grows by one, and a client that stays is its holder."""
+    session = pen.session
+    who = {"agent_id": session.agent_id, "face": caller.face, "host": caller.host, "pid": caller.pid}
+    pen.write(Kind.LEASE_TAKEN, {"fence": session.fence + 1, **who})
+    if not (caller.client_id and caller.holds_leases):
+        writer.end_lease(session.id)
+        return {"fence": pen.session.fence, "expires_at": None}
+    lease = Lease(
+        session_id=session.id,
+        fence=pen.session.fence,
+        client_id=caller.client_id,
+        agent_id=session.agent_id,
+        agent_key=session.agent_key,
+        face=caller.face,
+        host=caller.host,
+        pid=caller.pid,
+        pid_started=caller.pid_started,
+        since=pen.now,
+        expires_at=pen.now + timedelta(seconds=LEASE_S),
+    )
+    writer.put_lease(lease)
+    return {"fence": lease.fence, "expires_at": shown(lease.expires_at)}
+
+
+def already_exists(session: Session) -> SessionAlreadyExists:
+    """Return the error that answers opening a session under a taken id."""
+    return SessionAlreadyExists(
+        f"Session with ID {session.id} already exists",
+        details={
+            "session_id": session.id,
+            "state": str(session.state),
+            "title": session.title,
+            "started": shown(session.started),
+        },
+    )
+
+
+def _workspace(values: Mapping[str, Any], caller: Caller) -> str | None:
+    cwd = values.get("cwd")
+    if not cwd or cwd == caller.cwd:
+        return caller.workspace or caller.cwd
+    return workspace_of(cwd)
+
+
+def workspace_of(cwd: str) -> str:
+    """Return the git top level above a directory, else the directory itself."""
+    path = Path(cwd).expanduser()
+    for folder in (path, *path.parents):
+        if (folder / ".git").exists():
+            return str(folder)
+    return str(path)
+
+
+def _spelling(reader: Reader, agent_id: str) -> str:
+    """Return the spelling of an agent id that was used first."""
+    key = agent_key(agent_id)
+    rows = reader.find_sessions(Filter(agent_key=key), Page(limit=1), by_activity=True)
+    return rows[0].session.agent_id if rows else agent_id
+
+
+def _predecessor(reader: Reader, agent_id: str, workspace: str | None) -> dict[str, Any] | None:
+    where = Filter(agent_key=agent_key(agent_id), workspace=workspace, states=frozenset(map(str, UNFINISHED)))
+    rows = reader.find_sessions(where, Page(limit=1), by_activity=True)
+    if not rows:
+        return None
+    session = rows[0].session
+    return {
+        "session_id": session.id,
+        "state": str(session.state),
+        "last_activity": shown(session.last_activity),
+        "title": session.title,
+    }
+
+
+def _opened(session: Session, lease: dict[str, Any], predecessor: dict[str, Any] | None) -> Answered:
+    run = session.run
+    return {
+        "session_id": session.id,
+        "run_id": run.alias if run else None,
+        "agent": session.agent,
+        "agent_id": session.agent_id,
+        "state": str(SessionState.OPEN),
+        "started": shown(session.started),
+        "lease": lease,
+        "resonance_tier": run.resonance_tier if run else None,
+        "model": session.model,
+        "reasoning_effort": run.reasoning_effort if run else None,
+        "predecessor": predecessor,
+    }

@@ -1,0 +1,96 @@
+"""What an entry says in words: the text it is found by, its facet, and a one-line summary for lists."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from shiftlog.model.entry import Entry, Kind
+
+DECISION = "decision"
+COMMAND = "command"
+
+# Values that are names of things and not words anybody searches for.
+_UNSEARCHED = frozenset(
+    {"timestamp", "seal", "role", "status", "test_clock", "order", "client_id", "policy", "hash", "head_hash"}
+)
+_SEARCHED_KINDS = frozenset(
+    {
+        Kind.SESSION_OPENED,
+        Kind.SESSION_UPDATED,
+        Kind.SESSION_CLOSED,
+        Kind.TURN_BEGUN,
+        Kind.TURN_UPDATED,
+        Kind.DIALOG,
+        Kind.ACTION,
+        Kind.TURN_COMPLETED,
+        Kind.TURN_FAILED,
+        Kind.COMMAND_STARTED,
+        Kind.COMMAND_FINISHED,
+        Kind.IMPORT_NOTED,
+    }
+)
+
+
+def search_text(entry: Entry) -> str:
+    """Return the text that an entry is found by, empty where nobody would look for it."""
+    if entry.kind not in _SEARCHED_KINDS:
+        return ""
+    facts = entry.facts
+    if entry.kind is Kind.DIALOG:
+        return str(facts.get("content", ""))
+    return "\n".join(_words(facts))
+
+
+def _words(value: object, name: str = "") -> Iterator[str]:
+    if name in _UNSEARCHED:
+        return
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        items: dict[str, Any] = value
+        for key, item in items.items():
+            yield from _words(item, key)
+    elif isinstance(value, list | tuple):
+        parts: list[Any] | tuple[Any, ...] = value
+        for item in parts:
+            yield from _words(item, name)
+
+
+def facet(entry: Entry) -> str | None:
+    """Return `decision` or `command` for entries that are listed as such."""
+    facts: dict[str, Any] = entry.facts
+    if entry.kind is Kind.DIALOG:
+        return DECISION if facts.get("category") == "decision" else None
+    if entry.kind is Kind.ACTION:
+        return DECISION if facts.get("type") == "design_decision" else None
+    if entry.kind is Kind.TURN_UPDATED:
+        return DECISION if "design_decisions" in facts.get("add", {}) else None
+    return COMMAND if entry.kind is Kind.COMMAND_STARTED else None
+
+
+def summary(entry: Entry, *, max_chars: int = 160) -> str:
+    """Return one line that tells what an entry is about."""
+    facts: dict[str, Any] = entry.facts
+    if entry.body is None:
+        return "(erased)"
+    for name in (
+        "content",
+        "description",
+        "query_title",
+        "response",
+        "failure_note",
+        "title",
+        "reason",
+        "command",
+    ):
+        text = facts.get(name)
+        if isinstance(text, str) and text.strip():
+            return one_line(text, max_chars)
+    return one_line(" ".join(_words(facts)), max_chars)
+
+
+def one_line(text: str, max_chars: int) -> str:
+    """Return a text on one line, cut with an ellipsis."""
+    if len(text) > max_chars * 8:
+        text = text[: max_chars * 8]
+    text = " ".join(text.split())
+    return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"

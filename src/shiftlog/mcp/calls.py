@@ -1,0 +1,58 @@
+"""What a running call knows: who called, the SDK's context of the request, and how to report progress.
+
+A transport sets `CALLER` once for its connection (HTTP: once for each request); context variables follow the
+SDK into the task of every request, so nothing here is handed through the tools.
+"""
+
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+
+from shiftlog.model.caller import Caller
+
+PROGRESS_EVERY_S = 1.0
+
+Context = ServerRequestContext[Any, Any]
+
+_UNKNOWN = Caller(face="mcp")
+CALLER: ContextVar[Caller] = ContextVar("shiftlog_caller", default=_UNKNOWN)
+_CALL: ContextVar["Call"] = ContextVar("shiftlog_call")
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One tool call, resource read or prompt while it runs."""
+
+    caller: Caller
+    context: Context
+    clock: Callable[[], float] = time.monotonic
+    _said_at: float = field(default=float("-inf"), init=False)
+
+    async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the client how far the call is, at most once a second; do nothing if it did not ask."""
+        now = self.clock()
+        if now - self._said_at < PROGRESS_EVERY_S:
+            return
+        self._said_at = now
+        await self.context.session.report_progress(done, total, message)
+
+
+def enter_call(call: Call) -> None:
+    """Make a call the current one of this task."""
+    _CALL.set(call)
+
+
+def current_call() -> Call:
+    """Return the call that this task serves; raise LookupError outside one."""
+    return _CALL.get()
+
+
+async def report_progress(done: float, total: float | None = None, message: str | None = None) -> None:
+    """Report progress of the current call; do nothing where no call runs (CLI, library)."""
+    call = _CALL.get(None)
+    if call is not None:
+        await call.progress(done, total, message)

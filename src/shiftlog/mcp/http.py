@@ -1,0 +1,140 @@
+"""MCP over Streamable HTTP on a loopback port: who may come in, and where the SDK takes over.
+
+A foreign `Host` or `Origin` is refused before anything else, because a page in the user's browser can reach a
+loopback port too. Then the token is asked for. Where token and port come from is the daemon's business.
+"""
+
+import hmac
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mcp.server.lowlevel.server import Server
+from mcp.server.streamable_http import EventStore
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shiftlog.mcp.calls import CALLER
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import Unauthorized
+
+PATHS = ("/mcp", "/mcp-transport")
+MAX_BODY_BYTES = 64 * 1024 * 1024
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+_AUTHORITY = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?")
+
+CallerFor = Callable[[HTTPConnection], Caller]
+
+
+def http_app(
+    server: Server[Any],
+    *,
+    token: str,
+    caller_for: CallerFor | None = None,
+    routes: Sequence[BaseRoute] = (),
+    hosts: frozenset[str] = LOOPBACK,
+    event_store: EventStore | None = None,
+    retry_ms: int | None = None,
+) -> Starlette:
+    """Build the application; `caller_for` sees headers and query of each request, `routes` are added.
+
+    The host check covers the added routes too, the token does not: pages have their own way to prove it.
+    """
+    sessions = StreamableHTTPSessionManager(
+        app=server, event_store=event_store, retry_interval=retry_ms, max_request_body_size=MAX_BODY_BYTES
+    )
+    endpoint = BearerGate(
+        _CallerScope(StreamableHTTPASGIApp(sessions), caller_for or _unknown_caller), token=token
+    )
+    return Starlette(
+        routes=[*(Route(path, endpoint=endpoint) for path in PATHS), *routes],
+        middleware=[Middleware(HostGate, hosts=hosts)],
+        lifespan=lambda _: sessions.run(),
+    )
+
+
+def _unknown_caller(_: HTTPConnection) -> Caller:
+    return Caller(face="http")
+
+
+class HostGate:
+    """Lets through what names one of our hosts and comes from no foreign page."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        problem = self._problem(headers.getlist("host"), headers.getlist("origin"))
+        if problem is None:
+            await self._app(scope, receive, send)
+            return
+        hint = "Ask for this machine by localhost or 127.0.0.1, without a page of another site"
+        await _refusal(403, Unauthorized(problem, hint=hint))(scope, receive, send)
+
+    def _problem(self, hosts: list[str], origins: list[str]) -> str | None:
+        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+            return "The Host header names a foreign host"
+        for origin in origins:
+            scheme, _, authority = origin.partition("://")
+            if scheme not in ("http", "https") or not self._is_ours(authority):
+                return "The Origin header names a foreign origin"
+        return None
+
+    def _is_ours(self, authority: str) -> bool:
+        found = _AUTHORITY.fullmatch(authority)
+        return found is not None and found[1].casefold() in self._hosts
+
+
+class BearerGate:
+    """Lets through what carries the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        if not token:
+            raise ValueError("an empty token would let everyone in")
+        self._app = app
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._carries_token(Headers(scope=scope).getlist("authorization")):
+            await self._app(scope, receive, send)
+            return
+        error = Unauthorized("A valid token is required", hint="Send 'Authorization: Bearer <token>'")
+        await _refusal(401, error, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+
+    def _carries_token(self, values: list[str]) -> bool:
+        if len(values) != 1:
+            return False
+        scheme, _, given = values[0].partition(" ")
+        same = hmac.compare_digest(given.strip().encode("latin-1"), self._token)
+        return same and scheme.casefold() == "bearer"
+
+
+class _CallerScope:
+    """Makes the caller of each request known to what serves it."""
+
+    def __init__(self, app: ASGIApp, caller_for: CallerFor) -> None:
+        self._app = app
+        self._caller_for = caller_for
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        token = CALLER.set(self._caller_for(HTTPConnection(scope)))
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            CALLER.reset(token)
+
+
+def _refusal(status: int, error: Unauthorized, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": error.as_dict()}, status_code=status, headers=headers)

@@ -1,0 +1,267 @@
+"""What the MCP face offers: tools, resources and prompts, and which of them one connection sees.
+
+Here are the declarations and the choice among them. What they do stands in the native tools and the dialects;
+how they are spoken stands in `server`.
+"""
+
+import difflib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.fields import Boolean, ListOf, Record, Schema, Text
+
+DEFAULT_TOOLSETS = ("journal", "shell", "workspace")
+OPTIONAL_TOOLSETS = ("ingest",)
+DIALECTS = ("nexo", "mcpserver", "execkit")
+# A client of execkit expects its seven tools and no others.
+LONE_DIALECTS = frozenset({"execkit"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a tool answers: the data, shown as structured content and as JSON text, then further texts.
+
+    A list has no structured form in every revision, so it is shown as text alone.
+    """
+
+    data: dict[str, Any] | list[Any]
+    extra_texts: tuple[str, ...] = ()
+
+
+# A tool with images, sound or questions to the client answers in the SDK's own words.
+Answer = Reply | types.CallToolResult | types.InputRequiredResult
+Run = Callable[[Caller, dict[str, Any]], Awaitable[Answer]]
+# A dictionary is shown in both blocks, a string as text alone.
+RenderError = Callable[[ShiftlogError], dict[str, Any] | str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool; `toolset` is also the name of the dialect that it belongs to.
+
+    `run` takes the arguments as they came, because services check their own requests; with `validates`
+    they are read through `params` first. `aliases` can be called but are not listed. `input_schema` replaces
+    the schema of `params` where fields cannot say it.
+    """
+
+    name: str
+    toolset: str
+    title: str
+    description: str
+    params: Record
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    open_world: bool
+    run: Run
+    output: Schema | None = None
+    render_error: RenderError | None = None
+    aliases: tuple[str, ...] = ()
+    validates: bool = False
+    listed: bool = True
+    input_schema: Schema | None = None
+
+    def schema(self) -> Schema:
+        """Return the JSON Schema of the arguments."""
+        return self.params.type_schema() if self.input_schema is None else self.input_schema
+
+    def as_listed(self) -> types.Tool:
+        """Return the tool as `tools/list` shows it."""
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.schema(),
+            output_schema=self.output,
+            annotations=types.ToolAnnotations(
+                title=self.title,
+                read_only_hint=self.read_only,
+                destructive_hint=self.destructive,
+                idempotent_hint=self.idempotent,
+                open_world_hint=self.open_world,
+            ),
+        )
+
+
+# Text is shown as it is, bytes as a blob, and anything else as JSON.
+Content = str | bytes | dict[str, Any] | list[Any]
+ReadResource = Callable[[Caller, dict[str, str]], Awaitable[Content]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """Something to read by URI; a `uri` with `{variables}` (RFC 6570) stands for a family of them."""
+
+    uri: str
+    toolset: str
+    name: str
+    title: str
+    description: str
+    mime_type: str
+    read: ReadResource
+
+    @property
+    def is_template(self) -> bool:
+        """Tell whether the URI has variables to fill."""
+        return "{" in self.uri
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptArgument:
+    """One argument of a prompt; prompts take text only."""
+
+    name: str
+    description: str
+    required: bool = False
+
+
+# Text becomes one message of the user.
+RenderPrompt = Callable[
+    [Caller, dict[str, str]], Awaitable[str | types.GetPromptResult | types.InputRequiredResult]
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A text that a person asks for by name, filled from the journal."""
+
+    name: str
+    toolset: str
+    title: str
+    description: str
+    render: RenderPrompt
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+_NAMES = ListOf(item=Text(max_chars=200), max_items=200)
+_FLAGS = Record(
+    fields={
+        "toolsets": _NAMES,
+        "tools": _NAMES,
+        "exclude_tools": _NAMES,
+        "read_only": Boolean(),
+        "dialects": _NAMES,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which part of the registry a connection asked for; names are checked by `Registry.select`.
+
+    Without toolsets and tools the default toolsets are served; tools alone replace them, tools beside
+    toolsets are added. Excluded names and `read_only` then take away, and dialects always add.
+    """
+
+    toolsets: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    exclude_tools: tuple[str, ...] = ()
+    read_only: bool = False
+    dialects: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, flags: Mapping[str, object]) -> "Selection":
+        """Read command line flags or a handshake; each list may also be one text with commas."""
+        values = _FLAGS.read(flags)
+        lists = {name: _split(value) for name, value in values.items() if name != "read_only"}
+        return cls(read_only=values.get("read_only", False), **lists)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what `read` reads, without what was left out."""
+        values = {
+            "toolsets": list(self.toolsets),
+            "tools": list(self.tools),
+            "exclude_tools": list(self.exclude_tools),
+            "read_only": self.read_only,
+            "dialects": list(self.dialects),
+        }
+        return {name: value for name, value in values.items() if value}
+
+
+def _split(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for word in words for part in word.split(",") if part.strip()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """Tools, resources and prompts in the order in which they are listed; no name stands for two tools."""
+
+    tools: tuple[Tool, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+
+    def __post_init__(self) -> None:
+        for kind, names in (
+            ("tool", [name for tool in self.tools for name in (tool.name, *tool.aliases)]),
+            ("resource", [resource.uri for resource in self.resources]),
+            ("prompt", [prompt.name for prompt in self.prompts]),
+        ):
+            twice = {name for name in names if names.count(name) > 1}
+            if twice:
+                raise ValueError(f"{kind} registered twice: {', '.join(sorted(twice))}")
+
+    def __add__(self, other: "Registry") -> "Registry":
+        return Registry(
+            tools=self.tools + other.tools,
+            resources=self.resources + other.resources,
+            prompts=self.prompts + other.prompts,
+        )
+
+    def toolsets(self) -> tuple[str, ...]:
+        """List the names that `--toolsets` knows, dialects apart."""
+        known = dict.fromkeys((*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS))
+        known |= dict.fromkeys(tool.toolset for tool in self.tools if tool.toolset not in DIALECTS)
+        return tuple(known)
+
+    def select(self, selection: Selection) -> "Registry":
+        """Return the part that was asked for; raise InvalidParameter for a name that does not exist."""
+        names = [tool.name for tool in self.tools]
+        _check("toolsets", "toolset", selection.toolsets, [*self.toolsets(), "all", "default"])
+        _check("tools", "tool", selection.tools, names)
+        _check("exclude_tools", "tool", selection.exclude_tools, names)
+        _check("dialects", "dialect", selection.dialects, DIALECTS)
+        alone = not LONE_DIALECTS.isdisjoint(selection.dialects)
+        toolsets = {*selection.dialects, *(() if alone else self._active(selection))}
+        named = set[str]() if alone else set(selection.tools)
+        tools = tuple(
+            tool
+            for tool in self.tools
+            if (tool.toolset in toolsets or tool.name in named)
+            and tool.name not in selection.exclude_tools
+            and (tool.read_only or not selection.read_only)
+        )
+        toolsets |= {tool.toolset for tool in tools}
+        return Registry(
+            tools=tools,
+            resources=tuple(item for item in self.resources if item.toolset in toolsets),
+            prompts=tuple(item for item in self.prompts if item.toolset in toolsets),
+        )
+
+    def _active(self, selection: Selection) -> set[str]:
+        if not selection.toolsets:
+            return set() if selection.tools else set(DEFAULT_TOOLSETS)
+        active = set(selection.toolsets)
+        if "all" in active:
+            active |= set(self.toolsets())
+        if "default" in active:
+            active |= set(DEFAULT_TOOLSETS)
+        return active
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that was probably meant, if one is close enough."""
+    near = difflib.get_close_matches(name.casefold(), list(names), n=1, cutoff=0.5)
+    return near[0] if near else None
+
+
+def _check(parameter: str, noun: str, given: Sequence[str], allowed: Sequence[str]) -> None:
+    for name in given:
+        if name not in allowed:
+            near = nearest(name, allowed)
+            says = f"there is no {noun} '{name}'" + (f"; did you mean '{near}'?" if near else "")
+            raise InvalidParameter.invalid(parameter, says, name, allowed=sorted(allowed))

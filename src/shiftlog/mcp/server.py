@@ -1,0 +1,140 @@
+"""How the MCP face is put together: one SDK server for each selection, for both protocol revisions.
+
+The SDK speaks the protocol and `face` gives the answers; here is what joins them, with a short way for the
+one request that must be quick.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, cast
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult
+from mcp.server.lowlevel.server import Server
+from mcp_types import methods
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+from shiftlog import __version__
+from shiftlog.mcp.calls import Context
+from shiftlog.mcp.face import Face, defect, protocol_error
+from shiftlog.mcp.registry import Registry, Selection
+from shiftlog.model.errors import InvalidParameter
+
+_LISTS_KEPT = CacheHint(ttl_ms=300_000)
+_QUICK_PARAMS = frozenset({"name", "arguments", "_meta"})
+_QUICK_META = frozenset(
+    {
+        types.PROTOCOL_VERSION_META_KEY,
+        types.CLIENT_CAPABILITIES_META_KEY,
+        types.CLIENT_INFO_META_KEY,
+        "progressToken",
+    }
+)
+_ADVICE = (
+    ("open_session", "Call open_session when you start work, or resume_session to go on with earlier work."),
+    ("begin_turn", "For each request call begin_turn, update_turn while you work, finish_turn at its end."),
+    ("query_history", "query_history searches what this and other agents did before."),
+    ("run_command", "Commands run in a shell from open_shell; read_output shows more of a long output."),
+    ("close_session", "Call close_session at the end of the work; it returns a signed receipt."),
+)
+
+
+class Servers:
+    """The SDK servers of one registry, one for each selection that clients asked for."""
+
+    def __init__(self, registry: Registry, *, telemetry: bool = False) -> None:
+        self._registry = registry
+        self._telemetry = telemetry
+        self._built = lru_cache(maxsize=64)(self._build)
+
+    def serving(self, selection: Selection) -> Server[Any]:
+        """Return the server of a selection; raise InvalidParameter for names that do not exist."""
+        return self._built(selection)
+
+    def _build(self, selection: Selection) -> Server[Any]:
+        return build_server(self._registry, selection, telemetry=self._telemetry)
+
+
+def build_server(
+    registry: Registry, selection: Selection | None = None, *, telemetry: bool = False
+) -> Server[Any]:
+    """Build the SDK server of one selection; `telemetry` keeps the SDK's OpenTelemetry spans."""
+    face = Face(registry.select(selection or Selection()), registry)
+    some_resources, some_prompts = bool(face.chosen.resources), bool(face.chosen.prompts)
+    server: Server[Any] = Server(
+        "shiftlog",
+        version=__version__,
+        title="Shiftlog",
+        description="The session layer for AI agents: journal, guarded shell, hand-over",
+        instructions=_instructions(face.chosen),
+        cache_hints={"tools/list": _LISTS_KEPT, "prompts/list": _LISTS_KEPT, "server/discover": _LISTS_KEPT},
+        get_tool_input_schema=face.input_schema,
+        on_list_tools=face.list_tools,
+        on_list_resources=face.list_resources if some_resources else None,
+        on_list_resource_templates=face.list_templates if some_resources else None,
+        on_read_resource=face.read_resource if some_resources else None,
+        on_list_prompts=face.list_prompts if some_prompts else None,
+        on_get_prompt=face.render_prompt if some_prompts else None,
+    )
+    server.add_request_handler("tools/call", types.CallToolRequestParams, face.call_tool)
+    if not telemetry:
+        # A span nobody collects costs a quarter of a call.
+        server.middleware.clear()
+    server.middleware.append(_QuickCalls(server, face))
+    return server
+
+
+def _instructions(chosen: Registry) -> str:
+    names = {tool.name for tool in chosen.tools}
+    advice = [sentence for name, sentence in _ADVICE if name in names]
+    lead = "Shiftlog records what agents do, so that it can be read, verified and continued."
+    tail = "State is never bound to the connection: pass the ids that earlier results gave you."
+    return " ".join([lead, *advice, tail])
+
+
+class _QuickCalls:
+    """Middleware that answers an ordinary `tools/call` without the SDK's validation of our own results.
+
+    The SDK trusts what a middleware returns, so a result that is known to be well-formed is not copied and
+    checked three times more. Whatever is unusual in a request goes on to the SDK and its checks.
+    """
+
+    def __init__(self, server: Server[Any], face: Face) -> None:
+        self._face = face
+        self._stamp = {types.SERVER_INFO_META_KEY: server.server_info_stamp}
+
+    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        params = ctx.params
+        if ctx.method != "tools/call" or not params or ctx.session.client_params is None:
+            return await call_next(ctx)
+        arguments: object = params.get("arguments")
+        if arguments is not None and not isinstance(arguments, dict):
+            raise protocol_error(InvalidParameter.invalid("arguments", "an object is expected"))
+        name: object = params.get("name")
+        if not isinstance(name, str) or not _is_usual(params, ctx.meta):
+            return await call_next(ctx)
+        result = await self._face.answer(ctx, name, cast("dict[str, Any] | None", arguments))
+        if isinstance(result, BaseModel):
+            result = _serialized(ctx.protocol_version, result)
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and isinstance(result, dict):
+            result.setdefault("resultType", "complete")
+            result["_meta"] = {**(result.get("_meta") or {}), **self._stamp}
+        return result
+
+
+def _is_usual(params: Mapping[str, Any], meta: Mapping[str, Any] | None) -> bool:
+    """Tell whether a request holds only what `_QuickCalls` understands; `meta` is None if malformed."""
+    raw: object = params.get("_meta")
+    if raw is not None and (meta is None or not _QUICK_META.issuperset(cast("dict[str, Any]", raw))):
+        return False
+    return _QUICK_PARAMS.issuperset(params)
+
+
+def _serialized(version: str, result: BaseModel) -> dict[str, Any]:
+    dumped = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    try:
+        return methods.serialize_server_result("tools/call", version, dumped)
+    except ValidationError as error:
+        raise protocol_error(defect("result of a tool", error)) from None

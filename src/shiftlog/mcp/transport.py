@@ -1,0 +1,186 @@
+"""MCP over any pair of byte streams: newline-delimited JSON, one message a line.
+
+Here bytes become the SDK's messages and back. Bad input is answered with a JSON-RPC error and never ends the
+connection. What a line must look like stands in `lines`; the streams are opened and closed elsewhere.
+"""
+
+import json
+from collections import deque
+from typing import Any
+
+import anyio
+import mcp_types as types
+import msgspec
+from anyio.abc import ByteReceiveStream, ByteSendStream, ObjectReceiveStream, ObjectSendStream
+from mcp.server.lowlevel.server import Server
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+
+from shiftlog.mcp.calls import CALLER
+from shiftlog.mcp.lines import LineCutter, Overlong, Refused, find_id, parse_line
+from shiftlog.model.caller import Caller
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+FINISH_S = 5.0
+STALL_S = 60.0
+
+
+async def serve_lines(
+    server: Server[Any],
+    receive: ByteReceiveStream,
+    send: ByteSendStream,
+    caller: Caller,
+    *,
+    drain: anyio.Event | None = None,
+    finish_s: float = FINISH_S,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> None:
+    """Serve one connection until its input ends or `drain` is set, then finish what is in flight.
+
+    Requests run concurrently. Once no more is read, those in flight have `finish_s` to be answered; the rest
+    are cancelled and told so. The streams stay open: they belong to the caller.
+    """
+    reading = _Reading(receive, _Writing(send), max_line_bytes=max_line_bytes, finish_s=finish_s)
+    token = CALLER.set(caller)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reading.stop_at, reading.writing.broken)
+            if drain is not None:
+                tasks.start_soon(reading.stop_at, drain)
+            await server.run(reading, reading.writing, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
+    finally:
+        CALLER.reset(token)
+
+
+class _Writing(ObjectSendStream[SessionMessage]):
+    """The SDK's way out: one message, one line."""
+
+    def __init__(self, sink: ByteSendStream) -> None:
+        self._sink = sink
+        # Held for a whole line, because byte streams refuse or mix what two tasks send at once.
+        self._lock = anyio.Lock(fast_acquire=True)
+        self.broken = anyio.Event()
+        self.unanswered = 0
+        self._settled = anyio.Event()
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write a message of the SDK."""
+        message = item.message
+        try:
+            if isinstance(message, types.JSONRPCResponse):
+                await self._write({"jsonrpc": "2.0", "id": message.id, "result": message.result})
+            else:
+                await self._write(message.model_dump(by_alias=True, exclude_unset=True))
+        finally:
+            if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+                await self.settle()
+
+    async def refuse(self, refused: Refused) -> None:
+        """Answer a line that is not a message."""
+        error = {"code": refused.code, "message": refused.message}
+        try:
+            await self._write({"jsonrpc": "2.0", "id": refused.request_id, "error": error})
+        except anyio.BrokenResourceError:
+            pass  # the client is gone, and reading stops with it
+
+    async def _write(self, body: dict[str, Any]) -> None:
+        frame = _encoded(body)
+        async with self._lock:
+            if self.broken.is_set():
+                raise anyio.BrokenResourceError
+            # Cancelling a request must not cut its line in half; a client that stopped reading ends it all.
+            with anyio.move_on_after(STALL_S, shield=True):
+                try:
+                    await self._sink.send(frame)
+                    return
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    pass
+            self.broken.set()
+            raise anyio.BrokenResourceError
+
+    async def settle(self) -> None:
+        """Count one request as done, answered or not."""
+        self.unanswered -= 1
+        if self.unanswered == 0:
+            self._settled.set()
+
+    async def finish(self, finish_s: float) -> None:
+        """Wait until nothing is in flight, or for `finish_s`."""
+        if self.unanswered > 0:
+            self._settled = anyio.Event()
+            with anyio.move_on_after(finish_s):
+                await self._settled.wait()
+
+    async def aclose(self) -> None:
+        """Leave the stream to its owner."""
+
+
+def _encoded(body: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(body) + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(body, separators=(",", ":")).encode() + b"\n"
+
+
+class _Reading(ObjectReceiveStream[SessionMessage | Exception]):
+    """The SDK's way in: lines become messages, and what is no message is answered on the spot."""
+
+    def __init__(
+        self, source: ByteReceiveStream, writing: _Writing, *, max_line_bytes: int, finish_s: float
+    ) -> None:
+        self.writing = writing
+        self._source = source
+        self._cutter = LineCutter(max_line_bytes)
+        self._max_line_bytes = max_line_bytes
+        self._finish_s = finish_s
+        self._lines: deque[bytes | Overlong] = deque()
+        self._waiting: anyio.CancelScope | None = None
+        self._stopped = False
+        self._metadata = ServerMessageMetadata(on_request_unanswered=writing.settle)
+
+    async def stop_at(self, event: anyio.Event) -> None:
+        """Read no more once the event is set."""
+        await event.wait()
+        self._stopped = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def receive(self) -> SessionMessage:
+        """Return the next message; raise EndOfStream when the input has ended and all is answered."""
+        while True:
+            while self._lines:
+                message = await self._admit(self._lines.popleft())
+                if message is not None:
+                    return message
+            if self._stopped:
+                await self.writing.finish(self._finish_s)
+                raise anyio.EndOfStream
+            await self._read_more()
+
+    async def _read_more(self) -> None:
+        try:
+            with anyio.CancelScope() as self._waiting:
+                self._lines.extend(self._cutter.feed(await self._source.receive()))
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._lines.extend(self._cutter.rest())
+            self._stopped = True
+
+    async def _admit(self, line: bytes | Overlong) -> SessionMessage | None:
+        if isinstance(line, Overlong):
+            says = f"Invalid request: a line may have at most {self._max_line_bytes} bytes"
+            await self.writing.refuse(Refused(types.INVALID_REQUEST, says, find_id(line.head, line.tail)))
+            return None
+        if not line or line.isspace():
+            return None
+        try:
+            message = parse_line(line)
+        except Refused as refused:
+            await self.writing.refuse(refused)
+            return None
+        if isinstance(message, types.JSONRPCRequest):
+            self.writing.unanswered += 1
+            return SessionMessage(message, self._metadata)
+        return SessionMessage(message)
+
+    async def aclose(self) -> None:
+        """Leave the stream to its owner."""

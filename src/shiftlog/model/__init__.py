@@ -1,0 +1,1 @@
+"""The nouns, ids, legal moves and errors of Shiftlog: standard library only, no input or output."""

@@ -1,0 +1,26 @@
+"""Who makes a request: the client process behind a connection, as far as it can be known."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The client of one request; `client_id` is drawn by the client at start and repeated on reconnect.
+
+    `call_id` names the request within the client, so that its outcome can be asked for after a broken
+    connection. `holds_leases` is false for short-lived writers (CLI, hooks, REPL) that write beside a holder.
+    """
+
+    client_id: str | None = None
+    face: str = "library"
+    host: str = ""
+    pid: int | None = None
+    pid_started: str | None = None
+    cwd: str | None = None
+    workspace: str | None = None
+    call_id: str | None = None
+    holds_leases: bool = False
+    operator: bool = False
+
+
+LIBRARY = Caller()

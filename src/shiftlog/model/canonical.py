@@ -1,0 +1,96 @@
+"""Canonical JSON (RFC 8785) and the hashes that stand on it."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from json.encoder import encode_basestring
+
+JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
+
+_FAST = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
+
+
+def canonical(value: object) -> bytes:
+    """Return the one spelling of a JSON value; raise ValueError for what JSON cannot hold.
+
+    The C encoder of the standard library already writes that spelling unless a float or a key beyond
+    the Basic Multilingual Plane is inside, so only those take the slow way.
+    """
+    if _is_plain(value):
+        return _FAST.encode(value).encode("utf-8")
+    return _encode(value).encode("utf-8")
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, float):
+        return False
+    if isinstance(value, Mapping):
+        items: Mapping[object, object] = value
+        return all(_is_plain_key(key) and _is_plain(item) for key, item in items.items())
+    if isinstance(value, list | tuple):
+        parts: list[object] | tuple[object, ...] = value
+        return all(map(_is_plain, parts))
+    return True
+
+
+def _is_plain_key(key: object) -> bool:
+    return isinstance(key, str) and (key.isascii() or max(key) < "\ud800")
+
+
+def _encode(value: object) -> str:
+    if value is None or isinstance(value, bool | int | str):
+        return _FAST.encode(value)
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, list | tuple):
+        parts: list[object] | tuple[object, ...] = value
+        return "[" + ",".join(map(_encode, parts)) + "]"
+    if isinstance(value, Mapping):
+        items: Mapping[str, object] = value
+        keys = sorted(items, key=lambda key: key.encode("utf-16-be"))
+        return "{" + ",".join(f"{encode_basestring(key)}:{_encode(items[key])}" for key in keys) + "}"
+    raise ValueError(f"not a JSON value: {type(value).__name__}")
+
+
+def _number(value: float) -> str:
+    """Write a float as ECMAScript does."""
+    if not math.isfinite(value):
+        raise ValueError("not a JSON number")
+    if value == 0:
+        return "0"
+    if value.is_integer() and abs(value) < 1e16:
+        return str(int(value))
+    text = repr(value)
+    mantissa, _, exponent = text.partition("e")
+    power = int(exponent or 0)
+    if not exponent or power < -6 or power >= 21:
+        return f"{mantissa}e{power:+d}" if exponent else text
+    sign, digits = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    whole, _, fraction = digits.partition(".")
+    if power < 0:
+        return f"{sign}0.{'0' * (-power - 1)}{whole}{fraction.rstrip('0') if fraction != '0' else ''}"
+    return f"{sign}{whole}{fraction.ljust(power, '0')}"
+
+
+def sha256(data: bytes) -> str:
+    """Return a SHA-256 as it is shown everywhere: `sha256:` and 64 hex digits."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def first_prev_hash(session_id: str) -> str:
+    """Return what the first entry of a session is chained to."""
+    return sha256(session_id.encode("utf-8"))
+
+
+def body_hash(salt: bytes, body: bytes) -> str:
+    """Return the hash of an entry's body in canonical JSON, made unguessable by its salt."""
+    return sha256(salt + body)
+
+
+def entry_hash(
+    prev_hash: str, *, seq: int, kind: str, at: str, turn: str | None, hash_of_body: str
+) -> str:
+    """Return the hash that chains an entry to the one before it."""
+    facts = {"seq": seq, "kind": kind, "at": at, "turn": turn, "body_hash": hash_of_body}
+    return sha256(bytes.fromhex(prev_hash[7:]) + canonical(facts))

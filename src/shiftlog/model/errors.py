@@ -1,0 +1,216 @@
+"""Every error that Shiftlog answers with, and nothing else.
+
+ShiftlogError                    code, message, details, hint, retryable
+├── SessionNotFound              session_not_found        LookupError
+├── SessionAlreadyExists         session_already_exists   ValueError
+├── SessionClosed                session_closed           ValueError
+├── SessionSealed                session_sealed           ValueError
+├── SessionSucceeded             session_succeeded        ValueError
+├── SessionHeld                  session_held             PermissionError
+├── NoResumableSession           no_resumable_session     LookupError
+├── InvalidSessionId             invalid_session_id       ValueError
+├── InvalidRequestId             invalid_request_id       ValueError
+├── TurnNotFound                 turn_not_found           LookupError
+├── TurnAlreadyExists            turn_already_exists      ValueError
+├── TurnImmutable                turn_immutable           ValueError
+├── InvalidParameter             invalid_parameter        ValueError
+├── IdempotencyConflict          idempotency_conflict     ValueError
+├── LeaseLost                    lease_lost               PermissionError
+├── AgentNotEntitled             agent_not_entitled       PermissionError
+├── JournalTampered              journal_tampered         ValueError
+├── Unauthorized                 unauthorized             PermissionError
+├── UnknownTool                  unknown_tool             LookupError
+├── StorageError                 storage_error            OSError
+├── CommandTimeout               command_timeout          TimeoutError
+└── InternalError                internal_error           RuntimeError
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+Details = Mapping[str, object]
+
+
+class ShiftlogError(Exception):
+    """An error with a stable code; what was accepted before it stays accepted."""
+
+    code: ClassVar[str] = "internal_error"
+    hint: str | None = None
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, details: Details | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: dict[str, object] = dict(details or {})
+        if hint is not None:
+            self.hint = hint
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the five keys that every face shows."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "details": self.details,
+            "hint": self.hint,
+            "retryable": self.retryable,
+        }
+
+
+class SessionNotFound(ShiftlogError, LookupError):
+    code = "session_not_found"
+    hint = "Call open_session first"
+
+
+class SessionAlreadyExists(ShiftlogError, ValueError):
+    code = "session_already_exists"
+    hint = "Use a new session ID"
+
+
+class SessionClosed(ShiftlogError, ValueError):
+    code = "session_closed"
+    hint = "Call resume_session"
+
+
+class SessionSealed(ShiftlogError, ValueError):
+    code = "session_sealed"
+    hint = "Read it with query_history; open a new session to work"
+
+
+class SessionSucceeded(ShiftlogError, ValueError):
+    code = "session_succeeded"
+    hint = "Continue in the successor session"
+
+
+class SessionHeld(ShiftlogError, PermissionError):
+    code = "session_held"
+    hint = "Pass on_held: take_over, fork or read_only"
+    retryable = True
+
+
+class NoResumableSession(ShiftlogError, LookupError):
+    code = "no_resumable_session"
+    hint = "Widen lookback_days, pass session_id, or call open_session"
+
+
+class InvalidSessionId(ShiftlogError, ValueError):
+    code = "invalid_session_id"
+    hint = "Use <Agent>-<yyyyMMddTHHmmssZ>-<suffix>, or leave session_id out of open_session"
+
+
+class InvalidRequestId(ShiftlogError, ValueError):
+    code = "invalid_request_id"
+    hint = "Use req-<yyyyMMddTHHmmssZ>-<slug>, or leave request_id out of begin_turn"
+
+
+class TurnNotFound(ShiftlogError, LookupError):
+    code = "turn_not_found"
+    hint = "Call begin_turn first"
+
+
+class TurnAlreadyExists(ShiftlogError, ValueError):
+    code = "turn_already_exists"
+    hint = "Use a new request ID"
+
+
+class TurnImmutable(ShiftlogError, ValueError):
+    code = "turn_immutable"
+    hint = "Begin a new turn instead"
+
+
+class InvalidParameter(ShiftlogError, ValueError):
+    """A parameter that is missing, malformed or unknown; `details.parameter` is its path."""
+
+    code = "invalid_parameter"
+    hint = "Correct the named parameter and call again"
+
+    @classmethod
+    def missing(cls, name: str) -> "InvalidParameter":
+        """Say that a required parameter is absent or blank."""
+        return cls(
+            f"Parameter '{name}' cannot be null or empty",
+            details={"parameter": name, "value": None, "constraint": "required", "problem": "missing"},
+        )
+
+    @classmethod
+    def invalid(
+        cls, name: str, constraint: str, value: object = None, allowed: list[str] | None = None
+    ) -> "InvalidParameter":
+        """Say which rule a parameter breaks; the value is cut to 200 characters."""
+        details: dict[str, object] = {
+            "parameter": name,
+            "value": _shown(value),
+            "constraint": constraint,
+            "problem": "invalid",
+        }
+        if allowed is not None:
+            details["allowed"] = allowed
+        return cls(f"Parameter '{name}' is invalid: {constraint}", details=details)
+
+    @classmethod
+    def unknown(cls, name: str, nearest: str | None) -> "InvalidParameter":
+        """Say that no such parameter exists, naming the nearest one that does."""
+        constraint = f"unknown parameter; did you mean '{nearest}'?" if nearest else "unknown parameter"
+        details: dict[str, object] = {"parameter": name, "constraint": constraint, "problem": "unknown"}
+        if nearest:
+            details["nearest"] = nearest
+        return cls(f"Parameter '{name}' is invalid: {constraint}", details=details)
+
+
+class IdempotencyConflict(ShiftlogError, ValueError):
+    code = "idempotency_conflict"
+    hint = "Use a new idempotency_key for other arguments"
+
+
+class LeaseLost(ShiftlogError, PermissionError):
+    code = "lease_lost"
+    hint = "Call resume_session to become the holder again"
+
+
+class AgentNotEntitled(ShiftlogError, PermissionError):
+    code = "agent_not_entitled"
+    hint = "Only the agents named in details.entitled may do this"
+
+
+class JournalTampered(ShiftlogError, ValueError):
+    code = "journal_tampered"
+    hint = "Run shiftlog verify and keep a copy of the state directory"
+
+
+class Unauthorized(ShiftlogError, PermissionError):
+    code = "unauthorized"
+    hint = "An operator may do this from outside the shells that Shiftlog opened"
+
+
+class UnknownTool(ShiftlogError, LookupError):
+    code = "unknown_tool"
+    hint = "See tools/list"
+
+
+class StorageError(ShiftlogError, OSError):
+    code = "storage_error"
+    hint = "Nothing was recorded; try again, and run shiftlog doctor if it stays"
+    retryable = True
+
+
+class CommandTimeout(ShiftlogError, TimeoutError):
+    code = "command_timeout"
+    hint = "Nothing was recorded; try again"
+    retryable = True
+
+
+class InternalError(ShiftlogError, RuntimeError):
+    code = "internal_error"
+    hint = "This is a defect of Shiftlog; please report it"
+
+
+def _shown(value: object) -> str | int | float | bool | None:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else repr(value)
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def leaves() -> list[type[ShiftlogError]]:
+    """List every error class, so that each face can prove its table complete."""
+    return sorted(ShiftlogError.__subclasses__(), key=lambda leaf: leaf.code)

@@ -1,0 +1,280 @@
+"""Fields of requests: one declaration gives both the JSON Schema and the check with its exact error.
+
+Here are the building blocks (`Text`, `Integer`, `Choice`, `ListOf`, `Record` …). The fields of each request
+stand beside the service that takes it. `null` always counts as absent.
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shiftlog.model.errors import InvalidParameter
+
+Schema = dict[str, Any]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# What terminals and editors really write (\a \b \t \n \v \f \r ESC) stays; the rest is never text.
+_BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """What one parameter accepts; subclasses say of which type."""
+
+    description: str = ""
+    required: bool = False
+    default: object = None
+
+    def read(self, value: object, path: str) -> Any:
+        """Return the checked value, or raise InvalidParameter that names the path."""
+        raise NotImplementedError
+
+    def type_schema(self) -> Schema:
+        """Return the JSON Schema of the value without its description."""
+        raise NotImplementedError
+
+    def schema(self) -> Schema:
+        """Return the JSON Schema with description and default."""
+        schema = self.type_schema()
+        if self.description:
+            schema["description"] = self.description
+        if self.default is not None:
+            schema["default"] = self.default
+        return schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text(Field):
+    """A string; one line unless `lines`; `check(value, path)` may refuse it with its own error."""
+
+    max_chars: int = 1_048_576
+    lines: bool = False
+    pattern: str | None = None
+    pattern_says: str = ""
+    check: Callable[[str, str], object] | None = None
+
+    def read(self, value: object, path: str) -> str:
+        if not isinstance(value, str):
+            raise InvalidParameter.invalid(path, "a string is expected", value)
+        if _SURROGATE.search(value):
+            raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
+        if self.required and not value.strip():
+            raise InvalidParameter.missing(path)
+        if len(value) > self.max_chars:
+            raise InvalidParameter.invalid(path, f"at most {self.max_chars} characters", value)
+        if self.lines:
+            if _BINARY.search(value):
+                raise InvalidParameter.invalid(path, "text without binary control characters", value)
+        elif _CONTROL.search(value):
+            raise InvalidParameter.invalid(path, "one line of text without control characters", value)
+        if value and self.pattern is not None and not re.fullmatch(self.pattern, value, re.ASCII):
+            raise InvalidParameter.invalid(path, self.pattern_says or f"must match {self.pattern}", value)
+        if value and self.check is not None:
+            self.check(value, path)
+        return value
+
+    def type_schema(self) -> Schema:
+        schema: Schema = {"type": "string"}
+        if self.required:
+            schema["minLength"] = 1
+        if self.max_chars < 1_048_576:
+            schema["maxLength"] = self.max_chars
+        if self.pattern is not None:
+            schema["pattern"] = f"^{self.pattern}$"
+        return schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integer(Field):
+    """A whole number; numeric text is accepted, a boolean is not."""
+
+    minimum: int | None = None
+    maximum: int | None = None
+
+    def read(self, value: object, path: str) -> int:
+        says = self._says()
+        if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
+            value = int(value)
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidParameter.invalid(path, says, value)
+        too_low = self.minimum is not None and value < self.minimum
+        if too_low or value > (2**53 - 1 if self.maximum is None else self.maximum):
+            raise InvalidParameter.invalid(path, says, value)
+        return value
+
+    def _says(self) -> str:
+        if self.minimum is not None and self.maximum is not None:
+            return f"integer {self.minimum}..{self.maximum}"
+        return "integer" if self.minimum is None else f"integer of at least {self.minimum}"
+
+    def type_schema(self) -> Schema:
+        schema: Schema = {"type": "integer"}
+        if self.minimum is not None:
+            schema["minimum"] = self.minimum
+        if self.maximum is not None:
+            schema["maximum"] = self.maximum
+        return schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(Field):
+    """A finite number of at least zero; numeric text is accepted."""
+
+    def read(self, value: object, path: str) -> float:
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                raise InvalidParameter.invalid(path, "a finite number of at least 0", value) from None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidParameter.invalid(path, "a finite number of at least 0", value)
+        if not math.isfinite(value) or value < 0:
+            raise InvalidParameter.invalid(path, "a finite number of at least 0", str(value))
+        return float(value)
+
+    def type_schema(self) -> Schema:
+        return {"type": "number", "minimum": 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boolean(Field):
+    """True or false; `true/false/yes/no/1/0` as text too."""
+
+    def read(self, value: object, path: str) -> bool:
+        if isinstance(value, bool):
+            return value
+        word = str(value).strip().casefold() if isinstance(value, str | int) else ""
+        if word in ("true", "yes", "1"):
+            return True
+        if word in ("false", "no", "0"):
+            return False
+        raise InvalidParameter.invalid(path, "a boolean is expected", value)
+
+    def type_schema(self) -> Schema:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Field):
+    """One of a closed set of words; `aliases` are accepted spellings of them."""
+
+    values: tuple[str, ...]
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    fold: bool = False
+
+    def read(self, value: object, path: str) -> str:
+        word = value
+        if self.fold and isinstance(word, str):
+            word = word.strip().casefold()
+        if isinstance(word, str):
+            word = self.aliases.get(word, word)
+            if word in self.values:
+                return word
+            if not word.strip() and self.required:
+                raise InvalidParameter.missing(path)
+        says = "one of " + ", ".join(self.values)
+        raise InvalidParameter.invalid(path, says, value, allowed=list(self.values))
+
+    def type_schema(self) -> Schema:
+        return {"type": "string", "enum": list(self.values)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOf(Field):
+    """A list of one kind of item; for lists of text one string counts as a list of one."""
+
+    item: Field
+    max_items: int = 10_000
+
+    def read(self, value: object, path: str) -> list[Any]:
+        if isinstance(value, str) and isinstance(self.item, Text | Choice):
+            value = [value] if value.strip() else []
+        if not isinstance(value, list | tuple):
+            raise InvalidParameter.invalid(path, "a list is expected", value)
+        items: Sequence[object] = value
+        if self.required and not items:
+            raise InvalidParameter.missing(path)
+        if len(items) > self.max_items:
+            raise InvalidParameter.invalid(path, f"at most {self.max_items} items", len(items))
+        return [self._item(item, f"{path}[{n}]") for n, item in enumerate(items)]
+
+    def _item(self, item: object, path: str) -> Any:
+        if item is None:
+            raise InvalidParameter.missing(path)
+        return self.item.read(item, path)
+
+    def type_schema(self) -> Schema:
+        schema: Schema = {"type": "array", "items": self.item.schema()}
+        if self.required:
+            schema["minItems"] = 1
+        if self.max_items < 10_000:
+            schema["maxItems"] = self.max_items
+        return schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRef(Field):
+    """A session's name: text or the integer alias of a run; resolving it is the journal's work."""
+
+    def read(self, value: object, path: str) -> str:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str):
+            raise InvalidParameter.invalid(path, "a session id (text or integer) is expected", value)
+        if _SURROGATE.search(value):
+            raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
+        if not value.strip():
+            raise InvalidParameter.missing(path)
+        return value
+
+    def type_schema(self) -> Schema:
+        return {"type": ["string", "integer"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(Field):
+    """An object with named fields; a name that is not among them is refused, naming the nearest."""
+
+    fields: Mapping[str, Field]
+
+    def read(self, value: object, path: str = "") -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise InvalidParameter.invalid(path or "arguments", "an object is expected", value)
+        given: Mapping[object, object] = value
+        for name in given:
+            if not isinstance(name, str) or name not in self.fields:
+                self._refuse(str(name), path)
+        prefix = f"{path}." if path else ""
+        values: dict[str, Any] = {}
+        for name, spec in self.fields.items():
+            item = given.get(name)
+            if item is None:
+                if spec.required:
+                    raise InvalidParameter.missing(prefix + name)
+                continue
+            values[name] = spec.read(item, prefix + name)
+        return values
+
+    def _refuse(self, name: str, path: str) -> None:
+        name = name.encode("utf-8", "replace").decode("utf-8")[:200]
+        near = difflib.get_close_matches(name.casefold(), list(self.fields), n=1, cutoff=0.5)
+        prefix = f"{path}." if path else ""
+        raise InvalidParameter.unknown(prefix + name, near[0] if near else None)
+
+    def type_schema(self) -> Schema:
+        schema: Schema = {
+            "type": "object",
+            "properties": {name: spec.schema() for name, spec in self.fields.items()},
+        }
+        required = [name for name, spec in self.fields.items() if spec.required]
+        if required:
+            schema["required"] = required
+        schema["additionalProperties"] = False
+        return schema

@@ -1,0 +1,115 @@
+"""Ids of sessions, turns and agents: their formats, how they are checked and how they are made."""
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+
+from shiftlog.model.errors import InvalidParameter, InvalidRequestId, InvalidSessionId
+from shiftlog.model.times import COMPACT, compact
+
+SESSION_FORMAT = "<Agent>-<yyyyMMddTHHmmssZ>-<suffix>"
+SESSION_REGEX = r"^[A-Z][A-Za-z0-9]*-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*$"
+REQUEST_FORMAT = "req-<yyyyMMddTHHmmssZ>-<slugOrOrdinal>"
+REQUEST_REGEX = r"^req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*$"
+AGENT_PATTERN = r"[A-Z][A-Za-z0-9]*"
+MAX_ID_CHARS = 200
+
+_SESSION = re.compile(SESSION_REGEX[1:-1], re.ASCII)
+_REQUEST = re.compile(REQUEST_REGEX[1:-1], re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_ALIAS = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
+_UNSTABLE = re.compile(r"agent-[0-9a-f]{12,}|[0-9a-f]{24,}", re.IGNORECASE | re.ASCII)
+
+
+def _is_instant(text: str) -> bool:
+    try:
+        datetime.strptime(text, COMPACT).replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return text[13:15] < "60"
+
+
+def is_session_id(text: str) -> bool:
+    """Tell whether a text is a well-formed journal id of a session."""
+    return len(text) <= MAX_ID_CHARS and bool(_SESSION.fullmatch(text)) and _is_instant(text.split("-")[1])
+
+
+def check_session_id(text: str, agent: str | None = None) -> str:
+    """Return a session id that has the canonical format and, where given, the agent's prefix."""
+    details: dict[str, object] = {
+        "providedId": text[:MAX_ID_CHARS],
+        "expectedFormat": SESSION_FORMAT,
+        "regex": SESSION_REGEX,
+    }
+    if not is_session_id(text):
+        raise InvalidSessionId("Session ID does not conform to canonical format", details=details)
+    if agent is not None and text.split("-", 1)[0] != agent:
+        details["agent"] = agent
+        raise InvalidSessionId("Session ID prefix must match agent name", details=details)
+    return text
+
+
+def is_request_id(text: str) -> bool:
+    """Tell whether a text is a well-formed request id of a turn."""
+    return len(text) <= MAX_ID_CHARS and bool(_REQUEST.fullmatch(text)) and _is_instant(text.split("-")[1])
+
+
+def check_request_id(text: str) -> str:
+    """Return a turn's request id that has the canonical format."""
+    if not is_request_id(text):
+        raise InvalidRequestId(
+            "Request ID does not conform to canonical format",
+            details={
+                "providedId": text[:MAX_ID_CHARS],
+                "expectedFormat": REQUEST_FORMAT,
+                "regex": REQUEST_REGEX,
+            },
+        )
+    return text
+
+
+def is_alias(text: str) -> bool:
+    """Tell whether a text is the integer alias of a run."""
+    return bool(_ALIAS.fullmatch(text))
+
+
+def is_vendor_id(text: str) -> bool:
+    """Tell whether a text is a UUID, the form of the vendors' own session ids."""
+    return bool(_UUID.fullmatch(text))
+
+
+def slug(text: str, fallback: str) -> str:
+    """Make the last part of an id from free text."""
+    made = re.sub(r"[^a-z0-9]+", "-", text.strip().lower()).strip("-")[:48].strip("-")
+    return made or fallback
+
+
+def mint_session_id(agent: str, title: str, now: datetime) -> str:
+    """Make a session id from agent, time and title."""
+    return f"{agent}-{compact(now)}-{slug(title, 'session')}"
+
+
+def mint_request_id(title: str, now: datetime) -> str:
+    """Make a turn's request id from time and title."""
+    return f"req-{compact(now)}-{slug(title, 'turn')}"
+
+
+def numbered(minted: str, n: int) -> str:
+    """Return the nth spelling of a minted id that is taken: `-2`, `-3` …"""
+    return minted if n == 1 else f"{minted}-{n}"
+
+
+def agent_key(agent_id: str) -> str:
+    """Return the form in which agent ids are compared; raise InvalidParameter for one without a key."""
+    folded = unicodedata.normalize("NFKC", agent_id).casefold()
+    key = re.sub(r"[^\w.:@]+", "-", folded).strip("-")
+    if not key or len(agent_id) > MAX_ID_CHARS:
+        raise InvalidParameter.invalid(
+            "agent_id", "1..200 characters with at least one letter or digit", agent_id
+        )
+    return key
+
+
+def is_unstable_agent_id(agent_id: str) -> bool:
+    """Tell whether an agent id looks like one drawn anew for each run."""
+    return bool(_UUID.fullmatch(agent_id) or _UNSTABLE.fullmatch(agent_id))

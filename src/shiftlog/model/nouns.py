@@ -1,0 +1,233 @@
+"""Sessions, turns, runs and leases as they stand now: what the journal's entries add up to.
+
+All are frozen; `journal.projection` makes the next one from the last and an entry. Text here is redacted already.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from shiftlog.model.moves import LIVE, RunStatus, SessionState, Succession, TurnStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens and cost, each class counted once; cached input and cache creation are classes of their own."""
+
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_creation_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+
+    def plus(self, other: "Usage") -> "Usage":
+        """Add two usages; a cost that is unknown on both sides stays unknown."""
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            cache_creation_tokens=self.cache_creation_tokens + other.cache_creation_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost_usd=sum(costs) if costs else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The process side of a session; `alias` is its integer name, unique for the life of the store."""
+
+    alias: int
+    status: RunStatus
+    started: datetime
+    backend: str | None = None
+    provider: str | None = None
+    caller: str | None = None
+    session_type: str | None = None
+    model: str | None = None
+    reasoning_effort: str | None = None
+    resonance_tier: str | None = None
+    cwd: str | None = None
+    pid: int | None = None
+    pid_started: str | None = None
+    host: str | None = None
+    context_excerpt: str | None = None
+    prompt_chars: int = 0
+    ended: datetime | None = None
+    returncode: int | None = None
+    duration_ms: int | None = None
+    error: str | None = None
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_cost_usd: float | None = None
+    telemetry_source: str | None = None
+    cost_source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """How a session was closed; a later resume keeps it as history and clears it here."""
+
+    at: datetime
+    reason: str
+    reason_class: str
+    note: str | None
+    policy: Succession
+    successor_deadline: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One shift of one agent, as its journal says."""
+
+    id: str
+    agent: str
+    agent_id: str
+    agent_key: str
+    title: str
+    state: SessionState
+    started: datetime
+    last_activity: datetime
+    model: str | None = None
+    workspace: str | None = None
+    cwd: str | None = None
+    tags: tuple[str, ...] = ()
+    exclusive: bool = False
+    hidden: bool = False
+    parent_session_id: str | None = None
+    predecessor_session_id: str | None = None
+    successor_session_id: str | None = None
+    vendor_session_id: str | None = None
+    transcript_path: str | None = None
+    run: Run | None = None
+    closing: Closing | None = None
+    suspended_cause: str | None = None
+    fence: int = 0
+    usage: Usage | None = None
+    tokens_counted: int = 0
+    turns_total: int = 0
+    turns_completed: int = 0
+    turns_failed: int = 0
+    dialog_items: int = 0
+    actions_total: int = 0
+    actions_unfinished: int = 0
+    current_turn: str | None = None
+    head_seq: int = 0
+    head_hash: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        """Tell whether ordinary writes are taken."""
+        return self.state in LIVE
+
+    @property
+    def turns_open(self) -> int:
+        """Count the turns that are neither completed nor failed."""
+        return self.turns_total - self.turns_completed - self.turns_failed
+
+    @property
+    def tokens_total(self) -> int:
+        """Return what is known of the tokens: counted usage, else what the turns reported."""
+        if self.usage is None:
+            return self.tokens_counted
+        used = self.usage
+        return (
+            used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTouch:
+    """What a turn did to one file: how often, what last, and the entry that says so."""
+
+    changes: int
+    last_type: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amendment:
+    """What came later for a turn that was terminal already."""
+
+    at: datetime
+    source: str
+    fields: dict[str, object]
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One request inside a session; dialog items and actions are entries of their own, counted here."""
+
+    request_id: str
+    ordinal: int
+    status: TurnStatus
+    begun_at: datetime
+    last_updated: datetime
+    query_title: str
+    query_text: str
+    begun_seq: int
+    last_seq: int
+    finished_at: datetime | None = None
+    interpretation: str = ""
+    response: str = ""
+    model: str | None = None
+    plan_file: str = ""
+    todo_id: str = ""
+    token_count: int = 0
+    tags: tuple[str, ...] = ()
+    context_list: tuple[str, ...] = ()
+    design_decisions: tuple[str, ...] = ()
+    requirements_discovered: tuple[str, ...] = ()
+    files_modified: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
+    commits: tuple[dict[str, object], ...] = ()
+    failure_note: str = ""
+    error_code: str = ""
+    usage: Usage | None = None
+    files: dict[str, FileTouch] = field(default_factory=dict[str, FileTouch])
+    dialog_items: int = 0
+    actions: int = 0
+    actions_unfinished: int = 0
+    last_order: int = 0
+    dialog_floor: int = 0
+    actions_floor: int = 0
+    items_hash: str = ""
+    seal: str | None = None
+    amendments: tuple[Amendment, ...] = ()
+
+    @property
+    def is_terminal(self) -> bool:
+        """Tell whether the turn can no longer change."""
+        return self.status is not TurnStatus.IN_PROGRESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Who may write a session now; operational, so kept beside the journal and not in it."""
+
+    session_id: str
+    fence: int
+    client_id: str
+    agent_id: str
+    agent_key: str
+    face: str
+    host: str
+    pid: int | None
+    pid_started: str | None
+    since: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A signed head of a session's chain: kept elsewhere, it proves that nothing before it changed."""
+
+    session_id: str
+    seq: int
+    head_hash: str
+    at: datetime
+    key_id: str
+    signature: str
+    test_clock: bool = False

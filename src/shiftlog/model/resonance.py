@@ -1,0 +1,97 @@
+"""Resonance: from caller and backend to tier, and from tier to model, effort, agent kind and provider.
+
+Here are the shape of the data and the rule that reads it. The data itself, model names above all, lives in
+`defaults/resonance.toml` and in the operator's `[runs]`; reading those files is the work of `config`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shiftlog.model.errors import InvalidParameter
+
+TIERS = ("maximo", "alto", "medio", "bajo", "muy_bajo")
+DEFAULT_TIER = "alto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """A program that runs agents: the agent kind it stands for and who provides its models."""
+
+    agent: str
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """What a tier means on one backend; None leaves the choice to the backend."""
+
+    model: str | None = None
+    effort: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resonance:
+    """The registered backends and callers, and the levels per backend and tier.
+
+    A caller maps to its own tier, or to None where the default tier applies.
+    """
+
+    default_tier: str = DEFAULT_TIER
+    backends: Mapping[str, Backend]
+    callers: Mapping[str, str | None]
+    levels: Mapping[str, Mapping[str, Level]]
+
+    def backend_of(self, agent: str) -> str | None:
+        """Return the first backend registered for an agent kind."""
+        return next((name for name, backend in self.backends.items() if backend.agent == agent), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedRun:
+    """What a run is recorded with; None is unknown."""
+
+    backend: str
+    agent: str
+    provider: str | None
+    tier: str
+    model: str | None
+    effort: str | None
+    warnings: tuple[str, ...] = ()
+
+
+def resolve_run(
+    resonance: Resonance,
+    *,
+    backend: str,
+    caller: str = "",
+    tier: str = "",
+    model: str = "",
+    effort: str = "",
+) -> ResolvedRun:
+    """Fill in what the caller of a run left empty; what was given is kept as given.
+
+    The tier is the explicit one, else the caller's own, else the default. Raises InvalidParameter for an
+    unregistered backend or an unknown tier; an unregistered caller only draws a warning.
+    """
+    known = resonance.backends.get(backend)
+    if known is None:
+        names = list(resonance.backends)
+        raise InvalidParameter.invalid("backend", "one of " + ", ".join(names), backend, allowed=names)
+    if tier and tier not in TIERS:
+        says = "one of " + ", ".join(TIERS)
+        raise InvalidParameter.invalid("resonance_tier", says, tier, allowed=list(TIERS))
+    warnings: tuple[str, ...] = ()
+    if not tier:
+        tier = resonance.callers.get(caller) or resonance.default_tier
+        if caller and caller not in resonance.callers:
+            warnings = (f"caller '{caller}' is not registered; using the default tier '{tier}'",)
+    level = resonance.levels.get(backend, {}).get(tier, Level())
+    return ResolvedRun(
+        backend=backend,
+        agent=known.agent,
+        provider=known.provider,
+        tier=tier,
+        model=model or level.model,
+        effort=effort or level.effort,
+        warnings=warnings,
+    )

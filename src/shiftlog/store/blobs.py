@@ -1,0 +1,58 @@
+"""Long texts: strings over 4 KiB leave a JSON value for content-addressed blobs, and come back into it.
+
+A reference is the object `{"$blob": "<sha256 hex>"}`; no body of ours has such an object of its own.
+"""
+
+import hashlib
+from collections.abc import Callable
+
+import zstandard
+
+LONG_TEXT_BYTES = 4096
+REFERENCE = "$blob"
+
+
+def externalise(value: object, keep: Callable[[bytes, str], None]) -> object:
+    """Return the value with each long text replaced by its reference, after `keep(hash, text)`."""
+    if isinstance(value, str):
+        if len(value) * 4 <= LONG_TEXT_BYTES:
+            return value
+        data = value.encode("utf-8")
+        if len(data) <= LONG_TEXT_BYTES:
+            return value
+        digest = hashlib.sha256(data).digest()
+        keep(digest, value)
+        return {REFERENCE: digest.hex()}
+    if isinstance(value, dict):
+        items: dict[str, object] = value
+        if REFERENCE in items:
+            raise ValueError(f"a body must not use the key {REFERENCE}")
+        return {key: externalise(item, keep) for key, item in items.items()}
+    if isinstance(value, list | tuple):
+        parts: list[object] | tuple[object, ...] = value
+        return [externalise(item, keep) for item in parts]
+    return value
+
+
+def internalise(value: object, fetch: Callable[[bytes], str]) -> object:
+    """Return the value with each reference replaced by its text."""
+    if isinstance(value, dict):
+        items: dict[str, object] = value
+        reference = items.get(REFERENCE)
+        if isinstance(reference, str):
+            return fetch(bytes.fromhex(reference))
+        return {key: internalise(item, fetch) for key, item in items.items()}
+    if isinstance(value, list):
+        parts: list[object] = value
+        return [internalise(item, fetch) for item in parts]
+    return value
+
+
+def pack(text: str) -> bytes:
+    """Compress a text; the inverse of `unpack`."""
+    return zstandard.ZstdCompressor(level=3).compress(text.encode("utf-8"))
+
+
+def unpack(data: bytes) -> str:
+    """Return a compressed text."""
+    return zstandard.ZstdDecompressor().decompress(data).decode("utf-8")

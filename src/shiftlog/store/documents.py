@@ -1,0 +1,33 @@
+"""Nouns as documents: how sessions, turns, leases and receipts are written into a store and read back."""
+
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar
+
+import msgspec
+
+from shiftlog.model.nouns import Lease, Receipt, Session, Turn
+
+T = TypeVar("T", Session, Turn, Lease, Receipt)
+
+_REQUIRED: dict[type, frozenset[str]] = {
+    noun: frozenset(f.name for f in fields(noun) if f.default is MISSING and f.default_factory is MISSING)
+    for noun in (Session, Turn, Lease, Receipt)
+}
+# No field has a default other than these, so that leaving them out loses nothing.
+_EMPTY = (None, "", 0, False, [], {})
+
+
+def to_document(noun: Session | Turn | Lease | Receipt) -> dict[str, Any]:
+    """Return a noun as JSON values; optional fields that are empty are left out."""
+    document: dict[str, Any] = msgspec.to_builtins(noun)
+    required = _REQUIRED[type(noun)]
+    return {name: value for name, value in document.items() if name in required or value not in _EMPTY}
+
+
+def from_document(document: object, noun: type[T]) -> T:
+    """Return the noun that a document was made from."""
+    return msgspec.convert(document, noun)
+
+
+encode = msgspec.json.encode
+decode = msgspec.json.decode

@@ -1,0 +1,206 @@
+"""The Store protocol: what every store can do, in verbs that name no database.
+
+`Store.write` runs one piece of work as one transaction, durable when it returns; `Store.read` sees one
+consistent state. Work is a plain function over a `Reader` or a `Writer` and may run in another thread.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, Self, TypeVar
+
+from shiftlog.model.entry import Body, Entry, Kind
+from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Turn
+from shiftlog.model.search import Expr
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Conditions on sessions and their turns, joined by and; None asks nothing."""
+
+    session_id: str | None = None
+    agent: str | None = None
+    agent_key: str | None = None
+    model: str | None = None
+    backend: str | None = None
+    caller: str | None = None
+    states: frozenset[str] | None = None
+    turn_status: str | None = None
+    run_status: str | None = None
+    tag: str | None = None
+    project: str | None = None
+    workspace: str | None = None
+    path: str | None = None
+    parent_id: str | None = None
+    from_: datetime | None = None
+    to: datetime | None = None
+    idle_since: datetime | None = None
+    with_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Which part of a list: at most `limit` rows after the row whose position is `after`."""
+
+    limit: int
+    after: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """A session found, and its position in the list."""
+
+    session: Session
+    at: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRow:
+    """A turn found, with its session and its position in the list."""
+
+    session: Session
+    turn: Turn
+    at: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRow:
+    """A touched file found, with the turn that touched it and its position in the list."""
+
+    session_id: str
+    request_id: str
+    path: str
+    touch: FileTouch
+    at: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRow:
+    """An entry found, with its session and its position in the list."""
+
+    session_id: str
+    entry: Entry
+    at: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """An entry that matches a text search; a higher score fits better."""
+
+    session_id: str
+    seq: int
+    turn: str | None
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The matches of a text search, newest first; `complete` is false where the newest were too many to rank."""
+
+    hits: Sequence[Hit]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexed:
+    """An entry to append with the text to be found by and, for decisions and commands, its facet."""
+
+    entry: Entry
+    text: str
+    facet: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The first answer to an idempotency key and the hash of the request it answered."""
+
+    request_hash: str
+    answer: Body
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How much a store holds."""
+
+    sessions: int
+    turns: int
+    entries: int
+    bytes: int
+    schema: int
+
+
+class Reader(Protocol):
+    """What can be asked of one consistent state."""
+
+    def session(self, session_id: str) -> Session | None: ...
+    def session_id_of_alias(self, alias: int) -> str | None: ...
+    def session_ids_of_vendor(self, vendor_session_id: str) -> list[str]: ...
+    def turn(self, session_id: str, request_id: str) -> Turn | None: ...
+    def turns(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Turn]: ...
+    def entries(
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        limit: int | None = None,
+        turn: str | None = None,
+        kinds: Iterable[Kind] | None = None,
+    ) -> list[Entry]: ...
+    def head(self, session_id: str) -> tuple[int, str] | None: ...
+    def session_ids(self) -> list[str]: ...
+    def find_sessions(
+        self, where: Filter, page: Page, *, by_activity: bool = False
+    ) -> list[SessionRow]: ...
+    def find_turns(self, where: Filter, page: Page) -> list[TurnRow]: ...
+    def find_files(self, where: Filter, page: Page) -> list[FileRow]: ...
+    def find_entries(self, where: Filter, page: Page, facets: Iterable[str] | None) -> list[EntryRow]: ...
+    def count(self, what: str, where: Filter, facets: Iterable[str] | None = None) -> int: ...
+    def search(
+        self, expr: Expr, where: Filter, *, most: int, facets: Iterable[str] | None = None
+    ) -> Found: ...
+    def agent_ids(self, *, like: str | None = None, limit: int = 1000) -> list[tuple[str, str]]: ...
+    def lease(self, session_id: str) -> Lease | None: ...
+    def leases(self) -> list[Lease]: ...
+    def grant(self, session_id: str, client_id: str) -> int | None: ...
+    def answer(self, scope: str, key: str) -> Answer | None: ...
+    def outcome(self, client_id: str, call_id: str) -> Body | None: ...
+    def receipts(self, session_id: str) -> list[Receipt]: ...
+    def counts(self) -> Counts: ...
+
+
+class Writer(Reader, Protocol):
+    """What can be changed in one transaction."""
+
+    def append(self, session_id: str, entries: Sequence[Indexed]) -> None: ...
+    def put_session(self, session: Session) -> None: ...
+    def put_turn(self, session_id: str, turn: Turn) -> None: ...
+    def next_alias(self) -> int: ...
+    def put_lease(self, lease: Lease) -> None: ...
+    def end_lease(self, session_id: str) -> None: ...
+    def renew_leases(self, client_ids: Iterable[str], expires_at: datetime) -> None: ...
+    def put_answer(self, scope: str, key: str, answer: Answer) -> None: ...
+    def put_outcome(self, client_id: str, call_id: str, outcome: Body, at: datetime) -> None: ...
+    def put_receipt(self, receipt: Receipt) -> None: ...
+    def erase_body(self, session_id: str, seq: int) -> None: ...
+    def forget_projection(self, session_id: str) -> None: ...
+    def reindex(self, session_id: str, items: Iterable[Indexed]) -> None: ...
+    def forget_answers(self, *, session_id: str | None = None, before: datetime | None = None) -> None: ...
+
+
+class Store(Protocol):
+    """A place that keeps facts."""
+
+    async def write(self, work: Callable[[Writer], T]) -> T:
+        """Run work as one transaction; when it returns, what it wrote is durable; when it raises, nothing is."""
+        ...
+
+    async def read(self, work: Callable[[Reader], T]) -> T:
+        """Run work over one consistent state."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *exc_info: object) -> None: ...

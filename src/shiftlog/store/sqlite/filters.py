@@ -1,0 +1,100 @@
+"""Filters and search expressions as SQL: the only place that writes conditions."""
+
+from typing import Any
+
+from shiftlog.model.moves import UNFINISHED
+from shiftlog.model.search import And, Expr, Not, Or, Phrase, Word
+from shiftlog.model.times import millis
+from shiftlog.store.protocol import Filter
+
+Conditions = tuple[list[str], list[Any]]
+
+
+def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
+    """Return the conditions on `s` (sessions); with `turns_too` a session matches if one of its turns does."""
+    clauses = ["s.hidden = 0"]
+    values: list[Any] = []
+    plain = {
+        "s.id": where.session_id,
+        "s.agent": where.agent,
+        "s.agent_key": where.agent_key,
+        "s.model": where.model,
+        "s.backend": where.backend,
+        "s.caller": where.caller,
+        "s.run_status": where.run_status,
+        "s.workspace": where.workspace,
+        "s.parent_id": where.parent_id,
+    }
+    for column, value in plain.items():
+        if value is not None:
+            clauses.append(f"{column} = ?")
+            values.append(value)
+    if where.states is not None:
+        if where.states <= UNFINISHED:
+            clauses.append("s.unfinished = 1")  # lets the partial index serve the few among the many
+        clauses.append(f"s.state IN ({', '.join('?' * len(where.states))})")
+        values.extend(sorted(where.states))
+    if where.project is not None:
+        clauses.append("(s.project = ? OR s.workspace = ?)")
+        values.extend((where.project, where.project))
+    if where.from_ is not None:
+        clauses.append("s.active_ms >= ?")
+        values.append(millis(where.from_))
+    if where.to is not None:
+        clauses.append("s.started_ms <= ?")
+        values.append(millis(where.to))
+    if where.idle_since is not None:
+        clauses.append("s.active_ms <= ?")
+        values.append(millis(where.idle_since))
+    if where.with_run:
+        clauses.append("s.run_alias IS NOT NULL")
+    if turns_too:
+        clauses.extend(
+            f"EXISTS (SELECT 1 FROM {table} x WHERE x.session_key = s.key AND {condition})"
+            for table, condition in _turn_parts(where)
+        )
+        values.extend(_turn_values(where))
+    return clauses, values
+
+
+def turn_conditions(where: Filter) -> Conditions:
+    """Return the conditions on `t` (turns) joined with `s` (sessions)."""
+    clauses, values = session_conditions(where, turns_too=False)
+    for table, condition in _turn_parts(where):
+        if table == "turns":
+            clauses.append(condition.replace("x.", "t."))
+        else:
+            clauses.append(f"EXISTS (SELECT 1 FROM {table} x WHERE x.turn_key = t.key AND {condition})")
+    return clauses, [*values, *_turn_values(where)]
+
+
+def _turn_parts(where: Filter) -> list[tuple[str, str]]:
+    parts: list[tuple[str, str]] = []
+    if where.turn_status is not None:
+        parts.append(("turns", "x.status = ?"))
+    if where.tag is not None:
+        parts.append(("turn_tags", "x.tag = ?"))
+    if where.path is not None:
+        parts.append(("turn_files", "x.path GLOB ?"))
+    return parts
+
+
+def _turn_values(where: Filter) -> list[str]:
+    return [value for value in (where.turn_status, where.tag, where.path) if value is not None]
+
+
+def match_expression(expr: Expr) -> str:
+    """Return an expression in FTS5's language; every word is quoted, so none can be taken for an operator."""
+    match expr:
+        case Word(text=text, prefix=prefix):
+            return f'"{text}"' + ("*" if prefix else "")
+        case Phrase(words=words, prefix=prefix):
+            return '"' + " ".join(words) + '"' + ("*" if prefix else "")
+        case Or(parts=parts):
+            return "(" + " OR ".join(match_expression(part) for part in parts) + ")"
+        case And(parts=parts):
+            wanted = [match_expression(part) for part in parts if not isinstance(part, Not)]
+            unwanted = [match_expression(part.part) for part in parts if isinstance(part, Not)]
+            return "(" + " NOT ".join([" AND ".join(wanted), *unwanted]) + ")"
+        case Not():
+            raise ValueError("a negation alone has no FTS5 form")

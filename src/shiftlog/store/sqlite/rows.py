@@ -1,0 +1,81 @@
+"""How entries stand in SQLite rows: the id that holds session and seq, hashes as bytes, long texts in blobs."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import apsw
+import msgspec
+
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.store import blobs
+from shiftlog.store.documents import decode
+
+SEQ_BITS = 24
+SEQ_LIMIT = 1 << SEQ_BITS
+ENTRY_COLUMNS = "id, kind, at, turn, body, salt, body_hash, hash"
+
+_KINDS = frozenset(str(kind) for kind in Kind)
+
+Row = tuple[Any, ...]
+
+
+def entry_id(session_key: int, seq: int) -> int:
+    """Return the id of an entry; the full-text index has nothing else to tell the session by."""
+    if seq >= SEQ_LIMIT:
+        raise OverflowError(f"a session holds at most {SEQ_LIMIT - 1} entries")
+    return (session_key << SEQ_BITS) + seq
+
+
+def hash_bytes(shown: str) -> bytes:
+    """Return the 32 bytes of a hash shown as `sha256:<hex>`."""
+    return bytes.fromhex(shown.removeprefix("sha256:"))
+
+
+def hash_shown(data: bytes) -> str:
+    """Return a hash as it is shown."""
+    return "sha256:" + data.hex()
+
+
+def fetch_blob(db: apsw.Connection, digest: bytes) -> str:
+    """Return a long text; a blob that is gone reads as text that says so, and verify finds the entry."""
+    row = db.execute("SELECT data FROM blobs WHERE hash = ?", (digest,)).fetchone()
+    return blobs.unpack(bytes(row[0])) if row else f"[missing text {digest.hex()}]"
+
+
+def entry_of(db: apsw.Connection, row: Row) -> Entry:
+    """Return the entry of a row of ENTRY_COLUMNS."""
+    row_id, kind, at, turn, body, salt, body_hash, digest = row
+    return Entry(
+        seq=row_id & (SEQ_LIMIT - 1),
+        kind=_kind_of(kind),
+        at=_time_of(at),
+        turn=turn,
+        body=None if body is None else _body_of(db, body),
+        salt=salt,
+        body_hash=hash_shown(body_hash),
+        hash=hash_shown(digest),
+    )
+
+
+# A row changed behind our back must still be readable, so that verify can name it: its hash will not fit.
+
+
+def _kind_of(text: str) -> Kind:
+    return Kind(text) if text in _KINDS else Kind.ERASED
+
+
+def _time_of(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _body_of(db: apsw.Connection, data: bytes) -> dict[str, Any]:
+    try:
+        body: Any = decode(data)
+    except msgspec.DecodeError:
+        return {"unreadable": True}
+    if b'"$blob"' in data:
+        body = blobs.internalise(body, lambda digest: fetch_blob(db, digest))
+    return body

@@ -1,0 +1,119 @@
+"""A real daemon with tiny services, for tests that must decide when a request is answered and what became of it.
+
+Run as a program with the daemon's own arguments. `hold` answers when the file named in its params exists,
+`count` streams numbers, `outcomes.json` in the state directory is what the journal would know.
+"""
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from shiftlog.daemon import main
+from shiftlog.daemon.control import Answer
+from shiftlog.daemon.lines import LineStream
+from shiftlog.daemon.services import ServeMcp
+from shiftlog.daemon.until import until
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import InvalidParameter, SessionNotFound
+
+
+class Echo:
+    """Answers every JSON-RPC request with its own method and params."""
+
+    idle_stop_s = None
+    log_level = "debug"
+
+    def __init__(self, home: str) -> None:
+        self.home = Path(home)
+        self.gone: list[str | None] = []
+
+    async def open_mcp(self, options: dict[str, object]) -> ServeMcp:
+        if "nonsense" in options:
+            raise InvalidParameter.unknown("nonsense", None)
+        return self._serve
+
+    async def _serve(self, lines: LineStream, caller: Caller, draining: anyio.Event) -> None:
+        async with anyio.create_task_group() as requests:
+            async with until(draining):
+                while (line := await lines.read(1 << 20)) is not None:
+                    requests.start_soon(self._answer, lines, json.loads(line))
+
+    async def _answer(self, lines: LineStream, message: dict[str, Any]) -> None:
+        if "id" not in message:
+            return
+        await self._hold(message.get("params"))
+        if message["method"] == "crash":
+            raise RuntimeError("a secret of the client")
+        result = {"method": message["method"], "params": message.get("params")}
+        await lines.send(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() + b"\n")
+
+    async def _hold(self, params: Any) -> None:
+        if params and "until" in params:
+            self.home.joinpath("holding").touch()
+            while not Path(params["until"]).exists():  # noqa: ASYNC110  # another process makes the file
+                await anyio.sleep(0.005)
+
+    def control(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
+        if method == "count":
+            return self._count()
+        return self._one(method, params, caller)
+
+    async def _one(self, method: str, params: dict[str, object], caller: Caller) -> object:
+        await self._hold(params)
+        match method:
+            case "whoami":
+                return {"operator": caller.operator, "pid": caller.pid, "face": caller.face, "cwd": caller.cwd}
+            case "gone":
+                return self.gone
+            case "call_outcome":
+                known = json.loads(self.home.joinpath("outcomes.json").read_text())
+                return known.get(params["call_id"])
+            case "missing":
+                raise SessionNotFound("No such session", details={"session_id": "s"})
+            case "defect":
+                raise RuntimeError("a secret of the client")
+            case _:
+                return {"method": method, "params": params}
+
+    async def _count(self) -> AsyncGenerator[object]:
+        number = 0
+        while True:
+            yield number
+            number += 1
+            await anyio.sleep(0)
+
+    async def client_gone(self, caller: Caller) -> None:
+        self.gone.append(caller.client_id)
+
+    async def renew_leases(self, client_ids: Iterable[str]) -> None:
+        pass
+
+    async def sweep(self) -> None:
+        pass
+
+    def busy(self) -> bool:
+        return self.home.joinpath("busy").exists()
+
+    async def status(self) -> dict[str, object]:
+        return {"echo": True}
+
+    async def run_beside(self, draining: anyio.Event) -> None:
+        pass
+
+
+@asynccontextmanager
+async def open_echo(home: str) -> AsyncGenerator[Echo]:
+    refusal = Path(home, "refuse")
+    if refusal.exists():
+        raise InvalidParameter.invalid("setting", refusal.read_text())
+    yield Echo(home)
+    Path(home, "closed").touch()
+
+
+if __name__ == "__main__":
+    sys.exit(main(open_services=open_echo))

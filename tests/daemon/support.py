@@ -1,0 +1,216 @@
+"""Real daemons and bridges for tests: start one, talk to it, and never wait without a deadline."""
+
+import fcntl
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from shiftlog import processes, wire
+from shiftlog.client import Client, connect
+
+T = TypeVar("T")
+
+ECHO = [sys.executable, str(Path(__file__).with_name("echo_daemon.py"))]
+REAL = [sys.executable, "-m", "shiftlog.daemon"]
+BRIDGE = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())", "mcp"]
+DEADLINE_S = 30.0
+
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+INITIALIZED: dict[str, Any] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def eventually(look: Callable[[], T], *, within_s: float = DEADLINE_S) -> T:
+    """Return what `look` returns as soon as that is true; fail when it never is."""
+    deadline = time.monotonic() + within_s
+    while True:
+        seen = look()
+        if seen:
+            return seen
+        assert time.monotonic() < deadline, f"nothing within {within_s} s"
+        time.sleep(0.005)
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """Return the environment of a program that uses this state directory and no setting of ours."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SHIFTLOG_")}
+    return kept | {"SHIFTLOG_HOME": str(home)} | more
+
+
+def lock_holder(home: Path) -> int | None:
+    """Return the pid in the lock file, if that process lives."""
+    try:
+        pid = int(Path(wire.lock_path(str(home))).read_text().partition("\n")[0])
+    except (OSError, ValueError):
+        return None
+    return pid if processes.alive(pid) else None
+
+
+def end_daemon(home: Path) -> None:
+    """Kill whatever daemon serves a state directory."""
+    pid = lock_holder(home)
+    if pid is not None and pid != os.getpid():
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not processes.alive(pid))
+
+
+def daemons(home: Path) -> list[int]:
+    """Return the pids of all daemon processes of a state directory."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                words = entry.joinpath("cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"shiftlog.daemon" in words and os.fsencode(home) in words and processes.alive(int(entry.name)):
+                found.append(int(entry.name))
+    return found
+
+
+def start_daemon(
+    home: Path, *arguments: str, program: list[str] = ECHO, **more: str
+) -> "subprocess.Popen[bytes]":
+    """Start a daemon in the foreground and return when it has answered a hello."""
+    daemon = subprocess.Popen(
+        [*program, "--home", str(home), *arguments],
+        env=environment(home, **more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    hello = wire.hello_line(role="control", face="test", client_id="0" * 32)
+
+    def greeted() -> bool:
+        assert daemon.poll() is None, "the daemon ended"
+        sock = wire.connect(str(home))
+        if sock is None:
+            return False
+        connection = wire.greet(sock, hello, DEADLINE_S)
+        if connection is None:
+            return False
+        connection.close()
+        return connection.daemon_pid == daemon.pid
+
+    eventually(greeted)
+    return daemon
+
+
+def control(home: Path) -> Client:
+    """Connect to a daemon that runs."""
+    return connect(str(home), start=False)
+
+
+@contextmanager
+def nobody_may_start(home: Path) -> Generator[None]:
+    """Hold the start lock, so that clients wait for a daemon instead of spawning one."""
+    lock = os.open(home / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+class Bridge:
+    """A `shiftlog mcp` process and the client's side of it."""
+
+    def __init__(
+        self, home: Path, *arguments: str, program: list[str] = BRIDGE, stdout: int = -1, **more: str
+    ) -> None:
+        self.process = subprocess.Popen(
+            [*program, *arguments],
+            env=environment(home, **more),
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+        )
+        self._partial = b""
+
+    def __enter__(self) -> "Bridge":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.send_bytes(json.dumps(message).encode() + b"\n")
+
+    def send_bytes(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        view = memoryview(data)
+        while view:
+            view = view[self.process.stdin.write(view) :]
+
+    def read(self, within_s: float = DEADLINE_S) -> dict[str, Any]:
+        line = self.read_line(within_s)
+        assert line is not None, "the bridge closed its output"
+        return json.loads(line)
+
+    def read_line(self, within_s: float = DEADLINE_S) -> bytes | None:
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + within_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._partial:
+                left = deadline - time.monotonic()
+                assert left > 0, "the bridge said nothing"
+                if selector.select(left):
+                    piece = os.read(self.process.stdout.fileno(), 65536)
+                    if not piece:
+                        return None
+                    self._partial += piece
+        line, _, self._partial = self._partial.partition(b"\n")
+        return line
+
+    def request(self, number: int | str, method: str, **params: Any) -> dict[str, Any]:
+        """Send one request and return its answer."""
+        self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        answer = self.read()
+        assert answer["id"] == number
+        return answer
+
+    def shake_hands(self) -> dict[str, Any]:
+        self.send(INITIALIZE)
+        answer = self.read()
+        self.send(INITIALIZED)
+        return answer
+
+    def close_input(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def wait(self, within_s: float = DEADLINE_S) -> int:
+        return self.process.wait(within_s)
+
+    def end(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(DEADLINE_S)
+        if self.process.stderr is not None:
+            said = self.process.stderr.read()
+            self.process.stderr.close()
+            assert b"Traceback" not in said, said.decode()
