@@ -5,7 +5,7 @@ Faces get an App and nothing else. What the services decide stands in their room
 
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -54,7 +54,7 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
     """Join the services over an open store."""
     clock = Clock.from_environ(environ)
     redactor = Redactor(
-        [Rule(rule.name, rule.pattern) for rule in config.redaction.rules],
+        [Rule(id=rule.name, pattern=rule.pattern) for rule in config.redaction.rules],
         frozenset(config.redaction.silenced),
     )
     keys = Keys.load(home / "keys")
@@ -74,7 +74,7 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
 
 
 @asynccontextmanager
-async def open_app(home: Path, environ: Mapping[str, str] = os.environ) -> AsyncIterator[App]:
+async def open_app(home: Path, environ: Mapping[str, str] = os.environ) -> AsyncGenerator[App]:
     """Open the state directory with its embedded store for the time of a with block."""
     config = configuration.load(home, environ)
     async with SqliteStore(home / DATABASE, durability=config.durability) as store:

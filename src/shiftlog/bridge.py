@@ -19,6 +19,8 @@ ANSWER_WAIT_S = 30.0
 # A line that is no JSON-RPC gets an answer without an id, if it gets one at all.
 REFUSAL_WAIT_S = 2.0
 STEADY_S = 1.0
+# How long the newer client that had the daemon retired may take to start its own.
+SUCCESSOR_S = 3.0
 
 
 class Stopped(Exception):
@@ -59,7 +61,7 @@ class Ledger:
     """What client and daemon have asked each other and not yet answered, and the client's handshake."""
 
     def __init__(self) -> None:
-        self.in_flight: dict[str, str] = {}
+        self.in_flight: dict[str, tuple[str, bytes]] = {}
         self.refusals = 0
         self.asked: set[str] = set()
         self.orphans: set[str] = set()
@@ -72,7 +74,7 @@ class Ledger:
         message = read_message(line)
         method = message.get("method")
         if isinstance(method, str) and "id" in message:
-            self.in_flight[id_text(message)] = method
+            self.in_flight[id_text(message)] = (method, line)
             if method == "initialize":
                 self.initialize, self.initialize_id, self.initialized = line, id_text(message), None
         elif method == "notifications/initialized":
@@ -93,10 +95,11 @@ class Ledger:
         if "method" in message:
             self.asked.add(key)
             self.orphans.discard(key)
-        elif self.in_flight.pop(key, None) is None and self.refusals:
+        elif (asked := self.in_flight.pop(key, None)) is not None:
+            if asked[0] == "initialize" and "error" in message:
+                self.initialize = None
+        elif self.refusals:
             self.refusals -= 1
-        elif key == self.initialize_id and "error" in message:
-            self.initialize = None
 
     def answers_orphan(self, line: bytes) -> bool:
         """Say whether a line answers a question of a daemon that is gone; the present one must not see it."""
@@ -153,7 +156,7 @@ class Bridge:
         self._sent_bytes = 0
         self._failed_at = 0.0
         self._connected_at = 0.0
-        self._farewell = b""
+        self.farewell = b""
         self._ended_at: float | None = None
         self._settled = False
 
@@ -191,7 +194,7 @@ class Bridge:
         self._sent_bytes = 0
         self._from_daemon = Lines()
         self.failure = None
-        self._farewell = b""
+        self.farewell = b""
         return True
 
     def take_rest(self) -> None:
@@ -225,18 +228,17 @@ class Bridge:
                 connection.sock.setblocking(False)
                 poll.register(connection.sock.fileno(), wanted)
         ready = dict(poll.poll(self._poll_ms(left_s)))
-        if not ready and not self._settled:
-            self._settle_in()
         if ready.pop(self._stdout, 0) and not (self.out and self._flush_to_client()):
             return False
         if self._stdin in ready:
             del ready[self._stdin]
             self._read_client()
-        if connection is not None:
-            if self.queue:
-                self._flush_to_daemon(connection)
-            if ready:
-                self._read_daemon(connection)
+        if connection is not None and self.queue:
+            self._flush_to_daemon(connection)
+        if not self._settled:
+            self._settle_in()
+        if connection is not None and ready:
+            self._read_daemon(connection)
         return True
 
     def _poll_ms(self, left_s: float | None) -> int | None:
@@ -315,15 +317,15 @@ class Bridge:
     def _take_from_daemon(self, piece: bytes) -> None:
         for line in self._from_daemon.feed(piece):
             if line.startswith(wire.OUT_OF_BAND):
-                self._farewell = line
+                self.farewell = line
                 continue
             self.out += line
             self.ledger.note_received(line)
 
     def _lose_daemon(self) -> None:
         """Decide whether to look for another daemon now or when the client next wants something."""
-        stopped = b'"bye":"stop"' in self._farewell
-        unsteady = not self._farewell and time.monotonic() - self._connected_at < STEADY_S
+        stopped = b'"bye":"stop"' in self.farewell
+        unsteady = not self.farewell and time.monotonic() - self._connected_at < STEADY_S
         if (stopped or unsteady) and not self.ledger.in_flight and not self.queue:
             self.hang_up()
         else:
@@ -335,7 +337,7 @@ class Bridge:
         if self.failure is not None and time.monotonic() - self._failed_at < STEADY_S:
             refuse_queue(self)
             return
-        recover(self, patience_s=3.0 if b'"bye":"retire"' in self._farewell else 0.0)
+        recover(self, patience_s=SUCCESSOR_S if b'"bye":"retire"' in self.farewell else 0.0)
 
 
 def run(options: dict[str, object]) -> int:

@@ -1,8 +1,8 @@
 """What the bridge does when the daemon went away: find the next one and account for every request.
 
-A request in flight is never sent again, because it may have been applied. The journal knows: the new daemon
-is asked for the outcome of each, and the client gets an error that says it. While the daemon is well, none of
-this is loaded.
+A daemon that says farewell has answered everything that it read, so what is unanswered goes to the next one.
+After any other end a request may have been applied and is never sent again. The journal knows: the new daemon is
+asked for the outcome of each, and the client gets an error that says it.
 """
 
 import json
@@ -21,6 +21,7 @@ INVALID_REQUEST = -32600
 ATTEMPTS = 3
 HANDSHAKE_S = 30.0
 OUTCOME_S = 10.0
+NAME_CHARS = 200
 
 _ID = rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)'
 _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID)
@@ -36,23 +37,23 @@ def recover(bridge: "Bridge", *, patience_s: float) -> None:
     lost = ledger.in_flight
     ledger.in_flight = {}
     for _ in range(ledger.refusals):
-        bridge.answer(
-            _error_line("null", INVALID_REQUEST, "A line before this one was no JSON-RPC request", {})
-        )
+        bridge.answer(_error_line("null", INVALID_REQUEST, "A line before this one was no JSON-RPC request", {}))
     ledger.refusals = 0
     ledger.orphans |= ledger.asked
     ledger.asked = set()
-    if lost.get(ledger.initialize_id) == "initialize" and ledger.initialize is not None:
+    if lost.get(ledger.initialize_id, ("", b""))[0] == "initialize":
         # The handshake changes nothing, so it may simply go to the next daemon, whose answer is the client's.
-        del lost[ledger.initialize_id]
-        bridge.queue.insert(0, ledger.initialize)
+        bridge.queue.insert(0, lost.pop(ledger.initialize_id)[1])
         ledger.initialize = None
+    if bridge.farewell:
+        bridge.queue[:0] = [line for _, line in lost.values()]
+        lost = {}
     if _ready(bridge, patience_s):
         outcomes = _outcomes(bridge, list(lost)) if lost else {}
-        for call_id, method in lost.items():
+        for call_id, (method, _) in lost.items():
             bridge.answer(_lost_answer(call_id, method, outcomes.get(call_id, (None, None))))
         return
-    for call_id, method in lost.items():
+    for call_id, (method, _) in lost.items():
         bridge.answer(_lost_answer(call_id, method, (None, None)))
     refuse_queue(bridge)
 
@@ -105,7 +106,10 @@ def _outcomes(bridge: "Bridge", call_ids: list[str]) -> dict[str, Outcome]:
         return found
     try:
         for number, call_id in enumerate(call_ids, 1):
-            params = {"client_id": bridge.client_id, "call_id": call_id}
+            name = _name(call_id)
+            if name is None:
+                continue
+            params = {"client_id": bridge.client_id, "call_id": name}
             question = {"id": number, "method": "call_outcome", "params": params}
             connection.send(json.dumps(question).encode("ascii") + b"\n", OUTCOME_S)
             line = connection.read_line(OUTCOME_S)
@@ -119,6 +123,12 @@ def _outcomes(bridge: "Bridge", call_ids: list[str]) -> dict[str, Outcome]:
     finally:
         connection.close()
     return found
+
+
+def _name(call_id: str) -> str | None:
+    """Return the name under which the journal keeps a call's outcome, None for ids that it does not keep."""
+    name = str(json.loads(call_id))
+    return name if len(name) <= NAME_CHARS else None
 
 
 def _lost_answer(call_id: str, method: str, outcome: Outcome) -> bytes:
@@ -149,9 +159,7 @@ def refuse_queue(bridge: "Bridge") -> None:
             "hint": "Send it again" if failure is None else failure.hint,
             "retryable": True,
         }
-        bridge.answer(
-            _error_line(id_text(message), REPLACED, f"{reason}. The request was not applied.", data)
-        )
+        bridge.answer(_error_line(id_text(message), REPLACED, f"{reason}. The request was not applied.", data))
 
 
 def refuse_overlong(bridge: "Bridge", head: bytes, tail: bytes) -> None:
@@ -159,9 +167,7 @@ def refuse_overlong(bridge: "Bridge", head: bytes, tail: bytes) -> None:
     match = _ID_FIRST.match(head) or _ID_LAST.search(tail)
     call_id = match[1].decode("utf-8", "replace") if match else "null"
     data = {"applied": False, "receipt": None, "hint": "Send less at once", "retryable": False}
-    bridge.answer(
-        _error_line(call_id, INVALID_REQUEST, f"A message may hold at most {LINE_BYTES >> 20} MiB", data)
-    )
+    bridge.answer(_error_line(call_id, INVALID_REQUEST, f"A message may hold at most {LINE_BYTES >> 20} MiB", data))
 
 
 def _error_line(call_id: str, code: int, message: str, data: Mapping[str, object]) -> bytes:

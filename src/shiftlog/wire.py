@@ -245,7 +245,10 @@ def greet(sock: _socket.socket, hello: bytes, timeout_s: float) -> Connection | 
     """Exchange hello lines; None when the daemon closed instead, as one does that is about to stop."""
     connection = Connection(sock, "", 0, b"")
     try:
-        connection.send(hello, timeout_s)
+        try:
+            connection.send(hello, timeout_s)
+        except ConnectionError:
+            pass  # a daemon that refuses us may have said why before it closed
         answer = connection.read_line(timeout_s)
     except TimeoutError as error:
         sock.close()
@@ -254,8 +257,6 @@ def greet(sock: _socket.socket, hello: bytes, timeout_s: float) -> Connection | 
             f"The daemon took the connection but did not answer within {timeout_s:.0f} s",
             "Look at daemon.log in the state directory; `shiftlog daemon stop` ends a daemon that hangs",
         ) from error
-    except ConnectionError:
-        answer = None
     if answer is None:
         sock.close()
         return None

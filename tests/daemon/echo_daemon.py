@@ -1,4 +1,4 @@
-"""A real daemon with tiny services, for tests that must decide when a request is answered and what became of it.
+"""A real daemon with tiny services, for tests that decide when a request is answered and what became of it.
 
 Run as a program with the daemon's own arguments. `hold` answers when the file named in its params exists,
 `count` streams numbers, `outcomes.json` in the state directory is what the journal would know.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from shiftlog.daemon import main
 from shiftlog.daemon.control import Answer
@@ -31,20 +32,34 @@ class Echo:
     def __init__(self, home: str) -> None:
         self.home = Path(home)
         self.gone: list[str | None] = []
+        self.heard: list[str | None] = []
+        self.options: dict[str, object] = {}
+        self.room = anyio.Semaphore(64)
 
     async def open_mcp(self, options: dict[str, object]) -> ServeMcp:
         if "nonsense" in options:
             raise InvalidParameter.unknown("nonsense", None)
+        self.options = options
         return self._serve
 
     async def _serve(self, lines: LineStream, caller: Caller, draining: anyio.Event) -> None:
-        async with anyio.create_task_group() as requests:
+        async with anyio.create_task_group() as requests:  # noqa: SIM117 - it outlives the reading
             async with until(draining):
                 while (line := await lines.read(1 << 20)) is not None:
+                    await self.room.acquire()
                     requests.start_soon(self._answer, lines, json.loads(line))
 
     async def _answer(self, lines: LineStream, message: dict[str, Any]) -> None:
-        if "id" not in message:
+        try:
+            await self._answer_one(lines, message)
+        finally:
+            self.room.release()
+
+    async def _answer_one(self, lines: LineStream, message: dict[str, Any]) -> None:
+        self.heard.append(message.get("method"))
+        if message.get("method") == "ask":
+            await lines.send(b'{"jsonrpc":"2.0","id":"q","method":"question"}\n')
+        if "id" not in message or "method" not in message:
             return
         await self._hold(message.get("params"))
         if message["method"] == "crash":
@@ -55,7 +70,7 @@ class Echo:
     async def _hold(self, params: Any) -> None:
         if params and "until" in params:
             self.home.joinpath("holding").touch()
-            while not Path(params["until"]).exists():  # noqa: ASYNC110  # another process makes the file
+            while not Path(params["until"]).exists():  # noqa: ASYNC110 - another process makes the file
                 await anyio.sleep(0.005)
 
     def control(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
@@ -67,7 +82,21 @@ class Echo:
         await self._hold(params)
         match method:
             case "whoami":
-                return {"operator": caller.operator, "pid": caller.pid, "face": caller.face, "cwd": caller.cwd}
+                return {
+                    "operator": caller.operator,
+                    "pid": caller.pid,
+                    "face": caller.face,
+                    "cwd": caller.cwd,
+                }
+            case "run_inside":
+                ask = "import sys, json; from shiftlog.client import connect; "
+                ask += "print(json.dumps(connect(sys.argv[1], start=False).call('whoami')))"
+                done = await anyio.run_process([sys.executable, "-c", ask, str(self.home)])
+                return json.loads(done.stdout)
+            case "heard":
+                return self.heard
+            case "options":
+                return self.options
             case "gone":
                 return self.gone
             case "call_outcome":
@@ -85,7 +114,7 @@ class Echo:
         while True:
             yield number
             number += 1
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
 
     async def client_gone(self, caller: Caller) -> None:
         self.gone.append(caller.client_id)

@@ -23,6 +23,8 @@ REAL = [sys.executable, "-m", "shiftlog.daemon"]
 BRIDGE = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())", "mcp"]
 DEADLINE_S = 30.0
 
+_spawned: dict[Path, list["subprocess.Popen[bytes]"]] = {}
+
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -36,7 +38,7 @@ INITIALIZE: dict[str, Any] = {
 INITIALIZED: dict[str, Any] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
-def eventually(look: Callable[[], T], *, within_s: float = DEADLINE_S) -> T:
+def eventually(look: Callable[[], T | None], *, within_s: float = DEADLINE_S) -> T:
     """Return what `look` returns as soon as that is true; fail when it never is."""
     deadline = time.monotonic() + within_s
     while True:
@@ -63,7 +65,10 @@ def lock_holder(home: Path) -> int | None:
 
 
 def end_daemon(home: Path) -> None:
-    """Kill whatever daemon serves a state directory."""
+    """Kill every daemon of a state directory, whoever started it."""
+    for daemon in _spawned.pop(home, []):
+        daemon.kill()
+        daemon.wait(DEADLINE_S)
     pid = lock_holder(home)
     if pid is not None and pid != os.getpid():
         os.kill(pid, signal.SIGKILL)
@@ -84,9 +89,7 @@ def daemons(home: Path) -> list[int]:
     return found
 
 
-def start_daemon(
-    home: Path, *arguments: str, program: list[str] = ECHO, **more: str
-) -> "subprocess.Popen[bytes]":
+def start_daemon(home: Path, *arguments: str, program: list[str] = ECHO, **more: str) -> "subprocess.Popen[bytes]":
     """Start a daemon in the foreground and return when it has answered a hello."""
     daemon = subprocess.Popen(
         [*program, "--home", str(home), *arguments],
@@ -94,6 +97,7 @@ def start_daemon(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
+    _spawned.setdefault(home, []).append(daemon)
     hello = wire.hello_line(role="control", face="test", client_id="0" * 32)
 
     def greeted() -> bool:
@@ -130,9 +134,7 @@ def nobody_may_start(home: Path) -> Generator[None]:
 class Bridge:
     """A `shiftlog mcp` process and the client's side of it."""
 
-    def __init__(
-        self, home: Path, *arguments: str, program: list[str] = BRIDGE, stdout: int = -1, **more: str
-    ) -> None:
+    def __init__(self, home: Path, *arguments: str, program: list[str] = BRIDGE, stdout: int = -1, **more: str) -> None:
         self.process = subprocess.Popen(
             [*program, *arguments],
             env=environment(home, **more),

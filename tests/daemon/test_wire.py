@@ -11,8 +11,8 @@ from shiftlog import processes, wire
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 
 
-def mode(path: Path | str) -> int:
-    return stat.S_IMODE(os.stat(path).st_mode)
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_shiftlog_home_overrides_the_state_directory(monkeypatch: pytest.MonkeyP
 
 def test_a_new_state_directory_is_private(tmp_path: Path) -> None:
     home = wire.open_home(str(tmp_path / "deep" / "home"))
-    assert mode(home) == 0o700
+    assert mode(Path(home)) == 0o700
 
 
 def test_a_state_directory_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
@@ -141,18 +141,27 @@ def test_a_hello_is_one_line_of_json_from_any_directory(
     assert hello["pid_started"] == processes.started(os.getpid())
 
 
-def test_a_hello_survives_a_directory_whose_name_is_no_unicode(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = os.fsencode(tmp_path) + b"/\xff"
-    os.mkdir(place)
-    monkeypatch.chdir(os.fsdecode(place))
+def test_a_hello_survives_a_directory_whose_name_is_no_unicode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / os.fsdecode(b"\xff")
+    place.mkdir()
+    monkeypatch.chdir(place)
     line = wire.hello_line(role="mcp", face="mcp", client_id="ab")
     assert json.loads(line)["shiftlog"]["cwd"] == f"{tmp_path}/\ufffd"
 
 
 def test_versions_are_in_the_order_of_their_releases() -> None:
-    order = ["0.1.0.dev3", "0.1.0a1", "0.1.0b1", "0.1.0b2", "0.1.0rc1", "0.1", "0.1.0.post1", "0.1.1", "0.2", "0.10"]
+    order = [
+        "0.1.0.dev3",
+        "0.1.0a1",
+        "0.1.0b1",
+        "0.1.0b2",
+        "0.1.0rc1",
+        "0.1",
+        "0.1.0.post1",
+        "0.1.1",
+        "0.2",
+        "0.10",
+    ]
     for at, version in enumerate(order):
         for earlier in order[:at]:
             assert wire.newer(version, earlier)

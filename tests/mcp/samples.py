@@ -21,9 +21,9 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.errors import SessionNotFound, ShiftlogError, StorageError
 from shiftlog.model.fields import Integer, ListOf, Record, Text
 
-WORDS = Record(
-    fields={"text": Text(lines=True), "count": Integer(minimum=1, maximum=9), "tags": ListOf(item=Text())}
-)
+SECRET = "secret-value"
+
+WORDS = Record(fields={"text": Text(lines=True), "count": Integer(minimum=1, maximum=9), "tags": ListOf(item=Text())})
 
 
 def tool(name: str, run: Run, toolset: str = "journal", *, read_only: bool = True, **more: Any) -> Tool:
@@ -107,7 +107,7 @@ async def read_thing(caller: Caller, variables: dict[str, str]) -> Content:
     if variables["id"] == "down":
         raise StorageError("Storage error")
     if variables["id"] == "bug":
-        raise RuntimeError("secret-value")
+        raise RuntimeError(SECRET)
     return {"id": variables["id"], "caller": caller.client_id}
 
 
@@ -121,14 +121,12 @@ async def read_blob(caller: Caller, variables: dict[str, str]) -> Content:
 
 async def greeting(caller: Caller, arguments: dict[str, str]) -> str:
     if arguments["name"] == "bug":
-        raise RuntimeError("secret-value")
+        raise RuntimeError(SECRET)
     return f"Greet {arguments['name']} from {caller.client_id}"
 
 
 def resource(uri: str, name: str, mime_type: str, read: Any, toolset: str = "journal") -> Resource:
-    return Resource(
-        uri=uri, toolset=toolset, name=name, title=name, description=name, mime_type=mime_type, read=read
-    )
+    return Resource(uri=uri, toolset=toolset, name=name, title=name, description=name, mime_type=mime_type, read=read)
 
 
 def sample_registry(*more: Tool) -> Registry:

@@ -1,4 +1,4 @@
-"""Both ends of a wire for tests: a raw peer that writes lines, and the SDK's own client over the same lines."""
+"""Both ends of a wire: a raw peer that writes lines, and the SDK's own client over the same lines."""
 
 import json
 import socket
@@ -8,11 +8,13 @@ from typing import Any, Self
 
 import anyio
 import mcp_types as types
+import pytest
 from anyio.abc import ByteStream, UNIXSocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
-from mcp import Client
 from mcp.client._transport import TransportStreams
+from mcp.client.client import Client
 from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from shiftlog.mcp.transport import serve_lines
@@ -54,6 +56,15 @@ class Peer:
             except anyio.EndOfStream:
                 return True
 
+    async def at_end_of(self, data: bytes) -> list[object]:
+        """Read on from `data` to the end of the stream and return the ids of the lines."""
+        whole = bytearray(data)
+        try:
+            while True:
+                whole += await self.stream.receive()
+        except anyio.EndOfStream:
+            return [json.loads(line)["id"] for line in whole.splitlines()]
+
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         self._last_id += 1
         given = dict(params or {})
@@ -94,9 +105,7 @@ async def connected(
 
 
 @asynccontextmanager
-async def sdk_client(
-    server: Server[Any], revision: str = REVISIONS[0], **options: Any
-) -> AsyncGenerator[Client]:
+async def sdk_client(server: Server[Any], revision: str = REVISIONS[0], **options: Any) -> AsyncGenerator[Client]:
     """Serve one connection over a socket pair and yield the SDK's own client at the other end."""
     mode = "legacy" if revision == "2025-11-25" else revision
     async with (
@@ -108,9 +117,7 @@ async def sdk_client(
 
 
 @asynccontextmanager
-async def _served(
-    server: Server[Any], caller: Caller, options: dict[str, Any]
-) -> AsyncGenerator[UNIXSocketStream]:
+async def _served(server: Server[Any], caller: Caller, options: dict[str, Any]) -> AsyncGenerator[UNIXSocketStream]:
     here, there = socket.socketpair()
     ours = await UNIXSocketStream.from_socket(here)
     theirs = await UNIXSocketStream.from_socket(there)
@@ -152,3 +159,30 @@ async def _lines_transport(stream: ByteStream) -> AsyncGenerator[TransportStream
         tasks.start_soon(pump_out)
         yield incoming, outgoing
         tasks.cancel_scope.cancel()
+
+
+async def transcript(client: Client) -> list[Any]:
+    """Use every kind of request of the sample registry once and return what came back."""
+    said: list[Any] = [
+        await client.list_tools(),
+        await client.list_resources(),
+        await client.list_resource_templates(),
+        await client.list_prompts(),
+        await client.call_tool("echo", {"text": "ü", "tags": ["a"]}),
+        await client.call_tool("echo"),
+        await client.call_tool("refuse", {}),
+        await client.call_tool("items", {}),
+        await client.call_tool("picture", {}),
+        await client.read_resource("shiftlog://notes"),
+        await client.read_resource("shiftlog://things/a%23b"),
+        await client.get_prompt("greeting", {"name": "Ada"}),
+    ]
+    for bad in (
+        client.call_tool("no_such_tool", {}),
+        client.get_prompt("greeting", {}),
+        client.get_prompt("farewell", {}),
+    ):
+        with pytest.raises(MCPError) as caught:
+            await bad
+        said.append(caught.value.error)
+    return [item.model_dump(exclude={"meta", "ttl_ms", "cache_scope"}) for item in said]

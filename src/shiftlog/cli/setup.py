@@ -146,7 +146,7 @@ def setup(
     """
     agent_file = AGENT_FILES[agent]
     path = agent_file.path(Path.home(), os.environ)
-    entry = _entry(agent_file, _executable(), toolsets, dialect, home)
+    entry = _entry(agent_file, executable(), toolsets, dialect, home)
     backup, state = None, "printed"
     if write:
         changed, backup = _write(agent_file, path, entry)
@@ -190,7 +190,14 @@ def _checked_names(option: str, names: str) -> str:
     return ",".join(parts)
 
 
-def _executable() -> Path:
+def connecting_command(agent: str, home: str | None) -> str | None:
+    """Return the agent's own command line that connects it, None for an agent that has none."""
+    agent_file = AGENT_FILES[agent]
+    entry = _entry(agent_file, executable(), None, None, home)
+    return shlex.join(agent_file.command(entry)) if agent_file.command else None
+
+
+def executable() -> Path:
     """Find the `shiftlog` in use; links stay as they are, so that an upgrade behind them is followed."""
     started = sys.argv[0] if Path(sys.argv[0]).name == NAME and os.sep in sys.argv[0] else None
     installed = Path(sysconfig.get_path("scripts")) / NAME

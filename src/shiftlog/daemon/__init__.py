@@ -33,16 +33,12 @@ def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices
     given = parser.parse_args(arguments)
     try:
         home = wire.open_home(given.home)
-        return _run(
-            home, foreground=given.foreground, idle_stop_s=given.idle_stop_s, open_services=open_services
-        )
+        return _run(home, foreground=given.foreground, idle_stop_s=given.idle_stop_s, open_services=open_services)
     except wire.WireError as error:
         return _complain(f"{error.message}. {error.hint}.")
 
 
-def _run(
-    home: str, *, foreground: bool, idle_stop_s: float | None, open_services: "OpenServices | None"
-) -> int:
+def _run(home: str, *, foreground: bool, idle_stop_s: float | None, open_services: "OpenServices | None") -> int:
     from shiftlog.daemon.seat import SeatTaken, take_seat
 
     os.umask(0o077)
@@ -52,6 +48,8 @@ def _run(
         seat = take_seat(home)
     except SeatTaken as taken:
         return _complain(str(taken))
+    except OSError as error:
+        return _complain(f"The lock cannot be taken: {error}")
     try:
         from shiftlog.daemon.log import open_log
 

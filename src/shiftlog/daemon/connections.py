@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import anyio
-from anyio.abc import UNIXSocketStream
+from anyio.abc import SocketStream
 
 from shiftlog import __version__, processes, wire
 from shiftlog.daemon.control import Answer, Control
@@ -114,7 +114,8 @@ class Connections:
         try:
             sock.setblocking(False)
             peer = read_peer(sock)
-            async with await UNIXSocketStream.from_socket(sock) as stream:
+            # Not UNIXSocketStream: its waiting reads log an error when they are cancelled at the wrong moment.
+            async with await SocketStream.from_socket(sock) as stream:
                 await self._receive(LineStream(stream), sock, peer)
         except GONE:
             pass
@@ -128,10 +129,12 @@ class Connections:
 
     async def _receive(self, lines: LineStream, sock: socket.socket, peer: Peer) -> None:
         try:
-            check_peer(peer)
-            hello = await self._read_hello(lines)
-            if hello is None:
+            # Read before anything is refused: a client that is still sending would not see why.
+            line = await self._first_line(lines)
+            if line is None:
                 return
+            check_peer(peer)
+            hello = read_hello(line)
             serve_mcp = await self._services.open_mcp(hello.options) if hello.role == "mcp" else None
         except Refused as refusal:
             await lines.send(refusal.line)
@@ -149,7 +152,7 @@ class Connections:
             self._guests.discard(guest)
             await self._part(guest)
 
-    async def _read_hello(self, lines: LineStream) -> Hello | None:
+    async def _first_line(self, lines: LineStream) -> bytes | None:
         line = None
         async with until(self._draining):
             with anyio.move_on_after(HELLO_S):
@@ -157,7 +160,7 @@ class Connections:
                     line = await lines.read(wire.HELLO_BYTES)
                 except LineTooLong:
                     return None
-        return None if line is None else read_hello(line)
+        return line
 
     async def _makes_way(self, hello: Hello, lines: LineStream) -> bool:
         """Say whether a newer client wants its own daemon instead of this one, and begin to end if so."""

@@ -68,9 +68,7 @@ class Peer:
 def read_peer(sock: socket.socket) -> Peer:
     """Ask the kernel who connected; where it cannot say, the socket's mode has kept others out."""
     if sys.platform == "darwin":
-        _, uid, *_ = cast(
-            "tuple[int, ...]", _XUCRED.unpack(sock.getsockopt(0, _LOCAL_PEERCRED, _XUCRED.size))
-        )
+        _, uid, *_ = cast("tuple[int, ...]", _XUCRED.unpack(sock.getsockopt(0, _LOCAL_PEERCRED, _XUCRED.size)))
         return Peer(uid=uid, pid=None)
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:

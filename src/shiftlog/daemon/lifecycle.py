@@ -31,9 +31,7 @@ WATCH_EVERY_S = 5.0
 log = logging.getLogger(__name__)
 
 
-async def serve(
-    seat: Seat, listener: socket.socket, open_services: OpenServices, *, idle_stop_s: float | None
-) -> int:
+async def serve(seat: Seat, listener: socket.socket, open_services: OpenServices, *, idle_stop_s: float | None) -> int:
     """Serve who connects until the daemon's life is over; return the exit status.
 
     Clients may connect before the services are open: they wait for the hello, and are told if opening fails.
@@ -48,9 +46,7 @@ async def serve(
         _refuse_waiting(listener, error)
     except Exception:
         log.exception("The daemon failed")
-        _refuse_waiting(
-            listener, InternalError("The daemon failed; daemon.log in the state directory says where")
-        )
+        _refuse_waiting(listener, InternalError("The daemon failed; daemon.log in the state directory says where"))
     finally:
         listener.close()
     return 1
@@ -74,9 +70,7 @@ def _refuse_waiting(listener: socket.socket, error: ShiftlogError) -> None:
 class Daemon:
     """One daemon in service."""
 
-    def __init__(
-        self, seat: Seat, listener: socket.socket, services: Services, *, idle_stop_s: float | None
-    ) -> None:
+    def __init__(self, seat: Seat, listener: socket.socket, services: Services, *, idle_stop_s: float | None) -> None:
         self._seat = seat
         self._listener = listener
         self._services = services

@@ -25,9 +25,7 @@ class Discreet(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC)
         ours = record.name.partition(".")[0] == "shiftlog"
         said = record.getMessage() if ours else f"a message at {record.module}:{record.lineno}"
-        line = (
-            f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z {record.levelname} {record.name}: {said}"
-        )
+        line = f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z {record.levelname} {record.name}: {said}"
         if record.exc_info and record.exc_info[1] is not None:
             line += "\n" + described(record.exc_info[1])
         return line
@@ -36,8 +34,7 @@ class Discreet(logging.Formatter):
 def described(error: BaseException) -> str:
     """Return type and places of an exception, its causes and the members of a group, without their text."""
     places = [
-        f"    {frame.filename}:{frame.lineno} in {frame.name}"
-        for frame in traceback.extract_tb(error.__traceback__)
+        f"    {frame.filename}:{frame.lineno} in {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
     ]
     parts = ["\n".join([f"  {type(error).__module__}.{type(error).__qualname__}", *places])]
     if isinstance(error, BaseExceptionGroup):

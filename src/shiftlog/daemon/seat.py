@@ -106,9 +106,7 @@ def take_seat(home: str, *, wait_s: float = LOCK_WAIT_S) -> Seat:
             other.close()
             raise SeatTaken(f"A daemon already serves {home} (pid {_holder(path)})")
         if time.monotonic() > deadline:
-            raise SeatTaken(
-                f"The daemon with pid {_holder(path)} holds {path} but does not answer; end it first"
-            )
+            raise SeatTaken(f"The daemon with pid {_holder(path)} holds {path} but does not answer; end it first")
         time.sleep(wire.RETRY_S)
 
 

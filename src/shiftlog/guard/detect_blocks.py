@@ -6,7 +6,7 @@ Functions of single lines; how lines follow each other is kept by `redact_scan`.
 import re
 
 from shiftlog.guard.detect_names import NAME_ENDING, SecretName, classify_name
-from shiftlog.guard.detect_values import is_reference
+from shiftlog.guard.detect_values import is_random, is_reference, is_worded
 
 ENV_RUN_LINES = 4
 BLOCK_LINE_CHARS = 4096  # a longer line is neither part of a key nor of a dump
@@ -40,16 +40,15 @@ _BLANK = re.compile(r"[\s>|+#/*\"'\\nr-]{0,24}$")
 _INLINE_BODY = re.compile(r"(?:\\{1,4}[nr]|[A-Za-z0-9+/=:,. \t-]|\"\s?\+\s?\"|[\"'] [\"'])*")
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{16,}")
 
-_ENV_LINE = re.compile(r"\s{0,8}(?:export |declare -x |set )?[A-Za-z_][A-Za-z0-9_.]{0,100}(?:=|: ?)", re.ASCII)
-_ENV_VALUE = re.compile(
-    r"\s{0,8}(?:export |declare -x )?(?P<name>[A-Za-z_]\w{0,100})(?:=|: )(?P<quote>[\"']?)(?P<value>[^\s\"']{24,4096})(?P=quote)\s*$",
-    re.ASCII,
-)
+# Indented or with a colon only capitals make a variable: the rest is code.
+_ENV_NAME = r"(?:export |declare -x |set )?[A-Za-z_]\w{0,100}=|[ \t-]{0,16}(?:export )?[A-Z_][A-Z0-9_]{0,100}(?:=|: )"
+_ENV_LINE = re.compile(_ENV_NAME, re.ASCII)
+_ENV_VALUE = re.compile(rf"(?:{_ENV_NAME})(?P<quote>[\"']?)(?P<value>[^\s\"']{{24,4096}})(?P=quote)\s*$", re.ASCII)
 _SOMETHING_ELSE = re.compile(
     r"(?:~|\.{0,2}|[A-Za-z]:)[/\\]|[a-z][a-z0-9+.-]*://|(?:sha\d+|md5)[:-]|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
     r"|[0-9a-fA-F]+$|v?\d+\.\d+|[a-z]{2}_[A-Z]{2}|[\w.-]+(?:[:,;][/\w.*=-]+)+$|.*(?::/|=[0-9;]+:)"
 )
-_WORDED = re.compile(r"(?:[A-Za-z]{3,}|\d+)(?:[-_.@/:+,=](?:[A-Za-z]+|\d+))*$")
+_CODE = re.compile(r".*[(\[{,]$|[A-Za-z_]\w*(?:\.\w+)*(?:[(\[].*)?$", re.ASCII)
 
 _MARKER_VALUE = re.compile(r"\s*value:\s*[\"']?(?P<value>[0-9a-fA-F]{40,1024})[\"']?\s*$", re.ASCII)
 _NAMED_BEFORE = re.compile(r"\s*(?:-\s+)?[\"']?(?:name|key)[\"']?\s*[:=]", re.I)
@@ -64,6 +63,11 @@ _EXPECTED = {
     "block": re.compile(r"\s+(?P<value>\S.{0,16384}?)\s*$"),
     "flag": re.compile(r"\s*(?P<quote>[\"']?)(?P<value>[^\s\"']{1,16384})(?P=quote)"),
 }
+
+
+def may_hold_key(line: str) -> bool:
+    """Tell, at little cost, whether a line may hold a key's begin mark."""
+    return "PRIVATE KEY" in line or "PuTTY-" in line
 
 
 def find_inline_key(line: str, start: int) -> int | None:
@@ -115,6 +119,8 @@ def env_candidate(line: str) -> tuple[int, int] | None:
     if match is None or is_reference(match["value"]) or _SOMETHING_ELSE.match(match["value"]):
         return None
     value = match["value"]
+    if _CODE.match(value) and not is_random(value):
+        return None
     classes = sum(
         (
             any(map(str.islower, value)),
@@ -123,7 +129,7 @@ def env_candidate(line: str) -> tuple[int, int] | None:
             any(not character.isalnum() for character in value),
         )
     )
-    return match.span("value") if classes >= 3 and not _WORDED.match(value) else None
+    return match.span("value") if classes >= 3 and not is_worded(value) else None
 
 
 def marker_value(previous: str, line: str) -> tuple[int, int] | None:
@@ -134,7 +140,7 @@ def marker_value(previous: str, line: str) -> tuple[int, int] | None:
 
 def expected_value(previous: str) -> tuple[str, SecretName] | None:
     """Say which kind of value a line announces for the next one, if it names a secret and ends."""
-    match = _EXPECTS_VALUE.search(previous)
+    match = _EXPECTS_VALUE.search(previous[-CONTEXT_CHARS:])
     if match is None or match.lastgroup is None:
         return None
     name = classify_name(match[match.lastgroup])

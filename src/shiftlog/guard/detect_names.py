@@ -19,6 +19,7 @@ class SecretName:
     kind: Kind
     need: Need
     header: bool = False
+    weak: bool = False  # a word with other meanings: nothing about its place makes its value more suspect
 
 
 _STEMS = (
@@ -49,14 +50,23 @@ NAME_PATTERN = "|".join(
 _PASSWORD = SecretName(kind=PASSWORD, need=Need.PLAIN)
 _SECRET = SecretName(kind=PASSWORD, need=Need.MIXED)
 _TOKEN = SecretName(kind=PASSWORD, need=Need.RANDOM)
+_KEY = SecretName(kind=PASSWORD, need=Need.RANDOM, weak=True)
+_PASS = SecretName(kind=PASSWORD, need=Need.MIXED, weak=True)
 _API_KEY = SecretName(kind=API_KEY, need=Need.MIXED)
 _API_KEY_HEADER = SecretName(kind=API_KEY, need=Need.ANY, header=True)
 _AUTHORIZATION = SecretName(kind=AUTHORIZATION, need=Need.ANY, header=True)
 _COOKIE = SecretName(kind=COOKIE, need=Need.ANY, header=True)
 _SIGNATURE = SecretName(kind=SIGNATURE, need=Need.RANDOM)
 
+_AUTHORIZATIONS = frozenset({(), ("proxy",), ("http",), ("x",), ("http", "proxy"), ("x", "forwarded")})
 _PASSWORDS = ("password", "passwd", "passphrase", "passwort", "kennwort")
-_SHORT_PASSWORDS = frozenset({"pass", "passcode", "pswd", "psw", "pw", "pwd", "dbpass", "dbpwd", "userpwd", "mypass"})
+_SHORT_PASSWORDS = frozenset({"passcode", "pswd", "psw", "pw", "pwd", "dbpass", "dbpwd", "userpwd", "mypass"})
+_PASS_OWNERS = frozenset(
+    """
+    account admin auth cert db email ftp http imap key keystore ldap login mail my mysql pg proxy redis root smtp ssh store
+    sudo user vpn wifi
+    """.split()
+)
 _CREDENTIALS = frozenset({"cred", "creds", "credential", "credentials", "mnemonic"})
 # A parser's or a language model's token, or a page's: only randomness tells whether it is a secret.
 _LEXICAL = frozenset(
@@ -72,6 +82,7 @@ _OTHER_KEYS = frozenset(
     master primary root secondary server service session shared sign signing storage subscription user webhook
     """.split()
 )
+_PUBLIC = frozenset({"public", "pub", "publishable", "publickeytoken"})
 _AFTERTHOUGHTS = frozenset(
     """
     b64 backup base base64 ci current data dev enc encrypted live main new old plain primary prod production raw ro rw
@@ -86,14 +97,14 @@ def classify_name(name: str) -> SecretName | None:
     words = split_words(name)
     while words and words[-1].isdigit():
         words = words[:-1]
-    if not words or len(words) > 12:
+    if not words or len(words) > 12 or not _PUBLIC.isdisjoint(words):
         return None
     return _classify_header(words) or _classify_last(words) or _classify_afterthought(words)
 
 
 def _classify_header(words: tuple[str, ...]) -> SecretName | None:
     last = words[-1]
-    if last == "authorization":
+    if last == "authorization" and words[:-1] in _AUTHORIZATIONS:
         return _AUTHORIZATION
     if last in ("cookie", "setcookie"):
         return _COOKIE
@@ -107,6 +118,8 @@ def _classify_header(words: tuple[str, ...]) -> SecretName | None:
 def _classify_last(words: tuple[str, ...]) -> SecretName | None:
     last = words[-1]
     before = words[-2] if len(words) > 1 else ""
+    if last == "pass":
+        return _PASSWORD if before in _PASS_OWNERS else _PASS
     if last.endswith(_PASSWORDS) or last in _SHORT_PASSWORDS:
         return _PASSWORD
     if last.endswith("secret") or last in _CREDENTIALS or words[-2:] in (("seed", "phrase"), ("recovery", "phrase")):
@@ -114,11 +127,11 @@ def _classify_last(words: tuple[str, ...]) -> SecretName | None:
     if last.endswith("token"):
         return _SECRET if (before and before not in _LEXICAL) or len(last) > len("token") else _TOKEN
     if last == "key" and before:
-        return _SECRET if before in _SECRET_KEYS else _TOKEN if before in _OTHER_KEYS else None
+        return _SECRET if before in _SECRET_KEYS else _KEY if before in _OTHER_KEYS else None
     if last in ("accesskey", "secretkey", "privatekey"):
         return _SECRET
     if last in ("accountkey", "masterkey", "signingkey", "encryptionkey", "sharedaccesskey", "auth"):
-        return _TOKEN
+        return _KEY
     return _SIGNATURE if last in ("signature", "sig") else None
 
 
@@ -127,6 +140,6 @@ def _classify_afterthought(words: tuple[str, ...]) -> SecretName | None:
     if len(words) < 2 or words[-1] not in _AFTERTHOUGHTS:
         return None
     inner = _classify_last(words[:-1]) or _classify_header(words[:-1])
-    if inner is None or inner.header or inner.kind == SIGNATURE:
+    if inner is None or inner.header or inner.weak or inner.kind == SIGNATURE:
         return None
-    return SecretName(kind=inner.kind, need=Need.RANDOM)
+    return SecretName(kind=inner.kind, need=Need.RANDOM, weak=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from shiftlog.guard import detect_kinds as kinds
 from shiftlog.guard.detect_kinds import Finding, Kind
 from shiftlog.guard.detect_values import Need, Setting, is_random, is_reference, is_secret
+from shiftlog.guard.redact_re2 import compile_linear
 
 _VALUE = r"(?:\\?\"(?P<d{0}>[^\"\\]{{1,512}})|\\?'(?P<s{0}>[^'\\]{{1,512}})|(?P<u{0}>[^\s\"'|;&<>\\]{{1,512}}))"
 
@@ -35,15 +36,16 @@ _FLAGS = (
         rf"|sqlcmd|bcp|svn|ftp|lftp|mosquitto_\w{{3}}|rabbitmqadmin|zip|unzip|impacket-\w{{1,20}})\b.{{0,300}}?\s-[pP]\s{{1,4}}{_value(0)}"
     ),
     re.compile(
-        rf"\b(?:curl|wget|https?|xh|curlie|ab)\b.{{0,500}}?\s(?:-u|--user|-a|--auth|-A|--proxy-user|-U|--basic-auth)[ =]{{0,3}}"
-        rf"(?P<quote>[\"']?)[^\s:\"'/]{{1,128}}:(?!//){_value(0)}"
+        r"\b(?:curl|wget|https?|xh|curlie|ab)\b.{0,500}?\s(?:-u|--user|-a|--auth|-A|--proxy-user|-U|--basic-auth)[ =]{0,3}"
+        r"(?:\"[^\s:\"/]{1,128}:(?P<d0>[^\"]{1,512})\"|'[^\s:'/]{1,128}:(?P<s0>[^']{1,512})'"
+        r"|[^\s:\"'/]{1,128}:(?!//)(?P<u0>[^\s\"'|;&<>\\]{1,512}))"
     ),
     re.compile(rf"\bredis-cli\b.{{0,300}}?\s-a\s{{1,4}}{_value(0)}"),
     re.compile(rf"\bldap[a-z]{{3,8}}\b.{{0,300}}?\s-w\s{{0,4}}{_value(0)}"),
     re.compile(rf"\b(?:smbclient|smbmap|net|rpcclient|mount)\b.{{0,300}}?\s-U\s{{0,4}}[\"']?[\w\\.-]{{1,64}}%{_value(0)}"),
     re.compile(rf"\bhtpasswd\s{{1,4}}-\w{{0,6}}b\w{{0,6}}\s{{1,4}}\S{{1,256}}\s{{1,4}}\S{{1,64}}\s{{1,4}}{_value(0)}"),
     re.compile(rf"\s-(?:pass|passin|passout|srp-pass)\s{{1,4}}[\"']?pass:{_value(0)}"),
-    re.compile(rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?{_value(0)}\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}}-\w*S|passwd\s{{1,4}}--stdin|su\b)"),
+    re.compile(rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?{_value(0)}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}}-\w*S|passwd\s{{1,4}}--stdin|su\b)"),
     re.compile(rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?[\"']?[\w.-]{{1,64}}:{_value(0)}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}})?chpasswd"),
     re.compile(rf"\bConvertTo-SecureString\s{{1,4}}(?:-String\s{{1,4}})?{_value(0)}"),
 )
@@ -69,9 +71,15 @@ FLAG_PATTERN = "|".join(
     )
 )
 
+_SCHEMES = compile_linear(SCHEME_PATTERN)
+_FLAG_HITS = compile_linear(FLAG_PATTERN)
+_COMMAND_CHARS = 640
+
 
 def find_addresses(line: str) -> Iterator[Finding]:
     """Yield the passwords that stand in addresses."""
+    if "://" not in line and "@tcp(" not in line and "@unix(" not in line:
+        return
     for match in _ADDRESS.finditer(line):
         group = match.lastgroup if match.lastgroup != "user" else "password"
         if group and not is_reference(match[group]):
@@ -80,6 +88,8 @@ def find_addresses(line: str) -> Iterator[Finding]:
 
 def find_schemes(line: str) -> Iterator[Finding]:
     """Yield the values that follow `Bearer` and `Basic` outside of a header."""
+    if _SCHEMES.search(line.encode("latin-1")) is None:
+        return
     for match in _BEARER.finditer(line):
         value = match["value"].rstrip(".")
         if _is_bearer_value(value, line[match.end() : match.end() + 1]):
@@ -91,11 +101,25 @@ def find_schemes(line: str) -> Iterator[Finding]:
 
 def find_flags(line: str) -> Iterator[Finding]:
     """Yield the passwords given to programs by short flags, and those in SQL statements."""
-    for pattern in _FLAGS:
-        for match in pattern.finditer(line):
-            yield from _judge_group(match, kinds.CLI_PASSWORD)
-    for match in _SQL.finditer(line):
-        yield from _judge_group(match, kinds.PASSWORD)
+    for start, end in _flag_windows(line):
+        for pattern in _FLAGS:
+            for match in pattern.finditer(line, start, end):
+                yield from _judge_group(match, kinds.CLI_PASSWORD)
+        for match in _SQL.finditer(line, start, end):
+            yield from _judge_group(match, kinds.PASSWORD)
+
+
+def _flag_windows(line: str) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a line around its flags, as long as a command may be; none overlaps another."""
+    start = end = 0
+    for hit in _FLAG_HITS.finditer(line.encode("latin-1")):
+        if hit.start() - _COMMAND_CHARS > end:
+            if end:
+                yield start, end
+            start = max(end, hit.start() - _COMMAND_CHARS)
+        end = hit.end() + _COMMAND_CHARS
+    if end:
+        yield start, min(end, len(line))
 
 
 def _judge_group(match: re.Match[str], kind: Kind) -> Iterator[Finding]:

@@ -58,19 +58,24 @@ _CODE_START = re.compile(
 _DOTTED = re.compile(
     r"[&*!]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.|!\.)(?:[A-Za-z_$][\w$]*|\d{1,2}))+[;,)]*$", re.ASCII
 )
-_IDENTIFIER = re.compile(r"[&*]{0,2}[A-Za-z_$][\w$]*[!?]?$", re.ASCII)
-_NUMBER = re.compile(r"[-+]?\d+(?:[.:,_]\d+)*(?:[a-zA-Z%]{1,3})?$")
+_IDENTIFIER = re.compile(r"[&*]{0,2}[A-Za-z_$][\w$]*$", re.ASCII)
+_NUMBER = re.compile(r"[-+]?\d+(?:[.:,_]\d+)*(?:[a-zA-Z%]{1,3})?$|0x[0-9a-fA-F]{1,8}$")
 _PATH = re.compile(
     r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+ ={}$*-]+[/\\]?)*$|(?:[\w.@-]+/)+[\w@-]+(?:\.[A-Za-z]\w{0,4})?$|[\w-]+\.[a-z]{2,4}$", re.ASCII
 )
-_URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}:(?://|[a-z]{2})", re.I)
+_URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}://|mailto:|urn:|arn:", re.I)
 _DIGEST = re.compile(r"(?:sha(?:1|256|384|512)|md5)[:-][A-Za-z0-9+/=]+$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _VERSION = re.compile(r"[vV^~>=<]{0,2}\d+(?:\.\d+){1,3}(?:[-+][\w.]+)?$", re.ASCII)
 _WORDS_ONLY = re.compile(r"[A-Za-z_. :/,!?'()-]+$")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{6,}", re.I)
 _ODD_CASE = re.compile(r"[a-z][A-Z](?![a-z]{2})|[A-Z][a-z][A-Z]")
+_CASE_TURN = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9])(?=[A-Za-z])")
+_DIGIT_TURN = re.compile(r"(?<=[0-9])(?=[^0-9])|(?<=[^0-9])(?=[0-9])")
 _HEX = re.compile(r"[0-9a-fA-F-]+$")
+_PART = re.compile(r"[A-Za-z0-9]+")
+_WORDED_PART = re.compile(r"(?:(?:[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z]))\d{0,4})*(?:[A-Z]?[a-z]+|[A-Z]+)?\d{0,4}|v?\d+")
+_EXPRESSION = re.compile(r"\[[^\]]+\][+*?{]|\\[dwsbDWSB]\b|\(\?|\.[*+]|^\^|^(?:qr|m)?/\^|^qr/|^/.+/[a-z]{1,3}$")
 _LOOKUPS = ("os.environ", "os.getenv", "process.env", "System.getenv", "ENV[", "import.meta.env")
 _NO_VALUE = TYPE_WORDS | {"none", "null", "true", "false", "undefined", "required"}
 # Label words short or common enough to be somebody's password.
@@ -81,20 +86,26 @@ def is_random(value: str) -> bool:
     """Tell whether a value without spaces looks drawn at random rather than thought up."""
     if len(value) < 12 or " " in value:
         return False
-    digits = sum(character.isdigit() for character in value)
-    letters = sum(character.isalpha() for character in value)
-    if digits == 0:
-        return len(value) >= 16 and (
-            _CONSONANTS.search(value) is not None or len(_ODD_CASE.findall(value)) >= 3
-        )
+    digits = sum(map(str.isdigit, value))
+    letters = sum(map(str.isalpha, value))
     if letters == 0:
         return False
     if _HEX.match(value):
         return len(value) >= 16 and digits >= 2 and letters >= 2
-    turns = sum(a.isdigit() != b.isdigit() for a, b in zip(value, value[1:], strict=False))
-    words = [word for word in split_words(value) if len(word) >= 4 and word.isalpha()]
-    wordy = sum(map(len, words)) >= 0.7 * len(value)
-    return turns >= 2 and (turns >= 4 or len(value) >= 20) and not wordy
+    if len(value) >= 16 and len(_CASE_TURN.findall(value)) >= 0.42 * (len(value) - 1):
+        return True
+    if digits == 0:
+        odd = _CONSONANTS.search(value) is not None or len(_ODD_CASE.findall(value)) >= 3
+        return len(value) >= 16 and odd
+    turns = len(_DIGIT_TURN.findall(value))
+    return turns >= 2 and (turns >= 4 or len(value) >= 20) and not is_worded(value)
+
+
+def is_worded(value: str) -> bool:
+    """Tell whether a value is put together from words and numbers, as names and labels are."""
+    parts = _PART.findall(value)
+    worded = sum(len(part) for part in parts if _WORDED_PART.fullmatch(part))
+    return worded >= 0.8 * sum(map(len, parts))
 
 
 def is_reference(value: str) -> bool:
@@ -143,10 +154,10 @@ def _is_code(value: str, context: str) -> bool:
 
 def _has_other_shape(literal: str, need: Need) -> bool:
     """Recognise values that are something else: paths, addresses, versions, dates, numbers."""
-    if _URL.match(literal) or _VERSION.match(literal) or _DATE.match(literal):
+    if _URL.match(literal) or _VERSION.match(literal) or _DATE.match(literal) or _EXPRESSION.search(literal):
         return True
     if _PATH.match(literal):
-        return not is_random(literal.replace("/", "").replace(".", ""))
+        return not any(map(is_random, re.split(r"[/\\.]", literal)))
     if _NUMBER.match(literal):
         digits = sum(map(str.isdigit, literal))
         return digits < (_MIN_CHARS if need == Need.PLAIN else 6) or (need == Need.RANDOM and digits < 16)
@@ -167,12 +178,13 @@ def _is_bare_word_secret(literal: str, need: Need, *, alone: bool) -> bool:
     """An unquoted identifier in code is a variable; alone after `name:` it is what the name says."""
     has_digit = any(map(str.isdigit, literal))
     words = split_words(literal)
-    if has_digit and is_random(literal) and len(words) > 3:
+    if is_random(literal) and (len(words) > 3 or not has_digit):
         return True
     if any(word in _LABELS for word in words) or need == Need.RANDOM or not literal[0].isalpha():
         return False
     if has_digit:
-        return not (words[0] in NUMBERED_WORDS or literal[0].isupper()) and "_" not in literal
+        typed = literal[0].isupper() and not (alone and need == Need.PLAIN)
+        return words[0] not in NUMBERED_WORDS and not typed and "_" not in literal
     return alone and need == Need.PLAIN and literal.islower() and literal.isalpha() and len(literal) >= 5
 
 

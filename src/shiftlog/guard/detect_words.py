@@ -45,7 +45,7 @@ LABEL_WORDS = frozenset(
     email end enter env environment eof example expected external fake field first foo bar baz forgot form generate get given
     global grant hash header headers hint host id ident identifier input insert internal invalidate item jwt key keyword kind
     label last length literal local login lost mail manager max me min minimum mock my name next node number oauth old
-    operator option options owner param parameter params pass passcode passphrase passwd password passwords path payload
+    operator option options owner param parameter params pass passcode passphrase passwd passwort password passwords path payload
     personal phrase placeholder policy prev previous private prompt property provider pwd query recover recovery refresh
     register reload remember repeat replace request reset resource result retry role sample save schema scheme scope secret
     secrets select send server service session setting settings show signin signing signup some source start state status
@@ -55,7 +55,7 @@ LABEL_WORDS = frozenset(
 )
 
 PLAIN_WORDS = TYPE_WORDS | STATE_WORDS | FUNCTION_WORDS | LABEL_WORDS
-PROSE_WORDS = FUNCTION_WORDS | frozenset("required invalid incorrect enter must expired missing password token reset".split())
+PROSE_WORDS = FUNCTION_WORDS | frozenset("required invalid incorrect enter must expired missing password passwort token reset".split())
 
 # Variables that carry a number as part of their name: `arg1`, `utf8`, `sha256`.
 NUMBERED_WORDS = frozenset(

@@ -19,35 +19,30 @@ from shiftlog.guard.detect_places import (
     find_schemes,
 )
 from shiftlog.guard.detect_tokens import TOKEN_PATTERN, find_tokens, token_kind
-from shiftlog.guard.redact_re2 import compile_linear, compile_set
+from shiftlog.guard.redact_re2 import compile_linear
 
-_FAMILIES = (
-    (NAME_PATTERN, find_assignments),
-    (ADDRESS_PATTERN, find_addresses),
-    (SCHEME_PATTERN, find_schemes),
-    (FLAG_PATTERN, find_flags),
-    (TOKEN_PATTERN, find_tokens),
+_PATTERNS = (
+    NAME_PATTERN,
+    ADDRESS_PATTERN,
+    SCHEME_PATTERN,
+    FLAG_PATTERN,
+    TOKEN_PATTERN,
+    BLOCK_PATTERN,
+    EXPECTING_PATTERN,
 )
-_OF_LINES = [pattern for pattern, _ in _FAMILIES]
-_OF_BLOCKS = [BLOCK_PATTERN, EXPECTING_PATTERN]
-
-TRIGGER = compile_linear("|".join(_OF_LINES + _OF_BLOCKS))
-_TRIGGERS = compile_set(_OF_LINES + _OF_BLOCKS)
-_LINE_TRIGGERS = compile_set(_OF_LINES)
-
-
-def is_triggered(data: bytes) -> bool:
-    """Tell whether a text holds anything that is worth a look."""
-    return _TRIGGERS.Match(data) is not None
+TRIGGER = compile_linear("|".join(_PATTERNS))
 
 
 def find_in_line(line: str) -> Iterator[Finding]:
     """Yield what the detectors find in one line, those that know most about it first; findings may overlap."""
-    for family in sorted(_LINE_TRIGGERS.Match(line.encode("latin-1")) or ()):
-        for finding in _FAMILIES[family][1](line):
-            if finding.kind == PASSWORD and (kind := token_kind(line[finding.start : finding.end])) is not None:
-                yield Finding(finding.start, finding.end, kind)
-            yield finding
+    for finding in find_assignments(line):
+        if finding.kind == PASSWORD and (kind := token_kind(line[finding.start : finding.end])) is not None:
+            yield Finding(finding.start, finding.end, kind)
+        yield finding
+    yield from find_addresses(line)
+    yield from find_schemes(line)
+    yield from find_flags(line)
+    yield from find_tokens(line)
 
 
 def settle(findings: Iterable[Finding]) -> list[Finding]:

@@ -3,7 +3,7 @@
 Patterns run over bytes: UTF-8 text with lone surrogates passed through. No pattern ever matches across a line.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
 import re2
@@ -28,12 +28,6 @@ class LinearPattern(Protocol):
     def finditer(self, text: bytes) -> Iterator[LinearMatch]: ...
 
 
-class LinearSet(Protocol):
-    """Several patterns that are searched for at once."""
-
-    def Match(self, text: bytes) -> list[int] | None: ...  # noqa: N802 - the name is the library's
-
-
 class PatternError(ValueError):
     """A pattern that linear-time matching does not accept."""
 
@@ -49,15 +43,6 @@ def compile_linear(pattern: str, *, text: bool = False) -> LinearPattern:
     except _re2.error as error:
         reason = error.args[0] if error.args else b""
         raise PatternError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
-
-
-def compile_set(patterns: Iterable[str]) -> LinearSet:
-    """Compile byte patterns into a set whose `Match` returns the indices of those that occur, in one pass."""
-    found = _re2.Set.SearchSet(_options(text=False))
-    for pattern in patterns:
-        found.Add(pattern.encode("latin-1"))
-    found.Compile()
-    return cast(LinearSet, found)
 
 
 def _options(*, text: bool) -> Any:

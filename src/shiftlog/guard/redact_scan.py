@@ -14,7 +14,7 @@ from shiftlog.guard import detect_blocks as blocks
 from shiftlog.guard.detect_kinds import ENV_VALUE, PRIVATE_KEY, SIGNATURE, Finding, Kind, placeholder
 from shiftlog.guard.detect_names import SecretName
 from shiftlog.guard.detect_values import Setting, is_secret
-from shiftlog.guard.detectors import TRIGGER, find_in_line, is_triggered, settle
+from shiftlog.guard.detectors import TRIGGER, find_in_line, settle
 from shiftlog.guard.redact_re2 import LinearPattern
 
 SECRET_BYTES = 16 * 1024
@@ -41,7 +41,7 @@ class Rules:
 
     def trigger(self, data: bytes) -> bool:
         """Tell whether anything in the data is worth a look."""
-        return is_triggered(data) or any(pattern.search(data) is not None for pattern, _ in self.patterns)
+        return TRIGGER.search(data) is not None or any(pattern.search(data) is not None for pattern, _ in self.patterns)
 
     def find(self, line: str) -> Iterator[Finding]:
         """Yield what the added patterns find in a line: their first group, where they have one."""
@@ -128,8 +128,10 @@ def _whole_characters(line: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _character_start(data: bytes, position: int) -> int:
+    """Return the last start of a character up to a position; the data ends with a whole one."""
+    position = min(position, len(data))
     while position < len(data) and data[position] & 0xC0 == 0x80:
-        position += 1
+        position -= 1
     return position
 
 
@@ -278,7 +280,7 @@ class Scan:
     ) -> tuple[list[Finding], bool]:
         """Find the keys that begin in a line, and tell whether the last one goes on in the next."""
         found: list[Finding] = []
-        if not self.rules.allow(PRIVATE_KEY):
+        if not blocks.may_hold_key(line) or not self.rules.allow(PRIVATE_KEY):
             return found, False
         position = 0
         while begin := blocks.KEY_BEGIN.search(line, position):
@@ -301,7 +303,7 @@ class Scan:
     def _pass_key_line(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
         """Drop a line of a private key, or leave the key before a line that is none of it."""
         end, after = _line_end(data, start, final=final)
-        line = data[start:end].decode("latin-1") if end - start <= blocks.BLOCK_LINE_CHARS else ""
+        line = _head(data, start, end, blocks.BLOCK_LINE_CHARS) if end - start <= blocks.BLOCK_LINE_CHARS else "\0"
         if mark := blocks.KEY_END.search(line):
             self._key, self._key_break = 0, b""
             self._recent = ()
@@ -309,7 +311,7 @@ class Scan:
         chars = blocks.key_body_chars(line)
         if chars and (self._key != _KEY_LAST or line.lstrip()[:1] == "="):
             self._key = _KEY_BODY if chars >= blocks.FULL_BODY_CHARS else _KEY_LAST
-        elif line and blocks.is_key_header(line, blank=self._key == _KEY_HEADERS):
+        elif blocks.is_key_header(line, blank=self._key == _KEY_HEADERS):
             self._key = _KEY_HEADERS
         else:
             out.append(self.close())
@@ -330,7 +332,7 @@ class Scan:
         if line_end < 0 and len(data) < window_end and not final:
             raise _NeedsMore(start)
         ends = line_end >= 0 or len(data) < window_end
-        window_end = line_end if line_end >= 0 else min(window_end, len(data))
+        window_end = line_end if line_end >= 0 else _character_start(data, window_end)
         stop = window_end if ends else _character_start(data, start + _STEP)
         window = self._left + data[start:window_end]
         out.append(self._mask_window(window, len(self._left), len(self._left) + stop - start))

@@ -5,15 +5,20 @@ are masked by `redact_stream`.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, TypeVar, cast
 
-from shiftlog.guard.detect_kinds import LEARNED, Kind
-from shiftlog.guard.redact_re2 import PatternError, compile_linear, quote_literal
+from shiftlog.guard.detect_assignments import find_assignments
+from shiftlog.guard.detect_kinds import LEARNED, Kind, placeholder
+from shiftlog.guard.redact_json import JsonMask
+from shiftlog.guard.redact_re2 import LinearPattern, PatternError, compile_linear, quote_literal
 from shiftlog.guard.redact_scan import LINE_BYTES, Rules, Scan, find_long_line
 
 _RULE_ID = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _WHOLE_TEXT_ESCAPES = re.compile(r"(?:[^\\]|\\[^AzC])*+\\[AzC]", re.DOTALL)
+_LEARNED_CHARS = 8
 
 
 class InvalidRule(ValueError):
@@ -29,18 +34,23 @@ class Rule:
 
     id: str
     pattern: str
+    klass: str = ""  # what placeholders outside of command text show; the id where it is empty
 
     def __post_init__(self) -> None:
-        if not _RULE_ID.fullmatch(self.id):
-            raise InvalidRule(f"rule id {self.id!r} is not of the form {_RULE_ID.pattern}")
+        for name in (self.id, self.klass or self.id):
+            if not _RULE_ID.fullmatch(name):
+                raise InvalidRule(f"{name!r} is not of the form {_RULE_ID.pattern}")
         if _WHOLE_TEXT_ESCAPES.match(self.pattern):
             raise InvalidRule(rf"rule {self.id}: \A, \z and \C have no meaning within a line")
+        if self.compiled()[0].search(b"") is not None:
+            raise InvalidRule(f"rule {self.id}: the pattern matches the empty text")
+
+    def compiled(self) -> tuple[LinearPattern, Kind]:
+        """Return the pattern ready for use and what it finds."""
         try:
-            pattern = compile_linear(f"(?m){self.pattern}", text=True)
+            return compile_linear(f"(?m){self.pattern}", text=True), Kind(self.id, self.klass or self.id)
         except PatternError as error:
             raise InvalidRule(f"rule {self.id}: {error}") from None
-        if pattern.search(b"") is not None:
-            raise InvalidRule(f"rule {self.id}: the pattern matches the empty text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +62,19 @@ class Redacted:
     classes: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
+T = TypeVar("T")
+
+
+class RedactedValue(NamedTuple, Generic[T]):
+    """A JSON value without its secrets, how many there were, and how many of each class."""
+
+    value: T
+    count: int
+    classes: Mapping[str, int]
+
+
 class Redactor:
-    """Masks secrets; built once from the operator's rules and shared by all threads."""
+    """Masks secrets; built once from the operator's rules, never changed, shared by all threads."""
 
     def __init__(
         self,
@@ -62,15 +83,13 @@ class Redactor:
         *,
         learned: Iterable[str] = (),
     ) -> None:
-        patterns = [
-            (compile_linear(f"(?m){rule.pattern}", text=True), Kind(rule.id, rule.id))
-            for rule in extra_rules
-            if rule.id not in silenced
-        ]
+        self._extra_rules = tuple(extra_rules)
         self._learned = frozenset(learned)
-        literals = sorted({line for value in self._learned for line in value.splitlines() if line}, key=len, reverse=True)
+        patterns = [rule.compiled() for rule in extra_rules if rule.id not in silenced]
+        literals = {line for value in self._learned for line in value.splitlines() if line.strip()}
         if literals:
-            patterns.append((compile_linear("|".join(map(quote_literal, literals))), LEARNED))
+            longest_first = sorted(literals, key=lambda literal: (-len(literal), literal))
+            patterns.append((compile_linear("|".join(map(quote_literal, longest_first))), LEARNED))
         self._rules = Rules(patterns=tuple(patterns), silenced=silenced)
 
     def text(self, value: str, *, by_rule: bool = False, only: frozenset[str] | None = None) -> Redacted:
@@ -86,14 +105,61 @@ class Redactor:
         masked += scan.close()
         if not scan.classes:
             return Redacted(text=value)
-        return Redacted(
-            text=masked.decode("utf-8", "surrogatepass"),
-            count=scan.classes.total(),
-            classes=dict(sorted(scan.classes.items())),
+        classes = dict(sorted(scan.classes.items()))
+        return Redacted(text=masked.decode("utf-8", "surrogatepass"), count=sum(classes.values()), classes=classes)
+
+    def value(
+        self, value: T, *, by_rule: bool = False, path_fields: frozenset[str] = frozenset()
+    ) -> RedactedValue[T]:
+        """Mask the secrets of a JSON value: in its strings and keys, and whatever a key that names a secret holds.
+
+        Under the keys in `path_fields` only what is a secret by its own shape is masked.
+        """
+        rules = self.rules(by_rule=by_rule)
+
+        def mask_text(text: str, only: frozenset[str] | None, counts: Counter[str]) -> str:
+            redacted = self.text(text, by_rule=by_rule, only=only)
+            if redacted.count:
+                counts.update(redacted.classes)
+            return redacted.text
+
+        walk = JsonMask(
+            mask_text=mask_text,
+            placeholder=lambda kind: placeholder(kind, by_rule=by_rule),
+            allow=rules.allow,
+            path_fields=path_fields,
         )
+        masked = walk.mask(value)
+        if not walk.counts:
+            return RedactedValue(value, 0, {})
+        return RedactedValue(cast(T, masked), walk.counts.total(), dict(sorted(walk.counts.items())))
 
     def rules(self, *, by_rule: bool = False, only: frozenset[str] | None = None) -> Rules:
         """Return what a scan needs to know to mask as this redactor does."""
         if by_rule or only is not None:
             return replace(self._rules, by_rule=by_rule, classes=only)
         return self._rules
+
+    def learning(self, values: Iterable[str]) -> "Redactor":
+        """Return a redactor that also masks these values wherever they appear."""
+        learned = self._learned.union(values)
+        return Redactor(self._extra_rules, self._rules.silenced, learned=learned)
+
+
+def learnable_values(command: str) -> frozenset[str]:
+    """Return the values that a command assigns to secret-like names, if they are worth learning.
+
+    A value must have eight characters of two classes: `TOKEN=return` teaches nothing.
+    """
+    found: set[str] = set()
+    for line in command.encode("utf-8", "surrogatepass").decode("latin-1").split("\n"):
+        for finding in find_assignments(line):
+            value = line[finding.start : finding.end].encode("latin-1").decode("utf-8", "surrogatepass")
+            if len(value) >= _LEARNED_CHARS and _character_classes(value) >= 2:
+                found.add(value)
+    return frozenset(found)
+
+
+def _character_classes(value: str) -> int:
+    tests = (str.islower, str.isupper, str.isdigit, lambda character: not character.isalnum())
+    return sum(any(map(test, value)) for test in tests)

@@ -44,9 +44,7 @@ MIN_BUDGET_BYTES = 2_000
 _ELLIPSIS = "…"
 _ELLIPSIS_BYTES = 3
 # What may be cut inside an item; the rest is ids, figures and words of ours.
-_TEXTS = frozenset(
-    {"text", "path", "command", "label", "cwd", "query_title", "query_text", "written_by", "handoff_to"}
-)
+_TEXTS = frozenset({"text", "path", "command", "label", "cwd", "query_title", "query_text", "written_by", "handoff_to"})
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -71,17 +69,22 @@ def _bytes(text: str) -> int:
 class _Unit:
     """A list's item, or the value of a field that is no list: as it is, and as it is shown."""
 
+    age: int
     whole: Item
     shown: Item
     size: int
     cuts: int = 0
+
+    @classmethod
+    def of(cls, item: Item, age: int = 0) -> "_Unit":
+        return cls(age, item, item, size(item))
 
     def clip(self, most: int) -> None:
         if isinstance(self.whole, str):
             self.shown = clipped(self.whole, most)
             self.cuts = int(self.shown != self.whole)
         else:
-            texts = {name: text for name, text in self.whole.items() if name in _TEXTS and isinstance(text, str)}
+            texts = {name: text for name in _TEXTS if isinstance(text := self.whole.get(name), str)}
             short = {name: clipped(text, most) for name, text in texts.items()}
             self.shown = {**self.whole, **short}
             self.cuts = sum(short[name] != text for name, text in texts.items())
@@ -92,21 +95,20 @@ class _Shelf:
     """The items of one list: shown in their order, dropped by age."""
 
     def __init__(self, items: Iterable[Aged]) -> None:
-        aged = [(age, _Unit(item, item, size(item))) for age, item in items]
-        self.units = [unit for _, unit in aged]
-        self.by_age = [unit for _, unit in sorted(aged, key=lambda pair: pair[0])]
+        self.units = [_Unit.of(item, age) for age, item in items]
+        self.by_age = sorted(self.units, key=lambda unit: unit.age)
         self.gone = 0
 
-    @property
-    def kept(self) -> list[_Unit]:
-        return self.by_age[self.gone :]
-
     def __len__(self) -> int:
-        return len(self.by_age) - self.gone
+        return len(self.units) - self.gone
+
+    def shown(self) -> list[Item]:
+        gone = {id(unit) for unit in self.by_age[: self.gone]}
+        return [unit.shown for unit in self.units if id(unit) not in gone]
 
 
 class _Fitting:
-    """One capsule on its way into the budget."""
+    """One capsule on its way into the budget; `total` leaves out what `truncated` will hold."""
 
     def __init__(
         self,
@@ -117,25 +119,24 @@ class _Fitting:
         budget: int,
     ) -> None:
         self.fixed = fixed
-        self.singles = {
-            name: _Unit(item, item, size(item)) for name, item in singles.items() if item is not None
-        }
+        self.singles = {name: _Unit.of(item) for name, item in singles.items() if item is not None}
         self.shelves = {name: _Shelf(items) for name, items in lists.items()}
-        self.omitted = Counter(omitted)
+        self.dropped = Counter(omitted)
+        self.cut: Counter[str] = Counter()
         self.budget = budget
         self.level: int | None = None
-        bare: dict[str, object] = {**dict.fromkeys(singles), **{name: [] for name in lists}, **fixed}
-        self.total = size({**bare, "truncated": {}})
-        self.total += sum(unit.size - size(None) for unit in self.singles.values())
+        bare: dict[str, object] = {**fixed, "truncated": {}}
+        bare.update(dict.fromkeys(singles))
+        bare.update({name: [] for name in lists})
+        self.total = size(bare) + sum(unit.size - size(None) for unit in self.singles.values())
         for shelf in self.shelves.values():
             self.total += sum(unit.size + 1 for unit in shelf.units) - bool(shelf.units)
 
     def fit(self) -> None:
         for name in DROPPED:
-            self._drop_oldest(name, keep=0)
+            self._drop(name, keep=0)
         self._cut(200)
-        for name in ESSENTIAL:
-            self._drop_oldest(name, keep=1)
+        self._drop(*ESSENTIAL, keep=1)
         self._cut(80)
         # Only ids and figures at their very limits come this far.
         self._drop_single("usage")
@@ -143,78 +144,93 @@ class _Fitting:
         self._cut(40)
         self._drop_single("closing_note")
         self._cut(20)
-        self._restore()
+        if self.level is not None:
+            for names in (ESSENTIAL, *((name,) for name in reversed(DROPPED))):
+                self._restore(names, self.level)
 
     def result(self) -> dict[str, object]:
         values: dict[str, object] = {**self.fixed, "truncated": self._truncated()}
-        for name, shelf in self.shelves.items():
-            kept = {id(unit) for unit in shelf.kept}
-            values[name] = [unit.shown for unit in shelf.units if id(unit) in kept]
-        for name, unit in self.singles.items():
-            values[name] = unit.shown
+        values.update({name: shelf.shown() for name, shelf in self.shelves.items()})
+        values.update({name: unit.shown for name, unit in self.singles.items()})
         return {name: values.get(name) for name in KEYS}
 
     def _truncated(self) -> dict[str, object]:
-        dropped = Counter({name: shelf.gone for name, shelf in self.shelves.items()}) + self.omitted
-        counts: dict[str, object] = {name: dropped[name] for name in KEYS if dropped[name]}
-        cut = {name: sum(unit.cuts for unit in units) for name, units in self._units().items()}
-        if any(cut.values()):
-            counts["cut"] = {name: count for name, count in cut.items() if count}
-        return counts
-
-    def _units(self) -> dict[str, list[_Unit]]:
-        if self.level is None:
-            return {}
-        return {
-            name: [self.singles[name]] if name in self.singles else self.shelves[name].kept
-            for name in KEYS
-            if name in self.singles or name in self.shelves
-        }
+        counts: dict[str, object] = {name: self.dropped[name] for name in KEYS if self.dropped[name]}
+        cut = {name: self.cut[name] for name in KEYS if self.cut[name]}
+        return {**counts, "cut": cut} if cut else counts
 
     def _over(self) -> bool:
         if self.total > self.budget:
             return True
         return self.total - size({}) + size(self._truncated()) > self.budget
 
-    def _drop_oldest(self, name: str, *, keep: int) -> None:
+    def _drop(self, *names: str, keep: int) -> None:
+        """Drop items, the oldest of all the named lists first, until the capsule fits."""
+        droppable = [
+            (unit.age, n, name)
+            for n, name in enumerate(names)
+            for unit in self.shelves[name].by_age[: len(self.shelves[name]) - keep]
+        ]
+        for _, _, name in sorted(droppable):
+            if not self._over():
+                return
+            self._take_off(name)
+
+    def _take_off(self, name: str) -> None:
         shelf = self.shelves[name]
-        while len(shelf) > keep and self._over():
-            self.total -= shelf.by_age[shelf.gone].size + (len(shelf) > 1)
-            shelf.gone += 1
+        unit = shelf.by_age[shelf.gone]
+        self.total -= unit.size + (len(shelf) > 1)
+        self.cut[name] -= unit.cuts
+        self.dropped[name] += 1
+        shelf.gone += 1
 
     def _drop_single(self, name: str) -> None:
         if name in self.singles and self._over():
-            self.total -= self.singles.pop(name).size - size(None)
-            self.omitted[name] += 1
+            unit = self.singles.pop(name)
+            self.total -= unit.size - size(None)
+            self.cut[name] -= unit.cuts
+            self.dropped[name] += 1
 
     def _cut(self, most: int) -> None:
         """Cut texts, the longest first, until the capsule fits."""
         if not self._over():
             return
         self.level = most
-        units = [unit for units in self._units().values() for unit in units]
-        for unit in sorted(units, key=lambda unit: -unit.size):
-            before = unit.size
-            unit.clip(most)
-            self.total += unit.size - before
-            if unit.cuts and not self._over():
+        units = list(self.singles.items())
+        for name, shelf in self.shelves.items():
+            units += [(name, unit) for unit in shelf.by_age[shelf.gone :]]
+        for name, unit in sorted(units, key=lambda named: -named[1].size):
+            self._clip(name, unit, most)
+            if not self._over():
                 return
 
-    def _restore(self) -> None:
+    def _clip(self, name: str, unit: _Unit, most: int) -> None:
+        size_before, cuts_before = unit.size, unit.cuts
+        unit.clip(most)
+        self.total += unit.size - size_before
+        self.cut[name] += unit.cuts - cuts_before
+
+    def _restore(self, names: Iterable[str], most: int) -> None:
         """Take back, newest first, what need not have been dropped now that long texts are cut."""
-        if self.level is None:
-            return
-        for name in reversed((*DROPPED, *ESSENTIAL)):
-            shelf = self.shelves[name]
-            while shelf.gone:
-                unit = shelf.by_age[shelf.gone - 1]
-                unit.clip(self.level)
-                self.total += unit.size + (len(shelf) > 0)
-                shelf.gone -= 1
-                if self._over():
-                    self.total -= unit.size + (len(shelf) > 1)
-                    shelf.gone += 1
-                    break
+        gone = [
+            (unit.age, n, name)
+            for n, name in enumerate(names)
+            for unit in self.shelves[name].by_age[: self.shelves[name].gone]
+        ]
+        for _, _, name in sorted(gone, reverse=True):
+            self._put_back(name, most)
+            if self._over():
+                self._take_off(name)
+                return
+
+    def _put_back(self, name: str, most: int) -> None:
+        shelf = self.shelves[name]
+        shelf.gone -= 1
+        unit = shelf.by_age[shelf.gone]
+        unit.clip(most)
+        self.total += unit.size + (len(shelf) > 1)
+        self.cut[name] += unit.cuts
+        self.dropped[name] -= 1
 
 
 def fitted(

@@ -7,9 +7,10 @@ known key signed).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from shiftlog.model.canonical import first_prev_hash
-from shiftlog.model.entry import Entry
+from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Receipt
 
 
@@ -39,6 +40,7 @@ def check_chain(
 ) -> Finding:
     """Check every entry in order, then the stored head, then the receipts."""
     prev = first_prev_hash(session_id)
+    noted = _erasures(entries)
     erased = 0
     hashes: dict[int, str] = {}
     for expected, entry in enumerate(entries, start=1):
@@ -50,10 +52,19 @@ def check_chain(
             return Finding(session_id=session_id, entries=len(entries), kind=kind, seq=expected)
         if not entry.body_is_intact():
             return Finding(session_id=session_id, entries=len(entries), kind="edited", seq=expected)
+        if entry.body is None and expected not in noted:
+            note = "its body is gone and no entry says that it was erased"
+            return Finding(session_id=session_id, entries=len(entries), kind="edited", seq=expected, note=note)
         erased += entry.body is None
         hashes[expected] = prev = entry.hash
     found = Finding(session_id=session_id, entries=len(entries), erased=erased)
     return _check_heads(found, hashes, head, receipts)
+
+
+def _erasures(entries: Sequence[Entry]) -> frozenset[int]:
+    """Return the entries whose erasure the journal itself notes."""
+    notes = (entry.facts.get("entries", ()) for entry in entries if entry.kind is Kind.ERASED)
+    return frozenset(seq for seqs in notes if isinstance(seqs, list) for seq in cast(list[int], seqs))
 
 
 def _stands_elsewhere(entries: Sequence[Entry], seq: int, prev: str) -> bool:
@@ -68,8 +79,10 @@ def _check_heads(
         return Finding(session_id=found.session_id, entries=0, kind="truncated", seq=1, note="no journal")
     if head is not None and (head[0] != last or hashes.get(last) != head[1]):
         kind = "truncated" if head[0] > last else "edited"
-        return Finding(session_id=found.session_id, entries=last, kind=kind, seq=min(last, head[0]) + 1)
-    for receipt in receipts:
+        seq = last if head[0] == last else min(last, head[0]) + 1
+        note = "the chain does not lead to the stored head"
+        return Finding(session_id=found.session_id, entries=last, kind=kind, seq=seq, note=note)
+    for receipt in sorted(receipts, key=lambda receipt: receipt.seq):
         if receipt.seq > last:
             return Finding(
                 session_id=found.session_id,

@@ -203,7 +203,9 @@ class Continuity:
             granted = {"fence": lease.fence, "expires_at": shown(lease.expires_at)}
         workspace = request.caller.workspace
         if workspace and session.workspace and workspace != session.workspace:
-            pen.warn("workspace_differs", "The session belongs to another workspace", workspace=session.workspace)
+            pen.warn(
+                "workspace_differs", "The session belongs to another workspace", workspace=session.workspace
+            )
         pen.commit(writer)
         budget = request.values.get("capsule_budget_bytes") or CAPSULE_BYTES
         capsule = capsule_of(writer, pen.session, pen.now, budget)

@@ -1,7 +1,7 @@
 """Fitting an answer into `max_chars`: fewer items, then shorter texts, always valid and always with a way on."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -96,10 +96,10 @@ def _cut(value: Any, max_text: int, max_list: int) -> Any:
     if isinstance(value, str):
         return value if len(value) <= max_text or _is_name(value) else one_line(value, max_text)
     if isinstance(value, list):
-        parts: list[Any] = value
+        parts = cast(list[Any], value)
         return [_cut(part, max_text, max_list) for part in parts[:max_list]]
     if isinstance(value, dict):
-        items: dict[str, Any] = value
+        items = cast(dict[str, Any], value)
         return {key: _cut(item, max_text, max_list) for key, item in items.items()}
     return value
 
@@ -113,7 +113,7 @@ def _bare(value: Item, room: int) -> Item:
     """Keep the keys that name a thing, in order, while they fit."""
     bare: Item = {}
     for key, item in value.items():
-        kept = _bare(item, room) if isinstance(item, dict) else item
+        kept = _bare(cast(Item, item), room) if isinstance(item, dict) else item
         if kept in ("", None, [], {}):
             continue
         if size({**bare, key: kept}) <= room:

@@ -32,11 +32,12 @@ from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.model.nouns import Session
 from shiftlog.model.search import Expr, parse, positive_terms
-from shiftlog.store.protocol import Filter, Hit, Page, Reader
+from shiftlog.store.protocol import Filter, Hit, Page, Reader, Unit
 
 DEFAULT_LIMIT = 10
 DEFAULT_CHARS = 12_000
 RANKED_MOST = 10_000
+_UNITS: dict[str, Unit] = {"session": "session", "run": "session", "turn": "turn", "file": "turn"}
 _FACETS = {"decision": (DECISION,), "command": (COMMAND,)}
 
 
@@ -111,7 +112,11 @@ def _one_turn(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> Answ
     if turn is None:
         raise TurnNotFound(
             f"Turn not found: {values['request_id']}",
-            details={"session_id": session.id, "request_id": values["request_id"], "operation": "query_history"},
+            details={
+                "session_id": session.id,
+                "request_id": values["request_id"],
+                "operation": "query_history",
+            },
         )
     after = cursor.after[0] if cursor.after else turn.begun_seq
     limit = _limit(values) if values.get("limit") else 200
@@ -198,17 +203,23 @@ def _searched(
     if not positive_terms(expr):
         raise InvalidParameter.invalid("text", "at least one word that is not negated", values["text"])
     kinds = values.get("kinds") or ["session"]
-    units: list[tuple[str, Hit]] = []
-    complete = True
-    for kind in kinds:
-        found = reader.search(
-            expr, _with_run(where) if kind == "run" else where, most=RANKED_MOST, facets=_FACETS.get(kind)
-        )
-        complete = complete and found.complete
-        units.extend((kind, hit) for hit in _best_of(kind, found.hits))
-    units.sort(key=lambda unit: (-unit[1].score, unit[1].session_id, -unit[1].seq))
     start = cursor.after[0] if cursor.after else 0
     limit = _limit(values)
+    units: list[tuple[str, Hit]] = []
+    total, complete = 0, True
+    for kind in kinds:
+        found = reader.search(
+            expr,
+            _with_run(where) if kind == "run" else where,
+            unit=_UNITS.get(kind, "entry"),
+            limit=start + limit,
+            most=RANKED_MOST,
+            facets=_FACETS.get(kind),
+        )
+        total += found.total
+        complete = complete and found.complete
+        units.extend((kind, hit) for hit in found.hits)
+    units.sort(key=lambda unit: -unit[1].score)
     rows = [
         (item, Cursor(after=(start + n + 1, 0)))
         for n, (kind, hit) in enumerate(units[start : start + limit])
@@ -217,29 +228,13 @@ def _searched(
     answered = fit_items(
         rows,
         values,
-        total=len(units),
-        is_last=start + limit >= len(units),
+        total=total,
+        is_last=start + limit >= total,
         max_chars=_chars(values),
     )
     if not complete:
         answered["total_is_lower_bound"] = True
     return answered
-
-
-def _best_of(kind: str, hits: Any) -> list[Hit]:
-    """Return the best hit of each thing of that kind."""
-    best: dict[Any, Hit] = {}
-    for hit in hits:
-        if kind in ("turn", "file") and hit.turn is None:
-            continue
-        key: Any = hit.session_id
-        if kind in ("turn", "file"):
-            key = (hit.session_id, hit.turn)
-        elif kind not in ("session", "run"):
-            key = (hit.session_id, hit.seq)
-        if key not in best or hit.score > best[key].score:
-            best[key] = hit
-    return list(best.values())
 
 
 def _hit_items(reader: Reader, kind: str, hit: Hit, expr: Expr, now: datetime) -> Iterator[Item]:

@@ -87,8 +87,7 @@ def entry_item(session_id: str, entry: Entry, *, kind: str = "entry") -> Item:
 
 
 def _decision(entry: Entry) -> str:
-    added: Any = entry.facts.get("add", {})
-    decisions = added.get("design_decisions") if isinstance(added, dict) else None
+    decisions: list[str] = entry.facts.get("add", {}).get("design_decisions", [])
     return one_line("; ".join(decisions), 300) if decisions else summary(entry, max_chars=300)
 
 
@@ -215,5 +214,7 @@ def turn_contents(turn: Turn, entries: Iterable[Entry]) -> list[Item]:
         if entry.kind in floors and entry.seq > floors[entry.kind]:
             facts = {name: value for name, value in entry.facts.items() if name != "test_clock"}
             erased = {"erased": True} if entry.body is None else {}
-            contents.append({"kind": str(entry.kind), "seq": entry.seq, "at": shown(entry.at), **facts, **erased})
+            contents.append(
+                {"kind": str(entry.kind), "seq": entry.seq, "at": shown(entry.at), **facts, **erased}
+            )
     return contents

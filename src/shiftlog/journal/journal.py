@@ -24,7 +24,7 @@ from shiftlog.model.errors import (
     ShiftlogError,
 )
 from shiftlog.model.fields import Record
-from shiftlog.model.ids import check_session_id, is_alias, is_vendor_id
+from shiftlog.model.ids import check_request_id, check_session_id, is_alias, is_vendor_id
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Lease, Session
 from shiftlog.model.times import shown, shown_or_none
@@ -35,7 +35,7 @@ Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
 
 # Names, not text: they are compared as given and have formats of their own.
-_NOT_REDACTED = frozenset({"session_id", "request_id", "idempotency_key", "parent_session_id", "agent"})
+_NOT_REDACTED = frozenset({"session_id", "request_id", "idempotency_key", "parent_session_id", "agent", "cursor"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +67,15 @@ class Journal:
         self.clock = clock
         self._redactor = redactor
 
-    def request(self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller) -> Request:
-        """Check the arguments against their fields and mask the secrets in them."""
+    def request(
+        self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller
+    ) -> Request:
+        """Check the arguments against their fields and the formats of ids, and mask the secrets in them."""
         try:
             values = fields.read(arguments)
+            _check_formats(values)
         except ShiftlogError as error:
-            raise self._masked(error) from None
+            raise self.masked(error) from None
         masked = 0
         for name, value in values.items():
             if name not in _NOT_REDACTED:
@@ -80,10 +83,22 @@ class Journal:
                 masked += count
         return Request(operation=operation, values=values, masked=masked, caller=caller)
 
-    def _masked(self, error: ShiftlogError) -> ShiftlogError:
+    def refuse_secrets(self, values: Mapping[str, Any], *names: str) -> None:
+        """Refuse a new name that holds a secret: a name is kept as it is given and cannot be masked."""
+        for name in names:
+            given = values.get(name)
+            if given and self._redactor.text(given).count:
+                raise InvalidParameter.invalid(name, "a name that holds no secret")
+
+    def masked(self, error: ShiftlogError) -> ShiftlogError:
+        """Return an error without the secrets that it may repeat from the request."""
         error.details = self._redactor.value(error.details)[0]
-        error.message = self._redactor.text(error.message).text
+        error.message = self.masked_text(error.message)
         return error
+
+    def masked_text(self, text: str) -> str:
+        """Return a text without its secrets."""
+        return self._redactor.text(text).text
 
     async def write(self, request: Request, rule: Rule) -> Answered:
         """Run a rule on the session that the request names, and store what it writes."""
@@ -94,9 +109,19 @@ class Journal:
         try:
             return await self.store.write(work)
         except ShiftlogError as error:
-            if error.code in ("session_not_found", "turn_not_found"):
-                error.details.setdefault("operation", request.operation)
-            raise
+            raise self._named(error, request) from None
+
+    async def read(self, request: Request, work: Callable[[Reader], T]) -> T:
+        """Run work over one consistent state; errors name the operation."""
+        try:
+            return await self.store.read(work)
+        except ShiftlogError as error:
+            raise self._named(error, request) from None
+
+    def _named(self, error: ShiftlogError, request: Request) -> ShiftlogError:
+        if error.code in ("session_not_found", "turn_not_found"):
+            error.details.setdefault("operation", request.operation)
+        return self.masked(error)
 
     def _apply(self, writer: Writer, request: Request, rule: Rule) -> Answered:
         session = find_session(writer, request.values["session_id"])
@@ -105,18 +130,20 @@ class Journal:
             return first
         if not session.is_live:
             raise closed_error(session)
-        self._check_lease(writer, request, session)
         pen = self.pen(writer, session.id, session)
         if session.state is SessionState.SUSPENDED:
             pen.write(Kind.SESSION_RESUMED, {"via": "write"})
         before = len(pen.entries)
         answered = rule(pen, request.values)
+        # Turn errors come before those of the lease; the pen has stored nothing yet.
+        self.check_lease(writer, request, session)
         if len(pen.entries) == before:
             pen.entries.clear()
             return self.answer(writer, request, pen, answered, session=session)
         return self.answer(writer, request, pen, answered)
 
-    def _check_lease(self, reader: Reader, request: Request, session: Session) -> None:
+    def check_lease(self, reader: Reader, request: Request, session: Session) -> None:
+        """Refuse a request whose fence, given or known from the client's grant, is old."""
         client = request.caller.client_id
         grant = reader.grant(session.id, client) if client else None
         check_fence(session, reader.lease(session.id), request.values.get("fence"), grant)
@@ -171,6 +198,15 @@ class Journal:
         caller = request.caller
         if caller.client_id and caller.call_id:
             writer.put_outcome(caller.client_id, caller.call_id, receipt, now)
+
+
+def _check_formats(values: Mapping[str, Any]) -> None:
+    for parameter in ("session_id", "parent_session_id"):
+        name = values.get(parameter)
+        if name and not is_alias(name) and not is_vendor_id(name):
+            check_session_id(name)
+    if values.get("request_id"):
+        check_request_id(values["request_id"])
 
 
 def _scope(request: Request, scope: str) -> str:

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
@@ -57,8 +57,8 @@ class Keys:
         path = self.folder / f"{receipt.key_id}.pub"
         if not receipt.key_id.isalnum() or not path.exists():
             return False
-        public = Ed25519PublicKey.from_public_bytes(path.read_bytes())
         try:
+            public = Ed25519PublicKey.from_public_bytes(path.read_bytes())
             public.verify(base64.b64decode(receipt.signature), RECEIPT_LABEL + canonical(_unsigned(receipt)))
         except (InvalidSignature, ValueError):
             return False
@@ -105,20 +105,22 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
 
 def receipt_from(document: Any) -> Receipt:
     """Read a receipt kept elsewhere; raise ValueError for anything else."""
-    if isinstance(document, dict) and "data" in document:
-        document = document["data"]
-    if isinstance(document, dict) and "receipt" in document:
-        document = document["receipt"]
-    if not isinstance(document, dict):
+    given: Any = document
+    for wrapping in ("data", "receipt"):  # the whole answer of close_session may be kept too
+        if isinstance(given, dict) and wrapping in given:
+            given = cast(dict[str, Any], given)[wrapping]
+    if not isinstance(given, dict):
         raise ValueError("a receipt is a JSON object")
-    given: dict[str, Any] = document
+    given = cast(dict[str, Any], given)
     missing = {"session_id", "seq", "head_hash", "at", "key_id", "signature"} - given.keys()
     if missing:
-        raise ValueError(f"a receipt has the key '{sorted(missing)[0]}'")
+        raise ValueError(f"a receipt has the key '{min(missing)}'")
     at: datetime = parse(str(given["at"]))
+    if not isinstance(given["seq"], int):
+        raise ValueError("the seq of a receipt is an integer")
     return Receipt(
         session_id=str(given["session_id"]),
-        seq=int(given["seq"]),
+        seq=given["seq"],
         head_hash=str(given["head_hash"]),
         at=at,
         key_id=str(given["key_id"]),

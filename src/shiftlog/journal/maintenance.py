@@ -1,7 +1,7 @@
 """Looking after the journal: verify it, rebuild what follows from it, erase a body from it."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shiftlog.journal.chain import Finding, check_chain
@@ -64,15 +64,16 @@ class Maintenance:
 
     def _verified(self, reader: Reader, session_id: str, elsewhere: list[Receipt]) -> Finding:
         receipts = [*reader.receipts(session_id), *elsewhere]
-        for receipt in receipts:
-            if not self._keys.is_signed(receipt):
-                note = f"no known key signed the receipt of {shown(receipt.at)} (key {receipt.key_id})"
-                return Finding(
-                    session_id=session_id, entries=receipt.seq, kind="signature", seq=receipt.seq, note=note
-                )
-        return check_chain(
-            session_id, reader.entries(session_id), head=reader.head(session_id), receipts=receipts
+        signed = [receipt for receipt in receipts if self._keys.is_signed(receipt)]
+        found = check_chain(
+            session_id, reader.entries(session_id), head=reader.head(session_id), receipts=signed
         )
+        forged = [receipt for receipt in receipts if receipt not in signed]
+        if found.ok and forged:
+            receipt = forged[0]
+            note = f"no known key signed the receipt of {shown(receipt.at)} (key {receipt.key_id})"
+            return replace(found, kind="signature", seq=receipt.seq, note=note)
+        return found
 
     async def rebuild(self, session_ids: list[str]) -> AsyncIterator[Rebuilt]:
         """Recompute sessions from their entries, one transaction each; refuse a chain that does not verify."""
@@ -100,32 +101,45 @@ class Maintenance:
             for turn in turns.values():
                 writer.put_turn(session_id, turn)
         writer.reindex(
-            session_id, [Indexed(entry=e, text=search_text(e), facet=facet(e)) for e in entries if e.body is not None]
+            session_id,
+            [Indexed(entry=e, text=search_text(e), facet=facet(e)) for e in entries if e.body is not None],
         )
         return Rebuilt(session_id=session_id, entries=len(entries), changed=changed)
 
     async def erase(self, session_name: str, seqs: list[int], reason: str) -> dict[str, Any]:
         """Erase the bodies of entries: the chain still verifies, and an entry says what was erased and why."""
-        return await self._journal.store.write(lambda writer: self._erased(writer, session_name, seqs, reason))
+        return await self._journal.store.write(
+            lambda writer: self._erased(writer, session_name, seqs, reason)
+        )
 
     def _erased(self, writer: Writer, session_name: str, seqs: list[int], reason: str) -> dict[str, Any]:
         session = find_session(writer, session_name)
         wanted = sorted(set(seqs))
         pen = self._journal.pen(writer, session.id, session)
         erased: list[int] = []
+        kinds: set[Kind] = set()
         for seq in wanted:
-            found = writer.entries(session.id, after=seq - 1, until=seq) if seq > 0 else []
+            found = writer.entries(session.id, after=seq - 1, until=seq) if 0 < seq <= session.head_seq else []
             if not found:
                 raise InvalidParameter.invalid("entry", f"session {session.id} has no entry {seq}", seq)
             if found[0].kind is Kind.ERASED:
                 raise InvalidParameter.invalid("entry", f"entry {seq} is itself the note of an erasure", seq)
             if found[0].body is not None:
                 erased.append(seq)
+                kinds.add(found[0].kind)
         if erased:
+            # Capsules repeat what earlier entries say, so what is erased there goes from them too.
+            later = writer.entries(session.id, after=erased[0], kinds=(Kind.CAPSULE_SAVED,))
+            derived = [entry.seq for entry in later if entry.body is not None and entry.seq not in erased]
+            erased = sorted([*erased, *derived])
             for seq in erased:
                 writer.erase_body(session.id, seq)
-            pen.write(Kind.ERASED, {"entries": list(erased), "reason": reason})
+            pen.write(Kind.ERASED, {"entries": list(erased), "reason": self._journal.masked_text(reason)})
             pen.commit(writer)
+            # Answers to other sessions' requests may repeat this one's title.
+            titled = Kind.SESSION_OPENED in kinds or Kind.SESSION_UPDATED in kinds
+            if titled:
+                writer.forget_answers(before=pen.now + timedelta(seconds=1))
             writer.forget_answers(session_id=session.id)
             self._rebuilt(writer, session.id)
         return {

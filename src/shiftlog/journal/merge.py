@@ -102,7 +102,5 @@ def normal_path(path: str, workspace: str | None) -> str:
         return ""
     path = posixpath.normpath(path)
     if workspace:
-        root = workspace.replace("\\", "/").rstrip("/") + "/"
-        if path.startswith(root):
-            path = path[len(root) :]
+        path = path.removeprefix(workspace.replace("\\", "/").rstrip("/") + "/")
     return path

@@ -92,7 +92,14 @@ def _session_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
     known = {
         name: facts[name]
-        for name in ("title", "model", "vendor_session_id", "transcript_path", "hidden", "successor_session_id")
+        for name in (
+            "title",
+            "model",
+            "vendor_session_id",
+            "transcript_path",
+            "hidden",
+            "successor_session_id",
+        )
         if name in facts
     }
     if "tags" in facts:
@@ -270,9 +277,7 @@ def _import_noted(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
     if turn is None or "fields" not in facts:
         return session, turn
-    note = Amendment(
-        at=entry.at, source=str(facts.get("source", "")), fields=facts["fields"], seq=entry.seq
-    )
+    note = Amendment(at=entry.at, source=str(facts.get("source", "")), fields=facts["fields"], seq=entry.seq)
     return session, replace(turn, amendments=(*turn.amendments, note))
 
 

@@ -117,7 +117,9 @@ BEGIN_TURN = Record(
         "query_text": Text(required=True, lines=True, description="The request in full."),
         "request_id": Text(description="Own id `req-<yyyyMMddTHHmmssZ>-<slug>`; default: minted."),
         "model": Text(max_chars=NAME_CHARS, description="Model of this turn; default: the session's."),
-        "plan_file": Text(max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description="Plan file, without `..`."),
+        "plan_file": Text(
+            max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description="Plan file, without `..`."
+        ),
         "todo_id": Text(max_chars=NAME_CHARS, description="To-do item this turn works on."),
         "tags": TAGS,
         "context_list": CONTEXT_LIST,
@@ -190,13 +192,12 @@ TURN_FIELDS: dict[str, Field] = {
     "actions": ListOf(item=ACTION_ITEM, max_items=APPEND_ITEMS, description="Actions to append, in order."),
     "usage": USAGE,
     "clear": ListOf(
-        item=Choice(values=CLEARABLE), description="Fields to empty explicitly; the journal keeps the old value."
+        item=Choice(values=CLEARABLE),
+        description="Fields to empty explicitly; the journal keeps the old value.",
     ),
 }
 
-UPDATE_TURN = Record(
-    fields={"session_id": SESSION_ID, "request_id": REQUEST_ID, **TURN_FIELDS, **COMMON}
-)
+UPDATE_TURN = Record(fields={"session_id": SESSION_ID, "request_id": REQUEST_ID, **TURN_FIELDS, **COMMON})
 
 FINISH_TURN = Record(
     fields={

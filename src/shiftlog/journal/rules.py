@@ -1,21 +1,13 @@
 """The rules of turns: what each request writes, given the session as it stands. Pure: a pen is the only hand.
 
-Checks come in the order of the contract: turn existence, turn state, then content. Leases are checked before.
+Checks come in the order of the contract: turn existence, turn state, then content. Leases are checked after.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from shiftlog.journal.merge import (
-    LIST_FIELDS,
-    TEXT_FIELDS,
-    action_key,
-    changes_to,
-    dialog_key,
-    effective_clear,
-    is_empty,
-)
+from shiftlog.journal.merge import action_key, changes_to, dialog_key, effective_clear, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.projection import seal_of
 from shiftlog.journal.requests import KNOWN_ACTION_TYPES, TURN_FIELDS
@@ -87,19 +79,24 @@ def supersede_open_turn(pen: Pen, note: str) -> str | None:
     return turn.request_id
 
 
-def update_turn(pen: Pen, request: Request) -> dict[str, Any]:
-    """Change the open turn: fields by sparse merge, dialog and actions appended as given."""
+def check_update(request: Request) -> None:
+    """Refuse an update that holds nothing besides ids."""
     if not any(name in request for name in TURN_FIELDS):
+        says = "at least one field besides the ids is needed"
         raise InvalidParameter(
-            "Parameter 'response' is invalid: at least one field besides the ids is needed",
+            f"Parameter 'response' is invalid: {says}",
             details={
                 "parameter": "response",
                 "value": None,
-                "constraint": "at least one field besides the ids is needed",
+                "constraint": says,
                 "allowed": list(TURN_FIELDS),
                 "problem": "missing",
             },
         )
+
+
+def update_turn(pen: Pen, request: Request) -> dict[str, Any]:
+    """Change the open turn: fields by sparse merge, dialog and actions appended as given."""
     turn = open_turn(pen, request.get("request_id"))
     _write_changes(pen, turn, request, united=False)
     turn = _known(pen, turn.request_id)
@@ -111,6 +108,12 @@ def update_turn(pen: Pen, request: Request) -> dict[str, Any]:
         "dialog_items": turn.dialog_items,
         "actions": turn.actions,
     }
+
+
+def check_outcome(request: Request) -> None:
+    """Refuse a failure that does not say what went wrong."""
+    if request["outcome"] == TurnStatus.FAILED and is_empty("error_message", request.get("error_message")):
+        raise InvalidParameter.missing("error_message")
 
 
 def finish_turn(pen: Pen, request: Request) -> dict[str, Any]:
@@ -142,20 +145,16 @@ def _complete(pen: Pen, turn: Turn, request: Request) -> None:
     response = turn.response if is_empty("response", given) else str(given)
     if is_empty("response", response):
         raise InvalidParameter.missing("response")
+    for name in ("error_message", "error_code"):
+        if not is_empty(name, request.get(name)):
+            _ignored(pen, name, "A completed turn has no error")
     _end_turn(pen, turn, TurnStatus.COMPLETED, {"response": response})
 
 
 def _fail(pen: Pen, turn: Turn, request: Request) -> None:
-    message = request.get("error_message")
-    if is_empty("error_message", message):
-        raise InvalidParameter.missing("error_message")
     _write_changes(pen, turn, request, united=True)
-    _end_turn(
-        pen,
-        _known(pen, turn.request_id),
-        TurnStatus.FAILED,
-        _failure(str(message), request.get("error_code") or ""),
-    )
+    outcome = _failure(str(request["error_message"]), request.get("error_code") or "")
+    _end_turn(pen, _known(pen, turn.request_id), TurnStatus.FAILED, outcome)
 
 
 def _failure(message: str, code: str) -> dict[str, Any]:
@@ -217,7 +216,6 @@ def _known(pen: Pen, request_id: str) -> Turn:
 
 
 def _write_changes(pen: Pen, turn: Turn, request: Request, *, united: bool) -> None:
-    body: dict[str, Any] = {}
     cleared = effective_clear(turn, request.get("clear") or ())
     if cleared:
         pen.write(Kind.TURN_UPDATED, {"clear": cleared}, turn.request_id)
@@ -225,15 +223,16 @@ def _write_changes(pen: Pen, turn: Turn, request: Request, *, united: bool) -> N
     body = changes_to(turn, request)
     if body:
         pen.write(Kind.TURN_UPDATED, body, turn.request_id)
-    dialog = [_dialog_body(item, pen.now) for item in request.get("dialog") or ()]
-    actions: list[dict[str, Any]] = list(request.get("actions") or ())
+    dialog: Sequence[Mapping[str, Any]] = request.get("dialog") or ()
+    actions: Sequence[Mapping[str, Any]] = request.get("actions") or ()
     if united and (dialog or actions):
         dialog, actions = _not_stored(pen, turn, dialog, actions)
     for item in dialog:
-        pen.write(Kind.DIALOG, item, turn.request_id)
+        pen.write(Kind.DIALOG, _dialog_body(item, pen.now), turn.request_id)
     for item in actions:
         _write_action(pen, turn.request_id, item)
-    usage = {name: value for name, value in (request.get("usage") or {}).items() if value}
+    given: dict[str, Any] = request.get("usage") or {}
+    usage = {name: value for name, value in given.items() if value}
     if usage:
         pen.write(Kind.USAGE, usage, turn.request_id)
 
@@ -251,7 +250,11 @@ def _dialog_body(item: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 def _write_action(pen: Pen, request_id: str, item: Mapping[str, Any]) -> None:
     kind = item["type"]
     if kind not in KNOWN_ACTION_TYPES:
-        pen.warn("nonstandard_action_type", f"Action type '{kind}' is not a standard one; stored as given", type=kind)
+        pen.warn(
+            "nonstandard_action_type",
+            f"Action type '{kind}' is not a standard one; stored as given",
+            type=kind,
+        )
     order = item.get("order")
     body = {
         "order": _known(pen, request_id).last_order + 1 if order is None else order,
@@ -264,8 +267,9 @@ def _write_action(pen: Pen, request_id: str, item: Mapping[str, Any]) -> None:
 
 
 def _not_stored(
-    pen: Pen, turn: Turn, dialog: list[dict[str, Any]], actions: list[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    pen: Pen, turn: Turn, dialog: Iterable[Mapping[str, Any]], actions: Iterable[Mapping[str, Any]]
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the items that neither the turn nor an earlier item of the same call holds."""
     stored = pen.reader.entries(
         pen.session.id,
         after=turn.begun_seq,
@@ -273,40 +277,56 @@ def _not_stored(
         turn=turn.request_id,
         kinds=(Kind.DIALOG, Kind.ACTION),
     )
-    said = {dialog_key(e.facts) for e in stored if e.kind is Kind.DIALOG and e.seq > turn.dialog_floor}
-    acts = [e.facts for e in stored if e.kind is Kind.ACTION and e.seq > turn.actions_floor]
-    numbered_acts = {action_key(facts) for facts in acts}
-    plain_acts = {action_key(facts)[1:] for facts in acts}
-    fresh: list[dict[str, Any]] = []
-    for item in actions:
-        key = action_key({"file_path": "", **item})
-        # Without an order of its own an action is the stored one if all else is equal.
-        if (key[1:] in plain_acts) if key[0] is None else (key in numbered_acts):
+    said = [dialog_key(e.facts) for e in stored if e.kind is Kind.DIALOG and e.seq > turn.dialog_floor]
+    done = [action_key(e.facts) for e in stored if e.kind is Kind.ACTION and e.seq > turn.actions_floor]
+    spoken = ((dialog_key(_with_time(item)), item) for item in dialog)
+    acted = ((action_key({"file_path": "", **item}), item) for item in actions)
+    return _fresh(said, spoken), _fresh(done, acted)
+
+
+def _fresh(
+    stored: Iterable[tuple[Any, ...]], given: Iterable[tuple[tuple[Any, ...], Mapping[str, Any]]]
+) -> list[Mapping[str, Any]]:
+    """Unite by key; without a time or order of its own an item is the one held if all else is equal."""
+    keys = set(stored)
+    rests = {key[1:] for key in keys}
+    fresh: list[Mapping[str, Any]] = []
+    for key, item in given:
+        if (key[1:] in rests) if key[0] is None else (key in keys):
             continue
+        keys.add(key)
+        rests.add(key[1:])
         fresh.append(item)
-    return [item for item in dialog if dialog_key(item) not in said], fresh
+    return fresh
+
+
+def _with_time(item: Mapping[str, Any]) -> dict[str, Any]:
+    given = item.get("timestamp")
+    return {**item, "timestamp": shown(parse(given)) if given else None}
 
 
 def _warn_of_ignored(pen: Pen, turn: Turn, request: Request) -> None:
-    stored: dict[str, Any] = {name: getattr(turn, name) for name in (*TEXT_FIELDS, "token_count")}
-    stored["error_code"] = turn.error_code
-    for name, value in stored.items():
-        given = request.get(name)
-        if not is_empty(name, given) and given != value:
-            _ignored(pen, name)
-    message = request.get("error_message")
+    """Name the given fields that differ from what the terminal turn holds."""
+    changes = changes_to(turn, request)
+    differing: list[str] = [*changes.get("set", ()), *changes.get("add", ())]
+    code, message = request.get("error_code"), request.get("error_message")
+    if code and code != turn.error_code:
+        differing.append("error_code")
     if message and turn.failure_note not in (message, f"{turn.error_code}: {message}"):
-        _ignored(pen, "error_message")
-    for name in LIST_FIELDS:
-        if set(request.get(name) or ()) - set(getattr(turn, name)):
-            _ignored(pen, name)
-    dialog = [_dialog_body(item, pen.now) for item in request.get("dialog") or ()]
-    dialog, actions = _not_stored(pen, turn, dialog, list(request.get("actions") or ()))
-    more = {"dialog": dialog, "actions": actions, "commits": changes_to(turn, request).get("add", {}).get("commits")}
-    for name in (*(name for name, items in more.items() if items), "usage", "clear"):
-        if more.get(name) or request.get(name):
-            _ignored(pen, name)
+        differing.append("error_message")
+    dialog, actions = _not_stored(pen, turn, request.get("dialog") or (), request.get("actions") or ())
+    usage = {name: value for name, value in (request.get("usage") or {}).items() if value}
+    known = {name: getattr(turn.usage, name, None) for name in usage}
+    more = {
+        "dialog": dialog,
+        "actions": actions,
+        "usage": usage != known,
+        "clear": effective_clear(turn, request.get("clear") or ()),
+    }
+    differing += [name for name, differs in more.items() if differs]
+    for name in differing:
+        _ignored(pen, name, "The turn is terminal and holds another value")
 
 
-def _ignored(pen: Pen, name: str) -> None:
-    pen.warn("ignored_field", f"The turn is terminal; '{name}' differs from what is stored and was ignored", field=name)
+def _ignored(pen: Pen, name: str, reason: str) -> None:
+    pen.warn("ignored_field", f"{reason}; '{name}' was ignored", field=name)

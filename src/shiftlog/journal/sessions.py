@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
 from shiftlog.journal import rules
 from shiftlog.journal.journal import Answered, Journal, Request, find_session
+from shiftlog.journal.merge import is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPDATE_TURN
 from shiftlog.model.caller import Caller
@@ -15,8 +17,8 @@ from shiftlog.model.errors import SessionAlreadyExists
 from shiftlog.model.ids import agent_key, check_session_id, is_unstable_agent_id, mint_session_id, numbered
 from shiftlog.model.moves import UNFINISHED, SessionState
 from shiftlog.model.nouns import Lease, Session
+from shiftlog.model.resonance import Resonance, resolve_run, resolve_tier
 from shiftlog.model.times import shown
-from shiftlog.model.resonance import Resonance, resolve_run
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
 
 LEASE_S = 120
@@ -49,8 +51,10 @@ class Sessions:
         """Start a session, and its run if any fact of a run is given."""
         request = self._journal.request("open_session", OPEN_SESSION, arguments, caller)
         values = request.values
+        self._journal.refuse_secrets(values, "agent", "session_id")
         if values.get("session_id"):
             check_session_id(values["session_id"], values["agent"])
+        values["cwd"] = _absolute(values.get("cwd"), caller)
         values["agent_id"] = (values.get("agent_id") or "").strip() or values["agent"]
         agent_key(values["agent_id"])
         run = self._run_of(values, len(str(arguments.get("context_excerpt") or "")))
@@ -59,36 +63,40 @@ class Sessions:
     async def begin_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Start a turn."""
         request = self._journal.request("begin_turn", BEGIN_TURN, arguments, caller)
+        self._journal.refuse_secrets(request.values, "request_id")
         return await self._journal.write(request, rules.begin_turn)
 
     async def update_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Change the open turn."""
         request = self._journal.request("update_turn", UPDATE_TURN, arguments, caller)
+        rules.check_update(request.values)
         return await self._journal.write(request, rules.update_turn)
 
     async def finish_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Complete or fail a turn."""
         request = self._journal.request("finish_turn", FINISH_TURN, arguments, caller)
+        rules.check_outcome(request.values)
         return await self._journal.write(request, rules.finish_turn)
 
     def _run_of(self, values: Mapping[str, Any], prompt_chars: int) -> dict[str, Any] | None:
-        given = {name: values[name] for name in _RUN_FIELDS if values.get(name)}
+        given = {name: values[name] for name in _RUN_FIELDS if not is_empty(name, values.get(name))}
         if not given:
             return None
         backend = given.get("backend") or self._resonance.backend_of(values["agent"])
+        tier, warnings = resolve_tier(
+            self._resonance, caller=given.get("caller", ""), tier=given.get("resonance_tier", "")
+        )
         facts: dict[str, Any] = {
             "session_type": given.get("session_type", "interactive_desktop"),
-            "warnings": [],
+            "resonance_tier": tier,
+            "warnings": list(warnings),
         }
-        for name in ("caller", "model", "reasoning_effort", "resonance_tier", "cwd"):
-            if given.get(name):
-                facts[name] = given[name]
+        facts |= {name: given[name] for name in ("caller", "model", "reasoning_effort", "cwd") if name in given}
         if backend is not None:
             resolved = resolve_run(
                 self._resonance,
                 backend=backend,
-                caller=given.get("caller", ""),
-                tier=given.get("resonance_tier", ""),
+                tier=tier,
                 model=given.get("model", ""),
                 effort=given.get("reasoning_effort", ""),
             )
@@ -97,8 +105,6 @@ class Sessions:
                 provider=resolved.provider,
                 model=resolved.model,
                 reasoning_effort=resolved.effort,
-                resonance_tier=resolved.tier,
-                warnings=list(resolved.warnings),
             )
         if "pid" in given:
             facts.update(pid=given["pid"], pid_started=self._process_started(given["pid"]))
@@ -122,7 +128,7 @@ class Sessions:
             "agent": values["agent"],
             "agent_id": _spelling(writer, values["agent_id"]),
             "title": values["title"],
-            "model": (run or {}).get("model") or values.get("model") or None,
+            "model": run.get("model") if run else None,
             "workspace": workspace,
             "cwd": values.get("cwd") or caller.cwd,
             "tags": [tag for tag in dict.fromkeys(values.get("tags") or ()) if tag.strip()],
@@ -139,10 +145,10 @@ class Sessions:
         for text in warnings:
             pen.warn("caller_not_registered", text)
         if is_unstable_agent_id(values["agent_id"]):
-            pen.warn("unstable_agent_id", "agent_id looks drawn anew for each run; resume needs a stable name")
-        return self._journal.answer(
-            writer, request, pen, _opened(pen.session, lease, predecessor), scope=""
-        )
+            pen.warn(
+                "unstable_agent_id", "agent_id looks drawn anew for each run; resume needs a stable name"
+            )
+        return self._journal.answer(writer, request, pen, _opened(pen.session, lease, predecessor), scope="")
 
     def _free_id(self, reader: Reader, values: Mapping[str, Any], now: Any) -> str:
         given = values.get("session_id")
@@ -196,6 +202,21 @@ def already_exists(session: Session) -> SessionAlreadyExists:
     )
 
 
+def _absolute(cwd: str | None, caller: Caller) -> str | None:
+    """Return a working directory as the client means it: its home for `~`, below its own where relative."""
+    if not cwd or not cwd.strip():
+        return None
+    path = _expanded(cwd)
+    return str(path if path.is_absolute() or not caller.cwd else Path(normpath(Path(caller.cwd, path))))
+
+
+def _expanded(cwd: str) -> Path:
+    try:
+        return Path(cwd).expanduser()
+    except RuntimeError:  # the home of an unknown user
+        return Path(cwd)
+
+
 def _workspace(values: Mapping[str, Any], caller: Caller) -> str | None:
     cwd = values.get("cwd")
     if not cwd or cwd == caller.cwd:
@@ -205,11 +226,16 @@ def _workspace(values: Mapping[str, Any], caller: Caller) -> str | None:
 
 def workspace_of(cwd: str) -> str:
     """Return the git top level above a directory, else the directory itself."""
-    path = Path(cwd).expanduser()
-    for folder in (path, *path.parents):
-        if (folder / ".git").exists():
-            return str(folder)
-    return str(path)
+    path = _expanded(cwd)
+    above = (path, *path.parents) if path.is_absolute() else ()
+    return str(next((folder for folder in above if _is_repository(folder)), path))
+
+
+def _is_repository(folder: Path) -> bool:
+    try:
+        return (folder / ".git").exists()
+    except OSError:  # not ours to read, or longer than any name can be
+        return False
 
 
 def _spelling(reader: Reader, agent_id: str) -> str:

@@ -1,4 +1,4 @@
-"""The statement that an agent may leave when it closes a session (Continuity Capsule v1): its fields and check.
+"""The statement that an agent may leave at the close of a session (Continuity Capsule v1): fields and check.
 
 What becomes of it stands in `capsule`. Nothing here reads or writes a journal.
 """
@@ -53,7 +53,7 @@ def _decoded(text: str, path: str) -> object:
 
 
 def read_time(text: str) -> datetime:
-    """Read the time of a statement, in UTC where it names no zone; raise ValueError for what is no ISO time."""
+    """Read the time of a statement, UTC where it names no zone; raise ValueError for no ISO time."""
     at = datetime.fromisoformat(text)
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
@@ -77,7 +77,7 @@ def _prose(description: str) -> Text:
 
 
 STATEMENT: Record = _Statement(
-    description="Your own hand-over note, as an object or its JSON text; kept as your claim, beside what was recorded.",
+    description="Your hand-over note, an object or its JSON text; shown as claimed beside what was recorded.",
     fields={
         "version": _Version(required=True, description="Version of this form."),
         "goal": _prose("What the work is for."),
@@ -87,11 +87,13 @@ STATEMENT: Record = _Statement(
         "do_not": _prose("What must not be done."),
         "refuted": _prose("What was tried or believed and proved wrong."),
         "receipts": ListOf(
-            item=Text(lines=True, max_chars=500), max_items=20, description="Proofs: commits, links, test runs."
+            item=Text(lines=True, max_chars=500),
+            max_items=20,
+            description="Proofs: commits, links, test runs.",
         ),
         "written_by": Text(max_chars=200, description="Who wrote it."),
         "written_at": Text(max_chars=64, check=_check_time, description="ISO 8601 time; default: the close."),
         "ttl_days": Integer(minimum=1, maximum=365, description="After so many days it counts as stale."),
-        "handoff_to": Text(max_chars=MAX_ID_CHARS, check=_check_agent, description="The agent_id to go on with."),
+        "handoff_to": Text(max_chars=MAX_ID_CHARS, check=_check_agent, description="agent_id to go on."),
     },
 )

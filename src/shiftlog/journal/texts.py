@@ -1,7 +1,7 @@
 """What an entry says in words: the text it is found by, its facet, and a one-line summary for lists."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from shiftlog.model.entry import Entry, Kind
 
@@ -46,11 +46,11 @@ def _words(value: object, name: str = "") -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        items: dict[str, Any] = value
+        items = cast(dict[str, Any], value)
         for key, item in items.items():
             yield from _words(item, key)
     elif isinstance(value, list | tuple):
-        parts: list[Any] | tuple[Any, ...] = value
+        parts = cast(list[Any], value)
         for item in parts:
             yield from _words(item, name)
 

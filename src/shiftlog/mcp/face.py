@@ -81,14 +81,14 @@ class Face:
         """Return the schema that `Mcp-Param-*` headers are checked against."""
         return self._schemas.get(name)
 
-    async def list_tools(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _refuse_cursor(params)
         return self._tool_list
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
-        return await self.answer(ctx, params.name, params.arguments)
+        result = await self.answer(ctx, params.name, params.arguments)
+        # The SDK fills this in for its own results only; for the older revision it takes it out again.
+        return {"resultType": "complete", **result} if isinstance(result, dict) else result
 
     async def answer(self, ctx: Context, name: str, arguments: dict[str, Any] | None) -> HandlerResult:
         """Run a tool and return its result in the shape of the wire, or as the SDK's result that it gave."""
@@ -152,9 +152,7 @@ class Face:
             ]
         )
 
-    async def read_resource(
-        self, ctx: Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
+    async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         found = self._find_resource(params.uri)
         if found is None:
             raise _not_found(ctx, params.uri)
@@ -173,9 +171,7 @@ class Face:
                 return resource, {name: value for name, value in variables.items() if isinstance(value, str)}
         return None
 
-    async def list_prompts(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
+    async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         _refuse_cursor(params)
         return types.ListPromptsResult(prompts=[_listed_prompt(prompt) for prompt in self.chosen.prompts])
 
@@ -321,8 +317,7 @@ def _listed_prompt(prompt: Prompt) -> types.Prompt:
         title=prompt.title,
         description=prompt.description,
         arguments=[
-            types.PromptArgument(name=a.name, description=a.description, required=a.required)
-            for a in prompt.arguments
+            types.PromptArgument(name=a.name, description=a.description, required=a.required) for a in prompt.arguments
         ],
     )
 

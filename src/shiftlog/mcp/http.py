@@ -50,9 +50,7 @@ def http_app(
     sessions = StreamableHTTPSessionManager(
         app=server, event_store=event_store, retry_interval=retry_ms, max_request_body_size=MAX_BODY_BYTES
     )
-    endpoint = BearerGate(
-        _CallerScope(StreamableHTTPASGIApp(sessions), caller_for or _unknown_caller), token=token
-    )
+    endpoint = BearerGate(_CallerScope(StreamableHTTPASGIApp(sessions), caller_for or _unknown_caller), token=token)
     return Starlette(
         routes=[*(Route(path, endpoint=endpoint) for path in PATHS), *routes],
         middleware=[Middleware(HostGate, hosts=hosts)],

@@ -80,15 +80,11 @@ def parse_line(line: bytes) -> types.JSONRPCMessage:
     except UnicodeDecodeError as error:
         raise Refused(types.PARSE_ERROR, f"Parse error: not UTF-8 at byte {error.start}") from None
     except RecursionError:
-        raise Refused(
-            types.INVALID_REQUEST, "Invalid request: nested too deeply", find_id(line, line)
-        ) from None
+        raise Refused(types.INVALID_REQUEST, "Invalid request: nested too deeply", find_id(line, line)) from None
     except ValueError as error:
         raise Refused(types.PARSE_ERROR, f"Parse error: {error}") from None
     if isinstance(data, list):
-        raise Refused(
-            types.INVALID_REQUEST, "Invalid request: batches are not served; send one message a line"
-        )
+        raise Refused(types.INVALID_REQUEST, "Invalid request: batches are not served; send one message a line")
     if not isinstance(data, dict):
         raise Refused(types.INVALID_REQUEST, "Invalid request: a JSON object is expected")
     return _message(cast("dict[str, Any]", data))
@@ -124,9 +120,7 @@ def _response(data: dict[str, Any]) -> types.JSONRPCMessage:
         kind = types.JSONRPCError if "error" in data else types.JSONRPCResponse
         return kind.model_validate(data)
     except ValidationError:
-        raise Refused(
-            types.INVALID_REQUEST, "Invalid request: neither a request nor a well-formed response"
-        ) from None
+        raise Refused(types.INVALID_REQUEST, "Invalid request: neither a request nor a well-formed response") from None
 
 
 def find_id(head: bytes, tail: bytes) -> str | int | None:

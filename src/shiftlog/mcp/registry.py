@@ -121,9 +121,7 @@ class PromptArgument:
 
 
 # Text becomes one message of the user.
-RenderPrompt = Callable[
-    [Caller, dict[str, str]], Awaitable[str | types.GetPromptResult | types.InputRequiredResult]
-]
+RenderPrompt = Callable[[Caller, dict[str, str]], Awaitable[str | types.GetPromptResult | types.InputRequiredResult]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

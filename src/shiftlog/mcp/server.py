@@ -57,9 +57,7 @@ class Servers:
         return build_server(self._registry, selection, telemetry=self._telemetry)
 
 
-def build_server(
-    registry: Registry, selection: Selection | None = None, *, telemetry: bool = False
-) -> Server[Any]:
+def build_server(registry: Registry, selection: Selection | None = None, *, telemetry: bool = False) -> Server[Any]:
     """Build the SDK server of one selection; `telemetry` keeps the SDK's OpenTelemetry spans."""
     face = Face(registry.select(selection or Selection()), registry)
     some_resources, some_prompts = bool(face.chosen.resources), bool(face.chosen.prompts)

@@ -125,9 +125,7 @@ def _encoded(body: dict[str, Any]) -> bytes:
 class _Reading(ObjectReceiveStream[SessionMessage | Exception]):
     """The SDK's way in: lines become messages, and what is no message is answered on the spot."""
 
-    def __init__(
-        self, source: ByteReceiveStream, writing: _Writing, *, max_line_bytes: int, finish_s: float
-    ) -> None:
+    def __init__(self, source: ByteReceiveStream, writing: _Writing, *, max_line_bytes: int, finish_s: float) -> None:
         self.writing = writing
         self._source = source
         self._cutter = LineCutter(max_line_bytes)

@@ -3,10 +3,9 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring
-
-JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
+from typing import cast
 
 _FAST = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
 
@@ -17,19 +16,21 @@ def canonical(value: object) -> bytes:
     The C encoder of the standard library already writes that spelling unless a float or a key beyond
     the Basic Multilingual Plane is inside, so only those take the slow way.
     """
-    if _is_plain(value):
-        return _FAST.encode(value).encode("utf-8")
-    return _encode(value).encode("utf-8")
+    try:
+        text = _FAST.encode(value) if _is_plain(value) else _encode(value)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"not a JSON value: {error}") from None
+    return text.encode("utf-8")
 
 
 def _is_plain(value: object) -> bool:
     if isinstance(value, float):
         return False
     if isinstance(value, Mapping):
-        items: Mapping[object, object] = value
+        items = cast(Mapping[object, object], value)
         return all(_is_plain_key(key) and _is_plain(item) for key, item in items.items())
     if isinstance(value, list | tuple):
-        parts: list[object] | tuple[object, ...] = value
+        parts = cast(Sequence[object], value)
         return all(map(_is_plain, parts))
     return True
 
@@ -44,10 +45,13 @@ def _encode(value: object) -> str:
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, list | tuple):
-        parts: list[object] | tuple[object, ...] = value
+        parts = cast(Sequence[object], value)
         return "[" + ",".join(map(_encode, parts)) + "]"
     if isinstance(value, Mapping):
-        items: Mapping[str, object] = value
+        given = cast(Mapping[object, object], value)
+        items = {key: item for key, item in given.items() if isinstance(key, str)}
+        if len(items) < len(given):
+            raise ValueError("a JSON object has texts for keys")
         keys = sorted(items, key=lambda key: key.encode("utf-16-be"))
         return "{" + ",".join(f"{encode_basestring(key)}:{_encode(items[key])}" for key in keys) + "}"
     raise ValueError(f"not a JSON value: {type(value).__name__}")
@@ -88,9 +92,7 @@ def body_hash(salt: bytes, body: bytes) -> str:
     return sha256(salt + body)
 
 
-def entry_hash(
-    prev_hash: str, *, seq: int, kind: str, at: str, turn: str | None, hash_of_body: str
-) -> str:
+def entry_hash(prev_hash: str, *, seq: int, kind: str, at: str, turn: str | None, hash_of_body: str) -> str:
     """Return the hash that chains an entry to the one before it."""
     facts = {"seq": seq, "kind": kind, "at": at, "turn": turn, "body_hash": hash_of_body}
     return sha256(bytes.fromhex(prev_hash[7:]) + canonical(facts))

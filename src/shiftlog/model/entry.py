@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from shiftlog.model import canonical, times
 
@@ -41,7 +42,7 @@ class Kind(StrEnum):
     ERASED = "erased"
 
 
-Body = dict[str, object]
+Body = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class Draft:
 
     kind: Kind
     turn: str | None = None
-    body: Body = field(default_factory=dict[str, object])
+    body: Body = field(default_factory=dict[str, Any])
     salt: bytes | None = None
 
 

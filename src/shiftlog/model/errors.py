@@ -25,10 +25,13 @@ ShiftlogError                    code, message, details, hint, retryable
 └── InternalError                internal_error           RuntimeError
 """
 
+import math
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
 
 Details = Mapping[str, object]
+
+SHOWN_CHARS = 200
 
 
 class ShiftlogError(Exception):
@@ -138,7 +141,7 @@ class InvalidParameter(ShiftlogError, ValueError):
         """Say which rule a parameter breaks; the value is cut to 200 characters."""
         details: dict[str, object] = {
             "parameter": name,
-            "value": _shown(value),
+            "value": shown_value(value),
             "constraint": constraint,
             "problem": "invalid",
         }
@@ -203,12 +206,26 @@ class InternalError(ShiftlogError, RuntimeError):
     hint = "This is a defect of Shiftlog; please report it"
 
 
-def _shown(value: object) -> str | int | float | bool | None:
-    if value is None or isinstance(value, bool | int | float):
+def shown_value(value: object) -> str | int | float | bool | None:
+    """Return a refused value as errors show it: plain JSON, at most 200 characters, never half a word.
+
+    Half a secret would not be recognised as one any more.
+    """
+    if value is None or isinstance(value, bool):
         return value
-    text = value if isinstance(value, str) else repr(value)
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return text if len(text) <= 200 else text[:199] + "…"
+    if isinstance(value, int):
+        return value if abs(value) < 2**53 else f"(integer of {value.bit_length()} bits)"
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return f"(object with {len(cast(Mapping[object, object], value))} keys)"
+    if not isinstance(value, str):
+        return f"({type(value).__name__})"
+    text = value[: SHOWN_CHARS + 1].encode("utf-8", "replace").decode("utf-8")
+    if len(text) <= SHOWN_CHARS:
+        return text
+    words = text[:SHOWN_CHARS].rsplit(maxsplit=1)
+    return (words[0] if len(words) > 1 else "") + "…"
 
 
 def leaves() -> list[type[ShiftlogError]]:

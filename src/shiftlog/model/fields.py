@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from shiftlog.model.errors import InvalidParameter
 
@@ -135,8 +135,9 @@ class Number(Field):
                 raise InvalidParameter.invalid(path, "a finite number of at least 0", value) from None
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidParameter.invalid(path, "a finite number of at least 0", value)
-        if not math.isfinite(value) or value < 0:
-            raise InvalidParameter.invalid(path, "a finite number of at least 0", str(value))
+        # An integer may be too large for a float; no figure of ours comes near 2**53.
+        if value < 0 or (value > 2**53 if isinstance(value, int) else not math.isfinite(value)):
+            raise InvalidParameter.invalid(path, "a finite number of at least 0", value)
         return float(value)
 
     def type_schema(self) -> Schema:
@@ -150,10 +151,10 @@ class Boolean(Field):
     def read(self, value: object, path: str) -> bool:
         if isinstance(value, bool):
             return value
-        word = str(value).strip().casefold() if isinstance(value, str | int) else ""
-        if word in ("true", "yes", "1"):
+        word = value.strip().casefold() if isinstance(value, str) else value
+        if word in ("true", "yes", "1", 1):
             return True
-        if word in ("false", "no", "0"):
+        if word in ("false", "no", "0", 0):
             return False
         raise InvalidParameter.invalid(path, "a boolean is expected", value)
 
@@ -198,7 +199,7 @@ class ListOf(Field):
             value = [value] if value.strip() else []
         if not isinstance(value, list | tuple):
             raise InvalidParameter.invalid(path, "a list is expected", value)
-        items: Sequence[object] = value
+        items = cast(Sequence[object], value)
         if self.required and not items:
             raise InvalidParameter.missing(path)
         if len(items) > self.max_items:
@@ -224,7 +225,7 @@ class SessionRef(Field):
     """A session's name: text or the integer alias of a run; resolving it is the journal's work."""
 
     def read(self, value: object, path: str) -> str:
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
             value = str(value)
         if not isinstance(value, str):
             raise InvalidParameter.invalid(path, "a session id (text or integer) is expected", value)
@@ -247,7 +248,7 @@ class Record(Field):
     def read(self, value: object, path: str = "") -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise InvalidParameter.invalid(path or "arguments", "an object is expected", value)
-        given: Mapping[object, object] = value
+        given = cast(Mapping[object, object], value)
         for name in given:
             if not isinstance(name, str) or name not in self.fields:
                 self._refuse(str(name), path)
@@ -264,7 +265,7 @@ class Record(Field):
 
     def _refuse(self, name: str, path: str) -> None:
         name = name.encode("utf-8", "replace").decode("utf-8")[:200]
-        near = difflib.get_close_matches(name.casefold(), list(self.fields), n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name.casefold(), list(self.fields), n=1, cutoff=0.0)
         prefix = f"{path}." if path else ""
         raise InvalidParameter.unknown(prefix + name, near[0] if near else None)
 

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
-from shiftlog.model.errors import InvalidParameter, InvalidRequestId, InvalidSessionId
+from shiftlog.model.errors import InvalidParameter, InvalidRequestId, InvalidSessionId, shown_value
 from shiftlog.model.times import COMPACT, compact
 
 SESSION_FORMAT = "<Agent>-<yyyyMMddTHHmmssZ>-<suffix>"
@@ -37,7 +37,7 @@ def is_session_id(text: str) -> bool:
 def check_session_id(text: str, agent: str | None = None) -> str:
     """Return a session id that has the canonical format and, where given, the agent's prefix."""
     details: dict[str, object] = {
-        "providedId": text[:MAX_ID_CHARS],
+        "providedId": shown_value(text),
         "expectedFormat": SESSION_FORMAT,
         "regex": SESSION_REGEX,
     }
@@ -60,7 +60,7 @@ def check_request_id(text: str) -> str:
         raise InvalidRequestId(
             "Request ID does not conform to canonical format",
             details={
-                "providedId": text[:MAX_ID_CHARS],
+                "providedId": shown_value(text),
                 "expectedFormat": REQUEST_FORMAT,
                 "regex": REQUEST_REGEX,
             },
@@ -105,7 +105,7 @@ def agent_key(agent_id: str) -> str:
     key = re.sub(r"[^\w.:@]+", "-", folded).strip("-")
     if not key or len(agent_id) > MAX_ID_CHARS:
         raise InvalidParameter.invalid(
-            "agent_id", "1..200 characters with at least one letter or digit", agent_id
+            "agent_id", "1..200 characters with at least one letter, digit or one of . _ : @", agent_id
         )
     return key
 

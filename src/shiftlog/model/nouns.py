@@ -132,9 +132,7 @@ class Session:
         if self.usage is None:
             return self.tokens_counted
         used = self.usage
-        return (
-            used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
-        )
+        return used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

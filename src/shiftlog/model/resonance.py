@@ -59,6 +59,22 @@ class ResolvedRun:
     warnings: tuple[str, ...] = ()
 
 
+def resolve_tier(resonance: Resonance, *, caller: str = "", tier: str = "") -> tuple[str, tuple[str, ...]]:
+    """Return the tier of a run (the explicit one, else the caller's own, else the default) and warnings.
+
+    Raises InvalidParameter for an unknown tier; an unregistered caller only draws a warning.
+    """
+    if tier and tier not in TIERS:
+        says = "one of " + ", ".join(TIERS)
+        raise InvalidParameter.invalid("resonance_tier", says, tier, allowed=list(TIERS))
+    if tier:
+        return tier, ()
+    tier = resonance.callers.get(caller) or resonance.default_tier
+    if not caller or caller in resonance.callers:
+        return tier, ()
+    return tier, (f"caller '{caller}' is not registered; using the default tier '{tier}'",)
+
+
 def resolve_run(
     resonance: Resonance,
     *,
@@ -70,21 +86,13 @@ def resolve_run(
 ) -> ResolvedRun:
     """Fill in what the caller of a run left empty; what was given is kept as given.
 
-    The tier is the explicit one, else the caller's own, else the default. Raises InvalidParameter for an
-    unregistered backend or an unknown tier; an unregistered caller only draws a warning.
+    Raises InvalidParameter for an unregistered backend or an unknown tier.
     """
     known = resonance.backends.get(backend)
     if known is None:
         names = list(resonance.backends)
         raise InvalidParameter.invalid("backend", "one of " + ", ".join(names), backend, allowed=names)
-    if tier and tier not in TIERS:
-        says = "one of " + ", ".join(TIERS)
-        raise InvalidParameter.invalid("resonance_tier", says, tier, allowed=list(TIERS))
-    warnings: tuple[str, ...] = ()
-    if not tier:
-        tier = resonance.callers.get(caller) or resonance.default_tier
-        if caller and caller not in resonance.callers:
-            warnings = (f"caller '{caller}' is not registered; using the default tier '{tier}'",)
+    tier, warnings = resolve_tier(resonance, caller=caller, tier=tier)
     level = resonance.levels.get(backend, {}).get(tier, Level())
     return ResolvedRun(
         backend=backend,

@@ -7,7 +7,8 @@ COMPACT = "%Y%m%dT%H%M%SZ"
 
 def shown(at: datetime) -> str:
     """Return a time as every result shows it: UTC, whole seconds, `Z`."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Not strftime, which writes years before 1000 with fewer than four digits.
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def shown_or_none(at: datetime | None) -> str | None:
@@ -17,8 +18,7 @@ def shown_or_none(at: datetime | None) -> str | None:
 
 def precise(at: datetime) -> str:
     """Return a time as the journal hashes and sorts it: UTC, milliseconds, fixed width."""
-    at = at.astimezone(UTC)
-    return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def compact(at: datetime) -> str:
@@ -31,7 +31,10 @@ def parse(text: str) -> datetime:
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise ValueError("a time with a zone is expected")
-    return at.astimezone(UTC)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a time between the years 1 and 9999 is expected") from None
 
 
 def millis(at: datetime) -> int:

@@ -4,7 +4,8 @@ A reference is the object `{"$blob": "<sha256 hex>"}`; no body of ours has such 
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import zstandard
 
@@ -24,12 +25,12 @@ def externalise(value: object, keep: Callable[[bytes, str], None]) -> object:
         keep(digest, value)
         return {REFERENCE: digest.hex()}
     if isinstance(value, dict):
-        items: dict[str, object] = value
+        items = cast(dict[str, object], value)
         if REFERENCE in items:
             raise ValueError(f"a body must not use the key {REFERENCE}")
         return {key: externalise(item, keep) for key, item in items.items()}
     if isinstance(value, list | tuple):
-        parts: list[object] | tuple[object, ...] = value
+        parts = cast(Sequence[object], value)
         return [externalise(item, keep) for item in parts]
     return value
 
@@ -37,13 +38,13 @@ def externalise(value: object, keep: Callable[[bytes, str], None]) -> object:
 def internalise(value: object, fetch: Callable[[bytes], str]) -> object:
     """Return the value with each reference replaced by its text."""
     if isinstance(value, dict):
-        items: dict[str, object] = value
+        items = cast(dict[str, object], value)
         reference = items.get(REFERENCE)
         if isinstance(reference, str):
             return fetch(bytes.fromhex(reference))
         return {key: internalise(item, fetch) for key, item in items.items()}
     if isinstance(value, list):
-        parts: list[object] = value
+        parts = cast(Sequence[object], value)
         return [internalise(item, fetch) for item in parts]
     return value
 

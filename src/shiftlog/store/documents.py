@@ -14,7 +14,7 @@ _REQUIRED: dict[type, frozenset[str]] = {
     for noun in (Session, Turn, Lease, Receipt)
 }
 # No field has a default other than these, so that leaving them out loses nothing.
-_EMPTY = (None, "", 0, False, [], {})
+_EMPTY: tuple[Any, ...] = (None, "", 0, False, [], {})
 
 
 def to_document(noun: Session | Turn | Lease | Receipt) -> dict[str, Any]:

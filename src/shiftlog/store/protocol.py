@@ -7,13 +7,16 @@ consistent state. Work is a plain function over a `Reader` or a `Writer` and may
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, Self, TypeVar
+from typing import Literal, Protocol, Self, TypeVar
 
 from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Turn
 from shiftlog.model.search import Expr
 
 T = TypeVar("T")
+
+# What a search counts: matching entries, or the turns or sessions that have one.
+Unit = Literal["session", "turn", "entry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,7 @@ class EntryRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """An entry that matches a text search; a higher score fits better."""
+    """The entry of a session, of a turn or alone that fits a search best; a higher score fits better."""
 
     session_id: str
     seq: int
@@ -97,9 +100,13 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The matches of a text search, newest first; `complete` is false where the newest were too many to rank."""
+    """What a search found, best first; `total` counts all there are of it.
+
+    `complete` is false where more entries matched than are ranked: then only the newest of them count.
+    """
 
     hits: Sequence[Hit]
+    total: int
     complete: bool
 
 
@@ -160,7 +167,14 @@ class Reader(Protocol):
     def find_entries(self, where: Filter, page: Page, facets: Iterable[str] | None) -> list[EntryRow]: ...
     def count(self, what: str, where: Filter, facets: Iterable[str] | None = None) -> int: ...
     def search(
-        self, expr: Expr, where: Filter, *, most: int, facets: Iterable[str] | None = None
+        self,
+        expr: Expr,
+        where: Filter,
+        *,
+        unit: Unit,
+        limit: int,
+        most: int,
+        facets: Iterable[str] | None = None,
     ) -> Found: ...
     def agent_ids(self, *, like: str | None = None, limit: int = 1000) -> list[tuple[str, str]]: ...
     def lease(self, session_id: str) -> Lease | None: ...

@@ -83,18 +83,36 @@ def _turn_values(where: Filter) -> list[str]:
     return [value for value in (where.turn_status, where.tag, where.path) if value is not None]
 
 
-def match_expression(expr: Expr) -> str:
-    """Return an expression in FTS5's language; every word is quoted, so none can be taken for an operator."""
+def match_expression(expr: Expr) -> tuple[str, bool]:
+    """Return an expression in FTS5's language, and whether what it does not match is meant.
+
+    FTS5 knows `a NOT b` but no `NOT b` alone, so negations are moved outwards until at most one is left, around
+    the whole. Every word is quoted, so that none can be taken for an operator.
+    """
     match expr:
         case Word(text=text, prefix=prefix):
-            return f'"{text}"' + ("*" if prefix else "")
+            return f'"{text}"' + ("*" if prefix else ""), False
         case Phrase(words=words, prefix=prefix):
-            return '"' + " ".join(words) + '"' + ("*" if prefix else "")
-        case Or(parts=parts):
-            return "(" + " OR ".join(match_expression(part) for part in parts) + ")"
+            return '"' + " ".join(words) + '"' + ("*" if prefix else ""), False
+        case Not(part=part):
+            text, negated = match_expression(part)
+            return text, not negated
         case And(parts=parts):
-            wanted = [match_expression(part) for part in parts if not isinstance(part, Not)]
-            unwanted = [match_expression(part.part) for part in parts if isinstance(part, Not)]
-            return "(" + " NOT ".join([" AND ".join(wanted), *unwanted]) + ")"
-        case Not():
-            raise ValueError("a negation alone has no FTS5 form")
+            wanted, unwanted = _sorted_out(parts)
+            if not wanted:
+                return _joined(" OR ", unwanted), True
+            return _joined(" NOT ", [_joined(" AND ", wanted), *unwanted]), False
+        case Or(parts=parts):
+            wanted, unwanted = _sorted_out(parts)
+            if not unwanted:
+                return _joined(" OR ", wanted), False
+            return _joined(" NOT ", [_joined(" AND ", unwanted), *wanted]), True
+
+
+def _sorted_out(parts: tuple[Expr, ...]) -> tuple[list[str], list[str]]:
+    found = [match_expression(part) for part in parts]
+    return [text for text, negated in found if not negated], [text for text, negated in found if negated]
+
+
+def _joined(operator: str, texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else "(" + operator.join(texts) + ")"

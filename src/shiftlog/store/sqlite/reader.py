@@ -21,9 +21,20 @@ from shiftlog.store.protocol import (
     Page,
     SessionRow,
     TurnRow,
+    Unit,
 )
 from shiftlog.store.sqlite.filters import match_expression, session_conditions, turn_conditions
-from shiftlog.store.sqlite.rows import ENTRY_COLUMNS, SEQ_BITS, SEQ_LIMIT, entry_id, entry_of, fetch_blob, hash_shown
+from shiftlog.store.sqlite.ranking import FUNCTION, Ranking
+from shiftlog.store.sqlite.rows import (
+    ENTRY_COLUMNS,
+    REFERENCE_MARK,
+    SEQ_BITS,
+    SEQ_LIMIT,
+    entry_id,
+    entry_of,
+    fetch_blob,
+    hash_shown,
+)
 
 
 class SqliteReader:
@@ -86,7 +97,7 @@ class SqliteReader:
 
     def _turn_of(self, data: bytes) -> Turn:
         document = decode(data)
-        if b'"$blob"' in data:
+        if REFERENCE_MARK in data:
             document = blobs.internalise(document, lambda digest: fetch_blob(self._db, digest))
         return from_document(document, Turn)
 
@@ -103,16 +114,15 @@ class SqliteReader:
         key = self._key(session_id)
         if key is None:
             return []
-        last = SEQ_LIMIT - 1 if until is None else until
-        values: list[Any] = [entry_id(key, after), entry_id(key, min(last, SEQ_LIMIT - 1))]
+        # A seq outside the range would name an entry of a neighbouring session.
+        first, last = (min(max(seq, 0), SEQ_LIMIT - 1) for seq in (after, SEQ_LIMIT if until is None else until))
+        values: list[Any] = [entry_id(key, first), entry_id(key, last)]
         sql = f"SELECT {ENTRY_COLUMNS} FROM entries WHERE id > ? AND id <= ?"
         if turn is not None:
             sql += " AND turn = ?"
             values.append(turn)
         if kinds is not None:
-            wanted = [str(kind) for kind in kinds]
-            sql += f" AND kind IN ({', '.join('?' * len(wanted))})"
-            values.extend(wanted)
+            sql += f" AND {_is_one_of('kind', [str(kind) for kind in kinds], values)}"
         rows = self._db.execute(sql + " ORDER BY id LIMIT ?", (*values, -1 if limit is None else limit))
         return [entry_of(self._db, row) for row in rows.fetchall()]
 
@@ -136,27 +146,27 @@ class SqliteReader:
     def find_turns(self, where: Filter, page: Page) -> list[TurnRow]:
         clauses, values = turn_conditions(where)
         if page.after is not None:
-            clauses.append("t.key < ?")
-            values.append(page.after[0])
+            clauses.append("(t.begun_ms, t.key) < (?, ?)")
+            values.extend(page.after)
         rows = self._db.execute(
-            "SELECT s.doc, t.doc, t.key FROM turns t JOIN sessions s ON s.key = t.session_key"
-            f" WHERE {' AND '.join(clauses)} ORDER BY t.key DESC LIMIT ?",
+            "SELECT s.doc, t.doc, t.begun_ms, t.key FROM turns t JOIN sessions s ON s.key = t.session_key"
+            f" WHERE {' AND '.join(clauses)} ORDER BY t.begun_ms DESC, t.key DESC LIMIT ?",
             (*values, page.limit),
         ).fetchall()
         return [
-            TurnRow(session=from_document(decode(s), Session), turn=self._turn_of(t), at=(key, 0))
-            for s, t, key in rows
+            TurnRow(session=from_document(decode(s), Session), turn=self._turn_of(t), at=(ms, key))
+            for s, t, ms, key in rows
         ]
 
     def find_files(self, where: Filter, page: Page) -> list[FileRow]:
         clauses, values = self._file_conditions(where)
         if page.after is not None:
-            clauses.append("f.key < ?")
-            values.append(page.after[0])
+            clauses.append("(f.turn_key, f.place) < (?, ?)")
+            values.extend(page.after)
         rows = self._db.execute(
-            "SELECT s.id, t.request_id, f.path, f.changes, f.last_type, f.seq, f.key FROM turn_files f"
-            " JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
-            f" WHERE {' AND '.join(clauses)} ORDER BY f.key DESC LIMIT ?",
+            "SELECT s.id, t.request_id, f.path, f.changes, f.last_type, f.seq, f.turn_key, f.place"
+            " FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
+            f" WHERE {' AND '.join(clauses)} ORDER BY f.turn_key DESC, f.place DESC LIMIT ?",
             (*values, page.limit),
         )
         return [
@@ -165,9 +175,9 @@ class SqliteReader:
                 request_id=request_id,
                 path=path,
                 touch=FileTouch(changes=changes, last_type=last_type, seq=seq),
-                at=(key, 0),
+                at=(turn_key, place),
             )
-            for session_id, request_id, path, changes, last_type, seq, key in rows
+            for session_id, request_id, path, changes, last_type, seq, turn_key, place in rows
         ]
 
     def find_entries(self, where: Filter, page: Page, facets: Iterable[str] | None) -> list[EntryRow]:
@@ -213,9 +223,7 @@ class SqliteReader:
             clauses.append("e.id > ? AND e.id < ?")
             values.extend((entry_id(key, 0), entry_id(key + 1, 0)))
         if facets is not None:
-            wanted = list(facets)
-            clauses.append(f"e.facet IN ({', '.join('?' * len(wanted))})")
-            values.extend(wanted)
+            clauses.append(_is_one_of("e.facet", facets, values))
         return clauses, values
 
     @staticmethod
@@ -227,40 +235,70 @@ class SqliteReader:
         return clauses, values
 
     def search(
-        self, expr: Expr, where: Filter, *, most: int, facets: Iterable[str] | None = None
+        self,
+        expr: Expr,
+        where: Filter,
+        *,
+        unit: Unit,
+        limit: int,
+        most: int,
+        facets: Iterable[str] | None = None,
     ) -> Found:
+        Ranking(self._db).begin(expr, each_entry=unit == "entry")
+        candidates, values = self._candidates(expr, where, facets, turns_only=unit == "turn")
+        group = {"entry": "id", "turn": f"id >> {SEQ_BITS}, turn", "session": f"id >> {SEQ_BITS}"}[unit]
+        # Cross joins keep SQLite from starting at the sessions, whatever its statistics say.
+        rows = self._db.execute(
+            f"WITH c AS MATERIALIZED ({candidates}), b AS MATERIALIZED"
+            f" (SELECT id, max(score) AS score FROM (SELECT * FROM c LIMIT ?) GROUP BY {group})"
+            " SELECT s.id, e.id, e.turn, b.score, (SELECT count(*) FROM b), (SELECT count(*) FROM c)"
+            f" FROM b CROSS JOIN entries e ON e.id = b.id CROSS JOIN sessions s ON s.key = b.id >> {SEQ_BITS}"
+            " ORDER BY b.score DESC, b.id DESC LIMIT ?",
+            (*values, most + 1, most, limit),
+        ).fetchall()
+        hits = [
+            Hit(session_id=session_id, seq=row_id & (SEQ_LIMIT - 1), turn=turn, score=score)
+            for session_id, row_id, turn, score, _, _ in rows
+        ]
+        total, counted = (rows[0][4], rows[0][5]) if rows else (0, 0)
+        return Found(hits=hits, total=total, complete=counted <= most)
+
+    def _candidates(
+        self, expr: Expr, where: Filter, facets: Iterable[str] | None, *, turns_only: bool
+    ) -> tuple[str, list[Any]]:
+        """Return the query for the newest matches, the only ones that are ranked; its limit is still to bind."""
+        text, negated = match_expression(expr)
         clauses, values = session_conditions(where)
-        plain = len(clauses) == 1  # only `hidden`, which the join below need not tell for the candidates
+        asks_session = len(clauses) > 1 or self._has_hidden()
+        if not asks_session:
+            clauses = ["TRUE"]
         if where.session_id is not None:
             key = self._key(where.session_id) or 0
             clauses.append("found.rowid > ? AND found.rowid < ?")
             values.extend((entry_id(key, 0), entry_id(key + 1, 0)))
-        join = "" if plain else f"JOIN sessions s ON s.key = found.rowid >> {SEQ_BITS}"
         if facets is not None:
-            wanted = list(facets)
-            join += " JOIN entries x ON x.id = found.rowid"
-            clauses.append(f"x.facet IN ({', '.join('?' * len(wanted))})")
-            values.extend(wanted)
-        conditions = " AND ".join(clauses[1:] if plain else clauses) or "1"
-        # The cross join keeps SQLite from starting at the sessions, whatever its statistics say.
-        rows = self._db.execute(
-            f"SELECT s.id, e.id, e.turn, c.score FROM (SELECT found.rowid AS id, -bm25(found) AS score FROM found {join}"
-            f" WHERE found MATCH ? AND {conditions} ORDER BY found.rowid DESC LIMIT ?) c"
-            f" CROSS JOIN entries e ON e.id = c.id CROSS JOIN sessions s ON s.key = c.id >> {SEQ_BITS}"
-            " WHERE s.hidden = 0",
-            (match_expression(expr), *values, most + 1),
-        ).fetchall()
-        hits = [
-            Hit(session_id=session_id, seq=row_id & (SEQ_LIMIT - 1), turn=turn, score=score)
-            for session_id, row_id, turn, score in rows[:most]
-        ]
-        return Found(hits=hits, complete=len(rows) <= most)
+            clauses.append(_is_one_of("x.facet", facets, values))
+        if turns_only:
+            clauses.append("x.turn IS NOT NULL")
+        looks_at_entry = turns_only or facets is not None
+        matched = "found.rowid NOT IN (SELECT rowid FROM found WHERE found MATCH ?)"
+        return (
+            f"SELECT found.rowid AS id, {'x.turn' if looks_at_entry else 'NULL'} AS turn,"
+            f" {'0.0' if negated else f'{FUNCTION}(found)'} AS score"
+            f" FROM found{f' CROSS JOIN sessions s ON s.key = found.rowid >> {SEQ_BITS}' if asks_session else ''}"
+            f"{' CROSS JOIN entries x ON x.id = found.rowid' if looks_at_entry else ''}"
+            f" WHERE {matched if negated else 'found MATCH ?'} AND {' AND '.join(clauses)}"
+            " ORDER BY found.rowid DESC LIMIT ?"
+        ), [text, *values]
+
+    def _has_hidden(self) -> bool:
+        return self._value("SELECT EXISTS (SELECT 1 FROM sessions WHERE hidden = 1)") == 1
 
     def agent_ids(self, *, like: str | None = None, limit: int = 1000) -> list[tuple[str, str]]:
         rows = self._db.execute(
-            "SELECT agent_key, min(agent_id) FROM sessions WHERE hidden = 0 AND agent_key LIKE ? ESCAPE '\\'"
-            " GROUP BY agent_key LIMIT ?",
-            ("%" if like is None else f"%{like}%", limit),
+            "SELECT agent_key, min(agent_id) FROM sessions WHERE hidden = 0 AND instr(agent_key, ?) > 0"
+            " GROUP BY agent_key ORDER BY agent_key LIMIT ?",
+            (like or "", limit),
         )
         return [(str(key), str(shown)) for key, shown in rows]
 
@@ -271,7 +309,7 @@ class SqliteReader:
         return None if data is None else from_document(decode(data), Lease)
 
     def leases(self) -> list[Lease]:
-        return [from_document(decode(row[0]), Lease) for row in self._db.execute("SELECT doc FROM leases")]
+        return [from_document(decode(row[0]), Lease) for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")]
 
     def grant(self, session_id: str, client_id: str) -> int | None:
         return self._value(
@@ -304,3 +342,10 @@ class SqliteReader:
     def _value(self, sql: str, *values: Any) -> Any:
         row = self._db.execute(sql, values).fetchone()
         return None if row is None else row[0]
+
+
+def _is_one_of(column: str, wanted: Iterable[str], values: list[Any]) -> str:
+    """Return the condition that a column holds one of the wanted values, adding them to the bound ones."""
+    added = list(wanted)
+    values.extend(added)
+    return f"{column} IN ({', '.join('?' * len(added))})"

@@ -5,6 +5,7 @@ from typing import Any
 
 import apsw
 import msgspec
+import zstandard
 
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.store import blobs
@@ -14,6 +15,9 @@ SEQ_BITS = 24
 SEQ_LIMIT = 1 << SEQ_BITS
 ENTRY_COLUMNS = "id, kind, at, turn, body, salt, body_hash, hash"
 
+# Inside a JSON text these bytes can only be the key of a reference: within a string the quotes are escaped.
+REFERENCE_MARK = f'"{blobs.REFERENCE}"'.encode()
+
 _KINDS = frozenset(str(kind) for kind in Kind)
 
 Row = tuple[Any, ...]
@@ -21,7 +25,7 @@ Row = tuple[Any, ...]
 
 def entry_id(session_key: int, seq: int) -> int:
     """Return the id of an entry; the full-text index has nothing else to tell the session by."""
-    if seq >= SEQ_LIMIT:
+    if not 0 <= seq < SEQ_LIMIT:
         raise OverflowError(f"a session holds at most {SEQ_LIMIT - 1} entries")
     return (session_key << SEQ_BITS) + seq
 
@@ -37,9 +41,12 @@ def hash_shown(data: bytes) -> str:
 
 
 def fetch_blob(db: apsw.Connection, digest: bytes) -> str:
-    """Return a long text; a blob that is gone reads as text that says so, and verify finds the entry."""
+    """Return a long text; a blob that is gone or damaged reads as text that says so, and verify finds the entry."""
     row = db.execute("SELECT data FROM blobs WHERE hash = ?", (digest,)).fetchone()
-    return blobs.unpack(bytes(row[0])) if row else f"[missing text {digest.hex()}]"
+    try:
+        return blobs.unpack(bytes(row[0])) if row else f"[missing text {digest.hex()}]"
+    except (zstandard.ZstdError, UnicodeDecodeError):
+        return f"[unreadable text {digest.hex()}]"
 
 
 def entry_of(db: apsw.Connection, row: Row) -> Entry:
@@ -74,8 +81,8 @@ def _time_of(text: str) -> datetime:
 def _body_of(db: apsw.Connection, data: bytes) -> dict[str, Any]:
     try:
         body: Any = decode(data)
-    except msgspec.DecodeError:
+        if REFERENCE_MARK in data:
+            body = blobs.internalise(body, lambda digest: fetch_blob(db, digest))
+    except (msgspec.DecodeError, ValueError):
         return {"unreadable": True}
-    if b'"$blob"' in data:
-        body = blobs.internalise(body, lambda digest: fetch_blob(db, digest))
-    return body
+    return body if isinstance(body, dict) else {"unreadable": True}

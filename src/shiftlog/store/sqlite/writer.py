@@ -1,44 +1,105 @@
 """Changing the SQLite file inside one transaction: the `Writer` half of the store."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from shiftlog.model.entry import Body
+import apsw
+import msgspec
+
+from shiftlog.model.entry import Body, Entry
+from shiftlog.model.errors import StorageError
 from shiftlog.model.moves import UNFINISHED
-from shiftlog.model.nouns import Lease, Receipt, Session, Turn
+from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Turn
+from shiftlog.model.search import Expr
 from shiftlog.model.times import millis, precise
 from shiftlog.store import blobs
 from shiftlog.store.documents import decode, encode, from_document, to_document
-from shiftlog.store.protocol import Answer, Indexed
+from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
 from shiftlog.store.sqlite.reader import SqliteReader
-from shiftlog.store.sqlite.rows import entry_id, hash_bytes
+from shiftlog.store.sqlite.rows import REFERENCE_MARK, entry_id, hash_bytes
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What a group of works still owes the full-text index, so that the group makes one segment of it, not many.
+
+    FTS5 writes a segment at every savepoint; a thousand small ones cost more than the rest of the transaction.
+    """
+
+    texts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    indexed: int = 0
+    erased: bool = False
+
+    def settle(self, db: apsw.Connection) -> None:
+        """Index what is not indexed yet."""
+        if self.indexed < len(self.texts):
+            db.executemany("INSERT INTO found (rowid, text) VALUES (?, ?)", self.texts[self.indexed :])
+            self.indexed = len(self.texts)
+
+    def finish(self, db: apsw.Connection) -> None:
+        """Bring the index up to date; after an erasure also merge it, because until then erased words stay in it."""
+        self.settle(db)
+        if self.erased:
+            db.execute("INSERT INTO found (found) VALUES ('optimize')")
+
+    def mark(self) -> tuple[int, int, bool]:
+        """Return a state that `back_to` can return to."""
+        return len(self.texts), self.indexed, self.erased
+
+    def back_to(self, mark: tuple[int, int, bool]) -> None:
+        """Forget what was owed since a mark; what was indexed since then is rolled back by the caller."""
+        count, self.indexed, self.erased = mark
+        del self.texts[count:]
+
+
+class _Marks(msgspec.Struct):
+    """The part of a turn's document that has rows of its own."""
+
+    tags: tuple[str, ...] = ()
+    files: dict[str, FileTouch] = {}
+
+
+_marks_of = msgspec.json.Decoder(_Marks).decode
 
 
 class SqliteWriter(SqliteReader):
     """The changes that the store makes, over the writer's connection."""
 
+    def __init__(self, db: apsw.Connection, backlog: Backlog) -> None:
+        super().__init__(db)
+        self._backlog = backlog
+
     def append(self, session_id: str, entries: Sequence[Indexed]) -> None:
-        last = entries[-1].entry
+        if not entries:
+            return
+        key = self._move_head(session_id, entries[0].entry, entries[-1].entry)
+        for item in entries:
+            self._insert(key, item)
+
+    def _move_head(self, session_id: str, first: Entry, last: Entry) -> int:
         key = self._key(session_id)
+        if key is not None:
+            self._db.execute(
+                "UPDATE journals SET head_seq = ?, head_hash = ? WHERE key = ? AND head_seq = ?",
+                (last.seq, hash_bytes(last.hash), key, first.seq - 1),
+            )
+        if first.seq != 1 if key is None else not self._db.changes():
+            raise StorageError(
+                "Storage error", details={"reason": f"entry {first.seq} does not follow the head of {session_id}"}
+            )
         if key is None:
             self._db.execute(
                 "INSERT INTO journals (id, head_seq, head_hash) VALUES (?, ?, ?)",
                 (session_id, last.seq, hash_bytes(last.hash)),
             )
             key = self._keys[session_id] = self._db.last_insert_rowid()
-        else:
-            self._db.execute(
-                "UPDATE journals SET head_seq = ?, head_hash = ? WHERE key = ?",
-                (last.seq, hash_bytes(last.hash), key),
-            )
-        for item in entries:
-            self._insert(key, item)
+        return key
 
     def _insert(self, key: int, item: Indexed) -> None:
         entry = item.entry
         row_id = entry_id(key, entry.seq)
-        body = blobs.externalise(entry.body, lambda digest, text: self._keep(digest, text, row_id))
         self._db.execute(
             "INSERT INTO entries (id, kind, at, turn, facet, body, salt, body_hash, hash)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -48,14 +109,27 @@ class SqliteWriter(SqliteReader):
                 precise(entry.at),
                 entry.turn,
                 item.facet,
-                encode(body),
+                None if entry.body is None else self._encoded(entry.body, row_id),
                 entry.salt,
                 hash_bytes(entry.body_hash),
                 hash_bytes(entry.hash),
             ),
         )
         if item.text:
-            self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, item.text))
+            self._backlog.texts.append((row_id, item.text))
+
+    def _encoded(self, value: object, entry: int | None) -> bytes:
+        """Return a JSON value as bytes, with its long texts kept as blobs."""
+        data = encode(value)
+        if len(data) <= blobs.LONG_TEXT_BYTES and REFERENCE_MARK not in data:
+            return data
+        return encode(blobs.externalise(value, lambda digest, text: self._keep(digest, text, entry)))
+
+    def _known_key(self, session_id: str) -> int:
+        key = self._key(session_id)
+        if key is None:
+            raise LookupError(f"no entry of session {session_id} was appended yet")
+        return key
 
     def _keep(self, digest: bytes, text: str, entry: int | None) -> None:
         known = self._db.execute("SELECT 1 FROM blobs WHERE hash = ?", (digest,)).fetchone()
@@ -77,7 +151,7 @@ class SqliteWriter(SqliteReader):
             " run_alias = excluded.run_alias, run_status = excluded.run_status, backend = excluded.backend,"
             " caller = excluded.caller, entries = excluded.entries, doc = excluded.doc",
             (
-                self._key(session.id),
+                self._known_key(session.id),
                 session.id,
                 session.agent,
                 session.agent_id,
@@ -102,53 +176,74 @@ class SqliteWriter(SqliteReader):
         )
 
     def put_turn(self, session_id: str, turn: Turn) -> None:
-        key = self._key(session_id)
-        document = encode(blobs.externalise(to_document(turn), lambda digest, text: self._keep(digest, text, None)))
+        key = self._known_key(session_id)
+        document = self._encoded(to_document(turn), None)
         row = self._db.execute(
             "SELECT key, doc FROM turns WHERE session_key = ? AND request_id = ?", (key, turn.request_id)
         ).fetchone()
         if row is None:
+            turn_key, before = entry_id(key, turn.begun_seq), _Marks()
             self._db.execute(
-                "INSERT INTO turns (session_key, request_id, ordinal, status, updated_ms, doc)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (key, turn.request_id, turn.ordinal, turn.status.value, millis(turn.last_updated), document),
+                "INSERT INTO turns (key, session_key, request_id, ordinal, status, begun_ms, doc)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (turn_key, key, turn.request_id, turn.ordinal, turn.status.value, millis(turn.begun_at), document),
             )
-            turn_key, before = self._db.last_insert_rowid(), None
         else:
-            turn_key, before = int(row[0]), row[1]
+            turn_key, before = int(row[0]), self._marks(row[1])
             self._db.execute(
-                "UPDATE turns SET status = ?, updated_ms = ?, doc = ? WHERE key = ?",
-                (turn.status.value, millis(turn.last_updated), document, turn_key),
+                "UPDATE turns SET status = ?, doc = ? WHERE key = ?", (turn.status.value, document, turn_key)
             )
-        old = None if before is None else self._turn_of(before)
-        self._index_tags(key, turn_key, old, turn)
-        self._index_files(key, turn_key, old, turn)
+        if before.tags != turn.tags:
+            self._index_tags(key, turn_key, before.tags, turn.tags)
+        if before.files != turn.files:
+            self._index_files(key, turn_key, before.files, turn.files)
 
-    def _index_tags(self, key: int | None, turn_key: int, old: Turn | None, new: Turn) -> None:
-        before = set(old.tags) if old else set[str]()
-        for tag in before - set(new.tags):
+    def _marks(self, document: bytes) -> _Marks:
+        if REFERENCE_MARK in document:
+            turn = self._turn_of(document)
+            return _Marks(turn.tags, turn.files)
+        return _marks_of(document)
+
+    def _index_tags(self, key: int, turn_key: int, old: Iterable[str], new: Iterable[str]) -> None:
+        before, after = set(old), set(new)
+        for tag in before - after:
             self._db.execute("DELETE FROM turn_tags WHERE turn_key = ? AND tag = ?", (turn_key, tag))
-        for tag in set(new.tags) - before:
+        for tag in after - before:
             self._db.execute("INSERT INTO turn_tags VALUES (?, ?, ?)", (tag, turn_key, key))
 
-    def _index_files(self, key: int | None, turn_key: int, old: Turn | None, new: Turn) -> None:
-        before = old.files if old else {}
-        for path in before.keys() - new.files.keys():
-            self._db.execute("DELETE FROM turn_files WHERE turn_key = ? AND path = ?", (turn_key, path))
-        for path, touch in new.files.items():
-            if before.get(path) != touch:
+    def _index_files(
+        self, key: int, turn_key: int, old: dict[str, FileTouch], new: dict[str, FileTouch]
+    ) -> None:
+        before = list(old.items())
+        for place, (path, touch) in enumerate(new.items()):
+            if place >= len(before) or before[place] != (path, touch):
                 self._db.execute(
-                    "INSERT INTO turn_files (path, turn_key, session_key, changes, last_type, seq)"
-                    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (turn_key, path) DO UPDATE SET"
-                    " changes = excluded.changes, last_type = excluded.last_type, seq = excluded.seq",
-                    (path, turn_key, key, touch.changes, touch.last_type, touch.seq),
+                    "INSERT OR REPLACE INTO turn_files VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (turn_key, place, path, key, touch.changes, touch.last_type, touch.seq),
                 )
+        if len(new) < len(before):
+            self._db.execute(
+                "DELETE FROM turn_files WHERE turn_key = ? AND place >= ?", (turn_key, len(new))
+            )
 
     def next_alias(self) -> int:
         self._db.execute("INSERT INTO aliases DEFAULT VALUES")
         alias = self._db.last_insert_rowid()
         self._db.execute("DELETE FROM aliases WHERE alias < ?", (alias,))
         return alias
+
+    def search(
+        self,
+        expr: Expr,
+        where: Filter,
+        *,
+        unit: Unit,
+        limit: int,
+        most: int,
+        facets: Iterable[str] | None = None,
+    ) -> Found:
+        self._backlog.settle(self._db)
+        return super().search(expr, where, unit=unit, limit=limit, most=most, facets=facets)
 
     # Leases, answers, receipts
 
@@ -196,15 +291,15 @@ class SqliteWriter(SqliteReader):
     # Erasing and rebuilding
 
     def erase_body(self, session_id: str, seq: int) -> None:
-        key = self._key(session_id)
-        if key is None:
-            return
-        row_id = entry_id(key, seq)
+        row_id = entry_id(self._known_key(session_id), seq)
+        self._backlog.settle(self._db)
+        self._backlog.erased = True
+        # Kept until the file is scrubbed, so that a process that ends in between leaves the work to the next.
+        self._db.execute("PRAGMA user_version = 1")
         self._db.execute("UPDATE entries SET body = NULL, salt = NULL, facet = NULL WHERE id = ?", (row_id,))
         self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
-        used = [bytes(row[0]) for row in self._db.execute("SELECT hash FROM blob_uses WHERE entry_id = ?", (row_id,))]
-        self._db.execute("DELETE FROM blob_uses WHERE entry_id = ?", (row_id,))
-        for digest in used:
+        uses = self._db.execute("DELETE FROM blob_uses WHERE entry_id = ? RETURNING hash", (row_id,)).fetchall()
+        for (digest,) in uses:
             self._db.execute(
                 "DELETE FROM blobs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE hash = ?1)",
                 (digest,),
@@ -218,10 +313,13 @@ class SqliteWriter(SqliteReader):
         self._db.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
     def reindex(self, session_id: str, items: Iterable[Indexed]) -> None:
-        key = self._key(session_id) or 0
+        key = self._known_key(session_id)
+        self._backlog.settle(self._db)
         for item in items:
             row_id = entry_id(key, item.entry.seq)
-            self._db.execute("UPDATE entries SET facet = ? WHERE id = ? AND facet IS NOT ?", (item.facet, row_id, item.facet))
+            self._db.execute(
+                "UPDATE entries SET facet = ? WHERE id = ? AND facet IS NOT ?", (item.facet, row_id, item.facet)
+            )
             self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
             if item.text:
                 self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, item.text))
@@ -232,5 +330,3 @@ class SqliteWriter(SqliteReader):
         if before is not None:
             self._db.execute("DELETE FROM answers WHERE at_ms < ?", (millis(before),))
             self._db.execute("DELETE FROM outcomes WHERE at_ms < ?", (millis(before),))
-
-

@@ -1,6 +1,7 @@
 -- The ground floor. `journals`, `entries`, `receipts`, `answers`, `outcomes`, `leases`, `grants` and `aliases` hold facts;
 -- `sessions`, `turns`, `turn_tags`, `turn_files` and `found` are projections that `rebuild` makes again.
 -- An entry's id is (session key << 24) + seq, so that the full-text index alone tells the session of a match.
+-- A turn's key is the id of the entry that began it, so that `rebuild` gives every row the place it had.
 
 CREATE TABLE journals (
     key           INTEGER PRIMARY KEY,
@@ -37,6 +38,7 @@ CREATE INDEX sessions_by_start ON sessions (started_ms, key);
 CREATE INDEX sessions_by_activity ON sessions (active_ms, key);
 CREATE INDEX sessions_by_agent ON sessions (agent_key, active_ms);
 CREATE INDEX sessions_unfinished ON sessions (agent_key, active_ms) WHERE unfinished = 1;
+CREATE INDEX sessions_hidden ON sessions (hidden) WHERE hidden = 1;
 CREATE INDEX sessions_by_vendor ON sessions (vendor_id) WHERE vendor_id IS NOT NULL;
 CREATE INDEX sessions_by_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL;
 
@@ -46,11 +48,12 @@ CREATE TABLE turns (
     request_id    TEXT NOT NULL,
     ordinal       INTEGER NOT NULL,
     status        TEXT NOT NULL CHECK (status IN ('in_progress', 'completed', 'failed')),
-    updated_ms    INTEGER NOT NULL,
+    begun_ms      INTEGER NOT NULL,
     doc           BLOB NOT NULL,
     UNIQUE (session_key, request_id)
 ) STRICT;
 CREATE INDEX turns_in_order ON turns (session_key, ordinal);
+CREATE INDEX turns_by_start ON turns (begun_ms);
 
 CREATE TABLE turn_tags (
     tag           TEXT NOT NULL,
@@ -60,16 +63,17 @@ CREATE TABLE turn_tags (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX turn_tags_by_tag ON turn_tags (tag, session_key);
 
+-- `place` counts the files of a turn in the order in which they were first touched.
 CREATE TABLE turn_files (
-    key           INTEGER PRIMARY KEY,
-    path          TEXT NOT NULL,
     turn_key      INTEGER NOT NULL REFERENCES turns (key),
+    place         INTEGER NOT NULL,
+    path          TEXT NOT NULL,
     session_key   INTEGER NOT NULL,
     changes       INTEGER NOT NULL,
     last_type     TEXT NOT NULL,
     seq           INTEGER NOT NULL,
-    UNIQUE (turn_key, path)
-) STRICT;
+    PRIMARY KEY (turn_key, place)
+) STRICT, WITHOUT ROWID;
 CREATE INDEX turn_files_by_path ON turn_files (path, session_key);
 CREATE INDEX turn_files_by_session ON turn_files (session_key, path);
 

@@ -1,0 +1,40 @@
+"""`python -m bench [PART …]`: print the figures; parts are starts, tools, search, redaction."""
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import redaction, search, starts, tools
+
+PARTS = ("starts", "tools", "redaction", "search")
+SIZES = [100_000, 1_000_000]
+
+
+def main(parts: list[str]) -> int:
+    """Run the parts asked for, or all."""
+    unknown = [part for part in parts if part not in PARTS and not part.startswith("--")]
+    if unknown:
+        print(f"bench: no part '{unknown[0]}'; there are {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    chosen = [part for part in parts if part in PARTS] or list(PARTS)
+    print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    scratch = Path(tempfile.mkdtemp(prefix="shiftlog-bench-"))
+    try:
+        if "starts" in chosen:
+            starts.main(scratch)
+        if "tools" in chosen:
+            tools.main(scratch)
+        if "redaction" in chosen:
+            redaction.main()
+        if "search" in chosen:
+            search.main(SIZES[:1] if "--quick" in parts else SIZES)
+    finally:
+        shutil.rmtree(scratch)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

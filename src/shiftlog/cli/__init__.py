@@ -1,0 +1,201 @@
+"""The command line: its commands by name, and the edge where errors become messages and exit statuses.
+
+A command's module is imported when it is called. Commands raise; what a person or a program hears about it and
+the exit status are decided here. Each group of commands has a file of its own.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from shiftlog import __version__
+from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, StorageError
+
+OK, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
+
+# Every code that a command can end with; a request that nothing could fulfil as it stands counts as misuse.
+EXIT_STATUSES: dict[str, int] = {
+    "agent_not_entitled": FAILED,
+    "command_timeout": FAILED,
+    "idempotency_conflict": FAILED,
+    "internal_error": FAILED,
+    "invalid_config": FAILED,
+    "invalid_parameter": MISUSED,
+    "invalid_request_id": MISUSED,
+    "invalid_session_id": MISUSED,
+    "journal_tampered": FAILED,
+    "lease_lost": FAILED,
+    "no_resumable_session": FAILED,
+    "session_already_exists": FAILED,
+    "session_closed": FAILED,
+    "session_held": FAILED,
+    "session_not_found": FAILED,
+    "session_sealed": FAILED,
+    "session_succeeded": FAILED,
+    "storage_error": FAILED,
+    "turn_already_exists": FAILED,
+    "turn_immutable": FAILED,
+    "turn_not_found": FAILED,
+    "unauthorized": FAILED,
+    "unknown_tool": FAILED,
+}
+
+# Where the hint of an error speaks to an agent about its tools, a person hears this instead.
+HINTS: dict[str, str] = {
+    "invalid_session_id": "shiftlog sessions lists the ids; `last` is the session active last",
+    "session_not_found": "shiftlog sessions lists the ids; `last` is the session active last",
+    "turn_not_found": "shiftlog show SESSION lists the turns",
+    "invalid_parameter": "Correct it and try again; --help explains the command",
+}
+
+SECTIONS: dict[str, dict[str, str]] = {
+    "Begin": {"run": "run:run", "setup": "setup:setup", "doctor": "doctor:doctor"},
+    "Look": {
+        "status": "service:status",
+        "sessions": "sessions:sessions",
+        "show": "show:show",
+        "search": "sessions:search",
+        "tail": "sessions:tail",
+    },
+    "Prove and repair": {"verify": "proof:verify", "rebuild": "proof:rebuild", "erase": "proof:erase"},
+    "Serve": {"mcp": "serving:mcp", "serve": "serving:serve", "daemon": "service:daemon"},
+    "More": {"completion": "completion:completion"},
+}
+
+
+class PipeClosed(Exception):
+    """Nobody reads any more what is printed."""
+
+
+class Program(click.Group):
+    """The group of all commands, which imports a command's module when it is wanted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for section in SECTIONS.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for section in SECTIONS.values():
+            if cmd_name in section:
+                module, _, attribute = section[cmd_name].partition(":")
+                return getattr(import_module(f"shiftlog.cli.{module}"), attribute)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            says = f" Did you mean '{near[0]}'?" if near else ""
+            raise click.UsageError(f"There is no command '{args[0]}'.{says}", ctx) from error
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise PipeClosed from error  # click would make it an ordinary failure
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in section]
+            rows = [(name, command.get_short_help_str(70)) for name, command in commands if command]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+@click.version_option(__version__, prog_name="shiftlog", message="%(prog)s %(version)s")
+@click.pass_context
+def program(ctx: click.Context) -> None:
+    """Shiftlog is the session layer for AI agents: a record of what they did that cannot be quietly changed.
+
+    Agents write through MCP; you read, search and verify here. A small daemon keeps the record and is started
+    when it is needed.
+
+    \b
+    Begin with:
+      shiftlog run             start, connect an agent, watch a demo session
+      shiftlog setup claude    connect Claude Code
+      shiftlog show last       read the newest session
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments name and return its exit status; nothing is raised."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal of another encoding shows an escape for what it cannot show.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        return _run(given, as_json)
+    except (PipeClosed, BrokenPipeError):
+        return _without_reader()
+
+
+def _run(arguments: list[str], as_json: bool) -> int:
+    try:
+        status = program.main(arguments, prog_name="shiftlog", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else OK
+    except SystemExit as ended:  # how shell completion ends
+        return ended.code if isinstance(ended.code, int) else OK
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.UsageError as error:
+        hint = f"{error.ctx.command_path} --help explains it" if error.ctx else "--help explains it"
+        return _complain(InvalidParameter(error.format_message(), hint=hint), as_json, MISUSED)
+    except click.ClickException as error:
+        hint = str(getattr(error, "hint", "")) or None
+        return _complain(StorageError(error.format_message(), hint=hint), as_json, FAILED)
+    except (PipeClosed, BrokenPipeError):
+        raise
+    except ShiftlogError as error:
+        return _complain(error, as_json, EXIT_STATUSES.get(error.code, FAILED))
+    except Exception as error:  # noqa: BLE001 - the edge of this face: a person gets a sentence, and what to report
+        return _complain(_defect(error), as_json, FAILED)
+
+
+def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
+    from shiftlog.cli.output import clean_line, print_json
+
+    if as_json:
+        print_json({"error": error.as_dict()})
+        return status
+    hint = error.hint
+    if hint == type(error).hint and error.code in HINTS:
+        hint = HINTS[error.code]
+    click.echo(f"{click.style('error:', fg='red')} {clean_line(error.message)}", err=True)
+    if hint:
+        click.echo(f"{click.style('hint:', fg='yellow')} {clean_line(hint)}", err=True)
+    return status
+
+
+def _defect(error: Exception) -> InternalError:
+    import traceback
+
+    traceback.print_exception(error)
+    return InternalError(f"{type(error).__name__}: {error}", hint="This is a defect of Shiftlog; please report it")
+
+
+def _without_reader() -> int:
+    """Let go of a pipe that nobody reads any more, so that the interpreter does not complain at its end."""
+    import os
+
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    return PIPE_CLOSED

@@ -1,0 +1,85 @@
+"""How commands reach the daemon, and the arguments that several of them share.
+
+The daemon is started when nobody runs it. What the questions mean stands in `shiftlog.control`.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from shiftlog.model.errors import SessionNotFound, ShiftlogError
+from shiftlog.model.moves import SessionState
+
+if TYPE_CHECKING:
+    from shiftlog.client import Client
+
+LAST = "last"
+STATES = tuple(map(str, SessionState))
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+def open_client(*, start: bool = True) -> "Client":
+    """Connect to the daemon of the state directory, starting one unless told not to."""
+    from shiftlog.client import connect
+
+    return connect(start=start)
+
+
+def ask(method: str, params: dict[str, Any] | None = None) -> Any:
+    """Ask the daemon one question and return the answer."""
+    with open_client() as client:
+        return client.call(method, params)
+
+
+def named_session(client: "Client", name: str) -> str:
+    """Return a name that the daemon understands: `last` becomes the session that was active last."""
+    if name != LAST:
+        return name
+    newest: list[dict[str, Any]] = client.call("sessions", {"limit": 1})["items"]
+    if not newest:
+        raise SessionNotFound("There is no session yet", hint="shiftlog run records a demo session")
+    return newest[0]["session_id"]
+
+
+def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the newest sessions; a shell that asks for words must not start a daemon."""
+    try:
+        with open_client(start=False) as client:
+            items: list[dict[str, Any]] = client.call("sessions", {"limit": 50}, timeout_s=2)["items"]
+    except ShiftlogError:
+        return []
+    return [
+        CompletionItem(item["session_id"], help=item["title"])
+        for item in items
+        if item["session_id"].startswith(incomplete)
+    ]
+
+
+def session_argument(*, required: bool = True) -> Callable[[F], F]:
+    """Add the argument SESSION: an id, the number of a run, a vendor's own id, or `last`."""
+    return click.argument("session", required=required, shell_complete=_complete_session)
+
+
+def filter_options(command: F) -> F:
+    """Add the filters that narrow down which sessions count."""
+    options = (
+        click.option("--agent", metavar="KIND", help="Agent kind, such as ClaudeCode."),
+        click.option("--agent-id", metavar="NAME", help="The agent's stable name."),
+        click.option("--status", type=click.Choice(STATES), help="State of the session."),
+        click.option("--project", metavar="NAME", help="Name or path of the workspace."),
+        click.option("--from", "from_", metavar="DATE", help="Active on this date or later (2026-01-31)."),
+        click.option("--to", metavar="DATE", help="Started on this date or earlier."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def filters(**given: str | None) -> dict[str, Any]:
+    """Return the filters that were given, under the names of the question."""
+    return {name.rstrip("_"): value for name, value in given.items() if value}

@@ -1,0 +1,285 @@
+"""`shiftlog doctor`: what is installed, where state lives, whether the daemon answers, and what to do about it.
+
+Every check stands for itself, so that the rest is still told when the daemon does not start. Nothing is repaired.
+"""
+
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from shiftlog import __version__, processes, wire
+from shiftlog.cli.asking import json_option, open_client
+from shiftlog.cli.output import Screen, ago, clean_line, count, print_json, size, styled
+from shiftlog.model.errors import ShiftlogError
+
+LOW_BYTES = 1_000_000_000
+FULL_BYTES = 100_000_000
+PROBE_S = 5.0
+SECRETS = frozenset({"keys", "http.token"})
+
+# What the programs that Shiftlog calls are needed for; without the optional ones only that is missing.
+PROGRAMS = (
+    ("bash", True, "shells of agents"),
+    ("git", True, "checkpoints of a workspace"),
+    ("docker", False, "shells in containers"),
+    ("bwrap", False, "another sandbox for shells"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What one check found: `state` is ok, warn or fail."""
+
+    name: str
+    state: str
+    message: str
+    hint: str = ""
+
+
+@click.command()
+@click.option("--start/--no-start", default=True, help="Start the daemon if it does not run (the default).")
+@json_option
+def doctor(start: bool, as_json: bool) -> int:
+    """Check the installation: programs, state directory, permissions, settings, daemon.
+
+    Each line says ok, warn or fail, and what to do. Exits with 1 when something fails. Nothing is repaired.
+
+    \b
+    Example:
+      shiftlog doctor
+    """
+    screen = Screen()
+    checks: list[Check] = []
+    for check in _checks(start):
+        checks.append(check)
+        if not as_json:
+            _print_check(screen, check)
+    failed = sum(check.state == "fail" for check in checks)
+    if as_json:
+        print_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
+    elif failed:
+        screen.line()
+        screen.line((f"{count(failed, 'problem')} found.", "bold red"))
+    return 1 if failed else 0
+
+
+def _print_check(screen: Screen, check: Check) -> None:
+    screen.line(styled(f"{check.state:<4}"), f"  {check.name:<13}", clean_line(check.message))
+    if check.hint:
+        screen.line(" " * 19, (clean_line(check.hint), "dim"))
+
+
+def _checks(start: bool) -> Iterator[Check]:
+    yield _ok("shiftlog", f"{__version__} in {Path(sys.executable).parent}")
+    yield _ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    yield _dependencies()
+    yield _sqlite()
+    home = Path(wire.home_path())
+    # Before the daemon: starting it makes the directory and corrects its mode.
+    yield _home(home)
+    yield from _modes(home)
+    yield _space(home)
+    yield _settings(home)
+    yield _daemon(start)
+    yield _socket(home)
+    yield _lock(home)
+    for name, needed, purpose in PROGRAMS:
+        yield _program(name, needed, purpose)
+
+
+def _ok(name: str, message: str) -> Check:
+    return Check(name=name, state="ok", message=message)
+
+
+def _dependencies() -> Check:
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    try:
+        wanted = [text for text in requires("shiftlog") or () if "extra ==" not in text]
+    except PackageNotFoundError:
+        return Check(
+            name="dependencies",
+            state="warn",
+            message="Shiftlog runs from its source and is not installed",
+            hint="Install it with pip, so that its dependencies are known",
+        )
+    found: list[str] = []
+    missing: list[str] = []
+    for text in wanted:
+        name = text.split(";")[0].strip()
+        for end in "<>=!~[( ":
+            name = name.split(end)[0]
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        return Check(
+            name="dependencies",
+            state="fail",
+            message=f"missing: {', '.join(missing)}",
+            hint="Install Shiftlog again with pip",
+        )
+    return _ok("dependencies", ", ".join(sorted(found)))
+
+
+def _sqlite() -> Check:
+    try:
+        import apsw
+    except ImportError as error:
+        return Check(name="sqlite", state="fail", message=str(error), hint="Install Shiftlog again with pip")
+    if "ENABLE_FTS5" not in apsw.compile_options:
+        return Check(
+            name="sqlite",
+            state="fail",
+            message=f"{apsw.sqlite_lib_version()} has no full-text search (FTS5)",
+            hint="Install the apsw package from the package index",
+        )
+    return _ok("sqlite", f"{apsw.sqlite_lib_version()} with full-text search")
+
+
+def _home(home: Path) -> Check:
+    try:
+        info = home.stat()
+    except FileNotFoundError:
+        return _ok("home", f"{home} does not exist yet; the daemon makes it")
+    except OSError as error:
+        return _fail("home", f"{home}: {error.strerror}", "Set SHIFTLOG_HOME to a directory of your own")
+    if not stat.S_ISDIR(info.st_mode):
+        return _fail("home", f"{home} is no directory", "Set SHIFTLOG_HOME to a directory of your own")
+    if info.st_uid != os.geteuid():
+        return _fail(
+            "home", f"{home} belongs to uid {info.st_uid}", "Set SHIFTLOG_HOME to a directory of your own"
+        )
+    if info.st_mode & 0o077:
+        mode = f"{stat.S_IMODE(info.st_mode):04o}"
+        return _fail("home", f"{home} has mode {mode}; others can look in", f"chmod 700 {home}")
+    if not os.access(home, os.W_OK | os.X_OK):
+        return _fail("home", f"{home} cannot be written", f"chmod 700 {home}")
+    return _ok("home", f"{home} (0700)")
+
+
+def _fail(name: str, message: str, hint: str) -> Check:
+    return Check(name=name, state="fail", message=message, hint=hint)
+
+
+def _modes(home: Path) -> Iterator[Check]:
+    """Yield what is wrong with the modes of the files, or one line that nothing is."""
+    try:
+        paths = [*home.iterdir(), *(home / "keys").glob("*")]
+    except OSError:
+        return
+    wide = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o077]
+    for path in wide:
+        name = path.relative_to(home)
+        secret = name.parts[0] in SECRETS
+        yield Check(
+            name="permissions",
+            state="fail" if secret else "warn",
+            message=f"{name} has mode {stat.S_IMODE(path.stat().st_mode):04o}; others may read it",
+            hint=f"chmod go= {path}",
+        )
+    if not wide:
+        yield _ok("permissions", f"{count(len(paths), 'file')}, none open to others")
+
+
+def _space(home: Path) -> Check:
+    place = next(path for path in (home, *home.parents) if path.exists())
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError as error:
+        return Check(name="disk", state="warn", message=f"{place}: {error.strerror}")
+    message = f"{size(free)} free"
+    if free < FULL_BYTES:
+        return _fail("disk", message, "Writes will soon be refused; make room")
+    if free < LOW_BYTES:
+        return Check(name="disk", state="warn", message=message, hint="Make room before it is full")
+    return _ok("disk", message)
+
+
+def _settings(home: Path) -> Check:
+    from shiftlog import config
+
+    try:
+        config.load(home, os.environ)
+    except config.ConfigError as error:
+        return _fail("settings", error.message, error.hint or "")
+    except ImportError as error:
+        return _fail("settings", str(error), "Install Shiftlog again with pip")
+    path = home / config.FILE_NAME
+    return _ok("settings", f"{path} is valid" if path.exists() else f"no {path}; the defaults hold")
+
+
+def _daemon(start: bool) -> Check:
+    try:
+        with open_client(start=start) as client:
+            facts = client.call("daemon.status")
+    except ShiftlogError as error:
+        if not start and wire.connect(wire.home_path()) is None:
+            return _ok("daemon", "does not run; it is started when it is needed")
+        return _fail("daemon", error.message, error.hint or "")
+    says = f"answers as pid {facts['pid']}, version {facts['version']}, up {ago(facts['uptime_s'])}"
+    if facts["version"] != __version__:
+        return Check(
+            name="daemon",
+            state="warn",
+            message=f"{says}; this program has version {__version__}",
+            hint="Run shiftlog daemon stop; the next client starts its own version",
+        )
+    return _ok("daemon", says)
+
+
+def _socket(home: Path) -> Check:
+    try:
+        path = Path(wire.socket_path(str(home)))
+        info = path.stat()
+    except FileNotFoundError:
+        return _ok("socket", "not there while no daemon runs")
+    except wire.WireError as error:
+        return _fail("socket", error.message, error.hint)
+    except OSError as error:
+        return _fail("socket", f"{error.filename}: {error.strerror}", "Remove it and run shiftlog daemon start")
+    if not stat.S_ISSOCK(info.st_mode):
+        return _fail("socket", f"{path} is no socket", "Remove it and run shiftlog daemon start")
+    if info.st_mode & 0o077:
+        return _fail("socket", f"{path} is open to others", "Run shiftlog daemon stop; the next start makes it anew")
+    return _ok("socket", str(path))
+
+
+def _lock(home: Path) -> Check:
+    try:
+        text = Path(wire.lock_path(str(home))).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return _ok("lock", "not taken")
+    except OSError as error:
+        return _fail("lock", f"{error.filename}: {error.strerror}", "Make the state directory readable")
+    pid = text.partition("\n")[0]
+    if not pid.isdecimal():
+        return _ok("lock", "not taken")
+    if not processes.alive(int(pid)):
+        return _ok("lock", f"left by a daemon that has ended (pid {pid}); the next one takes it")
+    return _ok("lock", f"held by pid {pid}")
+
+
+def _program(name: str, needed: bool, purpose: str) -> Check:
+    path = shutil.which(name)
+    if path is None and needed:
+        hint = f"Install it; {purpose} need it"
+        return Check(name=name, state="warn", message="not found", hint=hint)
+    if path is None:
+        return _ok(name, f"not found; optional, for {purpose}")
+    try:
+        command = [path, "--version"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_S, check=False)
+        said = (done.stdout or done.stderr).strip().partition("\n")[0]
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check(name=name, state="warn", message=f"{path} does not run: {error}")
+    return _ok(name, f"{said[:60]} ({path})")

@@ -1,0 +1,186 @@
+"""The daemon as a person sees it: `status` shows everything at a glance, `daemon` starts and stops it."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shiftlog.cli.asking import json_option, open_client
+from shiftlog.cli.output import Column, Part, Screen, ago, count, print_json, since, size
+
+if TYPE_CHECKING:
+    from shiftlog.client import Client
+
+OPEN_COLUMNS = (
+    Column("OPEN SESSION"),
+    Column("AGENT", spare=1),
+    Column("TURNS", right=True),
+    Column("ACTIVE", right=True),
+    Column("TITLE", cut=True),
+)
+
+Facts = dict[str, Any]
+
+
+@click.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show what is recorded, who is connected and where everything lives.
+
+    \b
+    Example:
+      shiftlog status
+    """
+    with open_client() as client:
+        facts: Facts = client.call("daemon.status")
+    if as_json:
+        print_json(facts)
+        return
+    print_status(Screen(), facts)
+
+
+def print_status(screen: Screen, facts: Facts) -> None:
+    """Print the daemon's answer about itself and its record."""
+    for name, parts in status_lines(facts):
+        screen.line((f"{name:<10}", "dim"), *parts)
+    if facts["open"]:
+        screen.line()
+        screen.table(OPEN_COLUMNS, map(open_row, facts["open"]))
+        if facts["sessions_open"] > len(facts["open"]):
+            screen.line(("shiftlog sessions --status open lists them all", "dim"))
+
+
+def status_lines(facts: Facts) -> list[tuple[str, list[Part]]]:
+    """Return the facts of a status by name, as they are shown."""
+    clients = sum(one["role"] == "mcp" for one in facts["connections"])
+    memory = f", {size(facts['rss_bytes'])}" if facts["rss_bytes"] else ""
+    up = f"pid {facts['pid']}, version {facts['version']}, up {ago(facts['uptime_s'])}{memory}"
+    record = (
+        f"{count(facts['sessions'], 'session')} ({facts['sessions_open']:,} open), "
+        f"{count(facts['turns'], 'turn')}, {count(facts['entries'], 'entry')}, {size(facts['database_bytes'])}"
+    )
+    http = facts.get("http")
+    return [
+        ("daemon", [("running", "green"), f"  {up}"]),
+        ("home", [facts["home"]]),
+        ("socket", [facts["socket"]]),
+        ("http", [http] if http else [("off", "dim"), "  shiftlog serve, or http.enabled in config.toml"]),
+        ("agents", [f"{count(clients, 'MCP client')} connected"]),
+        ("record", [record]),
+    ]
+
+
+def open_row(item: Facts) -> list[Part]:
+    """Return the row of an open session."""
+    return [
+        item["session_id"],
+        item["agent_id"],
+        str(item["turns"]),
+        f"{since(item['last_activity'])} ago",
+        (item["title"], "bold"),
+    ]
+
+
+@click.group()
+def daemon() -> None:
+    """Start, stop or look at the daemon that keeps the record.
+
+    Whoever needs the daemon starts it, and it stops by itself when nobody has needed it for a while. These
+    commands are for when you want it otherwise.
+
+    \b
+    Example:
+      shiftlog daemon stop
+    """
+
+
+@daemon.command()
+@json_option
+def start(as_json: bool) -> None:
+    """Start the daemon unless it runs.
+
+    \b
+    Example:
+      shiftlog daemon start
+    """
+    before = _running()
+    with open_client() as client:
+        facts: Facts = client.call("daemon.status")
+    started = facts["pid"] != before
+    if as_json:
+        print_json({"started": started, **_brief(facts)})
+        return
+    says = "Started the daemon" if started else "The daemon runs already"
+    Screen().line(f"{says} (pid {facts['pid']}) for {facts['home']}")
+
+
+def _running() -> int | None:
+    from shiftlog.client import DaemonUnreachable
+
+    try:
+        with open_client(start=False) as client:
+            return client.daemon_pid
+    except DaemonUnreachable:
+        return None
+
+
+def _brief(facts: Facts) -> Facts:
+    return {name: facts[name] for name in ("pid", "version", "home", "socket", "uptime_s", "http")}
+
+
+@daemon.command()
+@json_option
+def stop(as_json: bool) -> None:
+    """Stop the daemon after it has finished what it was asked.
+
+    Agents that are connected start it again with their next call.
+
+    \b
+    Example:
+      shiftlog daemon stop
+    """
+    from shiftlog.client import stop_daemon
+
+    pid = stop_daemon()
+    if as_json:
+        print_json({"stopped": pid is not None, "pid": pid})
+        return
+    Screen().line("No daemon was running." if pid is None else f"Stopped the daemon (pid {pid}).")
+
+
+@daemon.command("status")
+@json_option
+def daemon_status(as_json: bool) -> int:
+    """Say whether the daemon runs, without starting it; exit with 1 when it does not.
+
+    \b
+    Example:
+      shiftlog daemon status
+    """
+    from shiftlog.client import DaemonUnreachable
+
+    try:
+        client = open_client(start=False)
+    except DaemonUnreachable as error:
+        if as_json:
+            print_json({"running": False, "reason": error.message})
+        else:
+            Screen().line(f"{error.message}.")
+        return 1
+    with client:
+        _print_daemon(client, as_json)
+    return 0
+
+
+def _print_daemon(client: "Client", as_json: bool) -> None:
+    facts: Facts = client.call("daemon.status")
+    if as_json:
+        print_json({"running": True, **_brief(facts), "connections": facts["connections"]})
+        return
+    screen = Screen()
+    for name, parts in status_lines(facts)[:4]:
+        screen.line((f"{name:<10}", "dim"), *parts)
+    for one in facts["connections"]:
+        where = f" in {one['cwd']}" if one["cwd"] else ""
+        screen.line(
+            (f"{'client':<10}", "dim"), f"{one['face']}, pid {one['pid']}, {ago(one['age_s'])}{where}"
+        )

@@ -1,0 +1,170 @@
+"""Serving agents: `mcp` for one agent over standard input and output, `serve` for HTTP clients on this machine.
+
+Both do the daemon's work, asked for on the command line. A plain `shiftlog mcp` never comes here: `entry` sends it
+straight to the bridge.
+"""
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shiftlog.cli.output import Screen
+from shiftlog.model.errors import InvalidParameter, StorageError
+
+if TYPE_CHECKING:
+    from shiftlog import config
+
+TEAM_HINT = (
+    "HTTP here is for clients on this machine. Serving a team over the network needs TLS, keys and a database of its "
+    "own, and comes with its own setup"
+)
+COME_UP_S = 30.0
+LOOK_EVERY_S = 0.05
+
+
+def _words(values: tuple[str, ...]) -> list[str]:
+    return [word for value in values for part in value.split(",") if (word := part.strip())]
+
+
+@click.command()
+@click.option("--toolsets", metavar="NAMES", multiple=True, help="Toolsets to list, separated by commas.")
+@click.option("--tools", metavar="NAMES", multiple=True, help="Single tools to list.")
+@click.option("--exclude-tools", metavar="NAMES", multiple=True, help="Tools never to list.")
+@click.option("--dialect", metavar="NAMES", multiple=True, help="Dialects: nexo, mcpserver, execkit.")
+@click.option("--read-only", is_flag=True, help="List only tools that change nothing.")
+@click.option("--in-process", is_flag=True, help="Do everything in this process, without the daemon.")
+def mcp(
+    toolsets: tuple[str, ...],
+    tools: tuple[str, ...],
+    exclude_tools: tuple[str, ...],
+    dialect: tuple[str, ...],
+    read_only: bool,
+    in_process: bool,
+) -> int:
+    """Serve one agent over standard input and output; agents start this by themselves.
+
+    `shiftlog setup` writes the line that makes an agent do so. The process only passes messages to the daemon and
+    back, and is ready in milliseconds. With --in-process there is no daemon, for containers and for debugging.
+
+    \b
+    Examples:
+      claude mcp add --scope user shiftlog -- shiftlog mcp
+      shiftlog mcp --toolsets journal --read-only
+    """
+    lists = {
+        "toolsets": _words(toolsets),
+        "tools": _words(tools),
+        "exclude_tools": _words(exclude_tools),
+        "dialects": _words(dialect),
+    }
+    options: dict[str, Any] = {name: words for name, words in lists.items() if words}
+    if read_only:
+        options["read_only"] = True
+    if in_process:
+        from shiftlog.daemon.in_process import serve_in_process
+
+        return serve_in_process(options)
+    from shiftlog.bridge import run
+
+    return run(options)
+
+
+@click.command()
+@click.option("--host", metavar="ADDRESS", help="Loopback address to listen on; http.host where left out.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), help="Port to listen on, 0 for any; http.port where left out."
+)
+def serve(host: str | None, port: int | None) -> int:
+    """Serve MCP over HTTP on this machine until Ctrl-C.
+
+    This is the daemon in the foreground with HTTP switched on; one that runs already makes way, and agents that
+    are connected to it come over. Clients need the token in http.token of the state directory. To have HTTP
+    always, set http.enabled in config.toml instead.
+
+    \b
+    Examples:
+      shiftlog serve
+      shiftlog serve --port 7500
+    """
+    from shiftlog import client, daemon, wire
+
+    home = wire.open_home()
+    settings = _settings(Path(home), host, port)
+    replaced = client.stop_daemon(home)
+    if replaced is not None:
+        click.echo(f"The daemon with pid {replaced} made way.", err=True)
+    _check_free(settings)
+    announcing = Thread(target=_announce, args=(home,), daemon=True)
+    announcing.start()
+    return daemon.main(["--home", home, "--foreground", "--idle-stop-s", "0"])
+
+
+def _settings(home: Path, host: str | None, port: int | None) -> "config.Http":
+    """Put the options where the daemon reads its settings, and return what it will read there."""
+    from shiftlog import config
+
+    os.environ["SHIFTLOG_HTTP_ENABLED"] = "true"
+    if host is not None:
+        os.environ["SHIFTLOG_HTTP_HOST"] = host
+    if port is not None:
+        os.environ["SHIFTLOG_HTTP_PORT"] = str(port)
+    try:
+        return config.load(home, os.environ).http
+    except config.ConfigError as error:
+        if error.details.get("key") not in ("http.host", "SHIFTLOG_HTTP_HOST"):
+            raise
+        says = f"'{error.details.get('value')}' is no loopback address (127.0.0.1, ::1 or localhost)"
+        raise InvalidParameter(says, details=error.details, hint=TEAM_HINT) from None
+
+
+def _check_free(settings: "config.Http") -> None:
+    """Refuse a port that is taken before the daemon starts, which would only log it."""
+    host = settings.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, settings.port), family=family).close()
+    except OSError as error:
+        raise StorageError(
+            f"Cannot listen on {settings.host} port {settings.port}: {error.strerror}",
+            hint="Choose another port with --port; 0 takes any that is free",
+        ) from None
+
+
+def _announce(home: str) -> None:
+    """Say where HTTP is served, once it is."""
+    url = _served_at(home)
+    if url is None:
+        return
+    token = Path(home, "http.token")
+    screen = Screen()
+    screen.line("MCP over HTTP:  ", (url, "green"))
+    screen.line("Token:          ", (str(token), "cyan"), ("  sent as 'Authorization: Bearer TOKEN'", "dim"))
+    screen.line(
+        ("For example:    ", "dim"),
+        f'claude mcp add --transport http shiftlog {url} --header "Authorization: Bearer $(cat {token})"',
+    )
+    screen.line(("Ctrl-C stops serving.", "dim"))
+    sys.stdout.flush()
+
+
+def _served_at(home: str) -> str | None:
+    from shiftlog.client import DaemonUnreachable, connect
+
+    deadline = time.monotonic() + COME_UP_S
+    while time.monotonic() < deadline:
+        try:
+            with connect(home, start=False) as client:
+                while time.monotonic() < deadline:
+                    url = client.call("daemon.status")["http"]
+                    if url:
+                        return url
+                    time.sleep(LOOK_EVERY_S)
+        except DaemonUnreachable:
+            time.sleep(LOOK_EVERY_S)
+    return None

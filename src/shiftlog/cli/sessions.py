@@ -1,0 +1,237 @@
+"""Looking at sessions: `sessions` lists them, `search` finds text in them, `tail` follows what is written.
+
+Reading one session whole is in `show`.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from shiftlog.cli.asking import (
+    ask,
+    filter_options,
+    filters,
+    json_option,
+    named_session,
+    open_client,
+    session_argument,
+)
+from shiftlog.cli.output import Column, Part, Screen, clean_line, count, print_json, since, styled, when
+
+KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
+SEARCH_CHARS = 1_000_000
+
+_MARKED = re.compile("«([^»]*)»")
+_COLUMNS = (
+    Column("SESSION"),
+    Column("STATE"),
+    Column("AGENT", spare=2),
+    Column("PROJECT", spare=1),
+    Column("TURNS", right=True),
+    Column("ACTIVE", right=True),
+    Column("TITLE", cut=True),
+)
+
+
+@click.command()
+@filter_options
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
+@json_option
+def sessions(
+    agent: str | None,
+    agent_id: str | None,
+    status: str | None,
+    project: str | None,
+    from_: str | None,
+    to: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List sessions, the one active last first.
+
+    \b
+    Examples:
+      shiftlog sessions
+      shiftlog sessions --status open --project webshop
+      shiftlog sessions --agent ClaudeCode --from 2026-01-01 --json
+    """
+    chosen = filters(
+        agent=agent, agent_id=agent_id, status=status, project=project, from_=from_, to=to
+    )
+    found = ask("sessions", {**chosen, "limit": limit})
+    if as_json:
+        print_json(found)
+        return
+    screen = Screen()
+    items: list[dict[str, Any]] = found["items"]
+    if not items:
+        screen.line("No session fits these filters." if chosen else "There is no session yet.")
+        return
+    screen.table(_COLUMNS, map(_session_row, items))
+    if found["total"] > len(items):
+        screen.line((f"{len(items):,} of {count(found['total'], 'session')}; --limit shows more", "dim"))
+
+
+def _session_row(item: dict[str, Any]) -> list[Part]:
+    return [
+        item["session_id"],
+        styled(item["state"]),
+        item["agent_id"],
+        item["project"] or "",
+        str(item["turns"]),
+        f"{since(item['last_activity'])} ago",
+        (item["title"], "bold"),
+    ]
+
+
+@click.command()
+@click.argument("text", nargs=-1, required=True)
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(KINDS),
+    multiple=True,
+    help="What to find; may be given more than once. Sessions, or entries with --session.",
+)
+@click.option("--session", metavar="SESSION", help="Search in this session only.")
+@filter_options
+@click.option("--path", metavar="GLOB", help="Touched a file that fits, such as 'src/*.py'.")
+@click.option("--tag", metavar="TAG", help="Has a turn with this tag.")
+@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="How many.")
+@json_option
+def search(
+    text: tuple[str, ...],
+    kinds: tuple[str, ...],
+    session: str | None,
+    agent: str | None,
+    agent_id: str | None,
+    status: str | None,
+    project: str | None,
+    from_: str | None,
+    to: str | None,
+    path: str | None,
+    tag: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Find TEXT in everything that agents recorded, the best match first.
+
+    TEXT is words, "phrases" and beginnings (auth*), joined by && and || with ! for not. Quote it, so that the
+    shell leaves it alone.
+
+    \b
+    Examples:
+      shiftlog search flaky login
+      shiftlog search '"race condition" && !windows' --kind decision
+      shiftlog search 'retry*' --session last
+    """
+    chosen = filters(
+        agent=agent,
+        agent_id=agent_id,
+        status=status,
+        project=project,
+        from_=from_,
+        to=to,
+        path=path,
+        tag=tag,
+    )
+    wanted = list(kinds) or ["entry" if session else "session"]
+    with open_client() as client:
+        if session:
+            chosen["session_id"] = named_session(client, session)
+        question = {**chosen, "text": " ".join(text), "kinds": wanted, "limit": limit}
+        found = client.call("search", {**question, "max_chars": SEARCH_CHARS})
+    if as_json:
+        print_json(found)
+        return
+    screen = Screen()
+    items: list[dict[str, Any]] = found["items"]
+    if not items:
+        screen.line("Nothing found.")
+        return
+    for item in items:
+        _print_hit(screen, item)
+    if found["total"] > len(items):
+        bound = "at least " if found.get("total_is_lower_bound") else ""
+        screen.line((f"{len(items):,} of {bound}{count(found['total'], 'hit')}; --limit shows more", "dim"))
+
+
+def _print_hit(screen: Screen, item: dict[str, Any]) -> None:
+    """Print where the text was found, then the words around it."""
+    place: list[Part] = [(item["session_id"], "cyan"), ("  #" + str(item["seq"]), "dim")]
+    match item["kind"]:
+        case "session":
+            place += ["  ", styled(item["state"]), (f"  {since(item['last_activity'])} ago", "dim")]
+            heading = item["title"]
+        case "turn":
+            place += ["  ", styled(item["status"]), (f"  {item['request_id']}", "dim")]
+            heading = item["title"]
+        case "file":
+            place.append((f"  {item['request_id']}", "dim"))
+            heading = item["path"]
+        case "run":
+            place += ["  ", styled(item["status"])]
+            heading = item["summary"]
+        case _:
+            place.append((f"  {item['entry_kind']}  {when(item['at'])}", "dim"))
+            heading = ""
+    screen.line(*place)
+    if heading:
+        screen.line("  ", (clean_line(heading), "bold"))
+    screen.line("  ", *_highlighted(screen, item["snippet"]))
+
+
+def _highlighted(screen: Screen, snippet: str) -> Iterator[Part]:
+    """Yield a snippet with its matches in colour; where there are no colours, its marks stay."""
+    if not screen.is_terminal:
+        yield snippet
+        return
+    for n, piece in enumerate(_MARKED.split(snippet)):
+        yield (piece, "bold yellow") if n % 2 else piece
+
+
+@click.command()
+@session_argument(required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on with each new entry until Ctrl-C.")
+@click.option(
+    "-n", "--last", type=click.IntRange(0, 10_000), default=10, show_default=True, help="Entries to begin with."
+)
+@json_option
+def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
+    """Show the newest entries of SESSION, or of all sessions.
+
+    SESSION is a session's id, the number of its run, or `last`. With --json each entry is one line.
+
+    \b
+    Examples:
+      shiftlog tail -f
+      shiftlog tail last -n 50
+    """
+    screen = Screen()
+    heading = ""
+    with open_client() as client:
+        params: dict[str, object] = {"last": last, "follow": follow}
+        if session:
+            heading = params["session_id"] = named_session(client, session)
+        for entry in client.stream("tail", params):
+            if as_json:
+                print_json(entry, indent=None)
+            else:
+                if entry["session_id"] != heading:
+                    heading = entry["session_id"]
+                    screen.line((f"==> {heading} <==", "cyan"))
+                screen.line(*entry_parts(entry))
+            sys.stdout.flush()
+
+
+def entry_parts(entry: dict[str, Any]) -> Iterator[Part]:
+    """Yield the parts of the line that shows one entry."""
+    yield f"{when(entry['at'])} ", "dim"
+    yield f"{entry['seq']:>5}  ", "dim"
+    yield f"{entry['entry_kind']:<16}  ", "green" if entry["entry_kind"] == "turn.completed" else "cyan"
+    if entry.get("category"):
+        yield f"{entry.get('role')} {entry['category']}: ", "dim"
+    yield clean_line(entry["summary"])

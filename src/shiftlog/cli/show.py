@@ -1,0 +1,189 @@
+"""`shiftlog show`: one session read whole, as a person reads it or as one JSON document.
+
+Turns are printed as they arrive, so that a session of any length begins to show at once.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from shiftlog.cli.asking import json_option, named_session, open_client, session_argument
+from shiftlog.cli.output import Part, Screen, ago, clean_line, count, json_text, styled, when
+from shiftlog.model.errors import TurnNotFound
+from shiftlog.model.times import parse
+
+MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("…", "yellow")}
+LISTS = (
+    ("Decisions", "design_decisions"),
+    ("Requirements", "requirements_discovered"),
+    ("Blockers", "blockers"),
+    ("Files", "files_modified"),
+    ("Read", "context_list"),
+    ("Tags", "tags"),
+)
+
+Facts = dict[str, Any]
+
+
+@click.command()
+@session_argument()
+@click.option("--turn", metavar="TURN", help="Only this turn: its number or its request id.")
+@click.option("--full", is_flag=True, help="Show long texts whole.")
+@click.option(
+    "--lines", type=click.IntRange(1), default=12, show_default=True, help="Lines of a text before it is folded."
+)
+@json_option
+def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) -> None:
+    """Read a session: its turns with request, answer, dialog, actions and files.
+
+    SESSION is a session's id, the number of its run, the vendor's own session id, or `last` for the one active
+    last.
+
+    \b
+    Examples:
+      shiftlog show last
+      shiftlog show last --turn 2 --full
+      shiftlog show ClaudeCode-20260131T090000Z-fix-the-login --json
+    """
+    with open_client() as client:
+        name = named_session(client, session)
+        items = client.stream("show", {"session_id": name}, timeout_s=60)
+        facts: Facts = next(items)["session"]
+        turns = items if turn is None else _only(items, turn, facts["session_id"])
+        if as_json:
+            _print_document(facts, turns)
+            return
+        screen = Screen()
+        _print_session(screen, facts)
+        for item in turns:
+            _print_turn(screen, item["turn"], item["contents"], None if full else lines)
+
+
+def _only(items: Iterable[Facts], wanted: str, session_id: str) -> list[Facts]:
+    for item in items:
+        if wanted in (item["turn"]["request_id"], str(item["turn"]["ordinal"])):
+            return [item]
+    raise TurnNotFound(
+        f"Turn not found: {wanted}",
+        details={"session_id": session_id, "request_id": wanted},
+        hint="shiftlog show without --turn lists the session's turns",
+    )
+
+
+def _print_document(facts: Facts, turns: Iterable[Facts]) -> None:
+    """Print one JSON document without ever holding all of it."""
+    click.echo(f'{{\n"session": {json_text(facts)},\n"turns": [', nl=False)
+    between = "\n"
+    for item in turns:
+        whole = {**item["turn"], "contents": item["contents"]}
+        click.echo(f"{between}{json_text(whole)}", nl=False)
+        between = ",\n"
+    click.echo("\n]\n}")
+
+
+def _print_session(screen: Screen, facts: Facts) -> None:
+    screen.line((clean_line(facts["title"]), "bold"))
+    screen.line((facts["session_id"], "cyan"))
+    agent = facts["agent"]
+    if facts["agent_id"] != agent:
+        agent = f"{agent} as {facts['agent_id']}"
+    reason = f" ({clean_line(facts['reason'])})" if facts["reason"] else ""
+    _facts(screen, styled(facts["state"]), reason, _dotted(agent, facts["model"], facts["workspace"]))
+    ended = facts["closed_at"] or facts["last_activity"]
+    span = f"{when(facts['started'])} – {when(ended)} ({_between(facts['started'], ended)})"
+    _facts(screen, span)
+    figures = [count(facts["turns_total"], "turn"), count(facts["entry_count"], "entry")]
+    if facts["turns_failed"]:
+        figures.insert(1, f"{facts['turns_failed']} failed")
+    if facts["tokens_total"]:
+        figures.append(count(facts["tokens_total"], "token"))
+    cost = (facts["usage"] or {}).get("cost_usd")
+    if cost is not None:
+        figures.append(f"${cost:.2f}")
+    _facts(screen, " · ".join(figures))
+    for title, name in (("follows", "predecessor_session_id"), ("child of", "parent_session_id")):
+        if facts["lineage"][name]:
+            _facts(screen, f"{title} {facts['lineage'][name]}")
+    if facts["closing_note"]:
+        screen.block(facts["closing_note"], style="italic")
+
+
+def _facts(screen: Screen, *parts: Part) -> None:
+    screen.line(*(part if isinstance(part, tuple) else (part, "dim") for part in parts))
+
+
+def _dotted(*words: str | None) -> str:
+    return "".join(f" · {clean_line(word)}" for word in words if word)
+
+
+def _between(start: str, end: str) -> str:
+    return ago((parse(end) - parse(start)).total_seconds())
+
+
+def _print_turn(screen: Screen, turn: Facts, contents: list[Facts], max_lines: int | None) -> None:
+    screen.line()
+    title = clean_line(turn["query_title"])
+    screen.line(
+        (f"Turn {turn['ordinal']}  ", "bold"),
+        styled(turn["status"]),
+        "  ",
+        (title, "bold"),
+    )
+    finished = f" – {when(turn['finished_at'])}" if turn["finished_at"] else ""
+    _facts(screen, f"  {turn['request_id']} · {when(turn['begun_at'])}{finished}")
+    _section(screen, "Request", turn["query_text"], max_lines)
+    _section(screen, "Understood as", turn["interpretation"], max_lines)
+    dialog = [item for item in contents if item["kind"] == "dialog"]
+    if dialog:
+        _heading(screen, "Dialog")
+        for item in dialog:
+            _print_dialog(screen, item, max_lines)
+    actions = [item for item in contents if item["kind"] == "action"]
+    if actions:
+        _heading(screen, "Actions")
+        for item in actions:
+            _print_action(screen, item)
+    for title, name in LISTS:
+        if turn[name]:
+            _heading(screen, title)
+            for text in turn[name]:
+                screen.block(f"- {clean_line(text)}", indent=4)
+    if turn["commits"]:
+        _heading(screen, "Commits")
+        for commit in turn["commits"]:
+            message = clean_line(commit.get("message") or "")
+            screen.line("    ", (clean_line(commit["sha"])[:12], "yellow"), f" {message}")
+    _section(screen, "Response", turn["response"], max_lines)
+    if turn["failure_note"]:
+        code = f" ({clean_line(turn['error_code'])})" if turn["error_code"] else ""
+        _section(screen, f"Failed{code}", turn["failure_note"], max_lines)
+
+
+def _heading(screen: Screen, title: str) -> None:
+    screen.line("  ", (title, "magenta"))
+
+
+def _section(screen: Screen, title: str, text: str | None, max_lines: int | None) -> None:
+    if text:
+        _heading(screen, title)
+        screen.block(text, indent=4, max_lines=max_lines)
+
+
+def _print_dialog(screen: Screen, item: Facts, max_lines: int | None) -> None:
+    at = when(item["at"])[11:]
+    if item.get("erased"):
+        screen.line("    ", (f"{at} #{item['seq']} (erased)", "dim"))
+        return
+    screen.line("    ", (f"{at} #{item['seq']} {item.get('role')} {item.get('category')}", "dim"))
+    screen.block(str(item.get("content") or ""), indent=6, max_lines=max_lines)
+
+
+def _print_action(screen: Screen, item: Facts) -> None:
+    if item.get("erased"):
+        screen.line("    ", (f"#{item['seq']} (erased)", "dim"))
+        return
+    mark = MARKS.get(str(item.get("status")), ("·", ""))
+    path = f" {clean_line(item['file_path'])}" if item.get("file_path") else ""
+    described = clean_line(item.get("description") or "")
+    screen.line("    ", mark, f" {item.get('type')}", (path, "cyan"), f"  {described}")

@@ -1,0 +1,169 @@
+"""What the command line asks of an app: questions by name, answered once or as a stream of items.
+
+The names and shapes here are between our own programs of one version; the contracts do not know them.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from shiftlog.app import App
+from shiftlog.journal.following import follow
+from shiftlog.journal.history_items import session_facts, session_item, turn_contents, turn_facts
+from shiftlog.journal.history_requests import filter_of
+from shiftlog.journal.journal import find_session
+from shiftlog.journal.keys import receipt_from
+from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import InvalidParameter, Unauthorized, UnknownTool
+from shiftlog.store.protocol import Page, Reader
+
+Params = Mapping[str, Any]
+Answer = Awaitable[object] | AsyncGenerator[object]
+Question = Callable[[App, Params, Caller], Answer]
+
+TURNS_AT_ONCE = 50
+
+
+def answer(app: App, method: str, params: Params, caller: Caller) -> Answer:
+    """Answer a question; raise UnknownTool for one that nobody answers, Unauthorized for an operator's."""
+    question = QUESTIONS.get(method)
+    if question is None:
+        raise UnknownTool(f"Unknown question: {method}", hint="Client and daemon are of different versions")
+    if method in OPERATORS and not caller.operator:
+        raise Unauthorized(f"Only an operator may ask for {method}")
+    return question(app, params, caller)
+
+
+async def _status(app: App, params: Params, caller: Caller) -> object:
+    def work(reader: Reader) -> dict[str, Any]:
+        counts = reader.counts()
+        live = reader.find_sessions(filter_of(reader, {"status": "open"}), Page(limit=5), by_activity=True)
+        now = app.clock.now()
+        return {
+            "home": str(app.home),
+            "durability": app.config.durability,
+            "sessions": counts.sessions,
+            "sessions_open": reader.count("session", filter_of(reader, {"status": "open"})),
+            "turns": counts.turns,
+            "entries": counts.entries,
+            "database_bytes": counts.bytes,
+            "schema": counts.schema,
+            "open": [session_item(row.session, now=now) for row in live],
+        }
+
+    return await app.store.read(work)
+
+
+async def _sessions(app: App, params: Params, caller: Caller) -> object:
+    def work(reader: Reader) -> dict[str, Any]:
+        where = filter_of(reader, params)
+        rows = reader.find_sessions(where, Page(limit=int(params.get("limit", 20))), by_activity=True)
+        now = app.clock.now()
+        return {
+            "items": [session_item(row.session, now=now) for row in rows],
+            "total": reader.count("session", where),
+        }
+
+    return await app.store.read(work)
+
+
+async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
+    name = str(params["session_id"])
+    session = await app.store.read(lambda reader: find_session(reader, name))
+    yield {"session": session_facts(session)}
+    after = 0
+    while True:
+        turns = await app.store.read(
+            lambda reader, after=after: reader.turns(session.id, after=after, limit=TURNS_AT_ONCE)
+        )
+        for turn in turns:
+            entries = await app.store.read(
+                lambda reader, turn=turn: reader.entries(
+                    session.id,
+                    after=turn.begun_seq,
+                    until=turn.last_seq,
+                    turn=turn.request_id,
+                    kinds=(Kind.DIALOG, Kind.ACTION),
+                )
+            )
+            yield {"turn": turn_facts(turn), "contents": turn_contents(turn, entries)}
+            after = turn.ordinal
+        if len(turns) < TURNS_AT_ONCE:
+            return
+
+
+async def _search(app: App, params: Params, caller: Caller) -> object:
+    return await app.history.query_history(params, caller)
+
+
+async def _tail(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
+    name = params.get("session_id")
+    last, following = int(params.get("last", 10)), bool(params.get("follow"))
+    async for line in follow(app.store, session=name, last=last, following=following):
+        yield line
+
+
+async def _verify(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
+    try:
+        receipts = [receipt_from(document) for document in params.get("receipts", ())]
+    except ValueError as error:
+        raise InvalidParameter.invalid("receipt", str(error)) from None
+    name = params.get("session_id")
+    if name is None and receipts and params.get("only_receipts"):
+        known = set(await app.maintenance.session_ids())
+        wanted = [receipt.session_id for receipt in receipts if receipt.session_id in known]
+        ids = list(dict.fromkeys(wanted))
+    else:
+        ids = await app.maintenance.session_ids(name)
+    yield {"total": len(ids)}
+    async for finding in app.maintenance.verify(ids, receipts):
+        yield {**asdict(finding), "ok": finding.ok}
+
+
+async def _rebuild(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
+    ids = await app.maintenance.session_ids(params.get("session_id"))
+    yield {"total": len(ids)}
+    async for rebuilt in app.maintenance.rebuild(ids):
+        yield asdict(rebuilt)
+
+
+async def _erase(app: App, params: Params, caller: Caller) -> object:
+    reason = app.redactor.text(str(params.get("reason") or "")).text
+    return await app.maintenance.erase(str(params["session_id"]), list(params["entries"]), reason)
+
+
+async def _call_outcome(app: App, params: Params, caller: Caller) -> object:
+    client_id, call_id = str(params["client_id"]), str(params["call_id"])
+    return await app.store.read(lambda reader: reader.outcome(client_id, call_id))
+
+
+async def _write(app: App, params: Params, caller: Caller) -> object:
+    """Run a journal tool by name: how the demo session is recorded."""
+    tools = {
+        "open_session": app.sessions.open_session,
+        "begin_turn": app.sessions.begin_turn,
+        "update_turn": app.sessions.update_turn,
+        "finish_turn": app.sessions.finish_turn,
+        "close_session": app.continuity.close_session,
+        "resume_session": app.continuity.resume_session,
+    }
+    tool = tools.get(str(params.get("tool")))
+    if tool is None:
+        raise UnknownTool(f"Unknown tool: {params.get('tool')}")
+    return await tool(params.get("arguments", {}), caller)
+
+
+QUESTIONS: dict[str, Question] = {
+    "status": _status,
+    "sessions": _sessions,
+    "show": _show,
+    "search": _search,
+    "tail": _tail,
+    "verify": _verify,
+    "rebuild": _rebuild,
+    "erase": _erase,
+    "call_outcome": _call_outcome,
+    "tool": _write,
+}
+OPERATORS = frozenset({"erase", "rebuild"})

@@ -1,0 +1,134 @@
+"""The services of the real daemon: the app, the MCP face over it, and HTTP where the operator wants it.
+
+Importing the MCP SDK takes most of a cold start, so it happens in a thread beside the running daemon: the
+command line is answered meanwhile, and only MCP clients wait for it.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import anyio
+import anyio.to_thread
+
+from shiftlog.app import App, open_app
+from shiftlog.control import answer
+from shiftlog.daemon.control import Answer
+from shiftlog.daemon.lines import LineStream
+from shiftlog.daemon.services import ServeMcp
+from shiftlog.journal.sessions import workspace_of
+from shiftlog.model.caller import LIBRARY, Caller
+
+if TYPE_CHECKING:
+    from shiftlog.daemon.http import HttpFace
+    from shiftlog.mcp.server import Servers
+
+# Longer than the daemon drains: a request that does not finish in time is cut off by the closed socket, so that
+# its bridge asks for the outcome instead of passing on an error that does not know it.
+FINISH_S = 15.0
+
+
+class AppServices:
+    """One open app as the daemon's lifecycle sees it."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._servers: Servers | None = None
+        self._loaded = anyio.Event()
+        self._http: HttpFace | None = None
+
+    @property
+    def idle_stop_s(self) -> float | None:
+        """How long the daemon stays without client and work; None for ever."""
+        return self._app.config.daemon.idle_stop_minutes * 60 or None
+
+    @property
+    def log_level(self) -> str:
+        """From which level on records are kept."""
+        return self._app.config.daemon.log_level
+
+    async def open_mcp(self, options: dict[str, object]) -> ServeMcp:
+        """Return what serves a client with these options; what they leave out the configuration says."""
+        servers = await self._face()
+        from shiftlog.mcp.registry import Selection
+        from shiftlog.mcp.transport import serve_lines
+
+        server = servers.serving(Selection.read(self._configured() | options))
+
+        async def serve(lines: LineStream, caller: Caller, draining: anyio.Event) -> None:
+            await serve_lines(server, lines, lines, _placed(caller), drain=draining, finish_s=FINISH_S)
+
+        return serve
+
+    def _configured(self) -> dict[str, object]:
+        chosen = self._app.config.mcp
+        return {
+            "toolsets": list(chosen.toolsets),
+            "tools": list(chosen.tools),
+            "exclude_tools": list(chosen.exclude_tools),
+            "dialects": list(chosen.dialect),
+            "read_only": chosen.read_only,
+        }
+
+    async def _face(self) -> "Servers":
+        await self._loaded.wait()
+        assert self._servers is not None
+        return self._servers
+
+    def control(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
+        """Answer a control question with one result or a stream of items."""
+        return answer(self._app, method, params, _placed(caller))
+
+    async def client_gone(self, caller: Caller) -> None:
+        """End the leases of a client whose last connection has closed."""
+        if caller.client_id is not None:
+            await self._app.continuity.client_gone(caller.client_id)
+
+    async def renew_leases(self, client_ids: Iterable[str]) -> None:
+        """Keep the leases of connected clients alive."""
+        await self._app.continuity.renew(list(client_ids))
+
+    async def sweep(self) -> None:
+        """Do what is due now and then."""
+        await self._app.sweep()
+
+    def busy(self) -> bool:
+        """Say whether somebody came over HTTP since the last time this was asked."""
+        return self._http is not None and self._http.was_used()
+
+    async def status(self) -> dict[str, object]:
+        """Return the counts of the store, and where HTTP is served."""
+        counts = cast("Awaitable[dict[str, object]]", answer(self._app, "status", {}, LIBRARY))
+        return {**await counts, "http": None if self._http is None else self._http.url}
+
+    async def run_beside(self, draining: anyio.Event) -> None:
+        """Load the MCP face, then serve HTTP if it is enabled."""
+        self._servers = await anyio.to_thread.run_sync(self._load)
+        self._loaded.set()
+        if not self._app.config.http.enabled:
+            return
+        from shiftlog.daemon.http import HttpFace
+        from shiftlog.mcp.registry import Selection
+
+        server = self._servers.serving(Selection.read(self._configured()))
+        self._http = HttpFace(server, self._app.home, self._app.config.http)
+        await self._http.serve(draining)
+
+    def _load(self) -> "Servers":
+        from shiftlog.mcp.native import native_registry
+        from shiftlog.mcp.server import Servers
+
+        return Servers(native_registry(self._app))
+
+
+def _placed(caller: Caller) -> Caller:
+    return caller if caller.cwd is None else replace(caller, workspace=workspace_of(caller.cwd))
+
+
+@asynccontextmanager
+async def open_app_services(home: str) -> AsyncGenerator[AppServices]:
+    """Open the app of a state directory for the time of a with block."""
+    async with open_app(Path(home)) as app:
+        yield AppServices(app)

@@ -1,0 +1,112 @@
+"""MCP over HTTP in the daemon: the token, the loopback port and the server that listens there.
+
+Who may come in and what is answered is decided in `shiftlog.mcp.http`.
+"""
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp.server.lowlevel.server import Server
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shiftlog import config
+from shiftlog.mcp.http import http_app
+
+TOKEN_FILE = "http.token"
+FINISH_S = 10
+
+log = logging.getLogger(__name__)
+
+
+class HttpFace:
+    """The HTTP listener of one daemon; `url` is None until it listens."""
+
+    def __init__(self, server: Server[Any], home: Path, settings: config.Http) -> None:
+        self._settings = settings
+        self._app = http_app(server, token=open_token(home))
+        self._running = 0
+        self._used = False
+        self.url: str | None = None
+
+    def was_used(self) -> bool:
+        """Say whether a request runs or has run since the last time this was asked."""
+        used, self._used = self._used or self._running > 0, False
+        return used
+
+    async def serve(self, draining: anyio.Event) -> None:
+        """Listen until `draining`, then finish what runs; a port that is taken is logged and no reason to end."""
+        host = self._settings.host.strip("[]")
+        try:
+            listener = socket.create_server(
+                (host, self._settings.port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+            )
+        except OSError as error:
+            log.error("HTTP cannot listen on port %d: %s", self._settings.port, error.strerror)
+            return
+        port = listener.getsockname()[1]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
+        log.info("serves MCP on %s", self.url)
+        server = _Quiet(
+            uvicorn.Config(
+                self._count,
+                log_config=None,
+                access_log=False,
+                lifespan="on",
+                timeout_graceful_shutdown=FINISH_S,
+                server_header=False,
+            )
+        )
+        async with anyio.create_task_group() as tasks:
+
+            async def stop() -> None:
+                await draining.wait()
+                server.should_exit = True
+
+            tasks.start_soon(stop)
+            await server.serve(sockets=[listener])
+            tasks.cancel_scope.cancel()
+        self.url = None
+
+    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app: ASGIApp = self._app
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        self._running += 1
+        self._used = True
+        try:
+            await app(scope, receive, send)
+        finally:
+            self._running -= 1
+
+
+class _Quiet(uvicorn.Server):
+    """Leaves the signals to the daemon."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def open_token(home: Path) -> str:
+    """Return the token of a state directory's HTTP face, drawing it (0600) the first time."""
+    path = home / TOKEN_FILE
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        pass
+    token = secrets.token_urlsafe(32)
+    fresh = path.with_suffix(".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(token + "\n")
+    fresh.replace(path)
+    return token

@@ -1,0 +1,88 @@
+"""Everything in one process: the services of a daemon for the one client at standard input and output.
+
+For containers and debugging. It takes no seat and listens nowhere, so a daemon may serve the same state directory.
+"""
+
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import anyio
+
+from shiftlog import processes, wire
+from shiftlog.app import App, open_app
+from shiftlog.daemon.lifecycle import RENEW_EVERY_S, SWEEP_EVERY_S
+from shiftlog.daemon.log import open_log
+from shiftlog.journal.sessions import workspace_of
+from shiftlog.mcp.native import native_registry
+from shiftlog.mcp.registry import Selection
+from shiftlog.mcp.server import build_server
+from shiftlog.mcp.stdio import serve_stdio
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import Unauthorized
+
+
+def serve_in_process(options: Mapping[str, object]) -> int:
+    """Serve the client at standard input and output until it closes its end; return the exit status."""
+    os.umask(0o077)
+    try:
+        home = wire.open_home()
+    except wire.WireError as error:
+        raise Unauthorized(error.message, hint=error.hint) from error
+    open_log(wire.log_path(home), "info", foreground=True)
+    anyio.run(_serve, Path(home), options)
+    return 0
+
+
+async def _serve(home: Path, options: Mapping[str, object]) -> None:
+    async with open_app(home) as app:
+        server = build_server(native_registry(app), _selection(app, options))
+        caller = _caller()
+        drain = anyio.Event()
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(_obey_signals, drain)
+            beside.start_soon(_every, RENEW_EVERY_S, lambda: app.continuity.renew([str(caller.client_id)]))
+            beside.start_soon(_every, SWEEP_EVERY_S, app.sweep)
+            await serve_stdio(server, caller, drain=drain)
+            beside.cancel_scope.cancel()
+        await app.continuity.client_gone(str(caller.client_id))
+
+
+def _selection(app: App, options: Mapping[str, object]) -> Selection:
+    chosen = app.config.mcp
+    configured: dict[str, object] = {
+        "toolsets": list(chosen.toolsets),
+        "tools": list(chosen.tools),
+        "exclude_tools": list(chosen.exclude_tools),
+        "dialects": list(chosen.dialect),
+        "read_only": chosen.read_only,
+    }
+    return Selection.read(configured | dict(options))
+
+
+def _caller() -> Caller:
+    cwd = str(Path.cwd())
+    return Caller(
+        client_id=os.urandom(16).hex(),
+        face="mcp",
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        pid_started=processes.started(),
+        cwd=cwd,
+        workspace=workspace_of(cwd),
+        holds_leases=True,
+    )
+
+
+async def _obey_signals(drain: anyio.Event) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            drain.set()
+
+
+async def _every(seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        await anyio.sleep(seconds)
+        await duty()

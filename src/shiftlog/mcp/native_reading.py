@@ -1,0 +1,153 @@
+"""Resources and prompts of the journal: sessions, turns and capsules to read, a hand-over and a catch-up to paste."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from shiftlog.app import App
+from shiftlog.journal.capsule import capsule_markdown
+from shiftlog.journal.continuity import capsule_of
+from shiftlog.journal.digest import digest_markdown
+from shiftlog.journal.history_items import session_facts, turn_contents, turn_facts, turn_item
+from shiftlog.journal.history_requests import parse_bound
+from shiftlog.journal.journal import find_session
+from shiftlog.journal.sessions import workspace_of
+from shiftlog.mcp.registry import Prompt, PromptArgument, Resource
+from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import NoResumableSession, TurnNotFound
+from shiftlog.model.ids import agent_key
+from shiftlog.model.nouns import Session
+from shiftlog.store.protocol import Filter, Page, Reader
+
+JSON = "application/json"
+HANDOVER_CHARS = 12_000
+CATCH_UP_DAYS = 1
+TURNS_SHOWN = 200
+
+
+def resources(app: App) -> tuple[Resource, ...]:
+    """Return the resource templates over an app."""
+
+    async def session(caller: Caller, names: dict[str, str]) -> dict[str, Any]:
+        return await app.store.read(lambda reader: _session(reader, names["id"]))
+
+    async def turn(caller: Caller, names: dict[str, str]) -> dict[str, Any]:
+        return await app.store.read(lambda reader: _turn(reader, names["id"], names["request_id"]))
+
+    async def capsule(caller: Caller, names: dict[str, str]) -> dict[str, Any]:
+        now = app.clock.now()
+        return await app.store.read(lambda reader: capsule_of(reader, find_session(reader, names["id"]), now))
+
+    return (
+        Resource(
+            uri="shiftlog://sessions/{id}",
+            toolset="journal",
+            name="session",
+            title="Session",
+            description="A session: its facts, run, lineage and turns with counts.",
+            mime_type=JSON,
+            read=session,
+        ),
+        Resource(
+            uri="shiftlog://sessions/{id}/turns/{request_id}",
+            toolset="journal",
+            name="turn",
+            title="Turn",
+            description="A turn whole: request, response, lists, dialog and actions.",
+            mime_type=JSON,
+            read=turn,
+        ),
+        Resource(
+            uri="shiftlog://sessions/{id}/capsule",
+            toolset="journal",
+            name="capsule",
+            title="Capsule",
+            description="The hand-over packet of a session, built from its journal as it stands.",
+            mime_type=JSON,
+            read=capsule,
+        ),
+    )
+
+
+def _session(reader: Reader, name: str) -> dict[str, Any]:
+    session = find_session(reader, name)
+    turns = reader.turns(session.id, limit=TURNS_SHOWN)
+    return {**session_facts(session), "turns": [turn_item(session.id, turn) for turn in turns]}
+
+
+def _turn(reader: Reader, name: str, request_id: str) -> dict[str, Any]:
+    session = find_session(reader, name)
+    turn = reader.turn(session.id, request_id)
+    if turn is None:
+        details = {"session_id": session.id, "request_id": request_id}
+        raise TurnNotFound(f"Turn not found: {request_id}", details=details)
+    entries = reader.entries(
+        session.id,
+        after=turn.begun_seq,
+        until=turn.last_seq,
+        turn=request_id,
+        kinds=(Kind.DIALOG, Kind.ACTION),
+    )
+    return {"session_id": session.id, **turn_facts(turn), "contents": turn_contents(turn, entries)}
+
+
+def prompts(app: App) -> tuple[Prompt, ...]:
+    """Return the prompts over an app."""
+
+    async def handover(caller: Caller, arguments: dict[str, str]) -> str:
+        return await app.store.read(lambda reader: _handover(reader, app, caller, arguments))
+
+    async def catch_up(caller: Caller, arguments: dict[str, str]) -> str:
+        now = app.clock.now()
+        since = arguments.get("since")
+        start = parse_bound(since, "since", is_end=False) if since else now - timedelta(days=CATCH_UP_DAYS)
+        where = Filter(project=arguments.get("project") or None, from_=start)
+        return await app.store.read(lambda reader: digest_markdown(reader, where, start))
+
+    return (
+        Prompt(
+            name="handover",
+            toolset="journal",
+            title="Hand-over",
+            description="The capsule of the last session of an agent or directory, as Markdown.",
+            arguments=(
+                PromptArgument(name="agent_id", description="Stable agent name; default: any agent."),
+                PromptArgument(name="cwd", description="Directory of the work; default: the client's."),
+            ),
+            render=handover,
+        ),
+        Prompt(
+            name="catch-up",
+            toolset="journal",
+            title="Catch up",
+            description="What agents did lately, from the journal alone, as Markdown.",
+            arguments=(
+                PromptArgument(name="project", description="Workspace name or path; default: all."),
+                PromptArgument(name="since", description="ISO date or time; default: the last day."),
+            ),
+            render=catch_up,
+        ),
+    )
+
+
+def _handover(reader: Reader, app: App, caller: Caller, arguments: Mapping[str, str]) -> str:
+    session = _last_session(reader, caller, arguments)
+    capsule = capsule_of(reader, session, app.clock.now())
+    return capsule_markdown(capsule, session=session, max_chars=HANDOVER_CHARS)
+
+
+def _last_session(reader: Reader, caller: Caller, arguments: Mapping[str, str]) -> Session:
+    agent_id, cwd = arguments.get("agent_id"), arguments.get("cwd")
+    workspace = workspace_of(cwd) if cwd else None
+    if agent_id is None and workspace is None:
+        workspace = caller.workspace or caller.cwd
+    where = Filter(agent_key=agent_key(agent_id) if agent_id else None, workspace=workspace)
+    rows = reader.find_sessions(where, Page(limit=1), by_activity=True)
+    if not rows:
+        raise NoResumableSession(
+            "NO RESUMABLE SESSION FOUND",
+            details={"agent_id": agent_id, "cwd": cwd or workspace},
+            hint="Name another agent_id or cwd, or call query_history",
+        )
+    return rows[0].session

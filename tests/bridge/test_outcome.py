@@ -1,0 +1,87 @@
+"""What a client learns about a call when the real daemon is killed under it."""
+
+import array
+import fcntl
+import os
+import signal
+import sys
+import termios
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.support import REAL, Bridge, control, eventually, lock_holder, start_daemon
+
+MUTE = [sys.executable, str(Path(__file__).with_name("mute_daemon.py"))]
+
+
+def call(number: int | str, tool: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+@pytest.mark.parametrize("number", [7, "seven"])
+def test_a_call_that_reached_the_journal_is_answered_with_its_receipt(number: int | str, home: Path) -> None:
+    daemon = start_daemon(home, program=MUTE)
+    with Bridge(home) as bridge:
+        bridge.shake_hands()
+        bridge.send(call(number, "open_session", agent="Test", title="cut off"))
+        with control(home) as client:
+            eventually(lambda: client.call("status")["sessions"] == 1)
+            session_id = client.call("sessions")["items"][0]["session_id"]
+        daemon.kill()
+        answer = bridge.read()
+        assert answer["id"] == number
+        data = answer["error"]["data"]
+        assert data["applied"] is True
+        assert data["receipt"]["session_id"] == session_id
+        assert data["receipt"]["hash"].startswith("sha256:")
+        bridge.send(call(8, "begin_turn", session_id=session_id, query_title="Go on", query_text="go on"))
+        again = bridge.read()
+        assert again["id"] == 8
+        assert again["result"]["isError"] is False
+
+
+def test_a_call_that_the_daemon_never_saw_is_answered_as_not_applied(home: Path) -> None:
+    daemon = start_daemon(home, program=REAL)
+    with Bridge(home) as bridge:
+        bridge.shake_hands()
+        bridge.request(1, "tools/list")
+        daemon.send_signal(signal.SIGSTOP)
+        bridge.send(call(7, "open_session", agent="Test"))
+        eventually(lambda: has_passed_on(bridge))
+        daemon.kill()
+        answer = bridge.read()
+        assert answer["id"] == 7
+        assert answer["error"]["data"]["applied"] is False
+        assert answer["error"]["data"]["retryable"] is True
+        with control(home) as client:
+            assert client.call("status")["sessions"] == 0
+
+
+def has_passed_on(bridge: Bridge) -> bool:
+    """Say whether a bridge has nothing left to pass on: its input is empty and it sleeps."""
+    assert bridge.process.stdin is not None
+    waiting = array.array("i", [0])
+    fcntl.ioctl(bridge.process.stdin, termios.FIONREAD, waiting)
+    return waiting[0] == 0 and Path(f"/proc/{bridge.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+def test_a_client_can_go_on_calling_while_the_daemon_is_killed_again_and_again(home: Path) -> None:
+    applied = 0
+    with Bridge(home) as bridge:
+        bridge.shake_hands()
+        for number in range(1, 31):
+            bridge.send(call(number, "open_session", agent="Test", title=f"number {number}"))
+            if number % 10 == 0:
+                pid = lock_holder(home)
+                if pid is not None:
+                    os.kill(pid, signal.SIGKILL)
+            answer = bridge.read()
+            assert answer["id"] == number
+            data = answer.get("error", {}).get("data", {"applied": True})
+            assert data["applied"] in (True, False)
+            applied += data["applied"]
+    with control(home) as client:
+        assert client.call("status")["sessions"] == applied

@@ -1,0 +1,157 @@
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import shiftlog
+from shiftlog import processes, wire
+from shiftlog.client import DaemonUnreachable, connect, stop_daemon
+from shiftlog.launch import start_daemon as launch
+from tests.daemon.support import (
+    BRIDGE,
+    INITIALIZE,
+    REAL,
+    Bridge,
+    control,
+    daemons,
+    environment,
+    eventually,
+    lock_holder,
+    start_daemon,
+)
+
+
+def test_the_first_client_starts_the_daemon_which_outlives_it(home: Path) -> None:
+    with Bridge(home) as bridge:
+        assert bridge.shake_hands()["result"]["serverInfo"]["name"] == "shiftlog"
+        pid = lock_holder(home)
+        assert pid is not None
+        assert os.getsid(pid) == pid
+        bridge.close_input()
+        assert bridge.wait() == 0
+    assert lock_holder(home) == pid
+    assert processes.alive(pid)
+
+
+def test_twenty_bridges_at_once_start_one_daemon(home: Path) -> None:
+    bridges = [Bridge(home) for _ in range(20)]
+    try:
+        for bridge in bridges:
+            bridge.send(INITIALIZE)
+        for bridge in bridges:
+            assert "result" in bridge.read()
+        assert daemons(home) == [lock_holder(home)]
+        with control(home) as client:
+            guests = client.call("daemon.status")["connections"]
+        assert sorted(guest["pid"] for guest in guests if guest["role"] == "mcp") == sorted(
+            bridge.pid for bridge in bridges
+        )
+    finally:
+        for bridge in bridges:
+            bridge.end()
+
+
+def test_twenty_clients_spawn_one_process(home: Path) -> None:
+    ask = "import sys; from shiftlog.client import connect; print(connect(sys.argv[1]).daemon_pid)"
+    clients = [
+        subprocess.Popen([sys.executable, "-c", ask, str(home)], env=environment(home), stdout=subprocess.PIPE)
+        for _ in range(20)
+    ]
+    pids = {client.communicate(timeout=60)[0] for client in clients}
+    assert len(pids) == 1
+    served = (home / "daemon.log").read_text()
+    assert served.count(" serves ") == 1
+    assert "already serves" not in served
+
+
+def test_a_stale_socket_and_a_stale_lock_do_not_keep_a_client_waiting(home: Path) -> None:
+    with Bridge(home) as bridge:
+        bridge.shake_hands()
+    pid = lock_holder(home)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not processes.alive(pid))
+    assert (home / "daemon.lock").exists()
+    assert (home / "daemon.sock").exists()
+    with Bridge(home) as bridge:
+        assert "result" in bridge.shake_hands()
+        assert lock_holder(home) not in (None, pid)
+
+
+def test_a_start_that_fails_shows_the_end_of_the_daemons_log(home: Path) -> None:
+    (home / "daemon.lock").mkdir()
+    with pytest.raises(wire.WireError, match="ended while it started") as failed:
+        launch(str(home), deadline=time.monotonic() + 30)
+    assert "It said:" in failed.value.hint
+    assert "daemon.lock" in failed.value.hint
+    assert "Traceback" not in failed.value.hint
+
+
+def test_a_mistake_in_the_configuration_is_what_the_client_is_told(home: Path) -> None:
+    (home / "config.toml").write_text("[daemon]\nidle_stop_minuets = 5\n")
+    with Bridge(home) as bridge:
+        answer = bridge.request(1, "initialize")
+    assert "idle_stop_minuets" in answer["error"]["message"]
+    assert answer["error"]["data"]["applied"] is False
+    with pytest.raises(Exception, match="idle_stop_minuets"):
+        connect(str(home))
+
+
+def test_a_module_in_the_clients_directory_is_not_imported_by_the_daemon(home: Path, tmp_path: Path) -> None:
+    for name in ("anyio", "msgspec", "socket"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the working directory')")
+    bridge = subprocess.Popen(
+        [BRIDGE[0], "-P", *BRIDGE[1:]],
+        cwd=tmp_path,
+        env=environment(home),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    out, _ = bridge.communicate(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', timeout=60)
+    assert b'"id":1' in out
+    pid = lock_holder(home)
+    assert pid is not None
+    assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
+
+
+def test_a_newer_client_replaces_the_daemon_and_older_clients_move_over(home: Path, tmp_path: Path) -> None:
+    newer = tmp_path / "newer"
+    shutil.copytree(Path(shiftlog.__file__).parent, newer / "shiftlog")
+    init = newer / "shiftlog" / "__init__.py"
+    init.write_text(init.read_text().replace(shiftlog.__version__, "99.0"))
+    with Bridge(home) as older:
+        older.shake_hands()
+        old = lock_holder(home)
+        with Bridge(home, PYTHONPATH=str(newer)) as bridge:
+            assert bridge.shake_hands()["result"]["serverInfo"]["version"] == "99.0"
+            new = lock_holder(home)
+            assert new != old
+            assert not processes.alive(old or 0)
+            assert "result" in older.request(1, "tools/list")
+            assert lock_holder(home) == new
+            with control(home) as client:
+                assert client.daemon_version == "99.0"
+                guests = client.call("daemon.status")["connections"]
+            versions = {guest["pid"]: guest["version"] for guest in guests if guest["role"] == "mcp"}
+            assert versions == {older.pid: shiftlog.__version__, bridge.pid: "99.0"}
+
+
+def test_a_daemon_that_stops_can_be_had_again(home: Path) -> None:
+    with connect(str(home)) as client:
+        first = client.daemon_pid
+    assert stop_daemon(str(home)) == first
+    with pytest.raises(DaemonUnreachable):
+        connect(str(home), start=False)
+    with connect(str(home)) as client:
+        assert client.daemon_pid != first
+
+
+def test_the_real_daemon_stops_when_nobody_uses_it(home: Path) -> None:
+    daemon = start_daemon(home, "--idle-stop-s", "0.3", program=REAL)
+    assert daemon.wait(30) == 0
+    assert not (home / "daemon.sock").exists()

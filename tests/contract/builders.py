@@ -1,0 +1,159 @@
+"""Sessions, turns, entries and leases for the tests of stores: real nouns with short defaults."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from shiftlog.model.canonical import first_prev_hash
+from shiftlog.model.entry import Body, Draft, Entry, Kind
+from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
+from shiftlog.model.nouns import FileTouch, Lease, Receipt, Run, Session, Turn
+from shiftlog.store.protocol import Indexed, Store, Writer
+
+START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
+
+
+def at(minutes: float) -> datetime:
+    """Return a time so many minutes after the start of every test's day."""
+    return START + timedelta(minutes=minutes)
+
+
+def session_id(name: str) -> str:
+    """Return a well-formed session id that ends with a name."""
+    return f"ClaudeCode-20260301T090000Z-{name}"
+
+
+def request_id(n: int) -> str:
+    """Return the well-formed request id of a session's nth turn."""
+    return f"req-20260301T090000Z-{n:04d}"
+
+
+def session(name: str = "one", **facts: Any) -> Session:
+    """Return an open session; any field can be given."""
+    agent_id = str(facts.get("agent_id", "claude-main"))
+    base = Session(
+        id=session_id(name),
+        agent="ClaudeCode",
+        agent_id=agent_id,
+        agent_key=agent_id.casefold(),
+        title=f"Session {name}",
+        state=SessionState.OPEN,
+        started=START,
+        last_activity=START,
+    )
+    return replace(base, **facts)
+
+
+def run(alias: int, **facts: Any) -> Run:
+    """Return a running run."""
+    return replace(Run(alias=alias, status=RunStatus.RUNNING, started=START), **facts)
+
+
+def turn(n: int = 1, **facts: Any) -> Turn:
+    """Return the nth turn of a session, begun n minutes after the start by the nth entry."""
+    base = Turn(
+        request_id=request_id(n),
+        ordinal=n,
+        status=TurnStatus.IN_PROGRESS,
+        begun_at=at(n),
+        last_updated=at(n),
+        query_title=f"Turn {n}",
+        query_text=f"Do number {n}",
+        begun_seq=n,
+        last_seq=n,
+    )
+    return replace(base, **facts)
+
+
+def touch(changes: int = 1, last_type: str = "edit", seq: int = 1) -> FileTouch:
+    """Return what a turn did to one file."""
+    return FileTouch(changes=changes, last_type=last_type, seq=seq)
+
+
+def lease(name: str = "one", **facts: Any) -> Lease:
+    """Return a lease of the client `client-1` with fence 1."""
+    base = Lease(
+        session_id=session_id(name),
+        fence=1,
+        client_id="client-1",
+        agent_id="claude-main",
+        agent_key="claude-main",
+        face="mcp",
+        host="laptop",
+        pid=4711,
+        pid_started="12345",
+        since=START,
+        expires_at=at(2),
+    )
+    return replace(base, **facts)
+
+
+def receipt(name: str = "one", seq: int = 1) -> Receipt:
+    """Return a receipt for an entry of a session."""
+    return Receipt(
+        session_id=session_id(name),
+        seq=seq,
+        head_hash=f"sha256:{seq:064x}",
+        at=at(seq),
+        key_id="0123456789abcdef",
+        signature="c2lnbmVk",
+    )
+
+
+@dataclass(slots=True)
+class Chain:
+    """Makes the entries of one session, each chained to the one before."""
+
+    name: str = "one"
+    seq: int = 0
+    hash: str = ""
+    made: list[Entry] = field(default_factory=list[Entry])
+
+    def entry(
+        self,
+        text: str = "",
+        *,
+        kind: Kind = Kind.DIALOG,
+        turn: str | None = None,
+        body: Body | None = None,
+        when: datetime | None = None,
+    ) -> Entry:
+        """Return the next entry; its body holds the text unless another is given."""
+        made = Entry.chained(
+            Draft(kind=kind, turn=turn, body={"role": "user", "content": text} if body is None else body),
+            seq=self.seq + 1,
+            prev_hash=self.hash or first_prev_hash(session_id(self.name)),
+            at=at(self.seq) if when is None else when,
+        )
+        self.seq, self.hash = made.seq, made.hash
+        self.made.append(made)
+        return made
+
+    def indexed(self, text: str = "", *, facet: str | None = None, **facts: Any) -> Indexed:
+        """Return the next entry, found by its text."""
+        return Indexed(entry=self.entry(text, **facts), text=text, facet=facet)
+
+
+def put(
+    writer: Writer,
+    *texts: str,
+    of: Session | None = None,
+    turns: Sequence[Turn] = (),
+    chain: Chain | None = None,
+) -> Chain:
+    """Store a session with one entry a text and the given turns; return its chain, to go on with."""
+    owner = session() if of is None else of
+    chain = Chain(owner.id.rpartition("-")[2]) if chain is None else chain
+    writer.append(owner.id, [chain.indexed(text) for text in texts or ("hello",)])
+    writer.put_session(replace(owner, head_seq=chain.seq, head_hash=chain.hash))
+    for item in turns:
+        writer.put_turn(owner.id, item)
+    return chain
+
+
+async def stored(
+    store: Store, *texts: str, of: Session | None = None, turns: Sequence[Turn] = ()
+) -> Chain:
+    """Do what `put` does in a transaction of its own."""
+    return await store.write(lambda writer: put(writer, *texts, of=of, turns=turns))

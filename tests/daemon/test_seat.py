@@ -1,0 +1,131 @@
+import os
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from shiftlog import wire
+from shiftlog.daemon.lifecycle import DRAIN_S
+from shiftlog.daemon.seat import LOCK_WAIT_S
+from tests.daemon.support import ECHO, Bridge, control, environment, eventually, lock_holder, start_daemon
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_directory_socket_and_lock_are_private(home: Path) -> None:
+    home.chmod(0o755)
+    start_daemon(home)
+    assert mode(home) == 0o700
+    assert mode(home / "daemon.sock") == 0o600
+    assert mode(home / "daemon.lock") == 0o600
+
+
+def test_a_socket_left_by_a_killed_daemon_is_replaced(home: Path) -> None:
+    first = start_daemon(home)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert (home / "daemon.sock").exists()
+    second = start_daemon(home)
+    with control(home) as client:
+        assert client.daemon_pid == second.pid
+
+
+def test_any_file_in_the_place_of_the_socket_is_replaced(home: Path) -> None:
+    (home / "daemon.sock").write_text("not a socket")
+    daemon = start_daemon(home)
+    with control(home) as client:
+        assert client.daemon_pid == daemon.pid
+
+
+def test_a_lock_file_without_a_holder_does_not_keep_a_daemon_out(home: Path) -> None:
+    (home / "daemon.lock").write_text(f"{os.getpid()}\n/nowhere/daemon.sock\n")
+    daemon = start_daemon(home)
+    assert lock_holder(home) == daemon.pid
+
+
+def test_a_second_daemon_ends_at_once_and_names_the_first(home: Path) -> None:
+    first = start_daemon(home)
+    second = subprocess.run(
+        [*ECHO, "--home", str(home)],
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert second.returncode == 1
+    assert f"pid {first.pid}" in second.stderr
+    with control(home) as client:
+        assert client.daemon_pid == first.pid
+
+
+def test_a_successor_that_waits_takes_over_when_the_daemon_has_drained(home: Path, tmp_path: Path) -> None:
+    first = start_daemon(home)
+    with Bridge(home) as bridge:
+        bridge.send({"jsonrpc": "2.0", "id": 1, "method": "slow", "params": {"until": str(tmp_path / "release")}})
+        eventually((home / "holding").exists)
+        first.send_signal(signal.SIGTERM)
+        eventually(lambda: not (home / "daemon.sock").exists())
+        second = subprocess.Popen([*ECHO, "--home", str(home)], env=environment(home))
+        assert first.poll() is None
+        (tmp_path / "release").touch()
+        assert bridge.read()["result"]["method"] == "slow"
+        assert first.wait(30) == 0
+        eventually(lambda: lock_holder(home) == second.pid)
+        assert bridge.request(2, "again")["result"]["method"] == "again"
+    second.kill()
+    second.wait()
+
+
+def test_a_successor_waits_longer_than_a_drain_may_take() -> None:
+    assert LOCK_WAIT_S > DRAIN_S
+
+
+def test_a_daemon_whose_lock_file_was_removed_makes_way(home: Path) -> None:
+    daemon = start_daemon(home, "--idle-stop-s", "1")
+    with control(home):
+        (home / "daemon.lock").unlink()
+        assert daemon.wait(30) == 0
+
+
+def test_a_daemon_whose_socket_was_removed_listens_again(home: Path) -> None:
+    daemon = start_daemon(home, "--idle-stop-s", "1")
+    with control(home) as before:
+        (home / "daemon.sock").unlink()
+        eventually((home / "daemon.sock").exists)
+        assert mode(home / "daemon.sock") == 0o600
+        with control(home) as after:
+            assert after.call("whoami")["operator"] is True
+        assert before.call("daemon.status")["pid"] == daemon.pid
+
+
+def test_a_socket_path_over_the_limit_works_from_any_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / ("long" * 25)
+    home.mkdir(mode=0o700)
+    with tempfile.TemporaryDirectory() as runtime:
+        daemon = start_daemon(home, XDG_RUNTIME_DIR=runtime)
+        try:
+            assert Path(wire.socket_path(str(home))).parent == Path(runtime, "shiftlog")
+            for login in (runtime, "/nowhere", ""):
+                monkeypatch.setenv("XDG_RUNTIME_DIR", login)
+                with control(home) as client:
+                    assert client.daemon_pid == daemon.pid
+        finally:
+            daemon.terminate()
+            assert daemon.wait(30) == 0
+
+
+def test_the_waiting_connections_of_a_stopping_daemon_are_closed(home: Path) -> None:
+    daemon = start_daemon(home)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(30)
+        sock.connect(wire.socket_path(str(home)))
+        daemon.send_signal(signal.SIGTERM)
+        assert sock.recv(1) == b""
+    assert daemon.wait(30) == 0

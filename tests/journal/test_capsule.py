@@ -1,0 +1,277 @@
+"""The capsule: what it says of a session, what it cites, and what becomes of an agent's statement."""
+
+import pytest
+
+from shiftlog.model.entry import Kind
+from tests.journal.diary import Diary, texts
+
+
+def test_an_empty_session_gives_its_title_as_goal_and_nothing_else() -> None:
+    diary = Diary()
+    assert diary.capsule() == {
+        "origin": "auto",
+        "goal": {"text": "Fix the cache bug", "basis": "recorded"},
+        "done": [],
+        "next": [],
+        "blockers": [],
+        "do_not": [],
+        "refuted": [],
+        "decisions": [],
+        "files_touched": [],
+        "open_turn": None,
+        "last_shell_cwd": None,
+        "last_commands": [],
+        "shells": [],
+        "usage": None,
+        "checkpoints": [],
+        "receipts": [f"head {diary.session.head_hash}"],
+        "closing_note": None,
+        "stated": None,
+        "truncated": {},
+        "budget_bytes": 8000,
+    }
+
+
+def test_the_work_of_a_session_is_found_in_its_capsule_and_cited() -> None:
+    diary = Diary()
+    first, first_seq = diary.begin("Reproduce")
+    diary.add(first, commits=[{"sha": "9f2c1ab"}], blockers=["No runner"])
+    diary.complete(first, "fails 3 of 10 runs\nin detail …")
+    second, second_seq = diary.begin("Blame the clock")
+    refuted = diary.say(second, "Refuted: clock skew")
+    diary.fail(second, "superseded: wrong track")
+    third, third_seq = diary.begin("Fix eviction", "Fix eviction for good")
+    decided = diary.say(third, "Decision: lock per shard")
+    forbidden = diary.say(third, "Do not raise the TTL again")
+    diary.say(third, "Do nothing more?", category="reasoning")
+    diary.act(third, "Lock the shard", path="./cache/evict.py")
+    diary.act(third, "Lock the shard again", path="cache/evict.py", kind="create")
+    pending = diary.act(third, "Guard eviction", status="pending")
+    designed = diary.act(third, "One lock per shard", kind="design_decision")
+    diary.add(third, design_decisions=["Keep the TTL", "Decision: lock per shard"])
+
+    capsule = diary.capsule()
+
+    def recorded(*items: tuple[str, int]) -> list[dict[str, object]]:
+        return [{"text": text, "basis": "recorded", "seq": seq} for text, seq in items]
+
+    assert capsule["done"] == recorded(("Reproduce: fails 3 of 10 runs", first_seq))
+    assert capsule["next"] == recorded(("Fix eviction", third_seq), ("Guard eviction", pending))
+    assert capsule["blockers"] == recorded(("No runner", first_seq), ("superseded: wrong track", second_seq))
+    assert capsule["refuted"] == recorded(("Refuted: clock skew", refuted))
+    assert capsule["do_not"] == recorded(("Do not raise the TTL again", forbidden))
+    assert capsule["decisions"] == recorded(
+        ("Keep the TTL", third_seq), ("Decision: lock per shard", decided), ("One lock per shard", designed)
+    )
+    assert capsule["files_touched"] == [{"path": "cache/evict.py", "changes": 2, "last_type": "create"}]
+    assert capsule["receipts"] == ["commit 9f2c1ab", f"head {diary.session.head_hash}"]
+    assert capsule["open_turn"] == {
+        "request_id": third,
+        "query_title": "Fix eviction",
+        "query_text": "Fix eviction for good",
+        "begun_at": "2026-07-01T10:08:00Z",
+        "dialog_items": 3,
+        "actions": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        ("Do not merge", "do_not"),
+        ("  do not merge", "do_not"),
+        ("Do nothing on Fridays", "decisions"),
+        ("Rejected: a global lock", "refuted"),
+        ("Refuted the idea", "decisions"),
+        ("We do not merge", "decisions"),
+    ],
+)
+def test_a_decision_is_listed_by_how_it_begins(content: str, field: str) -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Think")
+    diary.say(turn, content)
+    capsule = diary.capsule()
+    assert texts(capsule[field]) == [content.strip()]
+    assert sum(len(capsule[name]) for name in ("do_not", "refuted", "decisions")) == 1
+
+
+def test_a_decision_recorded_in_three_ways_is_listed_once_and_cites_the_dialog() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Think")
+    said = diary.say(turn, "Decision: lock per shard")
+    diary.act(turn, "Lock per shard", kind="design_decision")
+    diary.add(turn, design_decisions=["lock per shard"])
+    assert diary.capsule()["decisions"] == [{"text": "Decision: lock per shard", "basis": "recorded", "seq": said}]
+
+
+def test_an_action_that_was_appended_again_as_completed_is_not_next() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Test")
+    diary.act(turn, "Run the tests", status="pending")
+    running = diary.act(turn, "Run the linter", status="in_progress")
+    diary.act(turn, "Run the tests", status="completed")
+    diary.complete(turn, "green")
+    assert diary.capsule()["next"] == [{"text": "Run the linter", "basis": "recorded", "seq": running}]
+
+
+def test_erased_and_cleared_entries_say_nothing() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Think")
+    diary.say(turn, "Do not look here")
+    diary.act(turn, "Cleared", status="pending")
+    diary.write(Kind.TURN_UPDATED, {"clear": ["dialog", "actions"]}, turn)
+    kept = diary.say(turn, "Do not forget")
+    erased = diary.say(turn, "Do not remember")
+    diary.erase(erased)
+    capsule = diary.capsule()
+    assert capsule["do_not"] == [{"text": "Do not forget", "basis": "recorded", "seq": kept}]
+    assert texts(capsule["next"]) == ["Think"]
+
+
+def test_what_an_import_brought_later_counts_and_cites_its_own_entry() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Work")
+    diary.add(turn, files_modified=["a.py"])
+    diary.complete(turn, "ok")
+    brought = {
+        "design_decisions": ["Late decision"],
+        "blockers": ["Late blocker"],
+        "files_modified": ["./a.py", "b.py"],
+        "commits": [{"sha": "c0ffee"}],
+    }
+    seq = diary.write(Kind.IMPORT_NOTED, {"source": "codex", "fields": brought}, turn)
+    capsule = diary.capsule()
+    assert capsule["decisions"] == [{"text": "Late decision", "basis": "recorded", "seq": seq}]
+    assert capsule["blockers"] == [{"text": "Late blocker", "basis": "recorded", "seq": seq}]
+    assert {item["path"]: item["changes"] for item in capsule["files_touched"]} == {"a.py": 1, "b.py": 1}
+    assert "commit c0ffee" in capsule["receipts"]
+
+
+def test_shells_commands_and_checkpoints_are_read_from_the_journal() -> None:
+    diary = Diary()
+    diary.write(Kind.SHELL_OPENED, {"shell_id": "4c82-1_local", "cwd": "/srv"})
+    diary.write(Kind.SHELL_OPENED, {"shell_id": "4c82-2_local", "cwd": "/tmp"})
+    started: list[int] = []
+    for n in range(1, 8):
+        command = {"command_id": f"4c82-1_local#{n}", "command": f"step {n}", "shell_id": "4c82-1_local"}
+        started.append(diary.write(Kind.COMMAND_STARTED, command))
+        if n < 7:
+            body = {"command_id": f"4c82-1_local#{n}", "exit_code": n, "cwd": f"/srv/{n}"}
+            diary.write(Kind.COMMAND_FINISHED, body)
+    diary.write(Kind.SHELL_ENDED, {"shell_id": "4c82-2_local"})
+    diary.write(Kind.CHECKPOINT_SAVED, {"id": "9f1c", "label": "before lock"})
+    capsule = diary.capsule()
+    assert capsule["last_shell_cwd"] == "/srv/6"
+    assert [(item["command"], item["exit_code"], item["seq"]) for item in capsule["last_commands"]] == [
+        ("step 3", 3, started[2]),
+        ("step 4", 4, started[3]),
+        ("step 5", 5, started[4]),
+        ("step 6", 6, started[5]),
+        ("step 7", None, started[6]),
+    ]
+    assert capsule["shells"] == [
+        {"shell_id": "4c82-1_local", "state": "busy", "cwd": "/srv/6"},
+        {"shell_id": "4c82-2_local", "state": "ended", "cwd": "/tmp"},
+    ]
+    assert capsule["checkpoints"] == [{"id": "9f1c", "created_at": "2026-07-01T10:18:00Z", "label": "before lock"}]
+
+
+def test_long_gone_shells_and_old_checkpoints_are_counted_instead_of_listed() -> None:
+    diary = Diary()
+    for n in range(8):
+        diary.write(Kind.SHELL_OPENED, {"shell_id": f"s{n}", "cwd": "/"})
+        if n:
+            diary.write(Kind.SHELL_ENDED, {"shell_id": f"s{n}"})
+    for n in range(25):
+        diary.write(Kind.CHECKPOINT_SAVED, {"id": f"c{n}", "label": None})
+    capsule = diary.capsule()
+    assert [shell["shell_id"] for shell in capsule["shells"]] == ["s0", "s3", "s4", "s5", "s6", "s7"]
+    assert [item["id"] for item in capsule["checkpoints"]] == [f"c{n}" for n in range(5, 25)]
+    assert capsule["truncated"] == {"shells": 2, "checkpoints": 5}
+
+
+def test_usage_and_the_closing_note_are_shown_and_the_note_outlives_a_resume() -> None:
+    diary = Diary()
+    diary.write(Kind.USAGE, {"input_tokens": 5, "cost_usd": 0.5})
+    diary.write(Kind.SESSION_CLOSED, {"reason": "done", "note": "Narrowed to eviction."})
+    assert diary.capsule()["closing_note"] == "Narrowed to eviction."
+    diary.write(Kind.SESSION_RESUMED, {})
+    capsule = diary.capsule()
+    assert capsule["closing_note"] == "Narrowed to eviction."
+    assert capsule["usage"] == {
+        "input_tokens": 5,
+        "cached_input_tokens": 0,
+        "cache_creation_tokens": 0,
+        "output_tokens": 0,
+        "reasoning_tokens": 0,
+        "cost_usd": 0.5,
+    }
+
+
+# The statement
+
+WHOLE = {
+    "version": "1",
+    "goal": "Ship the fix",
+    "done": "Narrowed it down.\nTo eviction.",
+    "next": "Guard eviction",
+    "blockers": "Slow CI",
+    "do_not": "Raise the TTL",
+    "refuted": "Clock skew",
+    "receipts": ["run 1123"],
+    "written_by": "codex",
+    "written_at": "2026-06-28T18:00:00+00:00",
+    "ttl_days": 2,
+    "handoff_to": "beta",
+}
+
+
+def test_a_statement_comes_first_as_claimed_and_cites_the_entry_that_holds_it() -> None:
+    diary = Diary()
+    turn, seq = diary.begin("Fix")
+    diary.complete(turn, "ok")
+    saved = diary.write(Kind.CAPSULE_SAVED, {"statement": WHOLE})
+    capsule = diary.capsule()
+    assert capsule["origin"] == "agent"
+    assert capsule["goal"] == {"text": "Ship the fix", "basis": "claimed"}
+    assert capsule["done"] == [
+        {"text": "Narrowed it down.\nTo eviction.", "basis": "claimed", "seq": saved},
+        {"text": "Fix: ok", "basis": "recorded", "seq": seq},
+    ]
+    for name, text in (("next", "Guard eviction"), ("do_not", "Raise the TTL"), ("refuted", "Clock skew")):
+        assert capsule[name] == [{"text": text, "basis": "claimed", "seq": saved}]
+    assert capsule["receipts"][0] == "run 1123"
+    assert capsule["stated"] == {
+        "version": "1",
+        "written_by": "codex",
+        "written_at": "2026-06-28T18:00:00Z",
+        "age_days": 3,
+        "stale": True,
+        "handoff_to": "beta",
+    }
+
+
+def test_a_statement_that_is_being_made_counts_before_it_is_in_the_journal() -> None:
+    diary = Diary()
+    diary.write(Kind.CAPSULE_SAVED, {"statement": WHOLE})
+    fresh = {"version": "v1", "next": "Something else"}
+    capsule = diary.capsule(fresh)
+    assert capsule["next"] == [{"text": "Something else", "basis": "claimed", "seq": None}]
+    assert capsule["goal"]["basis"] == "recorded"
+    assert capsule["stated"] == {
+        "version": "v1",
+        "written_by": None,
+        "written_at": "2026-07-01T18:00:00Z",
+        "age_days": 0,
+        "stale": False,
+        "handoff_to": None,
+    }
+    saved = diary.write(Kind.CAPSULE_SAVED, {"statement": fresh})
+    assert diary.capsule(fresh)["next"][0]["seq"] == saved
+
+
+def test_a_capsule_saved_by_itself_does_not_hide_the_statement() -> None:
+    diary = Diary()
+    diary.write(Kind.CAPSULE_SAVED, {"statement": WHOLE})
+    diary.write(Kind.CAPSULE_SAVED, {"origin": "auto", "statement": None})
+    assert diary.capsule()["origin"] == "agent"

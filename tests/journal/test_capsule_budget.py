@@ -1,0 +1,180 @@
+"""The budget of a capsule: never exceeded, kept by dropping and cutting in the order of the contract."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shiftlog.journal.capsule import build_capsule
+from shiftlog.journal.capsule_budget import DROPPED, ESSENTIAL, clipped
+from shiftlog.model.entry import Kind
+from tests.journal.diary import CLOSE, HISTORIES, Diary, History, size, texts
+
+
+def test_a_text_is_cut_to_its_encoded_bytes_at_a_character() -> None:
+    assert clipped("a" * 83, 80) == "a" * 83
+    assert clipped("a" * 84, 80) == "a" * 80 + "…"
+    assert clipped("é" * 42, 80) == "é" * 40 + "…"
+    assert clipped("日" * 100, 80) == "日" * 26 + "…"
+    assert clipped("\n" * 100, 80) == "\n" * 40 + "…"
+    assert clipped("\x1b" * 100, 80) == "\x1b" * 13 + "…"
+
+
+def test_five_hundred_turns_fit_the_smallest_budget_with_goal_and_next() -> None:
+    diary = Diary()
+    for n in range(500):
+        turn, _ = diary.begin(f"Step {n}")
+        diary.complete(turn, f"result {n}")
+    diary.begin("The open one")
+    capsule = diary.capsule(budget_bytes=2000)
+    assert size(capsule) <= 2000
+    assert capsule["goal"]["text"] == "Fix the cache bug"
+    assert texts(capsule["next"]) == ["The open one"]
+    assert capsule["truncated"] == {"done": 500 - len(capsule["done"])}
+    assert texts(capsule["done"])[-1] == "Step 499: result 499"
+    assert len(capsule["done"]) > 5
+
+
+def test_lists_are_dropped_in_order_before_any_text_is_cut() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("x" * 400)
+    for n in range(40):
+        other, _ = diary.begin(f"Step {n}")
+        diary.complete(other, "ok")
+        diary.say(turn, f"Decision number {n} {'of many ' * 5}")
+        diary.act(turn, "edit", path=f"src/file_{n}.py")
+    whole = diary.capsule(budget_bytes=64_000)
+    assert whole["truncated"] == {}
+    for budget in range(2000, size(whole), 250):
+        capsule = diary.capsule(budget_bytes=budget)
+        truncated = capsule["truncated"]
+        assert size(capsule) <= budget
+        if "cut" in truncated:
+            continue
+        for earlier, later in pairwise(DROPPED):
+            if truncated.get(later):
+                assert capsule[earlier] == []
+        for name in (*DROPPED, *ESSENTIAL):
+            assert capsule[name] == whole[name][len(whole[name]) - len(capsule[name]) :]
+            assert truncated.get(name, 0) == len(whole[name]) - len(capsule[name])
+        assert not truncated.keys() & set(ESSENTIAL)
+
+
+def test_one_long_text_is_cut_and_does_not_cost_the_lists() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Reproduce")
+    diary.complete(turn, "ok")
+    diary.begin("Read this log", "log line\n" * 5000)
+    capsule = diary.capsule()
+    assert capsule["open_turn"]["query_text"].endswith("…")
+    assert texts(capsule["done"]) == ["Reproduce: ok"]
+    assert capsule["truncated"] == {"cut": {"open_turn": 1}}
+
+
+def test_of_the_essential_lists_the_newest_item_stays_and_the_statement_is_the_newest() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Work")
+    for n in range(60):
+        diary.act(turn, f"{n}: " + "long " * 100, status="pending")
+        diary.add(turn, blockers=[f"{n}: " + "wall " * 100])
+    statement = {"version": "1", "next": "Guard eviction"}
+    capsule = diary.capsule(statement, budget_bytes=2000)
+    assert size(capsule) <= 2000
+    assert capsule["next"][0] == {"text": "Guard eviction", "basis": "claimed", "seq": None}
+    assert capsule["blockers"][-1]["text"].startswith("59: wall")
+    assert capsule["truncated"]["next"] == 62 - len(capsule["next"])
+    assert capsule["truncated"]["blockers"] == 60 - len(capsule["blockers"])
+
+
+def test_everything_at_its_limit_still_fits_the_smallest_budget() -> None:
+    wide = "\U0001f600" * 4000
+    diary = Diary(wide[:500])
+    turn = "req-20260701T100000Z-" + "t" * 179
+    diary.write(Kind.TURN_BEGUN, {"query_title": wide[:500], "query_text": '"' * 100_000}, turn)
+    diary.write(Kind.USAGE, dict.fromkeys(("input_tokens", "output_tokens", "reasoning_tokens"), 2**53 - 1), turn)
+    diary.write(Kind.SHELL_OPENED, {"shell_id": "s", "cwd": "/" + "\x1b" * 4000})
+    for n in range(200):
+        diary.say(turn, f"Do not {n} {wide}")
+        diary.say(turn, f"Refuted: {n} {wide}")
+        diary.say(turn, f"Decision: {n} {wide}")
+        diary.write(Kind.CHECKPOINT_SAVED, {"id": "c" * 64, "label": wide})
+    diary.write(Kind.SESSION_CLOSED, {"note": wide * 5})
+    statement = {
+        "version": "1.0",
+        **dict.fromkeys(("goal", "done", "next", "blockers", "do_not", "refuted"), wide),
+        "receipts": [wide[:500]] * 20,
+        "written_by": wide[:200],
+        "handoff_to": wide[:200],
+        "written_at": "1990-01-01T00:00:00Z",
+    }
+    for budget in (2000, 8000, 64_000):
+        capsule = diary.capsule(statement, budget_bytes=budget)
+        assert size(capsule) <= budget
+        assert all(capsule[name] for name in ("goal", "open_turn", *ESSENTIAL))
+        assert capsule["open_turn"]["request_id"] == turn
+
+
+def test_a_budget_below_the_smallest_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 2000 bytes"):
+        Diary().capsule(budget_bytes=1999)
+
+
+def test_fifty_thousand_entries_are_gathered_in_one_pass() -> None:
+    diary = Diary()
+    turn, seq = diary.begin("Work")
+    body = {"role": "model", "category": "decision"}
+    entry = diary.entries[-1]
+    many = (
+        replace(entry, seq=seq + n, kind=Kind.DIALOG, body={**body, "content": f"Decision {n} " + "x" * 100})
+        for n in range(1, 50_001)
+    )
+    capsule: Any = build_capsule(diary.session, [diary.turns[turn]], many, statement=None, budget_bytes=2000, now=CLOSE)
+    assert size(capsule) <= 2000
+    assert capsule["truncated"]["decisions"] == 50_000 - len(capsule["decisions"])
+    assert capsule["decisions"][-1]["seq"] == seq + 50_000
+
+
+BUDGETS = st.integers(min_value=2000, max_value=64_000) | st.sampled_from([2000, 2100, 8000])
+LISTS = ("done", "next", "blockers", "do_not", "refuted", "decisions")
+
+
+@given(HISTORIES, BUDGETS)
+def test_a_capsule_keeps_its_budget_and_what_must_stay(history: History, budget: int) -> None:
+    capsule = history.capsule(budget_bytes=budget)
+    whole = history.capsule(budget_bytes=100_000_000)
+    assert size(capsule) <= budget
+    assert capsule["budget_bytes"] == budget
+    assert capsule["goal"]["text"]
+    assert (capsule["open_turn"] is None) == (whole["open_turn"] is None)
+    for name in ESSENTIAL:
+        assert bool(capsule[name]) == bool(whole[name])
+    for name in (*DROPPED, *ESSENTIAL):
+        assert capsule["truncated"].get(name, 0) - whole["truncated"].get(name, 0) == len(whole[name]) - len(
+            capsule[name]
+        )
+    if size({**whole, "budget_bytes": budget}) <= budget:
+        assert {**whole, "budget_bytes": budget} == capsule
+
+
+@given(HISTORIES, BUDGETS)
+def test_the_same_journal_gives_the_same_capsule(history: History, budget: int) -> None:
+    first, second = (json.dumps(history.capsule(budget_bytes=budget)) for _ in range(2))
+    assert first == second
+
+
+@given(HISTORIES, BUDGETS)
+def test_every_item_cites_an_entry_that_says_so_and_the_newest_are_kept(history: History, budget: int) -> None:
+    capsule = history.capsule(budget_bytes=budget)
+    whole = history.capsule(budget_bytes=100_000_000)
+    for name in LISTS:
+        for item in capsule[name]:
+            head = item["text"].removesuffix("…")
+            assert any(text.startswith(head) for text in history.said[item["seq"]])
+            if not item["text"].endswith("…"):
+                assert item["text"] in history.said[item["seq"]]
+        ages = sorted(item["seq"] for item in whole[name])
+        assert sorted(item["seq"] for item in capsule[name]) == ages[len(ages) - len(capsule[name]) :]
