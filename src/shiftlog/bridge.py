@@ -73,7 +73,7 @@ class Ledger:
         """Remember a line that the daemon now has."""
         message = read_message(line)
         method = message.get("method")
-        if isinstance(method, str) and "id" in message:
+        if isinstance(method, str) and has_id(message):
             self.in_flight[id_text(message)] = (method, line)
             if method == "initialize":
                 self.initialize, self.initialize_id, self.initialized = line, id_text(message), None
@@ -83,7 +83,7 @@ class Ledger:
             self.in_flight.pop(id_text(as_object(message.get("params")), "requestId"), None)
         elif is_answer(message):
             self.asked.discard(id_text(message))
-        elif not isinstance(method, str):
+        elif "id" in message or not isinstance(method, str):
             self.refusals += 1
 
     def note_received(self, line: bytes) -> None:
@@ -123,6 +123,12 @@ def read_message(line: bytes) -> dict[str, object]:
 def as_object(value: object) -> dict[str, object]:
     """Return a JSON object as it is, and an empty one in place of anything else."""
     return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def has_id(message: dict[str, object]) -> bool:
+    """Say whether a message has an id that an answer can name: text or a number."""
+    given = message.get("id")
+    return isinstance(given, str | int | float) and not isinstance(given, bool)
 
 
 def id_text(message: dict[str, object], key: str = "id") -> str:

@@ -152,8 +152,11 @@ def put(
     return chain
 
 
-async def stored(
-    store: Store, *texts: str, of: Session | None = None, turns: Sequence[Turn] = ()
-) -> Chain:
+async def stored(store: Store, *texts: str, of: Session | None = None, turns: Sequence[Turn] = ()) -> Chain:
     """Do what `put` does in a transaction of its own."""
     return await store.write(lambda writer: put(writer, *texts, of=of, turns=turns))
+
+
+def erased(entry: Entry) -> Entry:
+    """Return an entry without its body and salt."""
+    return replace(entry, body=None, salt=None)

@@ -140,6 +140,8 @@ async def open_echo(home: str) -> AsyncGenerator[Echo]:
     refusal = Path(home, "refuse")
     if refusal.exists():
         raise InvalidParameter.invalid("setting", refusal.read_text())
+    if Path(home, "broken").exists():
+        raise RuntimeError("the disk is gone")
     yield Echo(home)
     Path(home, "closed").touch()
 

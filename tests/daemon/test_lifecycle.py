@@ -9,7 +9,7 @@ import pytest
 
 from shiftlog import __version__, wire
 from shiftlog.client import DaemonUnreachable, connect, stop_daemon
-from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.errors import InternalError, InvalidParameter
 from tests.daemon.support import ECHO, Bridge, control, environment, eventually, start_daemon
 
 
@@ -143,13 +143,20 @@ def test_a_connection_that_fails_leaves_the_others_and_its_secrets_alone(home: P
         assert client.call("daemon.status")["echo"] is True
 
 
-def test_services_that_cannot_open_are_explained_to_the_client(home: Path) -> None:
-    (home / "refuse").write_text("a rule that it breaks")
+@pytest.mark.parametrize(
+    ("file", "code", "says"),
+    [
+        ("refuse", InvalidParameter.code, "a rule that it breaks"),
+        ("broken", InternalError.code, "RuntimeError: the disk is gone"),
+    ],
+)
+def test_services_that_cannot_open_are_explained_to_the_client(file: str, code: str, says: str, home: Path) -> None:
+    (home / file).write_text("a rule that it breaks")
     with subprocess.Popen([*ECHO, "--home", str(home)], env=environment(home)) as daemon:
         sock = eventually(lambda: wire.connect(str(home)))
-        with pytest.raises(wire.WireError, match="a rule that it breaks") as refused:
+        with pytest.raises(wire.WireError, match=says) as refused:
             wire.greet(sock, wire.hello_line(role="control", face="test", client_id="0"), 30)
-        assert refused.value.code == InvalidParameter.code
+        assert refused.value.code == code
         assert daemon.wait(30) == 1
 
 

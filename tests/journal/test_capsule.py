@@ -114,6 +114,26 @@ def test_an_action_that_was_appended_again_as_completed_is_not_next() -> None:
     assert diary.capsule()["next"] == [{"text": "Run the linter", "basis": "recorded", "seq": running}]
 
 
+def test_a_file_touched_in_several_turns_is_listed_once_as_it_was_touched_last() -> None:
+    diary = Diary()
+    for kind, path in (("create", "a.py"), ("edit", "b.py"), ("delete", "./a.py")):
+        turn, _ = diary.begin(kind)
+        diary.act(turn, kind, kind=kind, path=path)
+        diary.complete(turn, "ok")
+    assert diary.capsule()["files_touched"] == [
+        {"path": "b.py", "changes": 1, "last_type": "edit"},
+        {"path": "a.py", "changes": 2, "last_type": "delete"},
+    ]
+
+
+def test_a_blocker_that_is_also_the_failure_note_is_listed_once() -> None:
+    diary = Diary()
+    turn, seq = diary.begin("Work")
+    diary.add(turn, blockers=["Turn aborted: interrupted"])
+    diary.fail(turn, "Turn aborted: interrupted")
+    assert diary.capsule()["blockers"] == [{"text": "Turn aborted: interrupted", "basis": "recorded", "seq": seq}]
+
+
 def test_erased_and_cleared_entries_say_nothing() -> None:
     diary = Diary()
     turn, _ = diary.begin("Think")
@@ -143,7 +163,7 @@ def test_what_an_import_brought_later_counts_and_cites_its_own_entry() -> None:
     capsule = diary.capsule()
     assert capsule["decisions"] == [{"text": "Late decision", "basis": "recorded", "seq": seq}]
     assert capsule["blockers"] == [{"text": "Late blocker", "basis": "recorded", "seq": seq}]
-    assert {item["path"]: item["changes"] for item in capsule["files_touched"]} == {"a.py": 1, "b.py": 1}
+    assert {item["path"]: item["changes"] for item in capsule["files_touched"]} == {"a.py": 2, "b.py": 1}
     assert "commit c0ffee" in capsule["receipts"]
 
 

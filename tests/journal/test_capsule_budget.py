@@ -39,29 +39,75 @@ def test_five_hundred_turns_fit_the_smallest_budget_with_goal_and_next() -> None
     assert len(capsule["done"]) > 5
 
 
-def test_lists_are_dropped_in_order_before_any_text_is_cut() -> None:
+def full_diary() -> Diary:
     diary = Diary()
-    turn, _ = diary.begin("x" * 400)
-    for n in range(40):
+    turn, _ = diary.begin("x" * 300)
+    diary.write(Kind.SESSION_CLOSED, {"note": "Almost there. " * 30})
+    for n in range(25):
         other, _ = diary.begin(f"Step {n}")
         diary.complete(other, "ok")
-        diary.say(turn, f"Decision number {n} {'of many ' * 5}")
-        diary.act(turn, "edit", path=f"src/file_{n}.py")
+        diary.say(turn, f"Decision number {n} {'of many ' * n}")
+        diary.say(turn, f"Do not take step {n}" + "!" * 50)
+        diary.say(turn, f"Refuted: guess {n}" + "?" * 50)
+        diary.act(turn, f"Try {n}", status="pending", path=f"src/file_{n}.py")
+        diary.add(turn, commits=[{"sha": f"c0ffee{n:04}"}])
+        diary.write(Kind.CHECKPOINT_SAVED, {"id": f"{n:08}", "label": None})
+        diary.write(Kind.SHELL_OPENED, {"shell_id": f"s{n}", "cwd": f"/srv/{n}"})
+        diary.write(Kind.COMMAND_STARTED, {"shell_id": f"s{n}", "command_id": f"s{n}#1", "command": "make"})
+    return diary
+
+
+def test_lists_are_dropped_in_order_and_no_further_than_needed() -> None:
+    diary = full_diary()
     whole = diary.capsule(budget_bytes=64_000)
-    assert whole["truncated"] == {}
-    for budget in range(2000, size(whole), 250):
+    uncut = 0
+    for budget in range(2000, size(whole) + 50, 13):
         capsule = diary.capsule(budget_bytes=budget)
         truncated = capsule["truncated"]
         assert size(capsule) <= budget
+        dropped = {name: len(whole[name]) - len(capsule[name]) for name in (*DROPPED, *ESSENTIAL)}
+        known = {name: whole["truncated"].get(name, 0) for name in dropped}
+        assert {name: truncated.get(name, 0) - known[name] for name in dropped} == dropped
         if "cut" in truncated:
             continue
+        uncut += 1
         for earlier, later in pairwise(DROPPED):
-            if truncated.get(later):
-                assert capsule[earlier] == []
+            assert not dropped[later] or not capsule[earlier]
         for name in (*DROPPED, *ESSENTIAL):
-            assert capsule[name] == whole[name][len(whole[name]) - len(capsule[name]) :]
-            assert truncated.get(name, 0) == len(whole[name]) - len(capsule[name])
-        assert not truncated.keys() & set(ESSENTIAL)
+            assert capsule[name] == whole[name][dropped[name] :]
+        assert not any(dropped[name] for name in ESSENTIAL)
+        last = next((name for name in reversed(DROPPED) if dropped[name]), None)
+        if last is not None:
+            fuller = {**capsule, last: whole[last][dropped[last] - 1 :]}
+            fuller["truncated"] = {**truncated, last: truncated[last] - 1}
+            assert size(fuller) > budget - len(f'"{last}":1,')
+    assert uncut > 500
+
+
+def test_of_the_essential_lists_the_oldest_items_of_all_go_first() -> None:
+    diary = full_diary()
+    whole = diary.capsule(budget_bytes=64_000)
+    capsule = diary.capsule(budget_bytes=3600)
+    names = [name for name in ESSENTIAL if whole[name]]
+    kept = {name: [item["seq"] for item in capsule[name]] for name in names}
+    gone = {item["seq"] for name in names for item in whole[name]} - {seq for seqs in kept.values() for seq in seqs}
+    assert gone
+    assert all(len(seqs) > 2 for seqs in kept.values())
+    assert max(gone) < min(seq for seqs in kept.values() for seq in seqs[:-1])
+
+
+def test_what_long_texts_cost_is_given_back_in_the_order_of_the_lists() -> None:
+    diary = Diary()
+    for n in range(60):
+        turn, _ = diary.begin(f"Step {n}")
+        diary.act(turn, "edit", path=f"src/file_{n}.py")
+        diary.complete(turn, "ok")
+    diary.begin("Read this log", "log line\n" * 5000)
+    capsule = diary.capsule(budget_bytes=6000)
+    assert capsule["truncated"] == {"done": 60 - len(capsule["done"]), "cut": {"open_turn": 1}}
+    assert len(capsule["files_touched"]) == 60
+    assert 0 < len(capsule["done"]) < 60
+    assert texts(capsule["done"])[-1] == "Step 59: ok"
 
 
 def test_one_long_text_is_cut_and_does_not_cost_the_lists() -> None:
@@ -70,7 +116,7 @@ def test_one_long_text_is_cut_and_does_not_cost_the_lists() -> None:
     diary.complete(turn, "ok")
     diary.begin("Read this log", "log line\n" * 5000)
     capsule = diary.capsule()
-    assert capsule["open_turn"]["query_text"].endswith("…")
+    assert capsule["open_turn"]["query_text"] == "log line\n" * 20 + "…"
     assert texts(capsule["done"]) == ["Reproduce: ok"]
     assert capsule["truncated"] == {"cut": {"open_turn": 1}}
 
@@ -87,6 +133,12 @@ def test_of_the_essential_lists_the_newest_item_stays_and_the_statement_is_the_n
     assert capsule["next"][0] == {"text": "Guard eviction", "basis": "claimed", "seq": None}
     assert capsule["blockers"][-1]["text"].startswith("59: wall")
     assert capsule["truncated"]["next"] == 62 - len(capsule["next"])
+    diary.write(Kind.CAPSULE_SAVED, {"statement": statement})
+    assert diary.capsule(budget_bytes=2000)["next"][0]["text"] == "Guard eviction"
+    for n in range(60):
+        diary.act(turn, f"{n}: " + "late " * 100, status="pending")
+    assert diary.capsule(budget_bytes=2000)["next"][-1]["text"].startswith("59: late")
+    assert diary.capsule(budget_bytes=2000)["next"][0]["text"] != "Guard eviction"
     assert capsule["truncated"]["blockers"] == 60 - len(capsule["blockers"])
 
 
@@ -111,6 +163,9 @@ def test_everything_at_its_limit_still_fits_the_smallest_budget() -> None:
         "handoff_to": wide[:200],
         "written_at": "1990-01-01T00:00:00Z",
     }
+    smallest = diary.capsule(statement, budget_bytes=2000)
+    assert smallest["usage"] is None
+    assert smallest["goal"]["text"] == wide[:20] + "…"
     for budget in (2000, 8000, 64_000):
         capsule = diary.capsule(statement, budget_bytes=budget)
         assert size(capsule) <= budget
@@ -156,6 +211,9 @@ def test_a_capsule_keeps_its_budget_and_what_must_stay(history: History, budget:
         assert capsule["truncated"].get(name, 0) - whole["truncated"].get(name, 0) == len(whole[name]) - len(
             capsule[name]
         )
+    cut = capsule["truncated"].get("cut", {})
+    for name in (*DROPPED, *ESSENTIAL):
+        assert cut.get(name, 0) == sum(item not in whole[name] for item in capsule[name])
     if size({**whole, "budget_bytes": budget}) <= budget:
         assert {**whole, "budget_bytes": budget} == capsule
 

@@ -29,6 +29,14 @@ def test_of_equal_stretches_the_earliest_is_shown() -> None:
     assert snippet(text, parse("needle")).startswith("first «needle» filler")
 
 
+def test_matches_too_far_apart_are_not_shown_together() -> None:
+    text = "cache " + "x " * 70 + "evict " + "x " * 70
+    shown = snippet(text, parse("cache evict"), max_chars=150)
+    assert shown.startswith("«cache» x x")
+    assert shown.count("«") == 1
+    assert snippet(text, parse("cache evict"), max_chars=250).count("«") == 2
+
+
 def test_a_phrase_is_marked_as_one_and_its_words_alone_are_not() -> None:
     text = "in the log; log the change; log in"
     assert snippet(text, parse('"log in"')) == "in the log; log the change; «log in»"

@@ -259,6 +259,32 @@ async def test_a_call_before_the_handshake_is_refused():
 
 
 @both
+@pytest.mark.parametrize(
+    ("method", "params", "says"),
+    [
+        ("tools/call", {}, "Parameter 'name' cannot be null or empty"),
+        ("tools/call", {"name": 7}, "Parameter 'name' is invalid: input should be a valid string"),
+        ("tools/call", {"name": "echo", "_meta": 1}, "Parameter '_meta' is invalid"),
+        ("tools/list", {"cursor": []}, "Parameter 'cursor' is invalid"),
+        ("resources/read", {}, "Parameter 'uri' cannot be null or empty"),
+        ("prompts/get", {"name": "greeting", "arguments": {"name": 7}}, "Parameter 'arguments.name' is invalid"),
+    ],
+)
+async def test_parameters_that_the_protocol_forbids_are_named(
+    revision: str, method: str, params: dict[str, Any], says: str
+):
+    async with connected(SERVER, revision) as peer:
+        request = peer.request(method, {key: value for key, value in params.items() if key != "_meta"})
+        request["params"] |= params
+        await peer.send(request)
+        error = (await peer.receive())["error"]
+        assert error["code"] == types.INVALID_PARAMS
+        if revision == "2025-11-25" or "_meta" not in params:
+            assert error["message"].startswith(says)
+            assert error["data"]["code"] == "invalid_parameter"
+
+
+@both
 async def test_a_list_has_one_page_so_every_cursor_is_refused(revision: str):
     async with connected(SERVER, revision) as peer:
         for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):

@@ -7,6 +7,7 @@ the exit status are decided here. Each group of commands has a file of its own.
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -138,8 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
     for stream in (sys.stdout, sys.stderr):
         # A terminal of another encoding shows an escape for what it cannot show.
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _run(given, as_json)
     except (PipeClosed, BrokenPipeError):

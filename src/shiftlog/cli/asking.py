@@ -3,7 +3,8 @@
 The daemon is started when nobody runs it. What the questions mean stands in `shiftlog.control`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -34,6 +35,13 @@ def ask(method: str, params: dict[str, Any] | None = None) -> Any:
     """Ask the daemon one question and return the answer."""
     with open_client() as client:
         return client.call(method, params)
+
+
+@contextmanager
+def asked(client: "Client", method: str, params: dict[str, Any]) -> Generator[Generator[Any]]:
+    """Ask a question that is answered by a stream of items; leaving the block ends the stream."""
+    with closing(client.stream(method, params)) as items:
+        yield items
 
 
 def named_session(client: "Client", name: str) -> str:

@@ -4,7 +4,7 @@ import click
 from click.shell_completion import get_completion_class
 
 
-@click.command()
+@click.command(short_help="Let your shell complete commands.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

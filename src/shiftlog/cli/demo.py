@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 AGENT = "DemoAgent"
 AGENT_ID = "demo"
 TITLE = "Some orders are charged twice"
+WORKSPACE = "/home/demo/webshop"
 
 Arguments = dict[str, Any]
 
@@ -67,7 +68,14 @@ def _story(token: str) -> Iterator[Step]:
     yield Step(
         says="The agent opens a session",
         tool="open_session",
-        arguments={"agent": AGENT, "agent_id": AGENT_ID, "title": TITLE, "tags": ["demo"]},
+        arguments={
+            "agent": AGENT,
+            "agent_id": AGENT_ID,
+            "title": TITLE,
+            "model": "demo-model",
+            "cwd": WORKSPACE,
+            "tags": ["demo"],
+        },
     )
     yield from _finding_the_cause()
     yield from _a_first_attempt(token)

@@ -44,7 +44,7 @@ class Check:
     hint: str = ""
 
 
-@click.command()
+@click.command(short_help="Check the installation and say what to do.")
 @click.option("--start/--no-start", default=True, help="Start the daemon if it does not run (the default).")
 @json_option
 def doctor(start: bool, as_json: bool) -> int:
@@ -156,9 +156,7 @@ def _home(home: Path) -> Check:
     if not stat.S_ISDIR(info.st_mode):
         return _fail("home", f"{home} is no directory", "Set SHIFTLOG_HOME to a directory of your own")
     if info.st_uid != os.geteuid():
-        return _fail(
-            "home", f"{home} belongs to uid {info.st_uid}", "Set SHIFTLOG_HOME to a directory of your own"
-        )
+        return _fail("home", f"{home} belongs to uid {info.st_uid}", "Set SHIFTLOG_HOME to a directory of your own")
     if info.st_mode & 0o077:
         mode = f"{stat.S_IMODE(info.st_mode):04o}"
         return _fail("home", f"{home} has mode {mode}; others can look in", f"chmod 700 {home}")

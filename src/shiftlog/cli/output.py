@@ -87,9 +87,7 @@ class Screen:
         if self._console is None:
             from rich.console import Console
 
-            self._console = Console(
-                force_terminal=self.is_terminal, markup=False, emoji=False, highlight=False
-            )
+            self._console = Console(force_terminal=self.is_terminal, markup=False, emoji=False, highlight=False)
         return self._console
 
     def line(self, *parts: Part) -> None:
@@ -98,6 +96,16 @@ class Screen:
             self.console.print(text_of(parts), soft_wrap=True)
         else:
             click.echo("".join(_plain(part) for part in parts).rstrip())
+
+    def item(self, *parts: Part, indent: int) -> None:
+        """Print parts that belong together as one item: what does not fit goes on below, a little further in."""
+        if not self.is_terminal:
+            self.line(" " * indent, *parts)
+            return
+        width = max(20, self.console.width - indent - 2)
+        for n, line in enumerate(text_of(parts).wrap(self.console, width)):
+            line.pad_left(indent if n == 0 else indent + 2)
+            self.console.print(line, soft_wrap=True)
 
     def block(self, text: str, *, indent: int = 0, style: str = "", max_lines: int | None = None) -> None:
         """Print a text of many lines, wrapped on a terminal; beyond `max_lines` it says how much is left."""

@@ -5,11 +5,11 @@ How a chain is checked stands in `shiftlog.journal.chain`; here is what a person
 
 import json
 import sys
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import click
 
-from shiftlog.cli.asking import json_option, named_session, open_client, session_argument
+from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
 from shiftlog.cli.output import Progress, Screen, clean_line, count, print_json
 
 EXPLAINED = {
@@ -23,7 +23,7 @@ EXPLAINED = {
 Finding = dict[str, Any]
 
 
-@click.command()
+@click.command(short_help="Check that nothing was changed or removed.")
 @session_argument(required=False)
 @click.option(
     "--receipt",
@@ -35,9 +35,7 @@ Finding = dict[str, Any]
 )
 @click.option("--only-receipts", is_flag=True, help="Check only the sessions that the receipts name.")
 @json_option
-def verify(
-    session: str | None, receipt_files: tuple[IO[str], ...], only_receipts: bool, as_json: bool
-) -> int:
+def verify(session: str | None, receipt_files: tuple[IO[str], ...], only_receipts: bool, as_json: bool) -> int:
     """Check that the record of SESSION, or of every session, is as it was written.
 
     Finds changed, moved and removed entries and names the first bad one. A removed end shows against the
@@ -52,18 +50,19 @@ def verify(
     receipts = [_read_receipt(file) for file in receipt_files]
     if only_receipts and (session or not receipts):
         raise click.UsageError("--only-receipts goes with --receipt and without SESSION.")
-    params: dict[str, object] = {"receipts": receipts, "only_receipts": only_receipts}
+    documents = [document for _, document in receipts]
+    params: dict[str, Any] = {"receipts": documents, "only_receipts": only_receipts}
     findings: list[Finding] = []
     with open_client() as client, Progress("Verifying") as progress:
         if session:
             params["session_id"] = named_session(client, session)
-        items = client.stream("verify", params)
-        progress.expect(next(items)["total"])
-        for finding in items:
-            findings.append(finding)
-            progress.step()
+        with asked(client, "verify", params) as items:
+            progress.expect(next(items)["total"])
+            for finding in items:
+                findings.append(finding)
+                progress.step()
     if session:
-        _refuse_foreign_receipts(receipts, findings[0]["session_id"])
+        _refuse_foreign(receipts, findings[0]["session_id"])
     report = {
         "ok": all(finding["ok"] for finding in findings),
         "sessions_checked": len(findings),
@@ -79,23 +78,25 @@ def verify(
     return 0 if report["ok"] else 1
 
 
-def _read_receipt(file: IO[str]) -> object:
+def _read_receipt(file: IO[str]) -> tuple[str, object]:
+    """Return the session that a receipt is of, and the receipt as it is passed on."""
+    from shiftlog.journal.keys import receipt_from
+
     try:
-        return json.load(file)
-    except ValueError:
-        raise click.BadParameter(f"{file.name} is not JSON.", param_hint="--receipt") from None
+        document = json.load(file)
+        return receipt_from(document).session_id, document
+    except json.JSONDecodeError:
+        problem = "it is not JSON"
+    except ValueError as error:
+        problem = str(error)
+    raise click.BadParameter(f"{file.name} is no receipt: {problem}.", param_hint="--receipt")
 
 
-def _refuse_foreign_receipts(receipts: list[object], session_id: str) -> None:
-    """Refuse a receipt of another session: that it is not in this one says nothing about either."""
-    for receipt in receipts:
-        inner = receipt
-        for key in ("data", "receipt"):
-            if isinstance(inner, dict):
-                inner = cast("dict[str, object]", inner).get(key, inner)
-        named = cast("dict[str, object]", inner).get("session_id") if isinstance(inner, dict) else None
+def _refuse_foreign(receipts: list[tuple[str, object]], session_id: str) -> None:
+    """Refuse a receipt of another session: that it is not met here says nothing about either."""
+    for named, _ in receipts:
         if named != session_id:
-            message = f"The receipt is of {clean_line(named)}, not of {session_id}."
+            message = f"It is of {clean_line(named)}, not of {session_id}."
             raise click.BadParameter(message, param_hint="--receipt")
 
 
@@ -124,7 +125,7 @@ def _print_findings(report: dict[str, Any]) -> None:
         screen.line(f"{bodies} erased on purpose; the chain holds without them.")
 
 
-@click.command()
+@click.command(short_help="Compute tables and index anew from the journal.")
 @session_argument(required=False)
 @json_option
 def rebuild(session: str | None, as_json: bool) -> None:
@@ -141,13 +142,13 @@ def rebuild(session: str | None, as_json: bool) -> None:
     rebuilt: list[dict[str, Any]] = []
     with open_client() as client, Progress("Rebuilding") as progress:
         params = {"session_id": named_session(client, session)} if session else {}
-        items = client.stream("rebuild", cast("dict[str, object]", params))
-        progress.expect(next(items)["total"])
-        for item in items:
-            rebuilt.append(item)
-            progress.step()
+        with asked(client, "rebuild", params) as items:
+            progress.expect(next(items)["total"])
+            for item in items:
+                rebuilt.append(item)
+                progress.step()
     changed = [item["session_id"] for item in rebuilt if item["changed"]]
-    report = {
+    report: dict[str, Any] = {
         "sessions": len(rebuilt),
         "entries": sum(item["entries"] for item in rebuilt),
         "changed": changed,
@@ -163,7 +164,7 @@ def rebuild(session: str | None, as_json: bool) -> None:
         screen.line("Nothing had to be corrected.")
 
 
-@click.command()
+@click.command(short_help="Erase what entries say, for good.")
 @session_argument()
 @click.option(
     "--entry",

@@ -7,13 +7,14 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from shiftlog import __version__
-from shiftlog.cli.asking import open_client
+from shiftlog.cli.asking import asked, open_client
 from shiftlog.cli.output import Part, Screen, json_text
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ RECENT = 8
 Facts = dict[str, Any]
 
 
-@click.command()
+@click.command(short_help="Start, connect an agent, watch what happens.")
 @click.option(
     "--demo/--no-demo", default=None, help="Record the demo session, or do not; otherwise the first run offers it."
 )
@@ -108,8 +109,9 @@ def _print_demo(screen: Screen, client: "Client") -> None:
         if screen.is_terminal:
             time.sleep(PACE_S)  # so that the story can be followed
     screen.line()
-    screen.line("The receipt proves later that nothing was changed or removed; keep a copy elsewhere:")
-    screen.block(json_text(answer["data"]["receipt"]), indent=2, style="dim")
+    screen.block("The receipt proves later that nothing was changed or removed. Keep a copy elsewhere:")
+    for line in json_text(answer["data"]["receipt"]).splitlines():
+        screen.line((line, "dim"))
     screen.line()
     screen.line("Look at it:")
     program = _program()
@@ -118,7 +120,7 @@ def _print_demo(screen: Screen, client: "Client") -> None:
         ("search idempotency", "find it again"),
         ("verify last", "check that it is as it was written"),
     ):
-        screen.line("  ", (f"{program} {command}", "green"), (f"   {says}", "dim"))
+        screen.line("  ", (f"{program} {command:<20}", "green"), (says, "dim"))
 
 
 def _watch(screen: Screen, client: "Client") -> None:
@@ -151,12 +153,13 @@ def _view(screen: Screen, client: "Client") -> "Text":
     from shiftlog.cli.tables import laid_out
 
     facts: Facts = client.call("daemon.status")
-    lines: list[list[Part]] = [[("Live, until Ctrl-C", "bold")]]
+    lines: list[Sequence[Part]] = [[("Live, until Ctrl-C", "bold")]]
     lines += [[(f"{name:<10}", "dim"), *parts] for name, parts in status_lines(facts)]
     if facts["open"]:
         table = laid_out(OPEN_COLUMNS, map(open_row, facts["open"]), screen.console.width)
-        lines += [[], *map(list, table)]
-    recent = [list(entry_parts(entry)) for entry in client.stream("tail", {"last": RECENT}, timeout_s=60)]
+        lines += [[], *table]
+    with asked(client, "tail", {"last": RECENT}) as entries:
+        recent = [list(entry_parts(entry, dated=False)) for entry in entries]
     if recent:
         lines += [[], [("Newest entries", "dim")], *recent]
     rows = [text_of(line) for line in lines[: max(3, screen.console.height - 1)]]

@@ -21,7 +21,7 @@ OPEN_COLUMNS = (
 Facts = dict[str, Any]
 
 
-@click.command()
+@click.command(short_help="What is recorded, who is connected, where it lives.")
 @json_option
 def status(as_json: bool) -> None:
     """Show what is recorded, who is connected and where everything lives.
@@ -80,7 +80,7 @@ def open_row(item: Facts) -> list[Part]:
     ]
 
 
-@click.group()
+@click.group(short_help="Start, stop or look at the daemon.")
 def daemon() -> None:
     """Start, stop or look at the daemon that keeps the record.
 
@@ -181,6 +181,4 @@ def _print_daemon(client: "Client", as_json: bool) -> None:
         screen.line((f"{name:<10}", "dim"), *parts)
     for one in facts["connections"]:
         where = f" in {one['cwd']}" if one["cwd"] else ""
-        screen.line(
-            (f"{'client':<10}", "dim"), f"{one['face']}, pid {one['pid']}, {ago(one['age_s'])}{where}"
-        )
+        screen.line((f"{'client':<10}", "dim"), f"{one['face']}, pid {one['pid']}, {ago(one['age_s'])}{where}")

@@ -4,6 +4,7 @@ Both do the daemon's work, asked for on the command line. A plain `shiftlog mcp`
 straight to the bridge.
 """
 
+import fcntl
 import os
 import socket
 import sys
@@ -19,6 +20,7 @@ from shiftlog.model.errors import InvalidParameter, StorageError
 
 if TYPE_CHECKING:
     from shiftlog import config
+    from shiftlog.client import Client
 
 TEAM_HINT = (
     "HTTP here is for clients on this machine. Serving a team over the network needs TLS, keys and a database of its "
@@ -32,7 +34,7 @@ def _words(values: tuple[str, ...]) -> list[str]:
     return [word for value in values for part in value.split(",") if (word := part.strip())]
 
 
-@click.command()
+@click.command(short_help="Serve one agent; agents start this themselves.")
 @click.option("--toolsets", metavar="NAMES", multiple=True, help="Toolsets to list, separated by commas.")
 @click.option("--tools", metavar="NAMES", multiple=True, help="Single tools to list.")
 @click.option("--exclude-tools", metavar="NAMES", multiple=True, help="Tools never to list.")
@@ -75,10 +77,13 @@ def mcp(
     return run(options)
 
 
-@click.command()
+@click.command(short_help="Serve MCP over HTTP on this machine.")
 @click.option("--host", metavar="ADDRESS", help="Loopback address to listen on; http.host where left out.")
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), help="Port to listen on, 0 for any; http.port where left out."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Port to listen on, 0 for any; http.port where left out.",
 )
 def serve(host: str | None, port: int | None) -> int:
     """Serve MCP over HTTP on this machine until Ctrl-C.
@@ -96,11 +101,14 @@ def serve(host: str | None, port: int | None) -> int:
 
     home = wire.open_home()
     settings = _settings(Path(home), host, port)
+    if not _serves_http(home):  # a daemon that does may hold the very port that it gives back
+        _check_free(settings)
+    start_lock = _take_start_lock(home)
     replaced = client.stop_daemon(home)
     if replaced is not None:
         click.echo(f"The daemon with pid {replaced} made way.", err=True)
-    _check_free(settings)
-    announcing = Thread(target=_announce, args=(home,), daemon=True)
+        _check_free(settings)
+    announcing = Thread(target=_announce, args=(home, start_lock), daemon=True)
     announcing.start()
     return daemon.main(["--home", home, "--foreground", "--idle-stop-s", "0"])
 
@@ -123,6 +131,16 @@ def _settings(home: Path, host: str | None, port: int | None) -> "config.Http":
         raise InvalidParameter(says, details=error.details, hint=TEAM_HINT) from None
 
 
+def _serves_http(home: str) -> bool:
+    from shiftlog.client import DaemonUnreachable, connect
+
+    try:
+        with connect(home, start=False) as client:
+            return client.call("daemon.status")["http"] is not None
+    except DaemonUnreachable:
+        return False
+
+
 def _check_free(settings: "config.Http") -> None:
     """Refuse a port that is taken before the daemon starts, which would only log it."""
     host = settings.host.strip("[]")
@@ -131,14 +149,21 @@ def _check_free(settings: "config.Http") -> None:
         socket.create_server((host, settings.port), family=family).close()
     except OSError as error:
         raise StorageError(
-            f"Cannot listen on {settings.host} port {settings.port}: {error.strerror}",
+            f"Cannot listen on {settings.host} port {settings.port}: {os.strerror(error.errno or 0)}",
             hint="Choose another port with --port; 0 takes any that is free",
         ) from None
 
 
-def _announce(home: str) -> None:
+def _take_start_lock(home: str) -> int:
+    """Keep clients from starting a daemon of their own between the end of the old one and our beginning."""
+    lock = os.open(Path(home, "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def _announce(home: str, start_lock: int) -> None:
     """Say where HTTP is served, once it is."""
-    url = _served_at(home)
+    url = _served_at(home, start_lock)
     if url is None:
         return
     token = Path(home, "http.token")
@@ -153,18 +178,29 @@ def _announce(home: str) -> None:
     sys.stdout.flush()
 
 
-def _served_at(home: str) -> str | None:
+def _served_at(home: str, start_lock: int) -> str | None:
+    deadline = time.monotonic() + COME_UP_S
+    try:
+        client = _connected(home, deadline)
+    finally:
+        os.close(start_lock)
+    if client is None:
+        return None
+    with client:
+        while time.monotonic() < deadline:
+            url = client.call("daemon.status")["http"]
+            if url:
+                return url
+            time.sleep(LOOK_EVERY_S)
+    return None
+
+
+def _connected(home: str, deadline: float) -> "Client | None":
     from shiftlog.client import DaemonUnreachable, connect
 
-    deadline = time.monotonic() + COME_UP_S
     while time.monotonic() < deadline:
         try:
-            with connect(home, start=False) as client:
-                while time.monotonic() < deadline:
-                    url = client.call("daemon.status")["http"]
-                    if url:
-                        return url
-                    time.sleep(LOOK_EVERY_S)
+            return connect(home, start=False)
         except DaemonUnreachable:
             time.sleep(LOOK_EVERY_S)
     return None

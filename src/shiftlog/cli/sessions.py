@@ -12,6 +12,7 @@ import click
 
 from shiftlog.cli.asking import (
     ask,
+    asked,
     filter_options,
     filters,
     json_option,
@@ -36,9 +37,9 @@ _COLUMNS = (
 )
 
 
-@click.command()
+@click.command(short_help="List sessions.")
 @filter_options
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
+@click.option("--limit", type=click.IntRange(1, 10_000), metavar="N", default=20, show_default=True, help="How many.")
 @json_option
 def sessions(
     agent: str | None,
@@ -58,9 +59,7 @@ def sessions(
       shiftlog sessions --status open --project webshop
       shiftlog sessions --agent ClaudeCode --from 2026-01-01 --json
     """
-    chosen = filters(
-        agent=agent, agent_id=agent_id, status=status, project=project, from_=from_, to=to
-    )
+    chosen = filters(agent=agent, agent_id=agent_id, status=status, project=project, from_=from_, to=to)
     found = ask("sessions", {**chosen, "limit": limit})
     if as_json:
         print_json(found)
@@ -87,7 +86,7 @@ def _session_row(item: dict[str, Any]) -> list[Part]:
     ]
 
 
-@click.command()
+@click.command(short_help="Find text in what agents recorded.")
 @click.argument("text", nargs=-1, required=True)
 @click.option(
     "--kind",
@@ -100,7 +99,7 @@ def _session_row(item: dict[str, Any]) -> list[Part]:
 @filter_options
 @click.option("--path", metavar="GLOB", help="Touched a file that fits, such as 'src/*.py'.")
 @click.option("--tag", metavar="TAG", help="Has a turn with this tag.")
-@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="How many.")
+@click.option("--limit", type=click.IntRange(1, 200), metavar="N", default=20, show_default=True, help="How many.")
 @json_option
 def search(
     text: tuple[str, ...],
@@ -193,11 +192,17 @@ def _highlighted(screen: Screen, snippet: str) -> Iterator[Part]:
         yield (piece, "bold yellow") if n % 2 else piece
 
 
-@click.command()
+@click.command(short_help="Show the newest entries; -f follows live.")
 @session_argument(required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on with each new entry until Ctrl-C.")
 @click.option(
-    "-n", "--last", type=click.IntRange(0, 10_000), default=10, show_default=True, help="Entries to begin with."
+    "-n",
+    "--last",
+    type=click.IntRange(0, 10_000),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Entries to begin with.",
 )
 @json_option
 def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
@@ -213,23 +218,25 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
     screen = Screen()
     heading = ""
     with open_client() as client:
-        params: dict[str, object] = {"last": last, "follow": follow}
+        params: dict[str, Any] = {"last": last, "follow": follow}
         if session:
             heading = params["session_id"] = named_session(client, session)
-        for entry in client.stream("tail", params):
-            if as_json:
-                print_json(entry, indent=None)
-            else:
-                if entry["session_id"] != heading:
-                    heading = entry["session_id"]
-                    screen.line((f"==> {heading} <==", "cyan"))
-                screen.line(*entry_parts(entry))
-            sys.stdout.flush()
+        with asked(client, "tail", params) as entries:
+            for entry in entries:
+                if as_json:
+                    print_json(entry, indent=None)
+                else:
+                    if entry["session_id"] != heading:
+                        heading = entry["session_id"]
+                        screen.line((f"==> {heading} <==", "cyan"))
+                    screen.item(*entry_parts(entry), indent=0)
+                sys.stdout.flush()
 
 
-def entry_parts(entry: dict[str, Any]) -> Iterator[Part]:
+def entry_parts(entry: dict[str, Any], *, dated: bool = True) -> Iterator[Part]:
     """Yield the parts of the line that shows one entry."""
-    yield f"{when(entry['at'])} ", "dim"
+    at = when(entry["at"])
+    yield f"{at if dated else at[11:]} ", "dim"
     yield f"{entry['seq']:>5}  ", "dim"
     yield f"{entry['entry_kind']:<16}  ", "green" if entry["entry_kind"] == "turn.completed" else "cyan"
     if entry.get("category"):

@@ -135,9 +135,7 @@ AGENT_FILES: dict[str, AgentFile] = {
     help="State directory to name in the entry; only needed when it is not the usual one.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def setup(
-    agent: str, write: bool, toolsets: str | None, dialect: str | None, home: str | None, as_json: bool
-) -> None:
+def setup(agent: str, write: bool, toolsets: str | None, dialect: str | None, home: str | None, as_json: bool) -> None:
     """Connect AGENT to Shiftlog.
 
     Prints the configuration that AGENT needs and where it goes. With --write, puts it there: everything

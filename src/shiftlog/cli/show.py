@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.asking import json_option, named_session, open_client, session_argument
+from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
 from shiftlog.cli.output import Part, Screen, ago, clean_line, count, json_text, styled, when
 from shiftlog.model.errors import TurnNotFound
 from shiftlog.model.times import parse
@@ -20,18 +20,22 @@ LISTS = (
     ("Blockers", "blockers"),
     ("Files", "files_modified"),
     ("Read", "context_list"),
-    ("Tags", "tags"),
 )
 
 Facts = dict[str, Any]
 
 
-@click.command()
+@click.command(short_help="Read one session.")
 @session_argument()
 @click.option("--turn", metavar="TURN", help="Only this turn: its number or its request id.")
 @click.option("--full", is_flag=True, help="Show long texts whole.")
 @click.option(
-    "--lines", type=click.IntRange(1), default=12, show_default=True, help="Lines of a text before it is folded."
+    "--lines",
+    type=click.IntRange(1),
+    metavar="N",
+    default=12,
+    show_default=True,
+    help="Lines of a text before it is folded.",
 )
 @json_option
 def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) -> None:
@@ -48,16 +52,16 @@ def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) 
     """
     with open_client() as client:
         name = named_session(client, session)
-        items = client.stream("show", {"session_id": name}, timeout_s=60)
-        facts: Facts = next(items)["session"]
-        turns = items if turn is None else _only(items, turn, facts["session_id"])
-        if as_json:
-            _print_document(facts, turns)
-            return
-        screen = Screen()
-        _print_session(screen, facts)
-        for item in turns:
-            _print_turn(screen, item["turn"], item["contents"], None if full else lines)
+        with asked(client, "show", {"session_id": name}) as items:
+            facts: Facts = next(items)["session"]
+            turns = items if turn is None else _only(items, turn, facts["session_id"])
+            if as_json:
+                _print_document(facts, turns)
+                return
+            screen = Screen()
+            _print_session(screen, facts)
+            for item in turns:
+                _print_turn(screen, item["turn"], item["contents"], None if full else lines)
 
 
 def _only(items: Iterable[Facts], wanted: str, session_id: str) -> list[Facts]:
@@ -91,14 +95,14 @@ def _print_session(screen: Screen, facts: Facts) -> None:
     reason = f" ({clean_line(facts['reason'])})" if facts["reason"] else ""
     _facts(screen, styled(facts["state"]), reason, _dotted(agent, facts["model"], facts["workspace"]))
     ended = facts["closed_at"] or facts["last_activity"]
-    span = f"{when(facts['started'])} – {when(ended)} ({_between(facts['started'], ended)})"
-    _facts(screen, span)
+    _facts(screen, _span(facts["started"], ended))
     figures = [count(facts["turns_total"], "turn"), count(facts["entry_count"], "entry")]
     if facts["turns_failed"]:
         figures.insert(1, f"{facts['turns_failed']} failed")
     if facts["tokens_total"]:
         figures.append(count(facts["tokens_total"], "token"))
-    cost = (facts["usage"] or {}).get("cost_usd")
+    usage: Facts = facts["usage"] or {}
+    cost = usage.get("cost_usd")
     if cost is not None:
         figures.append(f"${cost:.2f}")
     _facts(screen, " · ".join(figures))
@@ -117,21 +121,20 @@ def _dotted(*words: str | None) -> str:
     return "".join(f" · {clean_line(word)}" for word in words if word)
 
 
-def _between(start: str, end: str) -> str:
-    return ago((parse(end) - parse(start)).total_seconds())
+def _span(start: str, end: str | None) -> str:
+    """Return from when to when, and how long that is."""
+    if end is None:
+        return when(start)
+    until = when(end) if start[:10] != end[:10] else when(end)[11:]
+    return f"{when(start)} – {until} ({ago((parse(end) - parse(start)).total_seconds())})"
 
 
 def _print_turn(screen: Screen, turn: Facts, contents: list[Facts], max_lines: int | None) -> None:
     screen.line()
     title = clean_line(turn["query_title"])
-    screen.line(
-        (f"Turn {turn['ordinal']}  ", "bold"),
-        styled(turn["status"]),
-        "  ",
-        (title, "bold"),
-    )
-    finished = f" – {when(turn['finished_at'])}" if turn["finished_at"] else ""
-    _facts(screen, f"  {turn['request_id']} · {when(turn['begun_at'])}{finished}")
+    screen.item((f"Turn {turn['ordinal']}  ", "bold"), styled(turn["status"]), "  ", (title, "bold"), indent=0)
+    _facts(screen, f"  {turn['request_id']}")
+    _facts(screen, f"  {_span(turn['begun_at'], turn['finished_at'])}{_dotted(*turn['tags'])}")
     _section(screen, "Request", turn["query_text"], max_lines)
     _section(screen, "Understood as", turn["interpretation"], max_lines)
     dialog = [item for item in contents if item["kind"] == "dialog"]
@@ -144,20 +147,19 @@ def _print_turn(screen: Screen, turn: Facts, contents: list[Facts], max_lines: i
         _heading(screen, "Actions")
         for item in actions:
             _print_action(screen, item)
-    for title, name in LISTS:
+    for heading, name in LISTS:
         if turn[name]:
-            _heading(screen, title)
+            _heading(screen, heading)
             for text in turn[name]:
-                screen.block(f"- {clean_line(text)}", indent=4)
+                screen.item(f"- {clean_line(text)}", indent=4)
     if turn["commits"]:
         _heading(screen, "Commits")
         for commit in turn["commits"]:
             message = clean_line(commit.get("message") or "")
-            screen.line("    ", (clean_line(commit["sha"])[:12], "yellow"), f" {message}")
+            screen.item((clean_line(commit["sha"])[:12], "yellow"), f" {message}", indent=4)
     _section(screen, "Response", turn["response"], max_lines)
     if turn["failure_note"]:
-        code = f" ({clean_line(turn['error_code'])})" if turn["error_code"] else ""
-        _section(screen, f"Failed{code}", turn["failure_note"], max_lines)
+        _section(screen, "Failed", turn["failure_note"], max_lines)
 
 
 def _heading(screen: Screen, title: str) -> None:
@@ -181,9 +183,10 @@ def _print_dialog(screen: Screen, item: Facts, max_lines: int | None) -> None:
 
 def _print_action(screen: Screen, item: Facts) -> None:
     if item.get("erased"):
-        screen.line("    ", (f"#{item['seq']} (erased)", "dim"))
+        screen.line("    ", (f"  #{item['seq']} (erased)", "dim"))
         return
     mark = MARKS.get(str(item.get("status")), ("·", ""))
     path = f" {clean_line(item['file_path'])}" if item.get("file_path") else ""
     described = clean_line(item.get("description") or "")
-    screen.line("    ", mark, f" {item.get('type')}", (path, "cyan"), f"  {described}")
+    number = (f" #{item['seq']} ", "dim")
+    screen.item(mark, number, str(item.get("type")), (path, "cyan"), f"  {described}", indent=4)

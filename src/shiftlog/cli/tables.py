@@ -10,9 +10,7 @@ GAP = 2
 CUT_TO = 16
 
 
-def laid_out(
-    columns: Sequence[Column], rows: Iterable[Sequence[Part]], width: int | None
-) -> Iterator[Sequence[Part]]:
+def laid_out(columns: Sequence[Column], rows: Iterable[Sequence[Part]], width: int | None) -> Iterator[Sequence[Part]]:
     """Yield the lines of a table, header first; without a width nothing is cut.
 
     The first column is never cut, so that it can be copied: where it leaves no room for the others, they go to a

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from shiftlog import __version__, wire
 
 if TYPE_CHECKING:
-    from shiftlog.daemon.services import OpenServices
+    from contextlib import AbstractAsyncContextManager
+
+    from shiftlog.daemon.services import OpenServices, Services
 
 
 def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices | None" = None) -> int:
@@ -59,13 +61,16 @@ def _run(home: str, *, foreground: bool, idle_stop_s: float | None, open_service
 
         from shiftlog.daemon.lifecycle import serve
 
-        if open_services is None:
-            from shiftlog.daemon.app_services import open_app_services
-
-            open_services = open_app_services
-        return anyio.run(lambda: serve(seat, listener, open_services, idle_stop_s=idle_stop_s))
+        opening = open_services or _open_app_services
+        return anyio.run(lambda: serve(seat, listener, opening, idle_stop_s=idle_stop_s))
     finally:
         seat.close()
+
+
+def _open_app_services(home: str) -> "AbstractAsyncContextManager[Services]":
+    from shiftlog.daemon.app_services import open_app_services
+
+    return open_app_services(home)
 
 
 def _complain(message: str) -> int:

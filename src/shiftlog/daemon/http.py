@@ -57,6 +57,7 @@ class HttpFace:
         server = _Quiet(
             uvicorn.Config(
                 self._count,
+                interface="asgi3",
                 log_config=None,
                 access_log=False,
                 lifespan="on",

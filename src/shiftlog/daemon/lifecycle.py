@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import anyio
 from anyio.abc import TaskGroup
@@ -37,25 +38,31 @@ async def serve(seat: Seat, listener: socket.socket, open_services: OpenServices
     Clients may connect before the services are open: they wait for the hello, and are told if opening fails.
     """
     try:
-        async with open_services(seat.home) as services:
+        async with AsyncExitStack() as stack:
+            try:
+                services = await stack.enter_async_context(open_services(seat.home))
+            except Exception as error:
+                # No client has been heard yet, so the text of the error is ours to show.
+                log.exception("The daemon cannot start: %s", error)
+                _refuse_waiting(listener, _start_error(error))
+                return 1
             set_level(services.log_level)
             await Daemon(seat, listener, services, idle_stop_s=idle_stop_s).run()
         return 0
-    except ShiftlogError as error:
-        log.error("The daemon cannot serve: %s", error.message)
-        _refuse_waiting(listener, error)
-    except Exception:
-        log.exception("The daemon failed")
-        _refuse_waiting(listener, InternalError("The daemon failed; daemon.log in the state directory says where"))
     finally:
         listener.close()
-    return 1
+
+
+def _start_error(error: Exception) -> ShiftlogError:
+    if isinstance(error, ShiftlogError):
+        return error
+    return InternalError(f"The daemon cannot start: {type(error).__name__}: {error}")
 
 
 def _refuse_waiting(listener: socket.socket, error: ShiftlogError) -> None:
     """Tell the clients that have connected already why they are not served."""
     line = error_line(error.code, error.message, error.hint)
-    while listener.fileno() >= 0:
+    while True:
         try:
             sock, _ = listener.accept()
         except OSError:

@@ -1,7 +1,7 @@
 """Lines on a connection: reading them with a limit, and sending whole ones from several tasks."""
 
 import anyio
-from anyio.abc import ByteReceiveStream, ByteSendStream, ByteStream
+from anyio.abc import ByteStream
 
 CHUNK_BYTES = 65536
 
@@ -12,7 +12,7 @@ class LineTooLong(ValueError):
     """A line went over the limit; the connection cannot be read any further."""
 
 
-class LineStream(ByteReceiveStream, ByteSendStream):
+class LineStream(ByteStream):
     """A byte stream read line by line, or on as bytes; what was read beyond a line waits in `rest`."""
 
     def __init__(self, stream: ByteStream) -> None:
@@ -48,6 +48,10 @@ class LineStream(ByteReceiveStream, ByteSendStream):
         """Send one whole line; raise one of `GONE` when nobody is there to read it."""
         async with self._sending:
             await self._stream.send(item)
+
+    async def send_eof(self) -> None:
+        """Tell the other side that nothing more comes."""
+        await self._stream.send_eof()
 
     async def aclose(self) -> None:
         """Close the stream below."""

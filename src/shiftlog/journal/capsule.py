@@ -16,7 +16,6 @@ from typing import Any
 
 from shiftlog.journal.capsule_budget import Aged, Item, fitted
 from shiftlog.journal.capsule_facts import Gathered, recorded, text_of
-from shiftlog.journal.merge import normal_path
 from shiftlog.journal.statement import read_time
 from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
@@ -118,7 +117,7 @@ def _lists(session: Session, turns: Sequence[Turn], gathered: Gathered) -> dict[
         "next": _in_order(chain(following, gathered.unfinished.values())),
         "blockers": _in_order(blockers.values()),
         **{name: _in_order(items) for name, items in gathered.decisions.items()},
-        "files_touched": _files(session, turns),
+        "files_touched": _files(turns),
         "last_commands": commands[-_LAST_COMMANDS:],
         "shells": list(enumerate(shells)),
         "checkpoints": gathered.checkpoints[-_CHECKPOINTS:],
@@ -134,22 +133,17 @@ def _fields_of(turn: Turn) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield amendment.seq, amendment.fields
 
 
-def _files(session: Session, turns: Sequence[Turn]) -> list[Aged]:
-    files: dict[str, FileTouch] = {}
+def _files(turns: Sequence[Turn]) -> list[Aged]:
+    newest: dict[str, FileTouch] = {}
+    changes: Counter[str] = Counter()
     for turn in turns:
-        touched = dict(turn.files)
-        for amendment in turn.amendments:
-            for path in _texts(amendment.fields, "files_modified"):
-                touch = FileTouch(changes=1, last_type="edit", seq=amendment.seq)
-                touched.setdefault(normal_path(path, session.workspace), touch)
-        for path, touch in touched.items():
-            before = files.get(path)
-            newest = touch if before is None or touch.seq >= before.seq else before
-            changes = touch.changes + (before.changes if before else 0)
-            files[path] = FileTouch(changes=changes, last_type=newest.last_type, seq=newest.seq)
+        for path, touch in turn.files.items():
+            changes[path] += touch.changes
+            if path not in newest or touch.seq >= newest[path].seq:
+                newest[path] = touch
     return _in_order(
-        (touch.seq, {"path": path, "changes": touch.changes, "last_type": touch.last_type})
-        for path, touch in files.items()
+        (touch.seq, {"path": path, "changes": changes[path], "last_type": touch.last_type})
+        for path, touch in newest.items()
     )
 
 

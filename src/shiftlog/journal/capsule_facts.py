@@ -54,10 +54,10 @@ class Gathered:
         turn = self.turns.get(entry.turn or "")
         match entry.kind:
             case Kind.DIALOG:
-                if facts.get("category") == "decision" and (turn is None or entry.seq > turn.dialog_floor):
+                if facts.get("category") == "decision" and (turn is None or turn.keeps_dialog(entry.seq)):
                     self.decide(text_of(facts, "content"), entry.seq, spoken=True)
             case Kind.ACTION:
-                if turn is None or entry.seq > turn.actions_floor:
+                if turn is None or turn.keeps_action(entry.seq):
                     self._act(facts, entry)
             case Kind.COMMAND_STARTED | Kind.COMMAND_FINISHED:
                 self._command(facts, entry)

@@ -16,7 +16,7 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import JournalTampered, SessionHeld
 from shiftlog.model.ids import agent_key
-from shiftlog.model.moves import SessionState, Succession, run_status_after
+from shiftlog.model.moves import RunStatus, SessionState, Succession, run_status_after
 from shiftlog.model.nouns import Lease, Receipt, Session
 from shiftlog.model.times import precise, shown, shown_or_none
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
@@ -33,6 +33,7 @@ CAPSULE_KINDS = (
     Kind.CHECKPOINT_SAVED,
 )
 CAPSULE_BYTES = 8_000
+SWEPT_AT_ONCE = 1_000
 CAVEAT = "Items with basis 'claimed' were written by an agent and are not verified."
 _FIGURES = (
     "input_tokens",
@@ -48,9 +49,7 @@ _FIGURES = (
 class Continuity:
     """Close, suspend and resume sessions."""
 
-    def __init__(
-        self, journal: Journal, keys: Keys, process_started: Callable[[int], str | None], host: str
-    ) -> None:
+    def __init__(self, journal: Journal, keys: Keys, process_started: Callable[[int], str | None], host: str) -> None:
         self._journal = journal
         self._keys = keys
         self._process_started = process_started
@@ -72,6 +71,8 @@ class Continuity:
         if not session.is_live:
             return self._already_closed(writer, session, request, pen)
         self._check_not_held(writer, session, request, pen.now)
+        if not (request.caller.operator or request.values.get("on_held") == "take_over"):
+            self._journal.check_lease(writer, request, session)
         self._write_figures(pen, request.values)
         capsule = capsule_of(writer, pen.session, pen.now)
         pen.write(Kind.CAPSULE_SAVED, {"origin": "auto", "capsule": capsule})
@@ -114,6 +115,8 @@ class Continuity:
                 pen.warn("no_run", "The session has no run; its figures were ignored")
             return
         if run.ended is not None:
+            if given:
+                pen.warn("run_ended", "The run ended with an earlier close; its figures stay")
             return
         derived = int((pen.now - run.started).total_seconds() * 1000)
         stated = given.get("duration_ms") or 0
@@ -203,9 +206,7 @@ class Continuity:
             granted = {"fence": lease.fence, "expires_at": shown(lease.expires_at)}
         workspace = request.caller.workspace
         if workspace and session.workspace and workspace != session.workspace:
-            pen.warn(
-                "workspace_differs", "The session belongs to another workspace", workspace=session.workspace
-            )
+            pen.warn("workspace_differs", "The session belongs to another workspace", workspace=session.workspace)
         pen.commit(writer)
         budget = request.values.get("capsule_budget_bytes") or CAPSULE_BYTES
         capsule = capsule_of(writer, pen.session, pen.now, budget)
@@ -250,9 +251,14 @@ class Continuity:
         """Tell whether a lease still binds: not expired, and its process not gone from this host."""
         if lease.expires_at <= now:
             return False
-        if lease.pid is None or lease.host != self._host:
+        return self._may_run(lease.pid, lease.pid_started, lease.host)
+
+    def _may_run(self, pid: int | None, pid_started: str | None, host: str | None) -> bool:
+        """Tell whether a process runs, as far as it can be seen from here; a recycled pid is not it."""
+        if pid is None or host not in (self._host, "", None):
             return True
-        return self._process_started(lease.pid) == lease.pid_started
+        started = self._process_started(pid)
+        return started is not None and pid_started in (None, started)
 
     async def client_gone(self, client_id: str) -> None:
         """Let the leases of a client whose connection closed run out now."""
@@ -265,7 +271,7 @@ class Continuity:
             await self._journal.store.write(lambda writer: writer.renew_leases(client_ids, expires_at))
 
     async def suspend_stale(self, idle_limit: timedelta) -> list[str]:
-        """Suspend open sessions whose holder is gone, or that idle for longer than the limit (0: never)."""
+        """Suspend open sessions whose holder or run is gone, or that idle for longer than the limit (0: never)."""
         return await self._journal.store.write(lambda writer: self._suspend_stale(writer, idle_limit))
 
     def _suspend_stale(self, writer: Writer, idle_limit: timedelta) -> list[str]:
@@ -275,9 +281,14 @@ class Continuity:
             if not self.is_live_lease(lease, now):
                 writer.end_lease(lease.session_id)
                 causes[lease.session_id] = "process_ended"
+        running = Filter(states=frozenset({"open"}), run_status=str(RunStatus.RUNNING), with_run=True)
+        for row in writer.find_sessions(running, Page(limit=SWEPT_AT_ONCE), by_activity=True):
+            run = row.session.run
+            if run is not None and not self._may_run(run.pid, run.pid_started, run.host):
+                causes[row.session.id] = "process_ended"
         if idle_limit:
             where = Filter(states=frozenset({"open"}), idle_since=now - idle_limit)
-            rows = writer.find_sessions(where, Page(limit=1_000), by_activity=True)
+            rows = writer.find_sessions(where, Page(limit=SWEPT_AT_ONCE), by_activity=True)
             causes |= {row.session.id: "idle" for row in rows if row.session.id not in causes}
         return [name for name, cause in causes.items() if self._suspend(writer, name, cause)]
 
@@ -293,9 +304,7 @@ class Continuity:
         return True
 
 
-def capsule_of(
-    reader: Reader, session: Session, now: datetime, budget_bytes: int = CAPSULE_BYTES
-) -> dict[str, Any]:
+def capsule_of(reader: Reader, session: Session, now: datetime, budget_bytes: int = CAPSULE_BYTES) -> dict[str, Any]:
     """Build a session's capsule from its journal as it stands."""
     return build_capsule(
         session,

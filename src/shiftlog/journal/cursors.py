@@ -10,6 +10,8 @@ from typing import Any
 from shiftlog.model.canonical import canonical, sha256
 from shiftlog.model.errors import InvalidParameter
 
+_NOT_ASKED = frozenset({"cursor", "limit", "max_chars"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
@@ -29,12 +31,12 @@ def decoded(text: str | None, question: Mapping[str, Any]) -> Cursor:
     if not text:
         return Cursor()
     try:
-        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        values = json.loads(data)
+        values = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         part, *after, mark = values
-        position = (int(after[0]), int(after[1])) if after else None
-        cursor = Cursor(part=int(part), after=position)
-    except (ValueError, TypeError, IndexError, KeyError, binascii.Error, RecursionError):
+        if not all(type(value) is int and abs(value) < 2**62 for value in (part, *after)):
+            raise ValueError("no position")
+        cursor = Cursor(part=part, after=(after[0], after[1]) if after else None)
+    except (ValueError, TypeError, IndexError, binascii.Error, RecursionError):
         raise InvalidParameter.invalid("cursor", "a cursor from next_cursor is expected", text) from None
     if mark != _mark(question):
         raise InvalidParameter.invalid("cursor", "the cursor belongs to another question", text)
@@ -42,5 +44,5 @@ def decoded(text: str | None, question: Mapping[str, Any]) -> Cursor:
 
 
 def _mark(question: Mapping[str, Any]) -> str:
-    asked = {name: value for name, value in question.items() if name not in ("cursor", "limit", "max_chars")}
+    asked = {name: value for name, value in question.items() if name not in _NOT_ASKED}
     return sha256(canonical(asked))[7:19]

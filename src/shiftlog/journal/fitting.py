@@ -11,9 +11,11 @@ from shiftlog.journal.texts import one_line
 
 Answered = dict[str, Any]
 
-_ENVELOPE_CHARS = 220
 _SHORTEST = 24
-_NOTE = "cut; read the resource shiftlog://sessions/{id}, or ask again with a larger max_chars"
+_LEVELS = ((2_000, 50), (500, 20), (160, 8), (80, 3), (_SHORTEST, 1), (_SHORTEST, 0))
+_ELSEWHERE = "a larger max_chars for whole texts, or read shiftlog://sessions/{id}"
+_MORE = f"cut; call query_history with next_cursor, or with {_ELSEWHERE}"
+_LAST = f"cut; call query_history with {_ELSEWHERE}"
 
 
 def size(value: object) -> int:
@@ -21,33 +23,8 @@ def size(value: object) -> int:
     return len(msgspec.json.encode(value).decode("utf-8"))
 
 
-def fit_answer(
+def fit(
     head: Mapping[str, Any],
-    rows: Sequence[tuple[Item, tuple[int, int]]],
-    question: Mapping[str, Any],
-    *,
-    total: int,
-    is_last: bool,
-    max_chars: int,
-) -> Answered:
-    """Fit what was read whole (`head`) and a page of its parts; the head gets at most two thirds."""
-    room = max_chars - _ENVELOPE_CHARS
-    shortened, was_cut = _shortened(dict(head), room * 2 // 3 if rows else room)
-    page = fit_items(
-        [(item, Cursor(after=at)) for item, at in rows],
-        question,
-        total=total,
-        is_last=is_last,
-        max_chars=max_chars - size(shortened) - (len(_NOTE) + 20 if was_cut else 0),
-    )
-    answered = {**shortened, **page}
-    if was_cut:
-        answered["truncated"] = True
-        answered["note"] = _NOTE
-    return answered
-
-
-def fit_items(
     rows: Sequence[tuple[Item, Cursor]],
     question: Mapping[str, Any],
     *,
@@ -55,41 +32,53 @@ def fit_items(
     is_last: bool,
     max_chars: int,
 ) -> Answered:
-    """Take as many items as fit; one that alone is too long is shortened, so that every page moves on."""
-    room = max_chars - _ENVELOPE_CHARS
-    items: list[Item] = []
-    last: Cursor | None = None
-    was_cut = False
-    for item, cursor in rows:
-        needed = size(item) + 1
-        if needed > room:
-            if items:
-                is_last = False
-                was_cut = True
-                break
-            item, _ = _shortened(item, max(room, 120))
-            needed, was_cut = size(item) + 1, True
-        items.append(item)
-        last = cursor
-        room -= needed
-    return {
-        "items": items,
+    """Return what was read whole (`head`) and a page of its parts in at most so many characters of JSON.
+
+    The head gets at most two thirds. An item that alone is too long is shortened, so that every page moves on.
+    """
+    whole: Answered = {
+        **head,
+        "items": [item for item, _ in rows],
         "total": total,
-        "next_cursor": None if is_last or last is None else last.encoded(question),
-        "truncated": was_cut,
+        "next_cursor": None if is_last or not rows else rows[-1][1].encoded(question),
+        "truncated": False,
     }
+    return whole if size(whole) <= max_chars else _cut_down(whole, head, rows, question, max_chars)
 
 
-def _shortened(value: Item, room: int) -> tuple[Item, bool]:
-    """Cut the texts and lists of an object until it fits; say whether anything was cut."""
+def _cut_down(
+    whole: Answered,
+    head: Mapping[str, Any],
+    rows: Sequence[tuple[Item, Cursor]],
+    question: Mapping[str, Any],
+    max_chars: int,
+) -> Answered:
+    longest = max((cursor.encoded(question) for _, cursor in rows), key=len, default=None)
+    shell = {"items": [], "total": whole["total"], "next_cursor": longest, "truncated": True, "note": _MORE}
+    room = max_chars - size(shell)
+    short_head = _shortened(dict(head), room * 2 // 3 if rows else room)
+    room -= size(short_head) - 1
+    items: list[Item] = []
+    for item, _ in rows:
+        if items and size(item) >= room:
+            break
+        items.append(_shortened(item, room - 1))
+        room -= size(items[-1]) + 1
+    way_on = whole["next_cursor"] if len(items) == len(rows) else rows[len(items) - 1][1].encoded(question)
+    note = _MORE if way_on else _LAST
+    return {**short_head, **shell, "items": items, "next_cursor": way_on, "note": note}
+
+
+def _shortened(value: Item, room: int) -> Item:
+    """Cut the texts and lists of an object until it fits."""
     if size(value) <= room:
-        return value, False
+        return value
     cut: Any = value
-    for max_text, max_list in ((2_000, 50), (500, 20), (160, 8), (80, 3), (_SHORTEST, 1), (_SHORTEST, 0)):
+    for max_text, max_list in _LEVELS:
         cut = _cut(value, max_text, max_list)
         if size(cut) <= room:
-            return cut, True
-    return _bare(cut, room), True
+            return cut
+    return _bare(cut, room)
 
 
 def _cut(value: Any, max_text: int, max_list: int) -> Any:

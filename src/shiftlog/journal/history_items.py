@@ -208,10 +208,10 @@ def turn_facts(turn: Turn) -> Item:
 
 def turn_contents(turn: Turn, entries: Iterable[Entry]) -> list[Item]:
     """Return a turn's dialog items and actions that still count, in journal order."""
-    floors = {Kind.DIALOG: turn.dialog_floor, Kind.ACTION: turn.actions_floor}
+    keeps = {Kind.DIALOG: turn.keeps_dialog, Kind.ACTION: turn.keeps_action}
     contents: list[Item] = []
     for entry in entries:
-        if entry.kind in floors and entry.seq > floors[entry.kind]:
+        if entry.kind in keeps and keeps[entry.kind](entry.seq):
             facts = {name: value for name, value in entry.facts.items() if name != "test_clock"}
             erased = {"erased": True} if entry.body is None else {}
             contents.append(

@@ -1,7 +1,7 @@
 """The parameters of query_history, and the filter that they make."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 from shiftlog.journal.journal import find_session
@@ -22,11 +22,19 @@ def parse_bound(text: str, path: str, *, is_end: bool) -> datetime:
     """Read a date or a time; a bare date means its first or, at the end, its last second."""
     try:
         at = datetime.fromisoformat(text)
-    except ValueError:
+        if is_end and _is_date(text):
+            at = at.replace(hour=23, minute=59, second=59, microsecond=999_999)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise InvalidParameter.invalid(path, "an ISO 8601 date or time is expected", text) from None
-    if len(text) == 10 and is_end:
-        at += timedelta(days=1) - timedelta(microseconds=1)
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 QUERY_HISTORY = Record(
@@ -37,9 +45,7 @@ QUERY_HISTORY = Record(
             max_chars=2_000,
             description='Search: words, "phrases", prefixes (auth*), && || ! and parentheses; ranked.',
         ),
-        "kinds": ListOf(
-            item=Choice(values=KINDS), max_items=7, description='What to return; default ["session"].'
-        ),
+        "kinds": ListOf(item=Choice(values=KINDS), max_items=7, description='What to return; default ["session"].'),
         "agent": Text(max_chars=64, description="Agent kind."),
         "agent_id": Text(max_chars=200, description="Stable agent name."),
         "model": Text(max_chars=200, description="Model name."),
@@ -54,9 +60,7 @@ QUERY_HISTORY = Record(
         "to": Text(max_chars=64, check=_check_time, description="Started at or before this date or time."),
         "limit": Integer(minimum=1, maximum=200, description="Items per page, 1..200; default 10."),
         "cursor": Text(max_chars=500, description="next_cursor of the page before, same question."),
-        "max_chars": Integer(
-            minimum=500, maximum=1_000_000, description="Size of the whole answer; default 12000."
-        ),
+        "max_chars": Integer(minimum=500, maximum=1_000_000, description="Size of the whole answer; default 12000."),
     }
 )
 

@@ -67,9 +67,7 @@ class Journal:
         self.clock = clock
         self._redactor = redactor
 
-    def request(
-        self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller
-    ) -> Request:
+    def request(self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller) -> Request:
         """Check the arguments against their fields and the formats of ids, and mask the secrets in them."""
         try:
             values = fields.read(arguments)
@@ -187,9 +185,7 @@ class Journal:
         self.remember(writer, request, scope or session.id, answered, receipt)
         return answered
 
-    def remember(
-        self, writer: Writer, request: Request, scope: str, answered: Answered, receipt: Answered
-    ) -> None:
+    def remember(self, writer: Writer, request: Request, scope: str, answered: Answered, receipt: Answered) -> None:
         """Keep an answer for its idempotency key and for a client that lost its connection."""
         now = self.clock.now()
         if request.key is not None:

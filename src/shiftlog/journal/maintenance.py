@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from shiftlog.journal.chain import Finding, check_chain
@@ -14,6 +16,8 @@ from shiftlog.model.errors import InvalidParameter, JournalTampered, SessionNotF
 from shiftlog.model.nouns import Receipt, Session, Turn
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Indexed, Reader, Writer
+
+_TITLED = frozenset({Kind.SESSION_OPENED, Kind.SESSION_UPDATED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +44,13 @@ class Maintenance:
 
         return await self._journal.store.read(ids)
 
-    async def verify(
-        self, session_ids: list[str], receipts: list[Receipt] | None = None
-    ) -> AsyncIterator[Finding]:
+    async def verify(self, session_ids: list[str], receipts: list[Receipt] | None = None) -> AsyncIterator[Finding]:
         """Check sessions one by one against their chains, their own receipts and those kept elsewhere."""
         kept = receipts or []
         for session_id in session_ids:
             elsewhere = [receipt for receipt in kept if receipt.session_id == session_id]
             yield await self._journal.store.read(
-                lambda reader, session_id=session_id, elsewhere=elsewhere: self._verified(
-                    reader, session_id, elsewhere
-                )
+                lambda reader, session_id=session_id, elsewhere=elsewhere: self._verified(reader, session_id, elsewhere)
             )
         for receipt in kept:
             if receipt.session_id not in session_ids:
@@ -65,9 +65,7 @@ class Maintenance:
     def _verified(self, reader: Reader, session_id: str, elsewhere: list[Receipt]) -> Finding:
         receipts = [*reader.receipts(session_id), *elsewhere]
         signed = [receipt for receipt in receipts if self._keys.is_signed(receipt)]
-        found = check_chain(
-            session_id, reader.entries(session_id), head=reader.head(session_id), receipts=signed
-        )
+        found = check_chain(session_id, reader.entries(session_id), head=reader.head(session_id), receipts=signed)
         forged = [receipt for receipt in receipts if receipt not in signed]
         if found.ok and forged:
             receipt = forged[0]
@@ -108,25 +106,14 @@ class Maintenance:
 
     async def erase(self, session_name: str, seqs: list[int], reason: str) -> dict[str, Any]:
         """Erase the bodies of entries: the chain still verifies, and an entry says what was erased and why."""
-        return await self._journal.store.write(
-            lambda writer: self._erased(writer, session_name, seqs, reason)
-        )
+        return await self._journal.store.write(lambda writer: self._erased(writer, session_name, seqs, reason))
 
     def _erased(self, writer: Writer, session_name: str, seqs: list[int], reason: str) -> dict[str, Any]:
         session = find_session(writer, session_name)
         wanted = sorted(set(seqs))
         pen = self._journal.pen(writer, session.id, session)
-        erased: list[int] = []
-        kinds: set[Kind] = set()
-        for seq in wanted:
-            found = writer.entries(session.id, after=seq - 1, until=seq) if 0 < seq <= session.head_seq else []
-            if not found:
-                raise InvalidParameter.invalid("entry", f"session {session.id} has no entry {seq}", seq)
-            if found[0].kind is Kind.ERASED:
-                raise InvalidParameter.invalid("entry", f"entry {seq} is itself the note of an erasure", seq)
-            if found[0].body is not None:
-                erased.append(seq)
-                kinds.add(found[0].kind)
+        present = [entry for entry in map(partial(_erasable, writer, session), wanted) if entry.body is not None]
+        erased = [entry.seq for entry in present]
         if erased:
             # Capsules repeat what earlier entries say, so what is erased there goes from them too.
             later = writer.entries(session.id, after=erased[0], kinds=(Kind.CAPSULE_SAVED,))
@@ -134,13 +121,12 @@ class Maintenance:
             erased = sorted([*erased, *derived])
             for seq in erased:
                 writer.erase_body(session.id, seq)
-            pen.write(Kind.ERASED, {"entries": list(erased), "reason": self._journal.masked_text(reason)})
+            pen.write(Kind.ERASED, {"entries": erased, "reason": self._journal.masked_text(reason)})
             pen.commit(writer)
-            # Answers to other sessions' requests may repeat this one's title.
-            titled = Kind.SESSION_OPENED in kinds or Kind.SESSION_UPDATED in kinds
-            if titled:
-                writer.forget_answers(before=pen.now + timedelta(seconds=1))
             writer.forget_answers(session_id=session.id)
+            if any(entry.kind in _TITLED for entry in present):
+                # Answers about other sessions may repeat this one's title.
+                writer.forget_answers(before=pen.now + timedelta(seconds=1))
             self._rebuilt(writer, session.id)
         return {
             "session_id": session.id,
@@ -152,6 +138,15 @@ class Maintenance:
         }
 
 
+def _erasable(reader: Reader, session: Session, seq: int) -> Entry:
+    found = reader.entries(session.id, after=seq - 1, until=seq) if 0 < seq <= session.head_seq else []
+    if not found:
+        raise InvalidParameter.invalid("entry", f"session {session.id} has no entry {seq}", seq)
+    if found[0].kind is Kind.ERASED:
+        raise InvalidParameter.invalid("entry", f"entry {seq} is itself the note of an erasure", seq)
+    return found[0]
+
+
 def fold(session_id: str, entries: list[Entry]) -> tuple[Session | None, dict[str, Turn]]:
     """Return the session and turns that entries add up to."""
     session: Session | None = None
@@ -160,4 +155,6 @@ def fold(session_id: str, entries: list[Entry]) -> tuple[Session | None, dict[st
         session, turn = apply(session, turns.get(entry.turn) if entry.turn else None, entry, session_id)
         if entry.turn is not None and turn is not None:
             turns[entry.turn] = turn
+        elif entry.turn is not None:
+            turns.pop(entry.turn, None)
     return session, turns

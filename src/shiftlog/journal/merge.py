@@ -11,7 +11,7 @@ from typing import Any
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Turn
 
-TEXT_FIELDS = ("query_title", "interpretation", "response", "model", "plan_file", "todo_id")
+TEXT_FIELDS = ("query_title", "interpretation", "response", "model", "model_provider", "plan_file", "todo_id")
 LIST_FIELDS = (
     "tags",
     "context_list",

@@ -10,7 +10,7 @@ from shiftlog.journal.texts import facet, search_text
 from shiftlog.model.canonical import first_prev_hash
 from shiftlog.model.entry import Body, Draft, Entry, Kind
 from shiftlog.model.nouns import Session, Turn
-from shiftlog.model.times import truncated
+from shiftlog.model.times import precise, truncated
 from shiftlog.store.protocol import Indexed, Reader, Writer
 
 
@@ -31,9 +31,12 @@ class Pen:
         self._session = session
         self._turns: dict[str, Turn] = {}
         self._changed: dict[str, None] = {}
+        self._deleted: set[str] = set()
         self._test_clock = test_clock
         now = truncated(now)
         self.now = now if session is None else max(now, session.last_activity)
+        # Where it is set, everything written counts as having been so at that time: what imports bring is older.
+        self.as_of: datetime | None = None
         self.entries: list[Entry] = []
         self.warnings: list[dict[str, object]] = []
 
@@ -52,6 +55,8 @@ class Pen:
     def turn(self, request_id: str) -> Turn | None:
         """Return a turn with everything written so far."""
         if request_id not in self._turns:
+            if request_id in self._deleted:
+                return None
             stored = self._reader.turn(self._session_id, request_id)
             if stored is None:
                 return None
@@ -62,6 +67,8 @@ class Pen:
         """Chain one entry and move session and turn to where they stand after it."""
         if self._test_clock:
             body = {**body, "test_clock": True}
+        if self.as_of is not None:
+            body = {**body, "as_of": precise(self.as_of)}
         session = self._session
         entry = Entry.chained(
             Draft(kind=kind, turn=turn, body=body, salt=salt),
@@ -75,6 +82,9 @@ class Pen:
         if turn is not None and after is not None:
             self._turns[turn] = after
             self._changed[turn] = None
+        elif turn is not None and self._turns.pop(turn, None) is not None:
+            self._changed.pop(turn, None)
+            self._deleted.add(turn)
         self.entries.append(entry)
         return entry
 
@@ -91,6 +101,8 @@ class Pen:
             [Indexed(entry=entry, text=search_text(entry), facet=facet(entry)) for entry in self.entries],
         )
         writer.put_session(self.session)
+        for request_id in self._deleted:
+            writer.forget_turn(self._session_id, request_id)
         for request_id in self._changed:
             writer.put_turn(self._session_id, self._turns[request_id])
         return True

@@ -6,7 +6,6 @@ through it, so they cannot differ. An erased entry has no body; it then changes 
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +16,7 @@ from shiftlog.model.canonical import canonical, sha256
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import STATE_AFTER_CLOSE, RunStatus, SessionState, Succession, TurnStatus
-from shiftlog.model.nouns import Amendment, Closing, FileTouch, Run, Session, Turn, Usage
+from shiftlog.model.nouns import Amendment, Closing, FileTouch, Run, Session, Turn, Usage, changed
 
 UNFINISHED = ("pending", "in_progress")
 ERASED_TEXT = "[erased]"
@@ -44,11 +43,17 @@ def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: 
     change = _CHANGES.get(entry.kind)
     if change is not None:
         session, turn = change(session, turn, entry)
-    active = session.last_activity if entry.kind in _NOT_ACTIVITY else max(session.last_activity, entry.at)
-    session = replace(session, last_activity=active, head_seq=entry.seq, head_hash=entry.hash)
+    moment = _moment(entry)
+    active = session.last_activity if entry.kind in _NOT_ACTIVITY else max(session.last_activity, moment)
+    session = changed(session, last_activity=active, head_seq=entry.seq, head_hash=entry.hash)
     if turn is not None and entry.turn == turn.request_id and entry.kind is not Kind.IMPORT_NOTED:
-        turn = replace(turn, last_updated=max(turn.last_updated, entry.at), last_seq=entry.seq)
+        turn = changed(turn, last_updated=max(turn.last_updated, moment), last_seq=entry.seq)
     return session, turn
+
+
+def _moment(entry: Entry) -> datetime:
+    """Return when the fact was so: when it was written, or for imports the time that came with it."""
+    return _time(entry.facts.get("as_of"), entry.at)
 
 
 def seal_of(turn: Turn, outcome: dict[str, Any]) -> str:
@@ -70,7 +75,7 @@ def _opened(entry: Entry, session_id: str) -> Session:
         title=str(facts.get("title", ERASED_TEXT)),
         state=SessionState(facts.get("state", "open")),
         started=_time(facts.get("started"), entry.at),
-        last_activity=entry.at,
+        last_activity=_moment(entry),
         model=facts.get("model"),
         workspace=facts.get("workspace"),
         cwd=facts.get("cwd"),
@@ -80,6 +85,8 @@ def _opened(entry: Entry, session_id: str) -> Session:
         predecessor_session_id=predecessor["session_id"] if predecessor else None,
         vendor_session_id=facts.get("vendor_session_id"),
         transcript_path=facts.get("transcript_path"),
+        executable_path=facts.get("executable_path"),
+        executable_version=facts.get("executable_version"),
         run=_run_of(run, entry.at) if run else None,
     )
 
@@ -97,6 +104,8 @@ def _session_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
             "model",
             "vendor_session_id",
             "transcript_path",
+            "executable_path",
+            "executable_version",
             "hidden",
             "successor_session_id",
         )
@@ -104,21 +113,23 @@ def _session_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     }
     if "tags" in facts:
         known["tags"] = tuple(facts["tags"])
+    if "started" in facts:
+        known["started"] = _time(facts["started"], session.started)
     if "state" in facts:
         known["state"] = SessionState(facts["state"])
-    return replace(session, **known), turn
+    return changed(session, **known), turn
 
 
 def _session_suspended(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     cause = str(entry.facts.get("cause", "idle"))
     run = session.run
     if run is not None and run.status is RunStatus.RUNNING and cause == "process_ended":
-        run = replace(run, status=RunStatus.ORPHANED)
-    return replace(session, state=SessionState.SUSPENDED, suspended_cause=cause, run=run), turn
+        run = changed(run, status=RunStatus.ORPHANED)
+    return changed(session, state=SessionState.SUSPENDED, suspended_cause=cause, run=run), turn
 
 
 def _session_resumed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
-    return replace(session, state=SessionState.OPEN, suspended_cause=None, closing=None), turn
+    return changed(session, state=SessionState.OPEN, suspended_cause=None, closing=None), turn
 
 
 def _session_closed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
@@ -133,17 +144,17 @@ def _session_closed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         policy=policy,
         successor_deadline=datetime.fromisoformat(deadline) if deadline else None,
     )
-    return replace(session, state=STATE_AFTER_CLOSE[policy], suspended_cause=None, closing=closing), turn
+    return changed(session, state=STATE_AFTER_CLOSE[policy], suspended_cause=None, closing=closing), turn
 
 
 def _turn_begun(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
     begun = Turn(
         request_id=entry.turn or "",
-        ordinal=session.turns_total + 1,
+        ordinal=session.turns_total + session.turns_deleted + 1,
         status=TurnStatus.IN_PROGRESS,
         begun_at=_time(facts.get("timestamp"), entry.at),
-        last_updated=entry.at,
+        last_updated=_moment(entry),
         query_title=str(facts.get("query_title", ERASED_TEXT)),
         query_text=str(facts.get("query_text", ERASED_TEXT)),
         begun_seq=entry.seq,
@@ -154,54 +165,120 @@ def _turn_begun(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         tags=tuple(facts.get("tags", ())),
         context_list=tuple(facts.get("context_list", ())),
     )
-    return replace(session, turns_total=session.turns_total + 1, current_turn=entry.turn), begun
+    session = changed(session, turns_total=session.turns_total + 1)
+    if not facts.get("imported"):
+        return changed(session, current_turn=entry.turn, imported_turn_at=None), begun
+    # What an import brings must not take the place of a turn that somebody is working on.
+    latest = session.imported_turn_at
+    if session.current_turn is None or (latest is not None and begun.begun_at >= latest):
+        session = changed(session, current_turn=entry.turn, imported_turn_at=begun.begun_at)
+    return session, begun
 
 
 def _turn_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     if turn is None:
         return session, turn
     facts: dict[str, Any] = entry.facts
+    if facts.get("deleted"):
+        return _without_turn(session, turn, facts.get("current_turn")), None
     session, turn = _cleared(session, turn, facts.get("clear", ()), entry.seq)
+    session, turn = _without_items(session, turn, facts)
     values: dict[str, Any] = dict(facts.get("set", {}))
     if "token_count" in values:
         counted = session.tokens_counted + values["token_count"] - turn.token_count
-        session = replace(session, tokens_counted=counted)
+        session = changed(session, tokens_counted=counted)
     for name, items in facts.get("add", {}).items():
         values[name] = (*getattr(turn, name), *items)
     files = turn.files
     for path in facts.get("add", {}).get("files_modified", ()):
-        files = _touched(files, path, "edit", entry.seq, session.workspace)
-    return session, replace(turn, files=files, **values)
+        files = _touched(files, path, "edit", entry.seq, session.workspace, listed=True)
+    return session, changed(turn, files=files, **values)
+
+
+def _without_turn(session: Session, turn: Turn, current: str | None) -> Session:
+    """Return the session after a turn of it was deleted; `current` is the one begun before it."""
+    session = changed(
+        session,
+        turns_total=session.turns_total - 1,
+        turns_deleted=session.turns_deleted + 1,
+        dialog_items=session.dialog_items - turn.dialog_items,
+        actions_total=session.actions_total - turn.actions,
+        actions_unfinished=session.actions_unfinished - turn.actions_unfinished,
+        tokens_counted=session.tokens_counted - turn.token_count,
+    )
+    return session if session.current_turn != turn.request_id else changed(session, current_turn=current)
+
+
+def _without_items(session: Session, turn: Turn, facts: dict[str, Any]) -> tuple[Session, Turn]:
+    """Take single items away: values of lists (`remove`), dialog items and actions by their seq (`drop`)."""
+    if "remove" not in facts and "drop" not in facts:
+        return session, turn
+    files = turn.files
+    values: dict[str, Any] = {}
+    for name, gone in facts.get("remove", {}).items():
+        kept: tuple[Any, ...] = getattr(turn, name)
+        values[name] = tuple(item for item in kept if (item["sha"] if name == "commits" else item) not in gone)
+        if name == "files_modified":
+            paths = {normal_path(path, session.workspace) for path in values[name]}
+            files = {path: changed(touch, listed=path in paths) for path, touch in files.items()}
+    dropped: dict[str, Any] = facts.get("drop", {})
+    dialog, actions = dropped.get("dialog", ()), dropped.get("actions", ())
+    for action in actions:
+        path = normal_path(action["file_path"], session.workspace)
+        if path in files:
+            files = {**files, path: changed(files[path], acted=max(files[path].acted - 1, 0))}
+    files = {path: touch for path, touch in files.items() if touch.listed or touch.acted}
+    unfinished = sum(action["status"] in UNFINISHED for action in actions)
+    turn = changed(
+        turn,
+        files=files,
+        dropped=(*turn.dropped, *dialog, *(action["seq"] for action in actions)),
+        dialog_items=turn.dialog_items - len(dialog),
+        actions=turn.actions - len(actions),
+        actions_unfinished=turn.actions_unfinished - unfinished,
+        **values,
+    )
+    session = changed(
+        session,
+        dialog_items=session.dialog_items - len(dialog),
+        actions_total=session.actions_total - len(actions),
+        actions_unfinished=session.actions_unfinished - unfinished,
+    )
+    return session, turn
 
 
 def _cleared(session: Session, turn: Turn, names: Any, seq: int) -> tuple[Session, Turn]:
     for name in names:
         if name == "dialog":
-            session = replace(session, dialog_items=session.dialog_items - turn.dialog_items)
-            turn = replace(turn, dialog_items=0, dialog_floor=seq)
+            session = changed(session, dialog_items=session.dialog_items - turn.dialog_items)
+            turn = changed(turn, dialog_items=0, dialog_floor=seq)
         elif name == "actions":
-            session = replace(
+            session = changed(
                 session,
                 actions_total=session.actions_total - turn.actions,
                 actions_unfinished=session.actions_unfinished - turn.actions_unfinished,
             )
-            files = {path: touch for path, touch in turn.files.items() if _is_listed(path, turn, session)}
-            turn = replace(turn, actions=0, actions_unfinished=0, actions_floor=seq, files=files)
+            files = {path: changed(touch, acted=0) for path, touch in turn.files.items() if touch.listed}
+            turn = changed(turn, actions=0, actions_unfinished=0, actions_floor=seq, files=files)
+        elif name == "token_count":
+            session = changed(session, tokens_counted=session.tokens_counted - turn.token_count)
+            turn = changed(turn, token_count=0)
+        elif name == "model":
+            turn = changed(turn, model=None)
         else:
             empty: Any = "" if isinstance(getattr(turn, name), str) else ()
-            turn = replace(turn, **{name: empty})
+            turn = changed(turn, **{name: empty})
+            if name == "files_modified":
+                acted = {path: changed(touch, listed=False) for path, touch in turn.files.items() if touch.acted}
+                turn = changed(turn, files=acted)
     return session, turn
-
-
-def _is_listed(path: str, turn: Turn, session: Session) -> bool:
-    return any(normal_path(listed, session.workspace) == path for listed in turn.files_modified)
 
 
 def _dialog(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     if turn is None:
         return session, turn
-    turn = replace(turn, dialog_items=turn.dialog_items + 1, items_hash=_rolled(turn.items_hash, entry.hash))
-    return replace(session, dialog_items=session.dialog_items + 1), turn
+    turn = changed(turn, dialog_items=turn.dialog_items + 1, items_hash=_rolled(turn.items_hash, entry.hash))
+    return changed(session, dialog_items=session.dialog_items + 1), turn
 
 
 def _action(session: Session, turn: Turn | None, entry: Entry) -> Pair:
@@ -210,7 +287,7 @@ def _action(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
     unfinished = int(facts.get("status") in UNFINISHED)
     path = str(facts.get("file_path", ""))
-    turn = replace(
+    turn = changed(
         turn,
         actions=turn.actions + 1,
         actions_unfinished=turn.actions_unfinished + unfinished,
@@ -218,7 +295,7 @@ def _action(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         items_hash=_rolled(turn.items_hash, entry.hash),
         files=_touched(turn.files, path, str(facts.get("type", "")), entry.seq, session.workspace),
     )
-    session = replace(
+    session = changed(
         session,
         actions_total=session.actions_total + 1,
         actions_unfinished=session.actions_unfinished + unfinished,
@@ -230,17 +307,17 @@ def _usage(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = {name: value for name, value in entry.facts.items() if name != "test_clock"}
     used = msgspec.convert(facts, Usage)
     if turn is not None:
-        turn = replace(turn, usage=used if turn.usage is None else turn.usage.plus(used))
-    return replace(session, usage=used if session.usage is None else session.usage.plus(used)), turn
+        turn = changed(turn, usage=used if turn.usage is None else turn.usage.plus(used))
+    return changed(session, usage=used if session.usage is None else session.usage.plus(used)), turn
 
 
 def _turn_completed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
-    session = replace(session, turns_completed=session.turns_completed + 1)
+    session = changed(session, turns_completed=session.turns_completed + 1)
     return session, _ended(turn, entry, TurnStatus.COMPLETED)
 
 
 def _turn_failed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
-    session = replace(session, turns_failed=session.turns_failed + 1)
+    session = changed(session, turns_failed=session.turns_failed + 1)
     return session, _ended(turn, entry, TurnStatus.FAILED)
 
 
@@ -248,10 +325,10 @@ def _ended(turn: Turn | None, entry: Entry, status: TurnStatus) -> Turn | None:
     if turn is None:
         return None
     facts: dict[str, Any] = entry.facts
-    return replace(
+    return changed(
         turn,
         status=status,
-        finished_at=entry.at,
+        finished_at=_moment(entry),
         response=str(facts.get("response", turn.response)),
         failure_note=str(facts.get("failure_note", "")),
         error_code=str(facts.get("error_code", "")),
@@ -265,30 +342,44 @@ def _run_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         return session, turn
     facts: dict[str, Any] = {name: value for name, value in entry.facts.items() if name != "test_clock"}
     run = msgspec.convert({**msgspec.to_builtins(run), **facts}, Run)
-    return replace(session, run=run), turn
+    return changed(session, run=run), turn
 
 
 def _lease_taken(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     # Counted, not read: the fence grows by one with every grant, also when the body was erased.
-    return replace(session, fence=session.fence + 1), turn
+    return changed(session, fence=session.fence + 1), turn
 
 
 def _import_noted(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
+    if entry.turn is None:
+        return changed(session, import_hash=entry.hash), turn
     if turn is None or "fields" not in facts:
         return session, turn
-    note = Amendment(at=entry.at, source=str(facts.get("source", "")), fields=facts["fields"], seq=entry.seq)
-    return session, replace(turn, amendments=(*turn.amendments, note))
+    fields: dict[str, Any] = facts["fields"]
+    note = Amendment(at=entry.at, source=str(facts.get("source", "")), fields=fields, seq=entry.seq)
+    files = turn.files
+    for path in fields.get("files_modified", ()):
+        files = _touched(files, path, "edit", entry.seq, session.workspace, listed=True)
+    for action in fields.get("actions", ()):
+        files = _touched(files, action["file_path"], action["type"], entry.seq, session.workspace)
+    return session, changed(turn, files=files, amendments=(*turn.amendments, note))
 
 
 def _touched(
-    files: dict[str, FileTouch], path: str, kind: str, seq: int, workspace: str | None
+    files: dict[str, FileTouch], path: str, kind: str, seq: int, workspace: str | None, *, listed: bool = False
 ) -> dict[str, FileTouch]:
     path = normal_path(path, workspace)
     if not path:
         return files
-    before = files.get(path)
-    touch = FileTouch(changes=before.changes + 1 if before else 1, last_type=kind, seq=seq)
+    before = files.get(path) or FileTouch(changes=0, last_type=kind, seq=seq)
+    touch = FileTouch(
+        changes=before.changes + 1,
+        last_type=kind,
+        seq=seq,
+        listed=listed or before.listed,
+        acted=before.acted + (not listed),
+    )
     return {**files, path: touch}
 
 

@@ -277,8 +277,8 @@ def _not_stored(
         turn=turn.request_id,
         kinds=(Kind.DIALOG, Kind.ACTION),
     )
-    said = [dialog_key(e.facts) for e in stored if e.kind is Kind.DIALOG and e.seq > turn.dialog_floor]
-    done = [action_key(e.facts) for e in stored if e.kind is Kind.ACTION and e.seq > turn.actions_floor]
+    said = [dialog_key(e.facts) for e in stored if e.kind is Kind.DIALOG and turn.keeps_dialog(e.seq)]
+    done = [action_key(e.facts) for e in stored if e.kind is Kind.ACTION and turn.keeps_action(e.seq)]
     spoken = ((dialog_key(_with_time(item)), item) for item in dialog)
     acted = ((action_key({"file_path": "", **item}), item) for item in actions)
     return _fresh(said, spoken), _fresh(done, acted)
@@ -315,7 +315,8 @@ def _warn_of_ignored(pen: Pen, turn: Turn, request: Request) -> None:
     if message and turn.failure_note not in (message, f"{turn.error_code}: {message}"):
         differing.append("error_message")
     dialog, actions = _not_stored(pen, turn, request.get("dialog") or (), request.get("actions") or ())
-    usage = {name: value for name, value in (request.get("usage") or {}).items() if value}
+    given: dict[str, Any] = request.get("usage") or {}
+    usage = {name: value for name, value in given.items() if value}
     known = {name: getattr(turn.usage, name, None) for name in usage}
     more = {
         "dialog": dialog,

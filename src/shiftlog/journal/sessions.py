@@ -40,9 +40,7 @@ _RUN_FIELDS = (
 class Sessions:
     """Open sessions and change their turns."""
 
-    def __init__(
-        self, journal: Journal, resonance: Resonance, process_started: Callable[[int], str | None]
-    ) -> None:
+    def __init__(self, journal: Journal, resonance: Resonance, process_started: Callable[[int], str | None]) -> None:
         self._journal = journal
         self._resonance = resonance
         self._process_started = process_started
@@ -145,9 +143,7 @@ class Sessions:
         for text in warnings:
             pen.warn("caller_not_registered", text)
         if is_unstable_agent_id(values["agent_id"]):
-            pen.warn(
-                "unstable_agent_id", "agent_id looks drawn anew for each run; resume needs a stable name"
-            )
+            pen.warn("unstable_agent_id", "agent_id looks drawn anew for each run; resume needs a stable name")
         return self._journal.answer(writer, request, pen, _opened(pen.session, lease, predecessor), scope="")
 
     def _free_id(self, reader: Reader, values: Mapping[str, Any], now: Any) -> str:

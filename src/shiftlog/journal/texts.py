@@ -10,7 +10,23 @@ COMMAND = "command"
 
 # Values that are names of things and not words anybody searches for.
 _UNSEARCHED = frozenset(
-    {"timestamp", "seal", "role", "status", "test_clock", "order", "client_id", "policy", "hash", "head_hash"}
+    {
+        "timestamp",
+        "as_of",
+        "started",
+        "seal",
+        "role",
+        "status",
+        "test_clock",
+        "order",
+        "client_id",
+        "policy",
+        "hash",
+        "head_hash",
+        "remove",
+        "drop",
+        "current_turn",
+    }
 )
 _SEARCHED_KINDS = frozenset(
     {

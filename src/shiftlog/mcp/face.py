@@ -28,7 +28,6 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, UnknownTool
 
 MAX_DEPTH = 100
-MAX_CALL_ID_CHARS = 200
 # Revision 2025-11-25 has a code of its own for this; 2026-07-28 uses the code of bad parameters.
 RESOURCE_NOT_FOUND_2025 = -32002
 
@@ -109,7 +108,7 @@ class Face:
             return _failure(tool, defect(f"tool {tool.name}", error))
 
     def _refuse_tool(self, name: str) -> NoReturn:
-        shown = _printable(name)
+        shown = printable(name)
         details: dict[str, object] = {"tool": shown}
         hint = None
         if name in self._known:
@@ -180,7 +179,7 @@ class Face:
     ) -> types.GetPromptResult | types.InputRequiredResult:
         prompt = self._prompts.get(params.name)
         if prompt is None:
-            shown = _printable(params.name)
+            shown = printable(params.name)
             near = nearest(shown, self._prompts)
             says = f"; did you mean '{near}'?" if near else ""
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {shown}{says}")
@@ -196,9 +195,8 @@ class Face:
 def _begin(ctx: Context) -> Caller:
     """Make the call of a request the current one and return its caller, named by the request's id."""
     request_id = str(ctx.request_id)
-    printable = request_id.isascii() or _printable(request_id) == request_id
-    call_id = request_id if printable and len(request_id) <= MAX_CALL_ID_CHARS else None
-    caller = replace(CALLER.get(), call_id=call_id)
+    # An id that cannot be kept as it is would name another call.
+    caller = replace(CALLER.get(), call_id=request_id if printable(request_id) == request_id else None)
     enter_call(Call(caller=caller, context=ctx))
     return caller
 
@@ -237,7 +235,7 @@ def protocol_error(error: ShiftlogError) -> MCPError:
 def _not_found(ctx: Context, uri: str, found: Mapping[str, object] | None = None) -> MCPError:
     modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
     code = types.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND_2025
-    return MCPError(code, "Resource not found", {"uri": _printable(uri), **(found or {})})
+    return MCPError(code, "Resource not found", {"uri": printable(uri), **(found or {})})
 
 
 def _resource_error(ctx: Context, uri: str, error: ShiftlogError) -> MCPError:
@@ -287,7 +285,7 @@ def _refuse_depth(arguments: dict[str, Any]) -> None:
                 break
             level = _nested(item for each in level for item in each)
         else:
-            raise InvalidParameter.invalid(_printable(name), f"at most {MAX_DEPTH} levels of nesting")
+            raise InvalidParameter.invalid(printable(name), f"at most {MAX_DEPTH} levels of nesting")
 
 
 def _nested(items: Iterable[Any]) -> list[Iterable[Any]]:
@@ -299,7 +297,8 @@ def _nested(items: Iterable[Any]) -> list[Iterable[Any]]:
     ]
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Return what can be shown of a text that came from outside: valid Unicode, at most 200 characters."""
     return text.encode("utf-8", "replace").decode("utf-8")[:200]
 
 
@@ -326,7 +325,7 @@ def _prompt_arguments(prompt: Prompt, given: dict[str, str]) -> dict[str, str]:
     known = {argument.name: argument for argument in prompt.arguments}
     for name in given:
         if name not in known:
-            raise InvalidParameter.unknown(_printable(name), nearest(name, known))
+            raise InvalidParameter.unknown(printable(name), nearest(name, known))
     for argument in known.values():
         if argument.required and not given.get(argument.name, "").strip():
             raise InvalidParameter.missing(argument.name)

@@ -4,7 +4,7 @@ The SDK speaks the protocol and `face` gives the answers; here is what joins the
 one request that must be quick.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from shiftlog import __version__
 from shiftlog.mcp.calls import Context
-from shiftlog.mcp.face import Face, defect, protocol_error
+from shiftlog.mcp.face import Face, defect, printable, protocol_error
 from shiftlog.mcp.registry import Registry, Selection
 from shiftlog.model.errors import InvalidParameter
 
@@ -106,13 +106,13 @@ class _QuickCalls:
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         params = ctx.params
         if ctx.method != "tools/call" or not params or ctx.session.client_params is None:
-            return await call_next(ctx)
+            return await _naming(call_next(ctx))
         arguments: object = params.get("arguments")
         if arguments is not None and not isinstance(arguments, dict):
             raise protocol_error(InvalidParameter.invalid("arguments", "an object is expected"))
         name: object = params.get("name")
         if not isinstance(name, str) or not _is_usual(params, ctx.meta):
-            return await call_next(ctx)
+            return await _naming(call_next(ctx))
         result = await self._face.answer(ctx, name, cast("dict[str, Any] | None", arguments))
         if isinstance(result, BaseModel):
             result = _serialized(ctx.protocol_version, result)
@@ -120,6 +120,18 @@ class _QuickCalls:
             result.setdefault("resultType", "complete")
             result["_meta"] = {**(result.get("_meta") or {}), **self._stamp}
         return result
+
+
+async def _naming(work: Awaitable[HandlerResult]) -> HandlerResult:
+    """Let the SDK serve a request, and name the parameter when it refuses one; by itself it only says no."""
+    try:
+        return await work
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        path = printable(".".join(str(part) for part in first["loc"] if part != "params")) or "params"
+        if first["type"] == "missing":
+            raise protocol_error(InvalidParameter.missing(path)) from None
+        raise protocol_error(InvalidParameter.invalid(path, first["msg"].lower())) from None
 
 
 def _is_usual(params: Mapping[str, Any], meta: Mapping[str, Any] | None) -> bool:

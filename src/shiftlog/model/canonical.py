@@ -24,19 +24,19 @@ def canonical(value: object) -> bytes:
 
 
 def _is_plain(value: object) -> bool:
-    if isinstance(value, float):
-        return False
-    if isinstance(value, Mapping):
-        items = cast(Mapping[object, object], value)
-        return all(_is_plain_key(key) and _is_plain(item) for key, item in items.items())
-    if isinstance(value, list | tuple):
-        parts = cast(Sequence[object], value)
-        return all(map(_is_plain, parts))
-    return True
-
-
-def _is_plain_key(key: object) -> bool:
-    return isinstance(key, str) and (key.isascii() or max(key) < "\ud800")
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return True
+    if kind is dict:
+        items = cast(dict[object, object], value)
+        for key, item in items.items():
+            if type(key) is not str or not (key.isascii() or max(key) < "\ud800") or not _is_plain(item):
+                return False
+        return True
+    if kind is list or kind is tuple:
+        return all(map(_is_plain, cast(Sequence[object], value)))
+    # Enumerations of text are text; floats and unknown mappings take the slow way.
+    return isinstance(value, str)
 
 
 def _encode(value: object) -> str:

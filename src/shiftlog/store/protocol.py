@@ -21,7 +21,11 @@ Unit = Literal["session", "turn", "entry"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Conditions on sessions and their turns, joined by and; None asks nothing."""
+    """Conditions on sessions and their turns, joined by and; None asks nothing.
+
+    `model_part` is a part of the model's name in any case. `finished` sessions have ended, or are suspended with
+    turns of which none is open. `turn_status`, `plan_file`, `todo_id` and `untouched_since` must hold for one turn.
+    """
 
     session_id: str | None = None
     agent: str | None = None
@@ -41,6 +45,13 @@ class Filter:
     to: datetime | None = None
     idle_since: datetime | None = None
     with_run: bool = False
+    model_part: str | None = None
+    started_from: datetime | None = None
+    active_to: datetime | None = None
+    finished: bool | None = None
+    plan_file: str | None = None
+    todo_id: str | None = None
+    untouched_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +195,10 @@ class Reader(Protocol):
     def outcome(self, client_id: str, call_id: str) -> Body | None: ...
     def receipts(self, session_id: str) -> list[Receipt]: ...
     def counts(self) -> Counts: ...
+    def pointer(self, workspace: str, agent: str) -> str | None: ...
+    def recent_sessions(self, where: Filter, *, offset: int, limit: int) -> list[Session]: ...
+    def tags_of(self, session_id: str) -> list[str]: ...
+    def count_files(self, session_id: str) -> int: ...
 
 
 class Writer(Reader, Protocol):
@@ -203,6 +218,8 @@ class Writer(Reader, Protocol):
     def forget_projection(self, session_id: str) -> None: ...
     def reindex(self, session_id: str, items: Iterable[Indexed]) -> None: ...
     def forget_answers(self, *, session_id: str | None = None, before: datetime | None = None) -> None: ...
+    def put_pointer(self, workspace: str, agent: str, session_id: str) -> None: ...
+    def forget_turn(self, session_id: str, request_id: str) -> None: ...
 
 
 class Store(Protocol):

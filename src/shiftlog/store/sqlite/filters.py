@@ -48,6 +48,7 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
         values.append(millis(where.idle_since))
     if where.with_run:
         clauses.append("s.run_alias IS NOT NULL")
+    _add_history_conditions(where, clauses, values)
     if turns_too:
         clauses.extend(
             f"EXISTS (SELECT 1 FROM {table} x WHERE x.session_key = s.key AND {condition})"
@@ -55,6 +56,28 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
         )
         values.extend(_turn_values(where))
     return clauses, values
+
+
+def _add_history_conditions(where: Filter, clauses: list[str], values: list[Any]) -> None:
+    """Add what the session log's history asks for; its times count in whole seconds, as they are shown."""
+    if where.model_part is not None:
+        clauses.append("instr(lower(coalesce(s.model, 'unknown')), lower(?)) > 0")
+        values.append(where.model_part)
+    if where.started_from is not None:
+        clauses.append("s.started_ms / 1000 >= ?")
+        values.append(-(-millis(where.started_from) // 1000))
+    if where.active_to is not None:
+        clauses.append("s.active_ms / 1000 <= ?")
+        values.append(millis(where.active_to) // 1000)
+    if where.finished is not None:
+        clauses.append(_FINISHED if where.finished else f"NOT {_FINISHED}")
+
+
+_TURNS = "(SELECT 1 FROM turns x WHERE x.session_key = s.key"
+_FINISHED = (
+    "(s.state NOT IN ('open', 'suspended') OR (s.state = 'suspended'"
+    f" AND EXISTS {_TURNS}) AND NOT EXISTS {_TURNS} AND x.status = 'in_progress')))"
+)
 
 
 def turn_conditions(where: Filter) -> Conditions:
@@ -70,8 +93,9 @@ def turn_conditions(where: Filter) -> Conditions:
 
 def _turn_parts(where: Filter) -> list[tuple[str, str]]:
     parts: list[tuple[str, str]] = []
-    if where.turn_status is not None:
-        parts.append(("turns", "x.status = ?"))
+    asked = [condition for condition, value in _one_turn(where) if value is not None]
+    if asked:
+        parts.append(("turns", " AND ".join(asked)))
     if where.tag is not None:
         parts.append(("turn_tags", "x.tag = ?"))
     if where.path is not None:
@@ -79,8 +103,19 @@ def _turn_parts(where: Filter) -> list[tuple[str, str]]:
     return parts
 
 
-def _turn_values(where: Filter) -> list[str]:
-    return [value for value in (where.turn_status, where.tag, where.path) if value is not None]
+def _one_turn(where: Filter) -> list[tuple[str, Any]]:
+    since = where.untouched_since
+    return [
+        ("x.status = ?", where.turn_status),
+        ("x.plan_file = ?", where.plan_file),
+        ("x.todo_id = ?", where.todo_id),
+        ("x.updated_ms <= ?", None if since is None else millis(since)),
+    ]
+
+
+def _turn_values(where: Filter) -> list[Any]:
+    asked = [value for _, value in _one_turn(where)]
+    return [value for value in (*asked, where.tag, where.path) if value is not None]
 
 
 def match_expression(expr: Expr) -> tuple[str, bool]:

@@ -30,6 +30,7 @@ from shiftlog.store.sqlite.rows import (
     REFERENCE_MARK,
     SEQ_BITS,
     SEQ_LIMIT,
+    Row,
     entry_id,
     entry_of,
     fetch_blob,
@@ -76,9 +77,7 @@ class SqliteReader:
         return [str(row[0]) for row in self._db.execute("SELECT id FROM journals ORDER BY key")]
 
     def head(self, session_id: str) -> tuple[int, str] | None:
-        row = self._db.execute(
-            "SELECT head_seq, head_hash FROM journals WHERE id = ?", (session_id,)
-        ).fetchone()
+        row = self._db.execute("SELECT head_seq, head_hash FROM journals WHERE id = ?", (session_id,)).fetchone()
         return None if row is None else (int(row[0]), hash_shown(row[1]))
 
     def turn(self, session_id: str, request_id: str) -> Turn | None:
@@ -139,16 +138,14 @@ class SqliteReader:
             f" ORDER BY {time} DESC, s.key DESC LIMIT ?",
             (*values, page.limit),
         )
-        return [
-            SessionRow(session=from_document(decode(doc), Session), at=(ms, key)) for doc, ms, key in rows
-        ]
+        return [SessionRow(session=from_document(decode(doc), Session), at=(ms, key)) for doc, ms, key in rows]
 
     def find_turns(self, where: Filter, page: Page) -> list[TurnRow]:
         clauses, values = turn_conditions(where)
         if page.after is not None:
             clauses.append("(t.begun_ms, t.key) < (?, ?)")
             values.extend(page.after)
-        rows = self._db.execute(
+        rows: list[Row] = self._db.execute(
             "SELECT s.doc, t.doc, t.begun_ms, t.key FROM turns t JOIN sessions s ON s.key = t.session_key"
             f" WHERE {' AND '.join(clauses)} ORDER BY t.begun_ms DESC, t.key DESC LIMIT ?",
             (*values, page.limit),
@@ -186,14 +183,12 @@ class SqliteReader:
             clauses.append("e.id < ?")
             values.append(page.after[0])
         columns = ", ".join("e." + name for name in ENTRY_COLUMNS.split(", "))
-        rows = self._db.execute(
+        rows: list[Row] = self._db.execute(
             f"SELECT s.id, {columns} FROM entries e JOIN sessions s ON s.key = e.id >> {SEQ_BITS}"
             f" WHERE {' AND '.join(clauses)} ORDER BY e.id DESC LIMIT ?",
             (*values, page.limit),
         ).fetchall()
-        return [
-            EntryRow(session_id=row[0], entry=entry_of(self._db, row[1:]), at=(row[1], 0)) for row in rows
-        ]
+        return [EntryRow(session_id=row[0], entry=entry_of(self._db, row[1:]), at=(row[1], 0)) for row in rows]
 
     def count(self, what: str, where: Filter, facets: Iterable[str] | None = None) -> int:
         if what == "session":
@@ -205,8 +200,7 @@ class SqliteReader:
         elif what == "file":
             clauses, values = self._file_conditions(where)
             source = (
-                "count(*) FROM turn_files f JOIN turns t ON t.key = f.turn_key"
-                " JOIN sessions s ON s.key = f.session_key"
+                "count(*) FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
             )
         elif facets is None:
             clauses, values = session_conditions(where)
@@ -248,7 +242,7 @@ class SqliteReader:
         candidates, values = self._candidates(expr, where, facets, turns_only=unit == "turn")
         group = {"entry": "id", "turn": f"id >> {SEQ_BITS}, turn", "session": f"id >> {SEQ_BITS}"}[unit]
         # Cross joins keep SQLite from starting at the sessions, whatever its statistics say.
-        rows = self._db.execute(
+        rows: list[Row] = self._db.execute(
             f"WITH c AS MATERIALIZED ({candidates}), b AS MATERIALIZED"
             f" (SELECT id, max(score) AS score FROM (SELECT * FROM c LIMIT ?) GROUP BY {group})"
             " SELECT s.id, e.id, e.turn, b.score, (SELECT count(*) FROM b), (SELECT count(*) FROM c)"
@@ -309,12 +303,13 @@ class SqliteReader:
         return None if data is None else from_document(decode(data), Lease)
 
     def leases(self) -> list[Lease]:
-        return [from_document(decode(row[0]), Lease) for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")]
+        return [
+            from_document(decode(row[0]), Lease)
+            for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")
+        ]
 
     def grant(self, session_id: str, client_id: str) -> int | None:
-        return self._value(
-            "SELECT fence FROM grants WHERE session_id = ? AND client_id = ?", session_id, client_id
-        )
+        return self._value("SELECT fence FROM grants WHERE session_id = ? AND client_id = ?", session_id, client_id)
 
     def answer(self, scope: str, key: str) -> Answer | None:
         data = self._value("SELECT doc FROM answers WHERE scope = ? AND key = ?", scope, key)
@@ -329,19 +324,49 @@ class SqliteReader:
         return [from_document(decode(row[0]), Receipt) for row in rows]
 
     def counts(self) -> Counts:
-        sessions, entries = self._db.execute("SELECT count(*), coalesce(sum(head_seq), 0) FROM journals").fetchall()[0]
         pages, size = self._value("PRAGMA page_count"), self._value("PRAGMA page_size")
         return Counts(
-            sessions=sessions,
+            sessions=self._value("SELECT count(*) FROM journals"),
             turns=self._value("SELECT count(*) FROM turns") or 0,
-            entries=entries,
+            entries=self._value("SELECT coalesce(sum(head_seq), 0) FROM journals"),
             bytes=(pages or 0) * (size or 0),
             schema=self._value("SELECT max(number) FROM migrations") or 0,
         )
 
+    # The session log's history
+
+    def pointer(self, workspace: str, agent: str) -> str | None:
+        return self._value("SELECT session_id FROM pointers WHERE workspace = ? AND agent = ?", workspace, agent)
+
+    def recent_sessions(self, where: Filter, *, offset: int, limit: int) -> list[Session]:
+        clauses, values = session_conditions(where)
+        rows = self._db.execute(
+            f"SELECT s.doc FROM sessions s WHERE {' AND '.join(clauses)}"
+            " ORDER BY s.active_ms / 1000 DESC, s.id LIMIT ? OFFSET ?",
+            (*values, limit, offset),
+        )
+        return [from_document(decode(row[0]), Session) for row in rows]
+
+    def tags_of(self, session_id: str) -> list[str]:
+        return [str(row[0]) for row in self._db.execute(_distinct("turn_tags", "tag"), (self._key(session_id),))]
+
+    def count_files(self, session_id: str) -> int:
+        sql = f"SELECT count(*) FROM ({_distinct('turn_files', 'path')})"
+        return int(self._value(sql, self._key(session_id)) or 0)
+
     def _value(self, sql: str, *values: Any) -> Any:
         row = self._db.execute(sql, values).fetchone()
         return None if row is None else row[0]
+
+
+def _distinct(table: str, column: str) -> str:
+    """Return the query for a session's distinct values, which leaps from one to the next through the index."""
+    least = f"SELECT min({column}) FROM {table} WHERE session_key = ?1"
+    return (
+        f"WITH RECURSIVE each(value) AS ({least} UNION ALL"
+        f" SELECT ({least} AND {column} > each.value) FROM each WHERE each.value IS NOT NULL)"
+        " SELECT value FROM each WHERE value IS NOT NULL"
+    )
 
 
 def _is_one_of(column: str, wanted: Iterable[str], values: list[Any]) -> str:

@@ -1,7 +1,7 @@
 """How entries stand in SQLite rows: the id that holds session and seq, hashes as bytes, long texts in blobs."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import apsw
 import msgspec
@@ -85,4 +85,4 @@ def _body_of(db: apsw.Connection, data: bytes) -> dict[str, Any]:
             body = blobs.internalise(body, lambda digest: fetch_blob(db, digest))
     except (msgspec.DecodeError, ValueError):
         return {"unreadable": True}
-    return body if isinstance(body, dict) else {"unreadable": True}
+    return cast(dict[str, Any], body) if isinstance(body, dict) else {"unreadable": True}

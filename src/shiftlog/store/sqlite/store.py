@@ -6,7 +6,6 @@ Other processes may use the same file: SQLite's lock orders the writers and each
 """
 
 import asyncio
-import os
 import queue
 import threading
 from collections.abc import Callable
@@ -19,17 +18,17 @@ import apsw
 
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.store.protocol import Reader, Writer
-from shiftlog.store.sqlite.migrate import migrate
+from shiftlog.store.sqlite.connections import connect, open_for_writing, scrub
 from shiftlog.store.sqlite.reader import SqliteReader
-from shiftlog.store.sqlite.writer import SqliteWriter
+from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
 T = TypeVar("T")
 
-BUSY_MS = 60_000
 GROUP_LIMIT = 256
 READERS = 2
 
-Job = tuple[Callable[[Writer], Any], "Future[Any]"]
+Job = tuple[Callable[[Writer], Any], "asyncio.Future[Any]"]
+Outcome = tuple["asyncio.Future[Any]", Any, BaseException | None]
 
 
 class SqliteStore:
@@ -39,47 +38,64 @@ class SqliteStore:
         self.path = path
         self._synchronous = "FULL" if durability == "full" else "NORMAL"
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_open = False
         self._thread: threading.Thread | None = None
-        self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
+        self._readers: ThreadPoolExecutor | None = None
         self._reader_db = threading.local()
         self._reader_dbs: list[apsw.Connection] = []
 
     async def __aenter__(self) -> Self:
         ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._write_loop, args=(ready,), name="store-writer", daemon=True)
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(
+            target=self._write_loop, args=(ready, self._loop), name="store-writer", daemon=True
+        )
         self._thread.start()
-        await asyncio.wrap_future(ready)
+        try:
+            await asyncio.wrap_future(ready)
+        except BaseException:
+            self._jobs.put(None)
+            raise
+        self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
+        self._is_open = True
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
+        self._is_open = False
         self._jobs.put(None)
-        thread = self._thread
-        if thread is not None:
-            with anyio.CancelScope(shield=True):
-                await asyncio.to_thread(thread.join)
-        self._readers.shutdown(wait=True)
-        for db in self._reader_dbs:
-            db.close()
+        with anyio.CancelScope(shield=True):
+            if self._thread is not None:
+                await asyncio.to_thread(self._thread.join)
+            if self._readers is not None:
+                await asyncio.to_thread(self._readers.shutdown)
+        while self._reader_dbs:
+            self._reader_dbs.pop().close()
+        self._reader_db = threading.local()
 
     async def write(self, work: Callable[[Writer], T]) -> T:
         """Run work in the next group; shielded, because a commit under way cannot be taken back."""
-        if self._thread is None or not self._thread.is_alive():
-            raise StorageError("Storage error", details={"reason": "the store is not open"})
-        future: Future[T] = Future()
+        future: asyncio.Future[T] = self._running_loop().create_future()
         self._jobs.put((work, future))
         with anyio.CancelScope(shield=True):
-            return await asyncio.wrap_future(future)
+            await future
+        return future.result()
 
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a reader's connection, in one read transaction."""
-        return await asyncio.wrap_future(self._readers.submit(self._read, work))
+        return await self._running_loop().run_in_executor(self._readers, self._read, work)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None or not self._is_open:
+            raise StorageError("Storage error", details={"reason": "the store is not open"})
+        return self._loop
 
     def _read(self, work: Callable[[Reader], T]) -> T:
-        db: apsw.Connection | None = getattr(self._reader_db, "db", None)
-        if db is None:
-            db = self._reader_db.db = self._connect(apsw.SQLITE_OPEN_READWRITE)
-            self._reader_dbs.append(db)
         try:
+            db: apsw.Connection | None = getattr(self._reader_db, "db", None)
+            if db is None:
+                db = self._reader_db.db = connect(self.path, self._synchronous)
+                self._reader_dbs.append(db)
             db.execute("BEGIN")
             try:
                 return work(SqliteReader(db))
@@ -88,31 +104,16 @@ class SqliteStore:
         except apsw.Error as error:
             raise _storage_error(error) from error
 
-    def _connect(self, flags: int) -> apsw.Connection:
-        db = apsw.Connection(str(self.path), flags=flags, statementcachesize=200)
-        db.set_busy_timeout(BUSY_MS)
-        db.execute(f"PRAGMA synchronous = {self._synchronous}")
-        db.execute("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384")
-        return db
-
-    def _open_for_writing(self) -> apsw.Connection:
-        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        db = self._connect(apsw.SQLITE_OPEN_READWRITE)
-        # Erased bytes are overwritten, not just unlinked.
-        db.execute("PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON")
-        migrate(db)
-        return db
-
-    def _write_loop(self, ready: "Future[None]") -> None:
+    def _write_loop(self, ready: "Future[None]", loop: asyncio.AbstractEventLoop) -> None:
         try:
-            db = self._open_for_writing()
+            db = open_for_writing(self.path, self._synchronous)
         except (apsw.Error, OSError, ShiftlogError) as error:
             ready.set_exception(error if isinstance(error, ShiftlogError) else _storage_error(error))
             return
         ready.set_result(None)
         try:
             while (group := self._next_group()) is not None:
-                self._commit_group(db, group)
+                _answer(loop, _commit_group(db, group))
         finally:
             db.close()
 
@@ -132,38 +133,63 @@ class SqliteStore:
             group.append(job)
         return group
 
-    def _commit_group(self, db: apsw.Connection, group: list[Job]) -> None:
-        outcomes: list[tuple[Future[Any], Any, BaseException | None]] = []
-        try:
-            db.execute("BEGIN IMMEDIATE")
-            for work, future in group:
-                outcomes.append((future, *_attempt(db, work)))
-            db.execute("COMMIT")
-        except apsw.Error as error:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            for _, future in group:
-                future.set_exception(_storage_error(error))
-            return
-        for future, result, error in outcomes:
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
+
+def _commit_group(db: apsw.Connection, group: list[Job]) -> list[Outcome]:
+    """Run a group as one transaction and return what each work came to."""
+    backlog = Backlog()
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        outcomes = [(future, *_attempt(db, work, backlog)) for work, future in group if not future.cancelled()]
+        backlog.finish(db)
+        db.execute("COMMIT")
+    except BaseException as error:  # noqa: BLE001 - handed to the callers that wait for it
+        _roll_back(db)
+        return [(future, None, _storage_error(error)) for _, future in group]
+    if backlog.erased:
+        scrub(db)
+    return outcomes
 
 
-def _attempt(db: apsw.Connection, work: Callable[[Writer], Any]) -> tuple[Any, BaseException | None]:
+def _roll_back(db: apsw.Connection) -> None:
+    try:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+    except apsw.Error:
+        pass  # the next group's BEGIN says what is wrong, to those who wait for it
+
+
+def _attempt(db: apsw.Connection, work: Callable[[Writer], Any], backlog: Backlog) -> tuple[Any, BaseException | None]:
     """Run one piece of work in a savepoint; an error of the whole transaction is raised, any other kept."""
+    mark = backlog.mark()
     db.execute("SAVEPOINT piece")
     try:
-        result = work(SqliteWriter(db))
+        result = work(SqliteWriter(db, backlog))
     except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
         raise
     except BaseException as error:  # noqa: BLE001 - handed to the caller that waits for it
         db.execute("ROLLBACK TO piece; RELEASE piece")
+        backlog.back_to(mark)
         return None, _storage_error(error) if isinstance(error, apsw.Error) else error
     db.execute("RELEASE piece")
     return result, None
+
+
+def _answer(loop: asyncio.AbstractEventLoop, outcomes: list[Outcome]) -> None:
+    """Wake the waiting callers, all of a group at once."""
+    try:
+        loop.call_soon_threadsafe(_settle, outcomes)
+    except RuntimeError:
+        pass  # the loop was closed; nobody waits any more, and what was committed stays
+
+
+def _settle(outcomes: list[Outcome]) -> None:
+    for future, result, error in outcomes:
+        if future.done():
+            continue  # the caller was cancelled while its work was under way
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
 
 
 def _storage_error(error: BaseException) -> StorageError:

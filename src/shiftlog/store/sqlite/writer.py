@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import PurePosixPath
+from typing import cast
 
 import apsw
 import msgspec
@@ -11,14 +11,14 @@ import msgspec
 from shiftlog.model.entry import Body, Entry
 from shiftlog.model.errors import StorageError
 from shiftlog.model.moves import UNFINISHED
-from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Turn
+from shiftlog.model.nouns import Amendment, FileTouch, Lease, Receipt, Session, Turn
 from shiftlog.model.search import Expr
 from shiftlog.model.times import millis, precise
 from shiftlog.store import blobs
 from shiftlog.store.documents import decode, encode, from_document, to_document
 from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
 from shiftlog.store.sqlite.reader import SqliteReader
-from shiftlog.store.sqlite.rows import REFERENCE_MARK, entry_id, hash_bytes
+from shiftlog.store.sqlite.rows import REFERENCE_MARK, Row, entry_id, hash_bytes
 
 
 @dataclass(slots=True)
@@ -59,6 +59,18 @@ class _Marks(msgspec.Struct):
 
     tags: tuple[str, ...] = ()
     files: dict[str, FileTouch] = {}
+    amendments: tuple[Amendment, ...] = ()
+
+
+def _tags(marks: _Marks | Turn) -> tuple[str, ...]:
+    """Return a turn's tags with those that came later for it."""
+    later = [tag for amendment in marks.amendments for tag in cast("list[str]", amendment.fields.get("tags", ()))]
+    return (*marks.tags, *later) if later else marks.tags
+
+
+def _columns(turn: Turn) -> tuple[str, int, str, str]:
+    """Return what of a turn can change and has a column of its own."""
+    return turn.status.value, millis(turn.last_updated), turn.plan_file, turn.todo_id
 
 
 _marks_of = msgspec.json.Decoder(_Marks).decode
@@ -141,13 +153,15 @@ class SqliteWriter(SqliteReader):
     def put_session(self, session: Session) -> None:
         run = session.run
         self._db.execute(
-            "INSERT INTO sessions (key, id, agent, agent_id, agent_key, state, model, workspace, project, vendor_id,"
-            " parent_id, hidden, unfinished, started_ms, active_ms, run_alias, run_status, backend, caller, entries, doc)"
+            "INSERT INTO sessions (key, id, agent, agent_id, agent_key, state, model, workspace, project,"
+            " vendor_id, parent_id, hidden, unfinished, started_ms, active_ms, run_alias, run_status, backend,"
+            " caller, entries, doc)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (key) DO UPDATE SET agent_id = excluded.agent_id, agent_key = excluded.agent_key,"
             " state = excluded.state, model = excluded.model, workspace = excluded.workspace,"
             " project = excluded.project, vendor_id = excluded.vendor_id, parent_id = excluded.parent_id,"
-            " hidden = excluded.hidden, unfinished = excluded.unfinished, started_ms = excluded.started_ms, active_ms = excluded.active_ms,"
+            " hidden = excluded.hidden, unfinished = excluded.unfinished, started_ms = excluded.started_ms,"
+            " active_ms = excluded.active_ms,"
             " run_alias = excluded.run_alias, run_status = excluded.run_status, backend = excluded.backend,"
             " caller = excluded.caller, entries = excluded.entries, doc = excluded.doc",
             (
@@ -159,7 +173,7 @@ class SqliteWriter(SqliteReader):
                 session.state.value,
                 session.model,
                 session.workspace,
-                PurePosixPath(session.workspace).name if session.workspace else None,
+                session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
                 session.vendor_session_id.lower() if session.vendor_session_id else None,
                 session.parent_session_id,
                 int(session.hidden),
@@ -184,24 +198,25 @@ class SqliteWriter(SqliteReader):
         if row is None:
             turn_key, before = entry_id(key, turn.begun_seq), _Marks()
             self._db.execute(
-                "INSERT INTO turns (key, session_key, request_id, ordinal, status, begun_ms, doc)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (turn_key, key, turn.request_id, turn.ordinal, turn.status.value, millis(turn.begun_at), document),
+                "INSERT INTO turns (key, session_key, request_id, ordinal, begun_ms, status, updated_ms, plan_file,"
+                " todo_id, doc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (turn_key, key, turn.request_id, turn.ordinal, millis(turn.begun_at), *_columns(turn), document),
             )
         else:
             turn_key, before = int(row[0]), self._marks(row[1])
             self._db.execute(
-                "UPDATE turns SET status = ?, doc = ? WHERE key = ?", (turn.status.value, document, turn_key)
+                "UPDATE turns SET status = ?, updated_ms = ?, plan_file = ?, todo_id = ?, doc = ? WHERE key = ?",
+                (*_columns(turn), document, turn_key),
             )
-        if before.tags != turn.tags:
-            self._index_tags(key, turn_key, before.tags, turn.tags)
+        if (tags := _tags(before)) != _tags(turn):
+            self._index_tags(key, turn_key, tags, _tags(turn))
         if before.files != turn.files:
             self._index_files(key, turn_key, before.files, turn.files)
 
     def _marks(self, document: bytes) -> _Marks:
         if REFERENCE_MARK in document:
             turn = self._turn_of(document)
-            return _Marks(turn.tags, turn.files)
+            return _Marks(turn.tags, turn.files, turn.amendments)
         return _marks_of(document)
 
     def _index_tags(self, key: int, turn_key: int, old: Iterable[str], new: Iterable[str]) -> None:
@@ -211,9 +226,7 @@ class SqliteWriter(SqliteReader):
         for tag in after - before:
             self._db.execute("INSERT INTO turn_tags VALUES (?, ?, ?)", (tag, turn_key, key))
 
-    def _index_files(
-        self, key: int, turn_key: int, old: dict[str, FileTouch], new: dict[str, FileTouch]
-    ) -> None:
+    def _index_files(self, key: int, turn_key: int, old: dict[str, FileTouch], new: dict[str, FileTouch]) -> None:
         before = list(old.items())
         for place, (path, touch) in enumerate(new.items()):
             if place >= len(before) or before[place] != (path, touch):
@@ -222,9 +235,7 @@ class SqliteWriter(SqliteReader):
                     (turn_key, place, path, key, touch.changes, touch.last_type, touch.seq),
                 )
         if len(new) < len(before):
-            self._db.execute(
-                "DELETE FROM turn_files WHERE turn_key = ? AND place >= ?", (turn_key, len(new))
-            )
+            self._db.execute("DELETE FROM turn_files WHERE turn_key = ? AND place >= ?", (turn_key, len(new)))
 
     def next_alias(self) -> int:
         self._db.execute("INSERT INTO aliases DEFAULT VALUES")
@@ -261,9 +272,9 @@ class SqliteWriter(SqliteReader):
 
     def renew_leases(self, client_ids: Iterable[str], expires_at: datetime) -> None:
         for client_id in client_ids:
-            rows = self._db.execute("SELECT doc FROM leases WHERE client_id = ?", (client_id,)).fetchall()
-            for (data,) in rows:
-                lease = from_document({**decode(data), "expires_at": expires_at}, Lease)
+            rows: list[Row] = self._db.execute("SELECT doc FROM leases WHERE client_id = ?", (client_id,)).fetchall()
+            for row in rows:
+                lease = from_document({**decode(row[0]), "expires_at": expires_at}, Lease)
                 self._db.execute(
                     "UPDATE leases SET expires_ms = ?, doc = ? WHERE session_id = ?",
                     (millis(expires_at), encode(to_document(lease)), lease.session_id),
@@ -330,3 +341,17 @@ class SqliteWriter(SqliteReader):
         if before is not None:
             self._db.execute("DELETE FROM answers WHERE at_ms < ?", (millis(before),))
             self._db.execute("DELETE FROM outcomes WHERE at_ms < ?", (millis(before),))
+
+    # The session log's own
+
+    def put_pointer(self, workspace: str, agent: str, session_id: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO pointers VALUES (?, ?, ?)", (workspace, agent, session_id))
+
+    def forget_turn(self, session_id: str, request_id: str) -> None:
+        row = self._db.execute(
+            "DELETE FROM turns WHERE session_key = ? AND request_id = ? RETURNING key",
+            (self._known_key(session_id), request_id),
+        ).fetchone()
+        if row is not None:
+            self._db.execute("DELETE FROM turn_tags WHERE turn_key = ?", row)
+            self._db.execute("DELETE FROM turn_files WHERE turn_key = ?", row)

@@ -1,0 +1,233 @@
+"""Writes the generated parts of docs/: the command line, the MCP tools and the table of settings.
+
+`--check` writes nothing and exits with 1 when a file is not what would be written, naming it.
+"""
+
+import inspect
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import click
+
+from shiftlog.app import open_app
+from shiftlog.cli import SECTIONS, program
+from shiftlog.config.reference import reference_table
+from shiftlog.mcp.native import native_registry
+from shiftlog.mcp.registry import Prompt, Registry, Resource, Tool
+
+DOCS = Path(__file__).parent.parent / "docs"
+NOTE = "<!-- Written by scripts/generate_docs.py; change the source and run `make docs`. -->"
+SETTINGS_BEGIN = "<!-- settings: generated from shiftlog.config.settings -->\n"
+SETTINGS_END = "<!-- end of settings -->"
+
+Schema = Mapping[str, Any]
+
+
+def main() -> int:
+    check = sys.argv[1:] == ["--check"]
+    if sys.argv[1:] and not check:
+        print("usage: generate_docs.py [--check]", file=sys.stderr)
+        return 2
+    stale = [path for path, text in generated() if not path.exists() or path.read_text("utf-8") != text]
+    if check:
+        for path in stale:
+            print(f"{path.relative_to(DOCS.parent)} is stale; run: make docs", file=sys.stderr)
+        return 1 if stale else 0
+    for path, text in generated():
+        if path in stale:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+            print(f"wrote {path.relative_to(DOCS.parent)}")
+    return 0
+
+
+def generated() -> Iterator[tuple[Path, str]]:
+    """Yield every file with generated parts as it should be."""
+    yield DOCS / "reference" / "cli.md", cli_page()
+    yield DOCS / "reference" / "tools.md", tools_page(anyio.run(_registry))
+    configuration = DOCS / "configuration.md"
+    yield configuration, with_settings(configuration.read_text("utf-8"))
+
+
+def with_settings(text: str) -> str:
+    head, begin, rest = text.partition(SETTINGS_BEGIN)
+    _, end, tail = rest.partition(SETTINGS_END)
+    if not begin or not end:
+        raise SystemExit("docs/configuration.md has lost the marks around its table of settings")
+    return f"{head}{begin}{reference_table()}{end}{tail}"
+
+
+# The command line
+
+
+def cli_page() -> str:
+    lines = ["# The command line", "", NOTE, "", *_paragraphs(program.help or ""), ""]
+    lines += ["Exit statuses, files and troubleshooting are in [operations](../operations.md).", ""]
+    context = click.Context(program, info_name="shiftlog")
+    for title, names in SECTIONS.items():
+        rows: list[list[str]] = []
+        for name in names:
+            command = _command(program, context, name)
+            rows.append([f"[`shiftlog {name}`](#shiftlog-{name})", command.get_short_help_str(100)])
+        lines += [f"**{title}**", "", *_table(["command", "what it does"], rows), ""]
+    for names in SECTIONS.values():
+        for name in names:
+            lines += _command_lines(_command(program, context, name), context, f"shiftlog {name}", "##")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _command(group: click.Group, context: click.Context, name: str) -> click.Command:
+    command = group.get_command(context, name)
+    if command is None:
+        raise SystemExit(f"the command '{name}' cannot be found")
+    return command
+
+
+def _command_lines(command: click.Command, parent: click.Context, path: str, level: str) -> list[str]:
+    context = click.Context(command, info_name=command.name, parent=parent)
+    usage = " ".join([path, *command.collect_usage_pieces(context)])
+    lines = [f"{level} {path}", "", *_paragraphs(command.help or ""), "", "```text", usage, "```", ""]
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    rows = [[f"`{_spelling(option, context)}`", _option_text(option)] for option in options]
+    if rows:
+        lines += [*_table(["option", "what it does"], rows), ""]
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            lines += _command_lines(inner, context, f"{path} {name}", level + "#")
+    return lines
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Return a help text as Markdown; a paragraph that click leaves as it is becomes a code block."""
+    lines: list[str] = []
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        if paragraph.startswith("\b\n"):
+            heading, *code = paragraph.removeprefix("\b\n").splitlines()
+            lines += ["", heading, "", "```console", *(line.strip() for line in code), "```"]
+        else:
+            lines += ["", " ".join(paragraph.split())]
+    return lines[1:]
+
+
+def _spelling(option: click.Option, context: click.Context) -> str:
+    names = ", ".join(option.opts)
+    if option.secondary_opts:
+        names += f" / {', '.join(option.secondary_opts)}"
+    return names if option.is_flag else f"{names} {option.make_metavar(context)}"
+
+
+def _option_text(option: click.Option) -> str:
+    notes: list[str] = []
+    if option.required:
+        notes.append("Required.")
+    if option.show_default and option.default is not None:
+        notes.append(f"Default: `{option.default}`.")
+    return " ".join([option.help or "", *notes])
+
+
+# The MCP tools
+
+
+async def _registry() -> Registry:
+    with tempfile.TemporaryDirectory() as home:
+        async with open_app(Path(home), {}) as app:
+            return native_registry(app)
+
+
+def tools_page(registry: Registry) -> str:
+    lines = ["# The MCP tools", "", NOTE, ""]
+    lines += [
+        "What an agent sees after `shiftlog setup`. Every tool refuses unknown arguments by name, answers with",
+        "structured content and the same JSON as text, and fails with `code`, `message`, `details`, `hint` and",
+        "`retryable`. `shiftlog mcp --toolsets`, `--tools`, `--exclude-tools` and `--read-only` choose among them.",
+        "",
+    ]
+    rows = [[f"[`{tool.name}`](#{tool.name})", tool.toolset, tool.title] for tool in registry.tools]
+    lines += [*_table(["tool", "toolset", "title"], rows), ""]
+    for tool in registry.tools:
+        lines += _tool_lines(tool)
+    lines += _resource_lines(registry.resources)
+    lines += _prompt_lines(registry.prompts)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _tool_lines(tool: Tool) -> list[str]:
+    traits = {
+        "changes nothing": tool.read_only,
+        "may destroy": tool.destructive,
+        "repeating changes nothing more": tool.idempotent,
+        "reaches outside": tool.open_world,
+    }
+    lines = [f"## {tool.name}", ""]
+    for line in tool.description.splitlines():
+        lines += [line, ""]
+    held = ", ".join(words for words, holds in traits.items() if holds)
+    if held:
+        lines += [f"Annotations: {held}.", ""]
+    schema: Schema = tool.schema()
+    required = set(schema.get("required", ()))
+    properties: dict[str, Schema] = schema.get("properties", {})
+    rows = [
+        [f"`{name}`" + (" (required)" if name in required else ""), _type(field), _described(field)]
+        for name, field in properties.items()
+    ]
+    lines += [*_table(["argument", "type", "meaning"], rows), ""]
+    if tool.output is not None:
+        results: dict[str, Schema] = tool.output.get("properties", {})
+        lines += ["Result: " + ", ".join(f"`{name}`" for name in results) + ".", ""]
+    return lines
+
+
+def _type(field: Schema) -> str:
+    if "enum" in field:
+        return "one of " + ", ".join(f"`{value}`" for value in field["enum"])
+    kind: object = field.get("type", "any")
+    if isinstance(kind, list):
+        kind = " or ".join(map(str, cast("list[object]", kind)))
+    if kind == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    return str(kind)
+
+
+def _described(field: Schema) -> str:
+    bounds = [
+        says.format(field[key])
+        for key, says in (
+            ("minimum", "at least {:,}"),
+            ("maximum", "at most {:,}"),
+            ("maxLength", "at most {:,} characters"),
+            ("maxItems", "at most {:,} items"),
+        )
+        if key in field and abs(field[key]) < 2**31 - 1
+    ]
+    text = str(field.get("description", ""))
+    inner: dict[str, Schema] = field.get("items", field).get("properties", {})
+    if inner:
+        text += " Keys: " + ", ".join(f"`{name}`" for name in inner) + "."
+    return text + (f" ({', '.join(bounds)})" if bounds else "")
+
+
+def _resource_lines(resources: tuple[Resource, ...]) -> list[str]:
+    rows = [[f"`{item.uri}`", item.mime_type, item.description] for item in resources]
+    return ["## Resources", "", *_table(["address", "type", "what it holds"], rows), ""] if rows else []
+
+
+def _prompt_lines(prompts: tuple[Prompt, ...]) -> list[str]:
+    rows = [
+        [f"`{prompt.name}`", ", ".join(f"`{one.name}`" for one in prompt.arguments), prompt.description]
+        for prompt in prompts
+    ]
+    return ["## Prompts", "", *_table(["prompt", "arguments", "what it gives"], rows), ""] if rows else []
+
+
+def _table(header: list[str], rows: list[list[str]]) -> list[str]:
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Filters as predicates over sessions, turns and touched files: what the other stores say in SQL."""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import cast
+
+from shiftlog.model.moves import LIVE, SessionState
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.model.times import millis
+from shiftlog.store.memory.shelves import Shelf
+from shiftlog.store.protocol import Filter
+
+
+def session_matches(shelf: Shelf, session: Session, where: Filter) -> bool:
+    """Tell whether a session matches, by itself and by its turns: each condition may be met by another turn."""
+    turns = shelf.turns.values()
+    return session_alone_matches(session, where) and all(
+        any(condition(turn) for turn in turns) for condition in _turn_conditions(where)
+    )
+
+
+def session_alone_matches(session: Session, where: Filter) -> bool:
+    """Tell whether a session matches whatever its turns are."""
+    run = session.run
+    asked = (
+        (where.session_id, session.id),
+        (where.agent, session.agent),
+        (where.agent_key, session.agent_key),
+        (where.model, session.model),
+        (where.backend, run.backend if run else None),
+        (where.caller, run.caller if run else None),
+        (where.run_status, run.status if run else None),
+        (where.workspace, session.workspace),
+        (where.parent_id, session.parent_session_id),
+    )
+    return (
+        all(wanted is None or wanted == actual for wanted, actual in asked)
+        and (where.states is None or session.state in where.states)
+        and (where.project is None or where.project in _projects(session))
+        and (where.from_ is None or millis(session.last_activity) >= millis(where.from_))
+        and (where.to is None or millis(session.started) <= millis(where.to))
+        and (where.idle_since is None or millis(session.last_activity) <= millis(where.idle_since))
+        and (run is not None or not where.with_run)
+        and _is_in_history(session, where)
+    )
+
+
+def _is_in_history(session: Session, where: Filter) -> bool:
+    """Tell what the session log's history asks for; its times count in whole seconds, as they are shown."""
+    since, until = where.started_from, where.active_to
+    ended = session.state not in LIVE
+    idle = session.state is SessionState.SUSPENDED and session.turns_total > 0 and not session.turns_open
+    return (
+        (where.model_part is None or where.model_part.lower() in (session.model or "unknown").lower())
+        and (since is None or millis(session.started) // 1000 >= -(-millis(since) // 1000))
+        and (until is None or millis(session.last_activity) // 1000 <= millis(until) // 1000)
+        and (where.finished is None or where.finished == (ended or idle))
+    )
+
+
+def all_tags(turn: Turn) -> tuple[str, ...]:
+    """Return a turn's tags with those that came later for it."""
+    later = (cast("list[str]", note.fields.get("tags", ())) for note in turn.amendments)
+    return (*turn.tags, *(tag for tags in later for tag in tags))
+
+
+def turn_matches(turn: Turn, where: Filter) -> bool:
+    """Tell whether a turn of a matching session matches."""
+    return all(condition(turn) for condition in _turn_conditions(where))
+
+
+def path_matches(path: str, where: Filter) -> bool:
+    """Tell whether a touched file matches."""
+    return where.path is None or _glob(where.path).fullmatch(path) is not None
+
+
+def _projects(session: Session) -> tuple[str, ...]:
+    workspace = session.workspace
+    return () if not workspace else (workspace, PurePosixPath(workspace).name)
+
+
+def _turn_conditions(where: Filter) -> Iterator[Callable[[Turn], bool]]:
+    asked = (where.turn_status, where.plan_file, where.todo_id)
+    if where.untouched_since is not None or asked != (None, None, None):
+        yield lambda turn: _is_asked_for(turn, where)
+    if where.tag is not None:
+        yield lambda turn: where.tag in all_tags(turn)
+    if where.path is not None:
+        yield lambda turn: any(path_matches(path, where) for path in turn.files)
+
+
+def _is_asked_for(turn: Turn, where: Filter) -> bool:
+    asked = (
+        (where.turn_status, turn.status),
+        (where.plan_file, turn.plan_file),
+        (where.todo_id, turn.todo_id),
+    )
+    since = where.untouched_since
+    return all(wanted is None or wanted == actual for wanted, actual in asked) and (
+        since is None or millis(turn.last_updated) <= millis(since)
+    )
+
+
+@lru_cache(maxsize=64)
+def _glob(pattern: str) -> re.Pattern[str]:
+    """Return a pattern in which `*` stands for any text, slashes too, `?` for one character, `[…]` for one of a set."""
+    return re.compile(re.sub(r"\*|\?|\[\^?\]?[^\]]*\]|.", lambda part: _glob_part(part[0]), pattern, flags=re.S), re.S)
+
+
+def _glob_part(part: str) -> str:
+    if part == "*":
+        return ".*"
+    if part == "?":
+        return "."
+    if part == "[":
+        return r"(?!)"  # a set that is not closed matches nothing
+    if len(part) == 1:
+        return re.escape(part)
+    negated = part.startswith("[^")
+    members = re.sub(r"([\\\[\]^&~|])", r"\\\1", part[2 if negated else 1 : -1])
+    return f"[{'^' if negated else ''}{members}]"

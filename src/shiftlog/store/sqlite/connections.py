@@ -1,0 +1,91 @@
+"""Opening the SQLite file, its settings, and scrubbing erased bytes from it."""
+
+import logging
+import os
+import time
+from pathlib import Path
+
+import apsw
+
+from shiftlog.store.sqlite.migrate import migrate
+
+BUSY_MS = 60_000
+CHECKPOINT_BUSY_MS = 2_000
+CACHE_KIB = 16_384
+
+_log = logging.getLogger("shiftlog.store")
+
+
+def connect(path: Path, synchronous: str) -> apsw.Connection:
+    """Return a connection with the settings that all of ours have."""
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
+    db.set_busy_timeout(BUSY_MS)
+    # One pragma a call: of several in one text apsw runs none after the first that answers with a row.
+    db.pragma("synchronous", synchronous)
+    db.pragma("foreign_keys", "OFF")
+    db.pragma("temp_store", "MEMORY")
+    db.pragma("cache_size", -CACHE_KIB)
+    return db
+
+
+def open_for_writing(path: Path, synchronous: str) -> apsw.Connection:
+    """Return the writer's connection to a file of mode 0600, made where there is none, at the newest schema."""
+    _make(path)
+    db = connect(path, synchronous)
+    try:
+        _use_write_ahead_log(db)
+        db.pragma("secure_delete", "ON")
+        migrate(db)
+        if db.pragma("user_version"):
+            scrub(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _make(path: Path) -> None:
+    # Never open and close a file that exists: closing drops the locks that this process holds on it, SQLite's too.
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _use_write_ahead_log(db: apsw.Connection) -> None:
+    """Switch to write-ahead logging; SQLite does not wait for others that do so at the same moment, so we do."""
+    deadline = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            db.pragma("journal_mode", "WAL")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def scrub(db: apsw.Connection) -> None:
+    """Rewrite the file and empty the log, so that no copy of erased bytes is left in either.
+
+    Overwriting what is deleted is not enough: when SQLite splits a page it may leave old copies of rows in the gap.
+    Where another process holds the file, the next opening does it.
+    """
+    try:
+        db.pragma("temp_store", "FILE")  # the new file is built there before it replaces the old one
+        db.execute("VACUUM")
+        db.pragma("temp_store", "MEMORY")
+        db.set_busy_timeout(CHECKPOINT_BUSY_MS)
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        db.pragma("user_version", 0)
+    except apsw.Error as error:
+        _log.warning("erased bytes may still be in %s until it is opened again: %s", db.filename, error)
+        db.pragma("temp_store", "MEMORY")
+    db.set_busy_timeout(BUSY_MS)

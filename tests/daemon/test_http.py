@@ -1,0 +1,78 @@
+import json
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.support import INITIALIZE, REAL, control, eventually, start_daemon
+
+
+@pytest.fixture
+def url(home: Path) -> str:
+    (home / "config.toml").write_text("[http]\nenabled = true\nport = 0\n")
+    start_daemon(home, program=REAL)
+    with control(home) as client:
+        return eventually(lambda: client.call("daemon.status")["http"])
+
+
+def post(url: str, **headers: str) -> tuple[int, dict[str, Any]]:
+    request = urllib.request.Request(
+        url,
+        data=json.dumps(INITIALIZE).encode(),
+        headers={"Content-Type": "application/json", "Accept": "application/json, text/event-stream"} | headers,
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            body = answer.read().decode()
+            data = body if body.startswith("{") else body.partition("data: ")[2]
+            return answer.status, json.loads(data)
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, json.load(refused)
+
+
+def test_http_is_served_on_loopback_to_who_has_the_token(url: str, home: Path) -> None:
+    assert url.startswith("http://127.0.0.1:")
+    token = (home / "http.token").read_text().strip()
+    assert (home / "http.token").stat().st_mode & 0o777 == 0o600
+    status, answer = post(url, Authorization=f"Bearer {token}")
+    assert status == 200
+    assert answer["result"]["serverInfo"]["name"] == "shiftlog"
+
+
+def test_http_without_the_token_or_for_a_foreign_host_is_refused(url: str, home: Path) -> None:
+    token = (home / "http.token").read_text().strip()
+    assert post(url)[0] == 401
+    assert post(url, Authorization="Bearer wrong")[0] == 401
+    assert post(url, Authorization=f"Bearer {token}", Host="evil.example")[0] == 403
+    assert post(url, Authorization=f"Bearer {token}", Origin="http://evil.example")[0] == 403
+
+
+def test_the_token_stays_the_same_over_a_restart(url: str, home: Path) -> None:
+    before = (home / "http.token").read_text()
+    with control(home) as client:
+        client.call("daemon.stop")
+    eventually(lambda: not (home / "daemon.sock").exists())
+    start_daemon(home, program=REAL)
+    assert (home / "http.token").read_text() == before
+
+
+def test_a_port_that_is_taken_does_not_keep_the_daemon_from_serving(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (home / "config.toml").write_text(f"[http]\nenabled = true\nport = {port}\n")
+        start_daemon(home, program=REAL)
+        eventually(lambda: "cannot listen" in (home / "daemon.log").read_text())
+        with control(home) as client:
+            assert client.call("daemon.status")["http"] is None
+
+
+def test_a_daemon_with_http_drains_and_stops(url: str, home: Path) -> None:
+    with control(home) as client:
+        client.call("daemon.stop")
+    eventually(lambda: "stopped" in (home / "daemon.log").read_text())
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(url, timeout=5)
