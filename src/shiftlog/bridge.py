@@ -190,7 +190,7 @@ class Bridge:
     def dial(self, patience_s: float = 0.0) -> bool:
         """Connect, starting a daemon if need be; on failure keep the reason in `failure` and return False."""
         try:
-            self.home = self.home or wire.open_home()
+            self.home = wire.open_home()
             self.connection = wire.open_connection(self.home, self._hello, patience_s=patience_s)
         except wire.WireError as error:
             self.failure = error
@@ -290,10 +290,13 @@ class Bridge:
         for line in self._from_client.feed(piece):
             if not self.ledger.orphans or not self.ledger.answers_orphan(line):
                 self.queue.append(line)
-        while self._from_client.overlong:
+        self._refuse_overlong(self._from_client)
+
+    def _refuse_overlong(self, lines: Lines) -> None:
+        while lines.overlong:
             from shiftlog.bridge_recovery import refuse_overlong
 
-            refuse_overlong(self, *self._from_client.overlong.pop())
+            refuse_overlong(self, *lines.overlong.pop())
 
     def _flush_to_daemon(self, connection: wire.Connection) -> None:
         while self.queue:
@@ -327,6 +330,7 @@ class Bridge:
                 continue
             self.out += line
             self.ledger.note_received(line)
+        self._refuse_overlong(self._from_daemon)
 
     def _lose_daemon(self) -> None:
         """Decide whether to look for another daemon now or when the client next wants something."""

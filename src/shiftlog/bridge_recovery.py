@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 REPLACED = -32000
 INVALID_REQUEST = -32600
-ATTEMPTS = 3
+ATTEMPTS = 5
 HANDSHAKE_S = 30.0
 OUTCOME_S = 10.0
 NAME_CHARS = 200
@@ -48,30 +48,32 @@ def recover(bridge: "Bridge", *, patience_s: float) -> None:
     if bridge.farewell:
         bridge.queue[:0] = [line for _, line in lost.values()]
         lost = {}
-    if _ready(bridge, patience_s):
-        outcomes = _outcomes(bridge, list(lost)) if lost else {}
-        for call_id, (method, _) in lost.items():
-            bridge.answer(_lost_answer(call_id, method, outcomes.get(call_id, (None, None))))
-        return
+    outcomes = _settled(bridge, list(lost), patience_s)
     for call_id, (method, _) in lost.items():
-        bridge.answer(_lost_answer(call_id, method, (None, None)))
-    refuse_queue(bridge)
+        bridge.answer(_lost_answer(call_id, method, (outcomes or {}).get(call_id, (None, None))))
+    if outcomes is None:
+        refuse_queue(bridge)
 
 
-def _ready(bridge: "Bridge", patience_s: float) -> bool:
+def _settled(bridge: "Bridge", call_ids: list[str], patience_s: float) -> dict[str, Outcome] | None:
+    """Get hold of a daemon that stays, and return what it knows of these calls; None when there is none to be had."""
     for _ in range(ATTEMPTS):
-        if not bridge.dial(patience_s):
-            return False
-        if _replay_handshake(bridge):
-            bridge.take_rest()
-            return True
-        bridge.hang_up()
-    bridge.failure = wire.WireError(
-        "storage_error",
-        f"The daemon went away {ATTEMPTS} times during the handshake",
-        "Look at daemon.log in the state directory",
-    )
-    return False
+        if bridge.dial(patience_s):
+            if _replay_handshake(bridge):
+                outcomes = _outcomes(bridge, call_ids)
+                if outcomes is not None:
+                    bridge.take_rest()
+                    return outcomes
+            bridge.hang_up()
+        elif not call_ids:
+            return None  # what waits can be sent again; only for an outcome is it worth to keep trying
+    if bridge.failure is None:
+        bridge.failure = wire.WireError(
+            "storage_error",
+            f"The daemon went away {ATTEMPTS} times before it could be used",
+            "Look at daemon.log in the state directory",
+        )
+    return None
 
 
 def _replay_handshake(bridge: "Bridge") -> bool:
@@ -96,14 +98,19 @@ def _replay_handshake(bridge: "Bridge") -> bool:
     return True
 
 
-def _outcomes(bridge: "Bridge", call_ids: list[str]) -> dict[str, Outcome]:
-    """Ask the new daemon which of these calls the journal holds; what it cannot say is left out."""
+def _outcomes(bridge: "Bridge", call_ids: list[str]) -> dict[str, Outcome] | None:
+    """Ask the new daemon which of these calls the journal holds; None when it went away too.
+
+    What it cannot say is left out.
+    """
     found: dict[str, Outcome] = {}
+    if not call_ids:
+        return found
     try:
         hello = wire.hello_line(role="control", face="mcp", client_id=bridge.client_id)
         connection = wire.open_connection(bridge.home, hello, start=False, timeout_s=OUTCOME_S)
     except wire.WireError:
-        return found
+        return None
     try:
         for number, call_id in enumerate(call_ids, 1):
             name = _name(call_id)
@@ -114,12 +121,12 @@ def _outcomes(bridge: "Bridge", call_ids: list[str]) -> dict[str, Outcome]:
             connection.send(json.dumps(question).encode("ascii") + b"\n", OUTCOME_S)
             line = connection.read_line(OUTCOME_S)
             if line is None:
-                break
+                return None
             answer = read_message(line)
             if "result" in answer:
                 found[call_id] = (answer["result"] is not None, answer["result"])
     except OSError:
-        pass
+        return None
     finally:
         connection.close()
     return found
@@ -163,10 +170,11 @@ def refuse_queue(bridge: "Bridge") -> None:
 
 
 def refuse_overlong(bridge: "Bridge", head: bytes, tail: bytes) -> None:
-    """Answer a line that is too long to pass on, by its id where that stands first or last."""
+    """Answer a line of either side that is too long to pass on, by its id where that stands first or last."""
     match = _ID_FIRST.match(head) or _ID_LAST.search(tail)
     call_id = match[1].decode("utf-8", "replace") if match else "null"
-    data = {"applied": False, "receipt": None, "hint": "Send less at once", "retryable": False}
+    bridge.ledger.in_flight.pop(call_id, None)
+    data = {"hint": "Send or ask for less at once", "retryable": False}
     bridge.answer(_error_line(call_id, INVALID_REQUEST, f"A message may hold at most {LINE_BYTES >> 20} MiB", data))
 
 

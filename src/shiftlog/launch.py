@@ -42,6 +42,9 @@ def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0) -> _soc
                 raise _failed("The daemon ended while it started", home, child)
             time.sleep(RETRY_S)
         raise _failed("The daemon did not come up in time", home, child)
+    except OSError as error:
+        says = f"The daemon cannot be started: {error}"
+        raise WireError("storage_error", says, "Run shiftlog doctor") from error
     finally:
         starter.release()
 

@@ -92,7 +92,12 @@ def _user_home() -> str:
         return home.rstrip("/")
     import pwd
 
-    return pwd.getpwuid(os.getuid()).pw_dir.rstrip("/")
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir.rstrip("/")
+    except KeyError:
+        raise WireError(
+            "storage_error", f"uid {os.getuid()} has no home directory", "Set HOME or SHIFTLOG_HOME"
+        ) from None
 
 
 def open_home(path: str | None = None) -> str:
@@ -335,9 +340,7 @@ def open_connection(
             if lost >= LOST_HELLOS:
                 break
             time.sleep(RETRY_S)
-        elif (
-            may_retire and connection.daemon_version != version and newer(version, connection.daemon_version)
-        ):
+        elif may_retire and connection.daemon_version != version and newer(version, connection.daemon_version):
             may_retire = False  # the one that we start ourselves is taken as it is
             retire(connection, left)
         else:

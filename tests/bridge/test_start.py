@@ -92,6 +92,12 @@ def test_a_start_that_fails_shows_the_end_of_the_daemons_log(home: Path) -> None
     assert "Traceback" not in failed.value.hint
 
 
+def test_a_daemon_that_cannot_be_spawned_is_an_error_with_a_reason(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(wire.WireError, match="cannot be started: .*/nowhere/python"):
+        launch(str(home), deadline=time.monotonic() + 30)
+
+
 def test_a_mistake_in_the_configuration_is_what_the_client_is_told(home: Path) -> None:
     (home / "config.toml").write_text("[daemon]\nidle_stop_minuets = 5\n")
     with Bridge(home) as bridge:

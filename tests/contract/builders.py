@@ -144,7 +144,7 @@ def put(
 ) -> Chain:
     """Store a session with one entry a text and the given turns; return its chain, to go on with."""
     owner = session() if of is None else of
-    chain = Chain(owner.id.rpartition("-")[2]) if chain is None else chain
+    chain = Chain(owner.id.removeprefix(session_id(""))) if chain is None else chain
     writer.append(owner.id, [chain.indexed(text) for text in texts or ("hello",)])
     writer.put_session(replace(owner, head_seq=chain.seq, head_hash=chain.hash))
     for item in turns:

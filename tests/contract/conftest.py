@@ -13,9 +13,7 @@ from shiftlog.store.sqlite import SqliteStore
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     made: Store = (
-        MemoryStore()
-        if request.param == "memory"
-        else SqliteStore(tmp_path / "shiftlog.db", durability="process")
+        MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "shiftlog.db", durability="process")
     )
     async with made:
         yield made

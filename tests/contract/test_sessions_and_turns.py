@@ -46,7 +46,6 @@ def full_turn() -> Turn:
         usage=Usage(input_tokens=1),
         amendments=(Amendment(at=b.at(10), source="import", fields={"tags": ["z"]}, seq=8),),
         seal="sha256:" + "a" * 64,
-        next_order=4,
     )
 
 

@@ -73,10 +73,10 @@ class Desk:
             return error
         raise AssertionError(f"{tool} was not refused but answered {answered}")
 
-    async def open(self, caller: Caller = LIBRARY, **arguments: Any) -> str:
+    async def open(self, by: Caller = LIBRARY, /, **arguments: Any) -> str:
         """Open a session and return its id."""
         given = {"agent": "Codex", "title": "Fix upload", **arguments}
-        return str((await self.call("open_session", given, caller))["session_id"])
+        return str((await self.call("open_session", given, by))["session_id"])
 
     async def begin(self, session_id: str, caller: Caller = LIBRARY, **arguments: Any) -> str:
         """Begin a turn and return its request id."""

@@ -165,6 +165,7 @@ def test_everything_at_its_limit_still_fits_the_smallest_budget() -> None:
     }
     smallest = diary.capsule(statement, budget_bytes=2000)
     assert smallest["usage"] is None
+    assert smallest["truncated"]["cut"]["goal"] == 1
     assert smallest["goal"]["text"] == wide[:20] + "…"
     for budget in (2000, 8000, 64_000):
         capsule = diary.capsule(statement, budget_bytes=budget)

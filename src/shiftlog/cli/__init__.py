@@ -4,6 +4,7 @@ A command's module is imported when it is called. Commands raise; what a person 
 the exit status are decided here. Each group of commands has a file of its own.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -179,9 +180,10 @@ def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
     hint = error.hint
     if hint == type(error).hint and error.code in HINTS:
         hint = HINTS[error.code]
-    click.echo(f"{click.style('error:', fg='red')} {clean_line(error.message)}", err=True)
-    if hint:
-        click.echo(f"{click.style('hint:', fg='yellow')} {clean_line(hint)}", err=True)
+    for word, colour, text in (("error:", "red", error.message), ("hint:", "yellow", hint)):
+        if text:
+            shown = word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)
+            click.echo(f"{shown} {clean_line(text)}", err=True)
     return status
 
 
@@ -194,8 +196,6 @@ def _defect(error: Exception) -> InternalError:
 
 def _without_reader() -> int:
     """Let go of a pipe that nobody reads any more, so that the interpreter does not complain at its end."""
-    import os
-
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from shiftlog.model.errors import SessionNotFound, ShiftlogError
+from shiftlog.model.errors import InternalError, SessionNotFound, ShiftlogError
 from shiftlog.model.moves import SessionState
 
 if TYPE_CHECKING:
@@ -28,7 +28,14 @@ def open_client(*, start: bool = True) -> "Client":
     """Connect to the daemon of the state directory, starting one unless told not to."""
     from shiftlog.client import connect
 
-    return connect(start=start)
+    try:
+        return connect(start=start)
+    except InternalError as error:
+        if getattr(error.__cause__, "code", None) != "invalid_config":
+            raise
+        from shiftlog.config import ConfigError  # only a client that needs it knows this error
+
+        raise ConfigError(error.message, hint=error.hint) from None
 
 
 def ask(method: str, params: dict[str, Any] | None = None) -> Any:

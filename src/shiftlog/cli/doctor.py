@@ -72,9 +72,11 @@ def doctor(start: bool, as_json: bool) -> int:
 
 
 def _print_check(screen: Screen, check: Check) -> None:
-    screen.line(styled(f"{check.state:<4}"), f"  {check.name:<13}", clean_line(check.message))
+    screen.item(
+        styled(check.state), " " * (6 - len(check.state)), f"{check.name:<13}", clean_line(check.message), hang=19
+    )
     if check.hint:
-        screen.line(" " * 19, (clean_line(check.hint), "dim"))
+        screen.item((clean_line(check.hint), "dim"), indent=19, hang=0)
 
 
 def _checks(start: bool) -> Iterator[Check]:

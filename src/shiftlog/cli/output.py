@@ -44,7 +44,7 @@ STATE_STYLES = {
 
 def clean(text: str) -> str:
     """Return a text of any number of lines with everything a terminal would obey made visible."""
-    return _UNSAFE.sub(_visible, text.replace("\r\n", "\n").expandtabs(8))
+    return _UNSAFE.sub(_visible, text.replace("\r\n", "\n")).expandtabs(8)
 
 
 def clean_line(text: object) -> str:
@@ -97,15 +97,18 @@ class Screen:
         else:
             click.echo("".join(_plain(part) for part in parts).rstrip())
 
-    def item(self, *parts: Part, indent: int) -> None:
-        """Print parts that belong together as one item: what does not fit goes on below, a little further in."""
+    def item(self, *parts: Part, indent: int = 0, hang: int = 2) -> None:
+        """Print parts that belong together as one item: what does not fit goes on below, further in."""
         if not self.is_terminal:
             self.line(" " * indent, *parts)
             return
-        width = max(20, self.console.width - indent - 2)
-        for n, line in enumerate(text_of(parts).wrap(self.console, width)):
-            line.pad_left(indent if n == 0 else indent + 2)
-            self.console.print(line, soft_wrap=True)
+        text, width = text_of(parts), max(20, self.console.width - indent)
+        first = next(iter(text.wrap(self.console, width)), text)
+        rest = text[len(first.plain) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+        self.console.print(" " * indent, first, sep="", soft_wrap=True)
+        for line in rest.wrap(self.console, max(20, width - hang)) if rest else ():
+            self.console.print(" " * (indent + hang), line, sep="", soft_wrap=True)
 
     def block(self, text: str, *, indent: int = 0, style: str = "", max_lines: int | None = None) -> None:
         """Print a text of many lines, wrapped on a terminal; beyond `max_lines` it says how much is left."""

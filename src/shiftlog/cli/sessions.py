@@ -229,7 +229,7 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
                     if entry["session_id"] != heading:
                         heading = entry["session_id"]
                         screen.line((f"==> {heading} <==", "cyan"))
-                    screen.item(*entry_parts(entry), indent=0)
+                    screen.item(*entry_parts(entry))
                 sys.stdout.flush()
 
 

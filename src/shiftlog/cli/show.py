@@ -132,7 +132,7 @@ def _span(start: str, end: str | None) -> str:
 def _print_turn(screen: Screen, turn: Facts, contents: list[Facts], max_lines: int | None) -> None:
     screen.line()
     title = clean_line(turn["query_title"])
-    screen.item((f"Turn {turn['ordinal']}  ", "bold"), styled(turn["status"]), "  ", (title, "bold"), indent=0)
+    screen.item((f"Turn {turn['ordinal']}  ", "bold"), styled(turn["status"]), "  ", (title, "bold"))
     _facts(screen, f"  {turn['request_id']}")
     _facts(screen, f"  {_span(turn['begun_at'], turn['finished_at'])}{_dotted(*turn['tags'])}")
     _section(screen, "Request", turn["query_text"], max_lines)

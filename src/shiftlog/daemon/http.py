@@ -21,7 +21,7 @@ from shiftlog import config
 from shiftlog.mcp.http import http_app
 
 TOKEN_FILE = "http.token"
-FINISH_S = 10
+FINISH_S = 5
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,10 @@ class HttpFace:
                 server.should_exit = True
 
             tasks.start_soon(stop)
-            await server.serve(sockets=[listener])
+            try:
+                await server.serve(sockets=[listener])
+            except SystemExit:  # uvicorn's way to say that it could not start; the daemon serves on without it
+                log.error("HTTP could not start")
             tasks.cancel_scope.cancel()
         self.url = None
 

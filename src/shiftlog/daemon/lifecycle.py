@@ -86,6 +86,7 @@ class Daemon:
         self._reason = ""
         self._ending = anyio.Event()
         self._hurried = anyio.Event()
+        self._beside_ended = anyio.Event()
 
     async def run(self) -> None:
         """Serve until something ends the daemon, then drain."""
@@ -95,7 +96,7 @@ class Daemon:
             beside.start_soon(self._watch)
             beside.start_soon(self._every, RENEW_EVERY_S, self._renew)
             beside.start_soon(self._every, SWEEP_EVERY_S, self._services.sweep)
-            beside.start_soon(self._services.run_beside, self._connections.draining)
+            beside.start_soon(self._run_beside)
             async with anyio.create_task_group() as connections:
                 async with until(self._ending):
                     await self._accept(connections)
@@ -137,7 +138,12 @@ class Daemon:
         with anyio.move_on_after(DRAIN_S):
             async with until(self._hurried):
                 await self._connections.drain("retire" if self._reason == "retire" else "stop")
+                await self._beside_ended.wait()
         self._connections.cut()
+
+    async def _run_beside(self) -> None:
+        await self._services.run_beside(self._connections.draining)
+        self._beside_ended.set()
 
     async def _obey_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:

@@ -59,7 +59,7 @@ class Services(Protocol):
         ...
 
     async def run_beside(self, draining: anyio.Event) -> None:
-        """Run whatever else listens, until cancelled."""
+        """Run whatever else listens; after `draining` finish what is there and return."""
         ...
 
 

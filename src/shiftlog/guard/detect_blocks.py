@@ -70,13 +70,12 @@ def may_hold_key(line: str) -> bool:
     return "PRIVATE KEY" in line or "PuTTY-" in line
 
 
-def find_inline_key(line: str, start: int) -> int | None:
+def find_inline_key(line: str, start: int, limit: int) -> int | None:
     """Return where a key that lies on one line after its begin mark ends, or None if none of it is there."""
-    end = KEY_END.search(line, start, start + 16384)
-    body = line[start : end.start() if end else len(line)]
-    if end and _BASE64_RUN.search(body):
+    end = KEY_END.search(line, start, limit)
+    if end and _BASE64_RUN.search(line, start, end.start()):
         return end.end()
-    run = _INLINE_BODY.match(line, start, start + 16384)
+    run = _INLINE_BODY.match(line, start, limit)
     return run.end() if run and _BASE64_RUN.search(run[0]) else None
 
 

@@ -5,7 +5,7 @@ Positions alone; whether the value is a secret is not asked here.
 
 import re
 
-MAX_SECRET_CHARS = 16 * 1024
+MAX_SECRET_CHARS = 64 * 1024
 _LOOK_BACK_CHARS = 512
 
 # A quote may itself be escaped, once for every text that the line was put into.

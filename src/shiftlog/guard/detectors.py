@@ -46,17 +46,16 @@ def find_in_line(line: str) -> Iterator[Finding]:
 
 
 def settle(findings: Iterable[Finding]) -> list[Finding]:
-    """Make findings disjoint and sorted: of two that overlap the earlier reported names both."""
+    """Make findings disjoint and sorted: of those that overlap the one reported first names the whole."""
     settled: list[Finding] = []
-    for finding in findings:
-        touching = [other for other in settled if other.start < finding.end and finding.start < other.end]
-        if not touching:
+    order = 0
+    for index, finding in sorted(enumerate(findings), key=lambda item: item[1][:2]):
+        if settled and finding.start < settled[-1].end:
+            last = settled[-1]
+            kind = finding.kind if index < order else last.kind
+            settled[-1] = Finding(last.start, max(last.end, finding.end), kind)
+            order = min(order, index)
+        else:
             settled.append(finding)
-            continue
-        first = touching[0]
-        start = min(finding.start, *(other.start for other in touching))
-        end = max(finding.end, *(other.end for other in touching))
-        if (start, end) != (first.start, first.end):
-            settled = [other for other in settled if other not in touching]
-            settled.append(Finding(start, end, first.kind))
-    return sorted(settled)
+            order = index
+    return settled

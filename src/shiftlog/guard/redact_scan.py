@@ -6,6 +6,7 @@ depends on the text alone, never on where it was cut into pieces.
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,7 +21,8 @@ from shiftlog.guard.redact_re2 import LinearPattern
 SECRET_BYTES = 16 * 1024
 LINE_BYTES = 64 * 1024
 _STEP = LINE_BYTES - SECRET_BYTES
-_LEFT = 512
+_LEFT = 2048
+_VALUE_END = re.compile(r"[\s\"'`<>]", re.ASCII)
 _MASKED = re.compile(r"\[REDACTED(?::[\w.-]+)?\]", re.ASCII)
 _MAX_PASSES = 4
 _KEY_HEADERS, _KEY_BODY, _KEY_LAST = 1, 2, 3
@@ -148,6 +150,7 @@ class Scan:
     _long: bool = False  # inside a long line
     _left: bytes = b""  # the bytes of the long line just before this position
     _covered: int = 0  # how many of the next bytes a secret that began before them still covers
+    _unended: bool = False  # and whether it goes on behind those
 
     def push(self, data: bytes, *, final: bool) -> tuple[bytes, int]:
         """Mask as much of the data as it decides; return the result and how many bytes were used up.
@@ -221,18 +224,20 @@ class Scan:
     def _mask(self, line: str, findings: list[Finding]) -> bytes:
         """Write a line without its secrets, until the detectors find nothing more in what was written."""
         for _ in range(_MAX_PASSES):
-            masked = [span.span() for span in _MASKED.finditer(line)] if "[REDACTED" in line else []
-            counted = settle(
-                finding
-                for finding in findings
-                if self.rules.allow(finding.kind)
-                and not any(start <= finding.start and finding.end <= end for start, end in masked)
-            )
+            counted = settle(self._countable(line, findings))
             if not counted:
                 break
             line = "".join(self._pieces(line, counted))
             findings = [*find_in_line(line), *self.rules.find(line)]
         return line.encode("latin-1")
+
+    def _countable(self, line: str, findings: list[Finding]) -> Iterator[Finding]:
+        """Yield the findings that the rules allow and that are no placeholders already."""
+        masked = [span.span() for span in _MASKED.finditer(line)] if "[REDACTED" in line else []
+        for finding in findings:
+            before = bisect_right(masked, (finding.start, len(line))) - 1
+            if self.rules.allow(finding.kind) and not (before >= 0 and finding.end <= masked[before][1]):
+                yield finding
 
     def _pieces(self, line: str, findings: list[Finding]) -> Iterator[str]:
         position = 0
@@ -282,17 +287,16 @@ class Scan:
         found: list[Finding] = []
         if not blocks.may_hold_key(line) or not self.rules.allow(PRIVATE_KEY):
             return found, False
-        position = 0
-        while begin := blocks.KEY_BEGIN.search(line, position):
+        begins = list(blocks.KEY_BEGIN.finditer(line))
+        for begin, limit in zip(begins, [*(mark.start() for mark in begins[1:]), len(line)], strict=True):
             position = begin.end()
-            end = blocks.find_inline_key(line, position)
+            end = blocks.find_inline_key(line, position, limit)
             if end is not None:
                 open_ended = not blocks.ends_key(line, end) and blocks.is_blank(line[end:])
                 end = len(line) if open_ended else end
                 found.append(Finding(begin.start(), end, PRIVATE_KEY))
                 if open_ended:
                     return found, True
-                position = end
             elif blocks.is_blank(line[position:]):
                 head, _ = _next_head(data, after, start, final=final, size=blocks.BLOCK_LINE_CHARS)
                 if blocks.opens_key(begin[0], head):
@@ -322,7 +326,7 @@ class Scan:
 
     def _begin_long_line(self, data: bytes, start: int, out: list[bytes]) -> None:
         out.append(self.close())
-        self._long, self._left, self._covered = True, b"", 0
+        self._long, self._left, self._covered, self._unended = True, b"", 0, False
         self._key, self._expected, self._recent = 0, None, ()
 
     def _pass_window(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
@@ -349,9 +353,13 @@ class Scan:
         if self.rules.trigger(window):
             found = [*self._find_keys(line, b"", 0, 0, final=True)[0], *find_in_line(line), *self.rules.find(line)]
             findings = settle(finding for finding in found if self.rules.allow(finding.kind))
-        pieces: list[bytes] = []
-        position = min(start + self._covered, stop)
         covered = start + self._covered
+        if self._unended:
+            value_end = _VALUE_END.search(line, covered)
+            self._unended = value_end is None
+            covered = len(line) if value_end is None else value_end.start()
+        pieces: list[bytes] = []
+        position = min(covered, stop)
         for finding in findings:
             first, last = _whole_characters(line, finding.start, finding.end)
             if not start <= first < stop or _MASKED.fullmatch(line, first, last):
@@ -360,6 +368,7 @@ class Scan:
                 pieces += (window[position:first], placeholder(finding.kind, by_rule=self.rules.by_rule).encode())
                 self.classes[finding.kind.klass] += 1
             covered = max(covered, last)
+            self._unended |= last == len(line)
             position = min(covered, stop)
         pieces.append(window[position:stop])
         self._covered = max(0, covered - stop)

@@ -182,7 +182,7 @@ class Journal:
             "redactions": request.masked if changed else 0,
         }
         answered = {**answered, "receipt": receipt, "warnings": pen.warnings}
-        self.remember(writer, request, scope or session.id, answered, receipt)
+        self.remember(writer, request, session.id if scope is None else scope, answered, receipt)
         return answered
 
     def remember(self, writer: Writer, request: Request, scope: str, answered: Answered, receipt: Answered) -> None:

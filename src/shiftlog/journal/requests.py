@@ -69,6 +69,7 @@ IDEMPOTENCY_KEY = Text(
 FENCE = Integer(minimum=0, description="Lease fence from open or resume; an old one is refused.")
 COMMON: dict[str, Field] = {"idempotency_key": IDEMPOTENCY_KEY, "fence": FENCE}
 
+PLAN_FILE = Text(max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description="Plan file, without `..`.")
 TAGS = ListOf(item=Text(max_chars=NAME_CHARS), description="Labels; added to those stored.")
 CONTEXT_LIST = ListOf(item=Text(max_chars=PATH_CHARS), description="Files or sources read; added.")
 
@@ -81,7 +82,11 @@ RUN_FIELDS: dict[str, Field] = {
     "session_type": Choice(values=SESSION_TYPES, description="Kind of run."),
     "cwd": Text(max_chars=PATH_CHARS, description="Working directory; default: the client's."),
     "pid": Integer(minimum=1, maximum=2**31 - 1, description="Process id of the agent, to notice its end."),
-    "context_excerpt": Text(lines=True, description="Prompt excerpt; the first 2,048 characters are kept."),
+    "context_excerpt": Text(
+        lines=True,
+        max_chars=2**31,
+        description="Prompt excerpt of any length; the first 2,048 characters are kept.",
+    ),
 }
 
 OPEN_SESSION = Record(
@@ -117,9 +122,7 @@ BEGIN_TURN = Record(
         "query_text": Text(required=True, lines=True, description="The request in full."),
         "request_id": Text(description="Own id `req-<yyyyMMddTHHmmssZ>-<slug>`; default: minted."),
         "model": Text(max_chars=NAME_CHARS, description="Model of this turn; default: the session's."),
-        "plan_file": Text(
-            max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description="Plan file, without `..`."
-        ),
+        "plan_file": PLAN_FILE,
         "todo_id": Text(max_chars=NAME_CHARS, description="To-do item this turn works on."),
         "tags": TAGS,
         "context_list": CONTEXT_LIST,

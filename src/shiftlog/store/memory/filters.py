@@ -103,21 +103,37 @@ def _is_asked_for(turn: Turn, where: Filter) -> bool:
     )
 
 
+_GLOB = re.compile(r"\*+|\?|\[\^?+\]?+[^\]]*\]|.", re.S)
+_SET_MEMBER = re.compile(r"(.)-(.)|.", re.S)
+
+
 @lru_cache(maxsize=64)
 def _glob(pattern: str) -> re.Pattern[str]:
     """Return a pattern in which `*` stands for any text, slashes too, `?` for one character, `[…]` for one of a set."""
-    return re.compile(re.sub(r"\*|\?|\[\^?\]?[^\]]*\]|.", lambda part: _glob_part(part[0]), pattern, flags=re.S), re.S)
+    return re.compile(_GLOB.sub(lambda part: _glob_part(part[0]), pattern), re.S)
 
 
 def _glob_part(part: str) -> str:
-    if part == "*":
-        return ".*"
-    if part == "?":
-        return "."
-    if part == "[":
-        return r"(?!)"  # a set that is not closed matches nothing
-    if len(part) == 1:
-        return re.escape(part)
-    negated = part.startswith("[^")
-    members = re.sub(r"([\\\[\]^&~|])", r"\\\1", part[2 if negated else 1 : -1])
-    return f"[{'^' if negated else ''}{members}]"
+    match part[0]:
+        case "*":
+            return ".*"
+        case "?":
+            return "."
+        case "[" if len(part) == 1:
+            return "(?!)"  # a set that is not closed matches nothing
+        case "[":
+            return _glob_set(part)
+        case _:
+            return re.escape(part)
+
+
+def _glob_set(part: str) -> str:
+    is_negated = part.startswith("[^")
+    inner = part[2 if is_negated else 1 : -1]
+    rest = inner.removeprefix("]")
+    members = "" if rest == inner else re.escape("]")
+    for member in _SET_MEMBER.finditer(rest):
+        members += re.escape(member[1] or member[0])
+        if member[1] and member[1] <= member[2]:
+            members += f"-{re.escape(member[2])}"
+    return f"[{'^' if is_negated else ''}{members}]"

@@ -1,0 +1,123 @@
+"""Which session a call of the session log is about: named, bound to the connection, pointed at, or the only one.
+
+State lives in the store; what a connection itself remembers is only its binding, which it brings along.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shiftlog.journal.journal import check_fence
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import SessionClosed, SessionNotFound
+from shiftlog.model.ids import check_session_id
+from shiftlog.model.nouns import Session
+from shiftlog.model.times import shown, shown_or_none
+from shiftlog.store.protocol import Filter, Page, Reader
+
+CANDIDATES = 10
+
+
+@dataclass(slots=True, kw_only=True)
+class Binding:
+    """The session that a connection opened or last addressed, and the fence that it saw then."""
+
+    session_id: str | None = None
+    fence: int | None = None
+
+    def bind(self, session: Session) -> None:
+        """Remember a session; one that is bound already keeps the fence seen first."""
+        if self.session_id != session.id:
+            self.session_id, self.fence = session.id, session.fence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a call comes from: the client, its workspace, the agent it works for, and its binding.
+
+    With `strict` a parameter that nobody knows is refused. With `again` the client asks a second time because the
+    first answer was lost.
+    """
+
+    caller: Caller
+    workspace: str
+    agent: str | None = None
+    binding: Binding = field(default_factory=Binding)
+    timeout_s: float = 120.0
+    strict: bool = False
+    again: bool = False
+
+
+def named_session_id(values: Mapping[str, Any]) -> str | None:
+    """Return the session id that a call names, having checked its form and its agent."""
+    given = values.get("session_id")
+    return check_session_id(given, values.get("agent") or None) if given else None
+
+
+def current_session(reader: Reader, values: Mapping[str, Any], place: Place) -> Session:
+    """Return the session that a call is about, and bind the connection to it.
+
+    A named session may have ended, even be deleted; one that is not named is live. Raises SessionNotFound.
+    """
+    name = named_session_id(values)
+    if name is not None:
+        session = reader.session(name)
+        if session is None:
+            raise SessionNotFound(f"Session not found: {name}", details={"session_id": name})
+    else:
+        session = _unnamed(reader, values.get("agent") or None, place)
+    if is_live(session):
+        place.binding.bind(session)
+    return session
+
+
+def is_live(session: Session) -> bool:
+    """Tell whether ordinary writes are taken."""
+    return session.is_live and not session.hidden
+
+
+def _unnamed(reader: Reader, given: str | None, place: Place) -> Session:
+    agent = given or place.agent
+    bound = reader.session(place.binding.session_id) if place.binding.session_id else None
+    if bound is not None and is_live(bound) and given in (None, bound.agent):
+        return bound
+    if agent is not None:
+        name = reader.pointer(place.workspace, agent)
+        pointed = reader.session(name) if name else None
+        if pointed is not None and is_live(pointed):
+            return pointed
+    where = Filter(workspace=place.workspace, agent=agent, states=frozenset({"open"}))
+    rows = reader.find_sessions(where, Page(limit=CANDIDATES), by_activity=True)
+    if len(rows) == 1:
+        return rows[0].session
+    details: dict[str, Any] = {}
+    if rows:
+        details["candidates"] = [_candidate(row.session) for row in rows]
+    raise SessionNotFound("No active session exists", details=details)
+
+
+def _candidate(session: Session) -> dict[str, Any]:
+    return {
+        "session_id": session.id,
+        "agent": session.agent,
+        "title": session.title,
+        "last_updated": shown(session.last_activity),
+    }
+
+
+def closed(session: Session) -> SessionClosed:
+    """Return the error that answers a write to a session that has ended or was deleted."""
+    ended = session.closing.at if session.closing else None
+    return SessionClosed(
+        "Session is closed",
+        details={"session_id": session.id, "state": str(session.state), "closed_at": shown_or_none(ended)},
+    )
+
+
+def check_binding(reader: Reader, session: Session, place: Place) -> None:
+    """Refuse a connection that was bound before a newer holder took the session over."""
+    if place.binding.session_id == session.id and place.binding.fence is not None:
+        check_fence(session, reader.lease(session.id), place.binding.fence, None)
+    client = place.caller.client_id
+    grant = reader.grant(session.id, client) if client else None
+    check_fence(session, reader.lease(session.id), None, grant)

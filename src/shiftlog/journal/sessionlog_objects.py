@@ -1,0 +1,156 @@
+"""Sessions and turns as the session log shows them: as current, in a list of history, and whole."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from shiftlog.journal.sessionlog_errors import status_of
+from shiftlog.journal.sessionlog_requests import to_dialect
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.model.times import shown
+from shiftlog.store.protocol import Reader
+
+TURNS_AT_ONCE = 200
+NONE = "None"
+ITEMS = (Kind.DIALOG, Kind.ACTION)
+_ACTION = ("order", "description", "type", "status", "file_path")
+_DIALOG = ("timestamp", "role", "content", "category")
+
+
+def _head(session: Session) -> dict[str, Any]:
+    return {
+        "agent": session.agent,
+        "sessionId": session.id,
+        "title": session.title,
+        "model": session.model or "unknown",
+        "started": shown(session.started),
+        "lastUpdated": shown(session.last_activity),
+        "status": status_of(session),
+    }
+
+
+def headers(session: Session) -> dict[str, Any]:
+    """Return what is known of the agent's own session and program; what is not known is left out."""
+    known = {
+        "agentSessionId": session.vendor_session_id,
+        "agentSessionTranscriptFile": session.transcript_path,
+        "agentExecutablePath": session.executable_path,
+        "agentExecutableVersion": session.executable_version,
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def current_object(session: Session, turn: Turn | None) -> dict[str, Any]:
+    """Show the current session and where its last turn stands."""
+    return {
+        **_head(session),
+        "state": str(session.state),
+        "currentTurnRequestId": turn.request_id if turn else None,
+        "currentTurnStatus": str(turn.status) if turn else None,
+        "turnCount": session.turns_total,
+        **headers(session),
+    }
+
+
+def history_object(reader: Reader, session: Session) -> dict[str, Any]:
+    """Show a session in a list, with what its turns add up to."""
+    return {
+        **_head(session),
+        "turnCount": session.turns_total,
+        "filesModifiedCount": reader.count_files(session.id),
+        "tags": reader.tags_of(session.id),
+        "state": str(session.state),
+    }
+
+
+def session_object(reader: Reader, session: Session) -> dict[str, Any]:
+    """Show a session whole, with its turns."""
+    missing = dict.fromkeys(
+        ("agentSessionId", "agentSessionTranscriptFile", "agentExecutablePath", "agentExecutableVersion")
+    )
+    workspace = session.workspace
+    return {
+        "sourceType": session.agent,
+        "sessionId": session.id,
+        **missing,
+        **headers(session),
+        "title": session.title,
+        "model": session.model or "unknown",
+        "started": shown(session.started),
+        "lastUpdated": shown(session.last_activity),
+        "status": status_of(session),
+        "turnCount": session.turns_total,
+        "workspace": {
+            "project": PurePosixPath(workspace).name if workspace else None,
+            "targetFramework": None,
+            "repository": None,
+            "branch": None,
+        },
+        "tags": reader.tags_of(session.id),
+        "totalTokens": session.tokens_total,
+        "turns": [turn_object(turn, entries) for turn, entries in turns_with_items(reader, session.id)],
+        "state": str(session.state),
+    }
+
+
+def turns_with_items(reader: Reader, session_id: str) -> Iterator[tuple[Turn, list[Entry]]]:
+    """Yield the turns of a session in order, each with its dialog items and actions that still count."""
+    after = 0
+    while turns := reader.turns(session_id, after=after, limit=TURNS_AT_ONCE):
+        of_turn = _items_of(reader, session_id, turns)
+        for turn in turns:
+            yield turn, of_turn[turn.request_id]
+        after = turns[-1].ordinal
+
+
+def _items_of(reader: Reader, session_id: str, turns: Sequence[Turn]) -> dict[str, list[Entry]]:
+    known = {turn.request_id: turn for turn in turns}
+    of_turn: dict[str, list[Entry]] = defaultdict(list)
+    first, last = min(turn.begun_seq for turn in turns), max(turn.last_seq for turn in turns)
+    for entry in reader.entries(session_id, after=first, until=last, kinds=ITEMS):
+        turn = known.get(entry.turn or "")
+        if turn is not None and entry.seq > turn.begun_seq:
+            keeps = turn.keeps_dialog if entry.kind is Kind.DIALOG else turn.keeps_action
+            if keeps(entry.seq):
+                of_turn[turn.request_id].append(entry)
+    return of_turn
+
+
+def turn_object(turn: Turn, entries: Iterable[Entry]) -> dict[str, Any]:
+    """Show a turn whole."""
+    items = list(entries)
+    return {
+        "requestId": turn.request_id,
+        "timestamp": shown(turn.begun_at),
+        "queryTitle": turn.query_title,
+        "queryText": turn.query_text,
+        "interpretation": turn.interpretation,
+        "response": turn.response,
+        "status": str(turn.status),
+        "planFile": turn.plan_file or NONE,
+        "todoId": turn.todo_id or NONE,
+        "model": turn.model or "unknown",
+        "modelProvider": turn.model_provider,
+        "tokenCount": turn.token_count,
+        "tags": list(turn.tags),
+        "contextList": list(turn.context_list),
+        "actions": [_item(entry, _ACTION) for entry in items if entry.kind is Kind.ACTION],
+        "processingDialog": [_item(entry, _DIALOG) for entry in items if entry.kind is Kind.DIALOG],
+        "commits": to_dialect(turn.commits),
+        "designDecisions": list(turn.design_decisions),
+        "requirementsDiscovered": list(turn.requirements_discovered),
+        "filesModified": list(turn.files_modified),
+        "blockers": list(turn.blockers),
+        "failureNote": turn.failure_note,
+        "amendments": [
+            {"at": shown(note.at), "source": note.source, "fields": to_dialect(note.fields)}
+            for note in turn.amendments
+        ],
+    }
+
+
+def _item(entry: Entry, names: Iterable[str]) -> dict[str, Any]:
+    facts: dict[str, Any] = entry.facts
+    return to_dialect({name: facts.get(name) for name in names})

@@ -1,0 +1,366 @@
+"""The parameters of the session log's methods: one table each, in the names that its clients use.
+
+Limits and enumerations are those of `requests`; here are names, aliases and what each method takes. `read` turns what
+came into checked values under the names that the journal uses.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from shiftlog.journal.requests import (
+    ACTION_ITEM,
+    APPEND_ITEMS,
+    COMMIT_ITEM,
+    DESCRIPTION_CHARS,
+    DIALOG_ITEM,
+    ERROR_CHARS,
+    KEY_CHARS,
+    NAME_CHARS,
+    PATH_CHARS,
+    PLAN_FILE,
+    TITLE_CHARS,
+)
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.fields import Choice, Field, Integer, ListOf, Record, Schema, Text
+from shiftlog.model.ids import AGENT_PATTERN
+from shiftlog.model.moves import TurnStatus
+
+IMPORT_TURNS = 5_000
+HISTORY_LIMIT = 1_000
+MOST_HOURS = 1_000_000
+
+# The lists of a turn by the names of the contract, and the plain fields that can be cleared as well.
+SECTIONS: dict[str, str] = {
+    "actions": "actions",
+    "tags": "tags",
+    "context": "context_list",
+    "contextList": "context_list",
+    "dialog": "dialog",
+    "processingDialog": "dialog",
+    "commits": "commits",
+    "designDecisions": "design_decisions",
+    "requirementsDiscovered": "requirements_discovered",
+    "filesModified": "files_modified",
+    "blockers": "blockers",
+}
+CLEARABLE: dict[str, str] = {
+    **SECTIONS,
+    "interpretation": "interpretation",
+    "response": "response",
+    "planFile": "plan_file",
+    "todoId": "todo_id",
+    "model": "model",
+    "modelProvider": "model_provider",
+    "tokenCount": "token_count",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anything(Field):
+    """A part that may be there and that nobody reads."""
+
+    def read(self, value: object, path: str) -> Any:
+        return None
+
+    def type_schema(self) -> Schema:
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params:
+    """What a method takes; `aliases` are other spellings of a name, folded to lower case."""
+
+    record: Record
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def read(self, given: object, ignored: list[str] | None) -> dict[str, Any]:
+        """Return the checked values under the journal's names.
+
+        Names count in any case. Those that nobody knows are added to `ignored`, or refused where it is None.
+        """
+        if not isinstance(given, Mapping):
+            raise InvalidParameter.invalid("params", "an object is expected", given)
+        named = _named(self.record, cast(Mapping[Any, Any], given), self.aliases, "", ignored)
+        return to_native(self.record.read(named))
+
+
+def _named(
+    record: Record,
+    given: Mapping[Any, Any],
+    aliases: Mapping[str, str],
+    path: str,
+    ignored: list[str] | None,
+) -> dict[str, Any]:
+    """Return the values under the names of a record, with the records inside them."""
+    known = {name.lower(): name for name in record.fields}
+    known |= {other: name for other, name in aliases.items() if name in record.fields}
+    named: dict[str, Any] = {}
+    for key, value in given.items():
+        name = key if key in record.fields else known.get(str(key).lower())
+        if name is None:
+            if ignored is None:
+                named[key] = value
+            else:
+                ignored.append(_shown_name(f"{path}{key}"))
+        elif value is not None and (name == key or named.get(name) is None):
+            inside = f"{path}{name}"
+            named[name] = _named_inside(record.fields[name], value, aliases, inside, ignored)
+    return named
+
+
+def _named_inside(
+    spec: Field, value: Any, aliases: Mapping[str, str], path: str, ignored: list[str] | None
+) -> Any:
+    if isinstance(spec, Record) and isinstance(value, Mapping):
+        return _named(spec, cast(Mapping[Any, Any], value), aliases, f"{path}.", ignored)
+    if isinstance(spec, ListOf) and isinstance(spec.item, Record) and isinstance(value, list | tuple):
+        items = cast(Sequence[Any], value)
+        return [_named_inside(spec.item, item, aliases, f"{path}[{n}]", ignored) for n, item in enumerate(items)]
+    return value
+
+
+def _shown_name(name: str) -> str:
+    return name.encode("utf-8", "replace").decode("utf-8")[:NAME_CHARS]
+
+
+def to_native(value: Any) -> Any:
+    """Return a value with its names as the journal writes them: `filePath` becomes `file_path`."""
+    if isinstance(value, dict):
+        items = cast(dict[str, Any], value)
+        return {native_name(name): to_native(item) for name, item in items.items()}
+    if isinstance(value, list):
+        return [to_native(item) for item in cast(list[Any], value)]
+    return value
+
+
+def native_name(name: str) -> str:
+    """Return the journal's name of a field."""
+    if name in ("processingDialog", "dialogItems"):
+        return "dialog"
+    return re.sub(r"[A-Z]", lambda letter: "_" + letter[0].lower(), name)
+
+
+def dialect_name(name: str) -> str:
+    """Return the dialect's name of a field of the journal."""
+    if name == "dialog":
+        return "processingDialog"
+    return re.sub(r"_([a-z])", lambda letter: letter[1].upper(), name)
+
+
+def to_dialect(value: Any) -> Any:
+    """Return a value with its names as the dialect writes them."""
+    if isinstance(value, Mapping):
+        items = cast(Mapping[str, Any], value)
+        return {dialect_name(name): to_dialect(item) for name, item in items.items()}
+    if isinstance(value, list | tuple):
+        return [to_dialect(item) for item in cast(Sequence[Any], value)]
+    return value
+
+
+def _camel(record: Record) -> Record:
+    return Record(
+        fields={dialect_name(name): spec for name, spec in record.fields.items()}, description=record.description
+    )
+
+
+# Fields
+
+AGENT = Text(
+    max_chars=64,
+    pattern=AGENT_PATTERN,
+    pattern_says="PascalCase letters and digits, such as ClaudeCode",
+    description="Agent kind in PascalCase, the part of the session id before its first `-`.",
+)
+SESSION_ID = Text(description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: the current one.")
+REQUEST_ID = Text(description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`; default: the turn begun last.")
+TITLE = Text(max_chars=TITLE_CHARS, description="What the session is for, 1..500 characters.")
+QUERY_TITLE = Text(max_chars=TITLE_CHARS, description="The request in one line.")
+QUERY_TEXT = Text(lines=True, description="The request in full.")
+MODEL = Text(max_chars=NAME_CHARS, description="Model name; `unknown` says nothing.")
+TODO = Text(max_chars=NAME_CHARS, description="To-do item that the turn works on.")
+RESPONSE = Text(lines=True, description="The answer given.")
+KEY = Text(max_chars=KEY_CHARS, description="Same key and parameters again return the first result.")
+HEADER = Text(max_chars=PATH_CHARS)
+
+ACTION = _camel(ACTION_ITEM)
+DIALOG = _camel(DIALOG_ITEM)
+COMMIT = _camel(COMMIT_ITEM)
+
+HEADERS: dict[str, Field] = {
+    "agentSessionId": HEADER,
+    "agentSessionTranscriptFile": HEADER,
+    "agentExecutablePath": HEADER,
+    "agentExecutableVersion": HEADER,
+}
+LISTS: dict[str, Field] = {
+    "tags": ListOf(item=Text(max_chars=NAME_CHARS), description="Labels; added to those stored."),
+    "contextList": ListOf(item=Text(max_chars=PATH_CHARS), description="Files or sources read; added."),
+    "designDecisions": ListOf(item=Text(lines=True), description="Decisions with reasons; added."),
+    "requirementsDiscovered": ListOf(item=Text(lines=True), description="Requirement ids; added."),
+    "filesModified": ListOf(item=Text(max_chars=PATH_CHARS), description="Files changed; added."),
+    "blockers": ListOf(item=Text(lines=True), description="What stands in the way; added."),
+    "commits": ListOf(item=COMMIT, description="Commits made; added by sha."),
+}
+PLAIN: dict[str, Field] = {
+    "interpretation": Text(lines=True, description="How the request was understood."),
+    "response": RESPONSE,
+    "planFile": PLAN_FILE,
+    "todoId": TODO,
+    "model": MODEL,
+    "modelProvider": Text(max_chars=NAME_CHARS, description="Who serves the model."),
+    "tokenCount": Integer(minimum=0, maximum=2**53 - 1, description="Tokens of the turn so far."),
+}
+RICH: dict[str, Field] = {
+    **PLAIN,
+    **LISTS,
+    "actions": ListOf(item=ACTION, description="Actions; those stored already are not stored twice."),
+    "processingDialog": ListOf(item=DIALOG, description="Dialog items; those stored already are not stored twice."),
+}
+# The parts of a turn object that rich fields do not cover: accepted, so that a turn can be sent back as it was read.
+REST_OF_TURN: dict[str, Field] = {
+    name: Anything() for name in ("timestamp", "queryTitle", "queryText", "status", "failureNote", "amendments")
+}
+TURN_OBJECT = Record(fields={**REST_OF_TURN, "requestId": REQUEST_ID, **RICH})
+
+_ADDRESS: dict[str, Field] = {
+    "sessionId": SESSION_ID,
+    "agent": AGENT,
+    "requestId": REQUEST_ID,
+    "turnRequestId": REQUEST_ID,
+    "idempotencyKey": KEY,
+}
+_ALIASES = {"sourcetype": "agent"}
+
+
+def _required(spec: Text) -> Text:
+    return Text(
+        required=True,
+        max_chars=spec.max_chars,
+        lines=spec.lines,
+        pattern=spec.pattern,
+        pattern_says=spec.pattern_says,
+        check=spec.check,
+        description=spec.description,
+    )
+
+
+def _turn_params(fields: dict[str, Field], **aliases: str) -> Params:
+    return Params(record=Record(fields={**fields, **_ADDRESS}), aliases=_ALIASES | aliases)
+
+
+NO_PARAMS = Params(record=Record(fields={}))
+CURRENT_SESSION = Params(record=Record(fields={"sessionId": SESSION_ID, "agent": AGENT}), aliases=_ALIASES)
+OPEN_SESSION = Params(
+    record=Record(
+        fields={
+            "sessionId": _required(SESSION_ID),
+            "title": _required(TITLE),
+            "agent": AGENT,
+            "model": MODEL,
+            **HEADERS,
+            "idempotencyKey": KEY,
+        }
+    ),
+    aliases=_ALIASES,
+)
+BEGIN_TURN = Params(
+    record=Record(
+        fields={
+            "requestId": _required(REQUEST_ID),
+            "queryTitle": _required(QUERY_TITLE),
+            "queryText": _required(QUERY_TEXT),
+            "planFile": PLAN_FILE,
+            "todoId": TODO,
+            "model": MODEL,
+            "sessionId": SESSION_ID,
+            "agent": AGENT,
+            "idempotencyKey": KEY,
+        }
+    ),
+    aliases=_ALIASES,
+)
+UPDATE_TURN = _turn_params({**PLAIN, "queryTitle": QUERY_TITLE, **LISTS})
+APPEND_DIALOG = _turn_params({"dialogItems": ListOf(item=DIALOG, required=True, max_items=APPEND_ITEMS)})
+APPEND_ACTIONS = _turn_params(
+    {"actions": ListOf(item=ACTION, required=True, max_items=APPEND_ITEMS), "queryTitle": QUERY_TITLE}
+)
+COMPLETE_TURN = _turn_params({**RICH, "payload": TURN_OBJECT})
+FAIL_TURN = _turn_params(
+    {
+        "errorMessage": Text(lines=True, max_chars=ERROR_CHARS, description="What went wrong."),
+        "errorCode": Text(max_chars=NAME_CHARS, description="Short code of the failure."),
+        **RICH,
+        "payload": TURN_OBJECT,
+    },
+    failurenote="errorMessage",
+)
+CLOSE_TURN = _turn_params(
+    {"response": _required(RESPONSE), "actions": ListOf(item=ACTION, max_items=APPEND_ITEMS)}
+)
+CLEAR_SECTION = _turn_params({"section": Choice(required=True, values=tuple(CLEARABLE))})
+SET_TURN_TITLE = _turn_params({"queryTitle": _required(QUERY_TITLE)})
+SET_SESSION_TITLE = Params(
+    record=Record(
+        fields={"title": _required(TITLE), "sessionId": SESSION_ID, "agent": AGENT, "idempotencyKey": KEY}
+    ),
+    aliases={**_ALIASES, "sessiontitle": "title"},
+)
+HISTORY_FIELDS: dict[str, Field] = {
+    "agent": AGENT,
+    "model": Text(max_chars=NAME_CHARS, description="Part of the model name, in any case."),
+    "text": Text(max_chars=DESCRIPTION_CHARS, description='Terms, "phrases", && || ! and parentheses.'),
+    "from": Text(max_chars=64, description="Started at or after this date or time."),
+    "to": Text(max_chars=64, description="Last updated at or before this date or time."),
+    "limit": Integer(minimum=0, maximum=HISTORY_LIMIT, description="Sessions per page, 0..1000; 0 only counts."),
+    "offset": Integer(minimum=0, description="How many sessions to pass over."),
+    "turnStatus": Choice(values=tuple(map(str, TurnStatus)), description="Has a turn with this status."),
+    "planFile": Text(max_chars=PLAN_FILE.max_chars, description="Has a turn with this plan file."),
+    "todoId": Text(max_chars=NAME_CHARS, description="Has a turn for this to-do item."),
+    "staleOlderThanHours": Integer(
+        minimum=0, maximum=MOST_HOURS, description="Has a turn of turnStatus (in_progress) untouched that long."
+    ),
+}
+QUERY_HISTORY = Params(
+    record=Record(
+        fields={
+            **HISTORY_FIELDS,
+            "status": Choice(values=("in_progress", "completed"), description="Status of the session."),
+        }
+    ),
+    aliases=_ALIASES,
+)
+
+IMPORT_TURN = Record(
+    fields={
+        **TURN_OBJECT.fields,
+        "requestId": _required(REQUEST_ID),
+        "timestamp": DIALOG.fields["timestamp"],
+        "queryTitle": QUERY_TITLE,
+        "queryText": QUERY_TEXT,
+        "status": Text(max_chars=NAME_CHARS),
+        "failureNote": Text(lines=True, max_chars=ERROR_CHARS),
+    }
+)
+SESSION_OBJECT_FIELDS: dict[str, Field] = {
+    "agent": _required(AGENT),
+    "sessionId": _required(SESSION_ID),
+    "title": _required(TITLE),
+    "model": MODEL,
+    "started": DIALOG.fields["timestamp"],
+    "lastUpdated": DIALOG.fields["timestamp"],
+    "status": Text(max_chars=NAME_CHARS),
+    **HEADERS,
+    "tags": LISTS["tags"],
+    "turnCount": Anything(),
+    "totalTokens": Anything(),
+    "turns": ListOf(item=IMPORT_TURN, max_items=IMPORT_TURNS),
+}
+IMPORT_FLAT = Params(record=Record(fields={**SESSION_OBJECT_FIELDS, "idempotencyKey": KEY}), aliases=_ALIASES)
+IMPORT_WHOLE = Params(
+    record=Record(
+        fields={"sessionLog": Record(required=True, fields=SESSION_OBJECT_FIELDS), "idempotencyKey": KEY}
+    ),
+    aliases=_ALIASES,
+)

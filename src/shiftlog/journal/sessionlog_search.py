@@ -1,0 +1,144 @@
+"""The search expression of the session log: substrings in any case, joined by operators.
+
+`!` binds tightest, then AND (`&&` or a space), then `||`; parentheses group, quotes keep spaces. Words and their
+forms play no part here; the search of `model.search` knows them.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shiftlog.model.errors import InvalidParameter
+
+MAX_DEPTH = 50
+MAX_TERMS = 1_000
+
+_LEXEME = re.compile(
+    r"""(?P<operator> && | \|\| | [()] | ! )
+      | " (?P<quoted> [^"]* ) (?P<closed> "? )
+      | (?P<term> (?: (?! && | \|\| ) [^\s()"] )+ )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A text to be found, folded."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """What must not match."""
+
+    part: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Parts that must all match."""
+
+    parts: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Parts of which one must match."""
+
+    parts: tuple["Expression", ...]
+
+
+Expression = Term | Not | And | Or
+
+
+def matches(expression: Expression, folded: str) -> bool:
+    """Tell whether a folded text matches."""
+    match expression:
+        case Term(text=text):
+            return text in folded
+        case Not(part=part):
+            return not matches(part, folded)
+        case And(parts=parts):
+            return all(matches(part, folded) for part in parts)
+        case Or(parts=parts):
+            return any(matches(part, folded) for part in parts)
+
+
+def parse(text: str) -> Expression:
+    """Read an expression; raise InvalidParameter for `text` that says what is wrong."""
+    parser = _Parser(text)
+    expression = parser.either(0)
+    if parser.kind != "end":
+        raise _wrong(text, "a ')' closes nothing")
+    return expression
+
+
+def _lexemes(text: str) -> Iterator[tuple[str, str]]:
+    count = 0
+    for found in _LEXEME.finditer(text):
+        if found["operator"]:
+            yield found["operator"], ""
+            continue
+        count += 1
+        if count > MAX_TERMS:
+            raise _wrong(text, f"at most {MAX_TERMS} terms")
+        if found["term"] is None:
+            if not found["closed"]:
+                raise _wrong(text, "a quote is not closed")
+            if not found["quoted"]:
+                raise _wrong(text, "nothing stands between the quotes")
+        yield "term", (found["term"] or found["quoted"]).casefold()
+    yield "end", ""
+
+
+class _Parser:
+    """Recursive descent; only parentheses recurse, and only so deep."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lexemes = list(_lexemes(text))
+        self._at = 0
+
+    @property
+    def kind(self) -> str:
+        return self._lexemes[self._at][0]
+
+    def either(self, depth: int) -> Expression:
+        parts = [self._every(depth)]
+        while self.kind == "||":
+            self._at += 1
+            parts.append(self._every(depth))
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+    def _every(self, depth: int) -> Expression:
+        parts = [self._single(depth)]
+        while self.kind in ("&&", "!", "(", "term"):
+            self._at += self.kind == "&&"
+            parts.append(self._single(depth))
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+    def _single(self, depth: int) -> Expression:
+        negated = False
+        while self.kind == "!":
+            self._at += 1
+            negated = not negated
+        kind, text = self._lexemes[self._at]
+        if kind == "term":
+            part: Expression = Term(text)
+        elif kind == "(":
+            if depth == MAX_DEPTH:
+                raise _wrong(self._text, f"more than {MAX_DEPTH} parentheses inside each other")
+            self._at += 1
+            part = self.either(depth + 1)
+            if self.kind != ")":
+                raise _wrong(self._text, "a '(' is not closed")
+        else:
+            where = "at the end" if kind == "end" else f"before '{kind}'"
+            raise _wrong(self._text, f"a term is expected {where}")
+        self._at += 1
+        return Not(part) if negated else part
+
+
+def _wrong(text: str, problem: str) -> InvalidParameter:
+    return InvalidParameter.invalid("text", problem, text)

@@ -1,0 +1,95 @@
+"""`shiftlog doctor`: what it sees in a sound installation and in several that are not."""
+
+from pathlib import Path
+
+from tests.cli.support import shiftlog
+from tests.daemon.support import lock_holder
+
+
+def checks(home: Path, *arguments: str, status: int = 0, **more: str) -> dict[str, dict[str, str]]:
+    """Return the checks by name; of several with one name, the last."""
+    report = shiftlog(home, "doctor", "--json", *arguments, status=status, **more).json()
+    assert report["ok"] == (status == 0)
+    return {check["name"]: check for check in report["checks"]}
+
+
+def test_a_sound_installation_has_no_failure(home: Path) -> None:
+    found = checks(home)
+    assert not [name for name, check in found.items() if check["state"] == "fail"]
+    assert str(lock_holder(home)) in found["daemon"]["message"]
+    assert found["lock"]["message"] == f"held by pid {lock_holder(home)}"
+    assert found["socket"]["message"] == str(home / "daemon.sock")
+    assert "apsw" in found["dependencies"]["message"]
+    shown = shiftlog(home, "doctor").out
+    assert f"ok    home         {home} (0700)\n" in shown
+    assert "fail" not in shown
+
+
+def test_it_can_look_without_starting_a_daemon(home: Path) -> None:
+    found = checks(home, "--no-start")
+    assert found["daemon"]["message"] == "does not run; it is started when it is needed"
+    assert lock_holder(home) is None
+
+
+def test_a_state_directory_that_is_not_there_yet_is_fine(home: Path) -> None:
+    place = home / "new"
+    assert checks(place, "--no-start")["home"]["message"] == f"{place} does not exist yet; the daemon makes it"
+
+
+def test_a_state_directory_open_to_others_fails_with_the_way_out(home: Path) -> None:
+    home.chmod(0o755)
+    check = checks(home, "--no-start", status=1)["home"]
+    assert check["state"] == "fail"
+    assert "0755" in check["message"]
+    assert check["hint"] == f"chmod 700 {home}"
+
+
+def test_files_open_to_others_are_named(home: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    key = home / "keys" / "ed25519"
+    key.chmod(0o644)
+    check = checks(home, status=1)["permissions"]
+    assert check["message"] == "keys/ed25519 has mode 0644; others may read it"
+    assert check["hint"] == f"chmod go= {key}"
+    key.chmod(0o600)
+    (home / "config.toml").write_text("")
+    (home / "config.toml").chmod(0o644)
+    assert checks(home)["permissions"]["state"] == "warn"
+
+
+def test_the_rest_is_still_told_when_the_daemon_does_not_start(home: Path) -> None:
+    (home / "config.toml").write_text("idle_suspend_minutes = -1\n")
+    found = checks(home, status=1)
+    assert found["settings"]["state"] == "fail"
+    assert "idle_suspend_minutes" in found["settings"]["message"]
+    assert found["daemon"]["state"] == "fail"
+    assert found["git"]["state"] == "ok"
+    shown = shiftlog(home, "doctor", status=1).out
+    assert shown.endswith("2 problems found.\n")
+
+
+def test_an_unknown_variable_is_a_mistake_in_the_settings(home: Path) -> None:
+    found = checks(home, "--no-start", status=1, SHIFTLOG_DURABILTY="full")
+    assert "SHIFTLOG_DURABILITY" in found["settings"]["message"]
+
+
+def test_a_state_directory_that_is_a_file_fails(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("")
+    found = checks(place, status=1)
+    assert found["home"]["message"] == f"{place} is no directory"
+    assert found["daemon"]["state"] == "fail"
+
+
+def test_a_lock_left_by_a_daemon_that_died_is_no_problem(home: Path) -> None:
+    (home / "daemon.lock").write_text("999999999\n/nowhere\n")
+    (home / "daemon.lock").chmod(0o600)
+    assert "left by a daemon that has ended" in checks(home, "--no-start")["lock"]["message"]
+    assert checks(home)["daemon"]["state"] == "ok"
+
+
+def test_missing_programs_are_told(home: Path) -> None:
+    found = checks(home, "--no-start", PATH="/nonexistent")
+    assert found["git"]["state"] == "warn"
+    assert "checkpoints" in found["git"]["hint"]
+    assert found["docker"]["state"] == "ok"

@@ -1,0 +1,168 @@
+"""The edge of the command line: help, errors, exit statuses, and readers that go away."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from shiftlog import __version__, config
+from shiftlog.cli import EXIT_STATUSES, SECTIONS, program
+from shiftlog.model.errors import leaves
+from tests.cli.support import PROGRAM, on_terminal, shiftlog
+from tests.daemon.support import DEADLINE_S, environment
+
+COLOUR = re.compile(r"\x1b\[(?:\d+;)*[349]\d")
+NOWHERE = "Tester-20260131T090000Z-nothing"
+
+
+def commands() -> list[tuple[str, click.Command]]:
+    context = click.Context(program)
+    found: list[tuple[str, click.Command]] = []
+    for name in program.list_commands(context):
+        command = program.get_command(context, name)
+        assert command is not None, name
+        found.append((name, command))
+        if isinstance(command, click.Group):
+            found += [(f"{name} {inner}", each) for inner, each in command.commands.items()]
+    return found
+
+
+@pytest.mark.parametrize("command", [command for _, command in commands()], ids=[n for n, _ in commands()])
+def test_every_command_says_what_it_does_and_gives_an_example(command: click.Command) -> None:
+    assert command.help
+    assert len(command.get_short_help_str(200)) <= 80
+    if command.name != "setup":  # which explains itself by what it prints
+        assert "shiftlog " in command.help.partition("\b")[2]
+    for param in command.params:
+        assert not isinstance(param, click.Option) or param.help, param.name
+
+
+def test_the_help_fits_a_terminal_and_lists_every_command(home: Path) -> None:
+    for arguments in ([], ["--help"], ["-h"]):
+        shown = shiftlog(home, *arguments).out
+        assert max(map(len, shown.splitlines())) <= 80
+        for section in SECTIONS.values():
+            assert all(f"  {name} " in shown for name in section)
+    assert not (home / "daemon.log").exists()
+
+
+def test_the_version_is_told(home: Path) -> None:
+    assert shiftlog(home, "--version").out == f"shiftlog {__version__}\n"
+
+
+def test_every_code_of_an_error_has_an_exit_status() -> None:
+    assert config.ConfigError in leaves()
+    assert {leaf.code for leaf in leaves()} == set(EXIT_STATUSES)
+    assert set(EXIT_STATUSES.values()) == {1, 2}
+
+
+def test_a_command_that_does_not_exist_names_the_nearest(home: Path) -> None:
+    done = shiftlog(home, "shwo", status=2)
+    assert done.out == ""
+    assert done.err == (
+        "error: There is no command 'shwo'. Did you mean 'show'?\nhint: shiftlog --help explains it\n"
+    )
+
+
+def test_a_wrong_option_points_at_the_help_of_its_command(home: Path) -> None:
+    done = shiftlog(home, "sessions", "--limit", "0", status=2)
+    assert done.err.startswith("error: Invalid value for '--limit'")
+    assert done.err.endswith("hint: shiftlog sessions --help explains it\n")
+
+
+def test_misuse_with_json_is_the_object_that_agents_get_too(home: Path) -> None:
+    done = shiftlog(home, "show", "--json", status=2)
+    assert done.err == ""
+    error = done.json()["error"]
+    assert set(error) == {"code", "message", "details", "hint", "retryable"}
+    assert error["code"] == "invalid_parameter"
+    assert "SESSION" in error["message"]
+
+
+def test_words_after_two_dashes_are_no_options(home: Path) -> None:
+    done = shiftlog(home, "show", "--", "--json", status=2)
+    assert done.out == ""
+    assert done.err.startswith("error: ")
+
+
+def test_an_unknown_session_is_an_error_with_a_way_out(demo: Path) -> None:
+    done = shiftlog(demo, "show", NOWHERE, status=1)
+    assert done.out == ""
+    assert done.err == (
+        f"error: Session not found: {NOWHERE}\n"
+        "hint: shiftlog sessions lists the ids; `last` is the session active last\n"
+    )
+    error = shiftlog(demo, "show", NOWHERE, "--json", status=1).json()["error"]
+    assert error["code"] == "session_not_found"
+    assert error["details"] == {"session_id": NOWHERE}
+
+
+def test_an_id_that_cannot_be_one_is_misuse(demo: Path) -> None:
+    assert "canonical format" in shiftlog(demo, "show", "nonsense", status=2).err
+
+
+def test_a_date_that_is_none_is_misuse(demo: Path) -> None:
+    assert "ISO 8601" in shiftlog(demo, "sessions", "--from", "yesterday", status=2).err
+
+
+def test_a_mistake_in_the_settings_is_named_by_every_command(home: Path) -> None:
+    (home / "config.toml").write_text('durabilty = "full"\n')
+    done = shiftlog(home, "sessions", status=1)
+    assert "unknown key 'durabilty'; the nearest valid key is 'durability'" in done.err
+    error = shiftlog(home, "sessions", "--json", status=1).json()["error"]
+    assert error["code"] == "invalid_config"
+    assert "durabilty" in error["message"]
+
+
+def test_a_state_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("")
+    done = shiftlog(place / "home", "status", status=1)
+    assert done.err.startswith("error: The state directory")
+    assert "Traceback" not in done.err
+
+
+def test_a_reader_that_went_away_ends_the_command_quietly(demo: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [*PROGRAM, "show", "last"],
+            env=environment(demo),
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+    assert done.returncode == 141
+    assert done.stderr == b""
+
+
+def test_colours_are_for_terminals_and_for_those_who_want_them(demo: Path) -> None:
+    assert COLOUR.search(on_terminal(demo, "show", "last").text)
+    assert not COLOUR.search(on_terminal(demo, "show", "last", NO_COLOR="1").text)
+    assert "\x1b" not in shiftlog(demo, "show", "last", FORCE_COLOR="1").out
+    assert COLOUR.search(on_terminal(demo, "show", NOWHERE, status=1).text)
+    assert not COLOUR.search(on_terminal(demo, "show", NOWHERE, status=1, NO_COLOR="1").text)
+    assert "\x1b" not in shiftlog(demo, "show", NOWHERE, status=1).err
+
+
+def test_a_shell_is_told_how_to_complete(demo: Path) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "_SHIFTLOG_COMPLETE" in shiftlog(demo, "completion", shell).out
+    words = {"_SHIFTLOG_COMPLETE": "bash_complete", "COMP_WORDS": "shiftlog ver", "COMP_CWORD": "1"}
+    assert shiftlog(demo, **words).out == "plain,verify\n"
+    words["COMP_WORDS"] = "shiftlog show Demo"
+    words["COMP_CWORD"] = "2"
+    assert shiftlog(demo, **words).out.startswith("plain,DemoAgent-")
+
+
+def test_completing_a_word_starts_no_daemon(home: Path) -> None:
+    words = {"_SHIFTLOG_COMPLETE": "bash_complete", "COMP_WORDS": "shiftlog show D", "COMP_CWORD": "2"}
+    assert shiftlog(home, **words).out.strip() == ""
+    assert not (home / "daemon.lock").exists()

@@ -1,0 +1,44 @@
+"""The generated docs: that they are current, and that a stale one is named."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+SCRIPT = Path("scripts") / "generate_docs.py"
+
+
+def generate(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(root / SCRIPT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_docs_in_the_repository_are_current() -> None:
+    done = generate(ROOT, "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_stale_file_is_named_and_written_anew(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / SCRIPT, tmp_path / SCRIPT)
+    generate(tmp_path)
+    configuration = tmp_path / "docs" / "configuration.md"
+    text = configuration.read_text()
+    configuration.write_text(text.replace("| `http.port` |", "| `http.prt` |"))
+    (tmp_path / "docs" / "reference" / "cli.md").unlink()
+    done = generate(tmp_path, "--check")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "docs/reference/cli.md is stale; run: make docs",
+        "docs/configuration.md is stale; run: make docs",
+    ]
+    assert not (tmp_path / "docs" / "reference" / "cli.md").exists()
+    assert generate(tmp_path).returncode == 0
+    assert configuration.read_text() == text
+    assert generate(tmp_path, "--check").returncode == 0
+
+
+def test_an_argument_that_is_none_is_refused() -> None:
+    assert generate(ROOT, "--chek").returncode == 2

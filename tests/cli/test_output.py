@@ -1,0 +1,140 @@
+"""What is printed: hostile text made harmless, tables that fit, figures in words."""
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from shiftlog.cli.output import Column, Part, ago, clean, clean_line, count, json_text, size
+from shiftlog.cli.tables import laid_out
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\ufeff\r\x00\U000e0041\ud800"
+
+
+def is_obeyed(character: str) -> bool:
+    kind = unicodedata.category(character)
+    turns = unicodedata.bidirectional(character) in {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    return (kind in {"Cc", "Cs", "Zl", "Zp"} and character != "\n") or turns
+
+
+@given(ANY_TEXT)
+def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
+    assert not [character for character in clean(text) if is_obeyed(character)]
+    assert "\n" not in clean_line(text)
+
+
+@given(st.text(st.characters(categories=("L", "N", "P", "S"))))
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert clean(text) == text
+
+
+def test_what_was_there_can_still_be_seen() -> None:
+    assert clean("\x1b[2J") == "␛[2J"
+    assert clean("a\u202eb") == "a<U+202E>b"
+    assert clean("a\x7fb\x9bc") == "a␡b<U+009B>c"
+    assert clean("one\r\ntwo\rthree\tfour") == "one\ntwo␍three       four"
+    assert clean("👩\u200d💻 می\u200cخواهم") == "👩\u200d💻 می\u200cخواهم"
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | ANY_TEXT, st.lists) | st.dictionaries(ANY_TEXT, ANY_TEXT))
+def test_json_is_harmless_and_means_the_same(document: object) -> None:
+    text = json_text(document)
+    assert not [character for character in text if is_obeyed(character)]
+    assert json.loads(text) == document
+
+
+def test_json_keeps_letters_readable() -> None:
+    assert json_text("Größe 大", indent=None) == '"Größe 大"'
+    assert json.loads(json_text(HOSTILE)) == HOSTILE
+
+
+COLUMNS = (
+    Column("SESSION"),
+    Column("STATE"),
+    Column("AGENT", spare=2),
+    Column("PROJECT", spare=1),
+    Column("TURNS", right=True),
+    Column("TITLE", cut=True),
+)
+CELL = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
+ROWS = st.lists(st.tuples(st.from_regex(r"[A-Za-z0-9-]{1,60}", fullmatch=True), *[CELL] * 5), max_size=5)
+
+
+def plain(parts: "list[Part] | tuple[Part, ...]") -> str:
+    return "".join(part if isinstance(part, str) else part[0] for part in parts)
+
+
+def lines(rows: "list[tuple[str, ...]]", width: int | None) -> list[str]:
+    return [plain(tuple(line)) for line in laid_out(COLUMNS, rows, width)]
+
+
+@given(ROWS, st.integers(20, 200))
+def test_the_first_column_is_never_cut_and_the_rest_fits_where_it_can(
+    rows: list[tuple[str, ...]], width: int
+) -> None:
+    shown = lines(rows, width)
+    for row in rows:
+        assert any(line.startswith(row[0]) for line in shown)
+    fixed = max([cell_len(clean_line(cell)) for row in rows for cell in (row[1], row[4])], default=0)
+    if width >= 2 * (fixed + 10) + 30:
+        others = [line for line in shown if line.startswith("  ")] or shown
+        assert max(map(cell_len, others)) <= width
+
+
+@given(ROWS)
+def test_without_a_width_every_cell_stands_there_whole(rows: list[tuple[str, ...]]) -> None:
+    shown = lines(rows, None)
+    assert len(shown) == len(rows) + 1
+    for row, line in zip(rows, shown[1:], strict=True):
+        assert all(clean_line(cell) in line for cell in row)
+        assert line == line.rstrip()
+
+
+ROW = ("Tester-20260131T090000Z-x", "closed", "alice", "webshop", "12", "Make the login page work again")
+
+
+def test_a_wide_terminal_shows_all_of_a_table() -> None:
+    assert lines([ROW], 120) == [
+        "SESSION                    STATE   AGENT  PROJECT  TURNS  TITLE",
+        "Tester-20260131T090000Z-x  closed  alice  webshop     12  Make the login page work again",
+    ]
+
+
+def test_a_narrower_one_cuts_the_title_and_leaves_columns_out() -> None:
+    assert lines([ROW], 80)[1] == (
+        "Tester-20260131T090000Z-x  closed  alice  webshop     12  Make the login page w…"
+    )
+    assert lines([ROW], 70)[1] == "Tester-20260131T090000Z-x  closed  webshop     12  Make the login pag…"
+    assert lines([ROW], 60)[1] == "Tester-20260131T090000Z-x  closed     12  Make the login pa…"
+
+
+def test_a_narrow_one_gives_each_row_a_second_line() -> None:
+    assert lines([ROW], 46) == [
+        "SESSION",
+        "  STATE   PROJECT  TURNS  TITLE",
+        "Tester-20260131T090000Z-x",
+        "  closed  webshop     12  Make the login page…",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(-3, "0 s"), (59.9, "59 s"), (60, "1 min"), (7_199, "1 h"), (200_000, "2 d")]
+)
+def test_spans_of_time_take_the_largest_unit(seconds: float, shown: str) -> None:
+    assert ago(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0, "0 B"), (999, "999 B"), (1_000, "1.0 KB"), (82_400_000_000, "82.4 GB"), (5e15, "5000.0 TB")]
+)
+def test_sizes_take_the_unit_that_suits_them(number: float, shown: str) -> None:
+    assert size(number) == shown
+
+
+def test_counts_agree_with_their_nouns() -> None:
+    assert [count(n, "entry") for n in (0, 1, 2_000)] == ["0 entries", "1 entry", "2,000 entries"]
+    assert [count(n, "turn") for n in (0, 1, 2)] == ["0 turns", "1 turn", "2 turns"]

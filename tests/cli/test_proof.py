@@ -1,0 +1,233 @@
+"""`verify`, `rebuild` and `erase`: a record that somebody changed behind our back, and one that nobody did."""
+
+import json
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Terminal, closed, on_terminal, recorded_session, shiftlog
+
+PRIVATE = [{"role": "model", "category": "reasoning", "content": "a private thought"}]
+
+
+@contextmanager
+def database(home: Path) -> Generator[sqlite3.Connection]:
+    """Open the database as somebody would who wants to change the record."""
+    shiftlog(home, "daemon", "stop")
+    connection = sqlite3.connect(home / "shiftlog.db")
+    try:
+        yield connection
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def entry_id(connection: sqlite3.Connection, session_id: str, seq: int) -> int:
+    (key,) = connection.execute("SELECT key FROM journals WHERE id = ?", (session_id,)).fetchone()
+    return (key << 24) + seq
+
+
+def broken(home: Path, *arguments: str) -> tuple[str, int]:
+    """Return the kind and the place of the one thing that is broken."""
+    report = shiftlog(home, "verify", "--json", *arguments, status=1).json()
+    assert not report["ok"]
+    (finding,) = report["broken"]
+    return finding["kind"], finding["seq"]
+
+
+def test_an_untouched_record_is_intact(demo: Path) -> None:
+    assert shiftlog(demo, "verify").out == "intact  1 session, 30 entries.\n"
+    report = shiftlog(demo, "verify", "last", "--json").json()
+    assert report == {
+        "ok": True,
+        "sessions_checked": 1,
+        "entries_checked": 30,
+        "bodies_erased": 0,
+        "receipts_checked": 0,
+        "broken": [],
+    }
+
+
+def test_an_empty_record_has_nothing_to_verify(home: Path) -> None:
+    assert shiftlog(home, "verify").out == "There is no session to verify yet.\n"
+
+
+def test_a_changed_body_is_found_and_named(home: Path) -> None:
+    session_id = recorded_session(home)
+    with database(home) as connection:
+        connection.execute(
+            "UPDATE entries SET body = replace(body, 'Please do it', 'Please do not') WHERE id = ?",
+            (entry_id(connection, session_id, 3),),
+        )
+        assert connection.total_changes == 1
+    done = shiftlog(home, "verify", status=1)
+    assert done.out.splitlines()[:2] == [
+        f"broken  {session_id}",
+        "        edited: entry 3 was changed after it was written",
+    ]
+    assert broken(home, session_id) == ("edited", 3)
+
+
+def test_a_removed_entry_is_found(home: Path) -> None:
+    session_id = recorded_session(home)
+    with database(home) as connection:
+        connection.execute("DELETE FROM entries WHERE id = ?", (entry_id(connection, session_id, 3),))
+    assert broken(home) == ("missing", 3)
+
+
+def test_entries_that_changed_places_are_found(home: Path) -> None:
+    session_id = recorded_session(home, dialog=PRIVATE)
+    with database(home) as connection:
+        third, fourth = (entry_id(connection, session_id, seq) for seq in (3, 4))
+        for old, new in ((third, -1), (fourth, third), (-1, fourth)):
+            connection.execute("UPDATE entries SET id = ? WHERE id = ?", (new, old))
+    assert broken(home) == ("reordered", 3)
+
+
+def test_a_removed_end_is_found_against_a_receipt(home: Path, tmp_path: Path) -> None:
+    session_id = recorded_session(home)
+    receipt = closed(home, session_id)
+    kept = tmp_path / "receipt.json"
+    kept.write_text(json.dumps({"data": {"receipt": receipt}}))
+    assert "1 receipt met" in shiftlog(home, "verify", session_id, "--receipt", str(kept)).out
+    with database(home) as connection:
+        last = entry_id(connection, session_id, receipt["seq"])
+        connection.execute("DELETE FROM entries WHERE id = ?", (last,))
+        (head,) = connection.execute("SELECT hash FROM entries WHERE id = ?", (last - 1,)).fetchone()
+        connection.execute(
+            "UPDATE journals SET head_seq = head_seq - 1, head_hash = ? WHERE id = ?", (head, session_id)
+        )
+        connection.execute("DELETE FROM receipts")
+    assert shiftlog(home, "verify").status == 0
+    assert broken(home, "--receipt", str(kept)) == ("truncated", receipt["seq"])
+    assert broken(home, "--receipt", str(kept), "--only-receipts") == ("truncated", receipt["seq"])
+
+
+def test_a_receipt_of_a_session_that_is_gone_is_a_broken_record(
+    demo: Path, home: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "receipt.json"
+    kept.write_text(json.dumps(closed(home, recorded_session(home))))
+    done = shiftlog(demo, "verify", "--receipt", str(kept), status=1)
+    assert "missing: entry 1 is gone (a receipt of " in done.out
+    assert broken(demo, "--receipt", str(kept), "--only-receipts") == ("missing", 1)
+
+
+def test_a_receipt_can_come_through_a_pipe(home: Path) -> None:
+    receipt = closed(home, recorded_session(home))
+    shiftlog(home, "verify", "--receipt", "-", stdin=json.dumps(receipt))
+    forged = {**receipt, "signature": receipt["signature"][::-1]}
+    assert shiftlog(home, "verify", "--receipt", "-", status=1, stdin=json.dumps(forged)).out.splitlines()[1:2] == [
+        f"        signature: the receipt of entry {receipt['seq']} is signed by no known key"
+        f" (no known key signed the receipt of {receipt['at']} (key {receipt['key_id']}))"
+    ]
+
+
+def test_a_receipt_of_another_session_is_refused(home: Path, tmp_path: Path) -> None:
+    first, second = recorded_session(home, title="One"), recorded_session(home, title="Two")
+    kept = tmp_path / "receipt.json"
+    kept.write_text(json.dumps(closed(home, first)))
+    done = shiftlog(home, "verify", second, "--receipt", str(kept), status=2)
+    assert f"It is of {first}, not of {second}." in done.err
+    assert shiftlog(home, "verify", "--receipt", str(kept)).status == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("{", "it is not JSON"), ("[]", "a receipt is a JSON object"), ("{}", "a receipt has the key 'at'")],
+)
+def test_what_is_no_receipt_is_refused(demo: Path, tmp_path: Path, text: str, says: str) -> None:
+    kept = tmp_path / "receipt.json"
+    kept.write_text(text)
+    assert f"{kept} is no receipt: {says}" in shiftlog(demo, "verify", "--receipt", str(kept), status=2).err
+
+
+def test_only_receipts_needs_receipts(demo: Path) -> None:
+    assert "--only-receipts" in shiftlog(demo, "verify", "--only-receipts", status=2).err
+
+
+def test_rebuilding_changes_nothing_in_a_sound_record(demo: Path) -> None:
+    assert shiftlog(demo, "rebuild").out == (
+        "1 session rebuilt from 30 entries.\nNothing had to be corrected.\n"
+    )
+    assert shiftlog(demo, "rebuild", "last", "--json").json() == {"sessions": 1, "entries": 30, "changed": []}
+
+
+def test_rebuilding_repairs_what_follows_from_the_journal(home: Path) -> None:
+    session_id = recorded_session(home)
+    with database(home) as connection:
+        connection.execute("UPDATE turns SET doc = replace(doc, 'It is done', 'It is not')")
+    assert "It is not" in shiftlog(home, "show", session_id).out
+    assert f"corrected  {session_id}" in shiftlog(home, "rebuild").out
+    assert "It is done" in shiftlog(home, "show", session_id).out
+
+
+def test_rebuilding_refuses_a_broken_record(home: Path) -> None:
+    session_id = recorded_session(home)
+    with database(home) as connection:
+        connection.execute("DELETE FROM entries WHERE id = ?", (entry_id(connection, session_id, 3),))
+    error = shiftlog(home, "rebuild", "--json", status=1).json()["error"]
+    assert error["code"] == "journal_tampered"
+    assert error["details"]["first_bad_seq"] == 3
+    assert "shiftlog verify" in shiftlog(home, "rebuild", status=1).err
+
+
+def test_erasing_takes_capsules_along_and_keeps_the_chain(home: Path) -> None:
+    session_id = recorded_session(home, dialog=PRIVATE)
+    capsule = closed(home, session_id)["seq"] - 1
+    done = shiftlog(home, "erase", session_id, "--entry", "4", "--reason", "asked to", "--yes")
+    assert done.out.splitlines() == [
+        f"erased  1 entry of {session_id}",
+        f"        with entry {capsule}: capsules that repeated it",
+        f"        entry {capsule + 2} says what was erased and why",
+        "intact  the chain still verifies",
+    ]
+    checked = shiftlog(home, "verify").out
+    assert checked.startswith("intact  1 session")
+    assert checked.endswith("2 bodies were erased on purpose; the chain holds without them.\n")
+    assert shiftlog(home, "search", "private").out == "Nothing found.\n"
+    assert "asked to" in shiftlog(home, "tail", session_id, "-n", "1").out
+    again = shiftlog(home, "erase", session_id, "--entry", "4", "--reason", "asked to", "--yes")
+    assert again.out == "These entries were erased before; nothing was changed.\n"
+
+
+def test_erasing_as_json_tells_what_went_along(home: Path) -> None:
+    session_id = recorded_session(home, dialog=PRIVATE)
+    capsule = closed(home, session_id)["seq"] - 1
+    erased = shiftlog(home, "erase", "last", "--entry", "4", "--reason", "x", "--yes", "--json").json()
+    assert erased["session_id"] == session_id
+    assert erased["erased"] == [4, capsule]
+    assert erased["derived"] == [capsule]
+    assert erased["chain"] == "verified"
+
+
+def test_erasing_asks_first(home: Path) -> None:
+    session_id = recorded_session(home, dialog=PRIVATE)
+    erase = ("erase", session_id, "--entry", "4", "--reason", "x")
+    done = shiftlog(home, *erase, status=2)
+    assert "cannot be undone" in done.err
+    assert "--yes" in done.err
+    with Terminal(home, *erase) as terminal:
+        terminal.wait_for("for good? [y/N]")
+        terminal.press("n\n")
+        assert terminal.end() == 1
+    assert "Nothing was erased." in terminal.plain
+    assert "a private thought" in shiftlog(home, "show", "last").out
+    with Terminal(home, *erase) as terminal:
+        terminal.wait_for("for good? [y/N]")
+        terminal.press("y\n")
+        assert terminal.end() == 0
+    assert "a private thought" not in shiftlog(home, "show", "last").out
+
+
+def test_an_entry_that_does_not_exist_is_not_erased(demo: Path) -> None:
+    done = shiftlog(demo, "erase", "last", "--entry", "99", "--reason", "x", "--yes", status=2)
+    assert "has no entry 99" in done.err
+
+
+def test_a_quick_check_shows_no_bar(demo: Path) -> None:
+    shown = on_terminal(demo, "verify").plain
+    assert shown == "intact  1 session, 30 entries.\n"

@@ -1,0 +1,156 @@
+"""`sessions`, `search` and `tail`: finding sessions, finding text, following what is written."""
+
+import json
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+from shiftlog.cli.sessions import KINDS
+from shiftlog.journal import history_requests
+from tests.cli.support import PROGRAM, Terminal, on_terminal, recorded_session, shiftlog, write
+from tests.daemon.support import DEADLINE_S, environment
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 [red]bold[/red] \u202egnp"
+
+
+def test_a_new_state_directory_has_no_sessions(home: Path) -> None:
+    assert shiftlog(home, "sessions").out == "There is no session yet.\n"
+    assert shiftlog(home, "sessions", "--json").json() == {"items": [], "total": 0}
+
+
+def test_the_list_shows_what_there_is(demo: Path) -> None:
+    header, row = shiftlog(demo, "sessions").out.splitlines()
+    assert header.split() == ["SESSION", "STATE", "AGENT", "PROJECT", "TURNS", "ACTIVE", "TITLE"]
+    pattern = r"DemoAgent-\S+-some-orders-are-charged-twice +closed +demo +webshop +3 +\d+ (s|min) ago +Some orders .+"
+    assert re.fullmatch(pattern, row)
+
+
+def test_filters_narrow_the_list(demo: Path) -> None:
+    for given in (
+        ["--agent", "DemoAgent"],
+        ["--agent-id", "demo"],
+        ["--status", "closed"],
+        ["--project", "webshop"],
+        ["--from", "2020-01-01"],
+        ["--to", "2999-01-01"],
+    ):
+        assert shiftlog(demo, "sessions", "--json", *given).json()["total"] == 1, given
+    for given in (["--agent", "Other"], ["--status", "open"], ["--project", "shop"], ["--to", "2020-01-01"]):
+        assert shiftlog(demo, "sessions", *given).out == "No session fits these filters.\n", given
+
+
+def test_the_list_says_when_there_is_more(home: Path) -> None:
+    recorded_session(home, title="One")
+    recorded_session(home, title="Two")
+    shown = shiftlog(home, "sessions", "--limit", "1").out
+    assert "Two" in shown
+    assert "One" not in shown
+    assert shown.endswith("1 of 2 sessions; --limit shows more\n")
+
+
+def test_the_list_fits_a_narrow_terminal_without_cutting_ids(demo: Path) -> None:
+    name = shiftlog(demo, "sessions", "--json").json()["items"][0]["session_id"]
+    for width in (60, 80, 100, 140):
+        lines = on_terminal(demo, "sessions", width=width).plain.splitlines()
+        assert max(map(len, lines)) <= width
+        assert any(line.startswith(name) for line in lines)
+
+
+def test_the_kinds_are_those_of_the_history() -> None:
+    assert KINDS == history_requests.KINDS
+
+
+def test_search_shows_where_the_words_are(demo: Path) -> None:
+    shown = shiftlog(demo, "search", "idempotency", "order").out
+    first, title, snippet = shown.splitlines()
+    assert first.startswith("DemoAgent-")
+    assert title == "  Some orders are charged twice"
+    assert "«" in snippet
+
+
+def test_search_marks_matches_in_colour_on_a_terminal(demo: Path) -> None:
+    terminal = on_terminal(demo, "search", "timeout*", "--kind", "entry")
+    assert "«" not in terminal.text
+    assert "\x1b[1;33mtimeout\x1b[0m" in terminal.text
+
+
+def test_search_in_one_session_finds_its_entries(demo: Path) -> None:
+    found = shiftlog(demo, "search", "charge", "--session", "last", "--json").json()
+    assert {item["kind"] for item in found["items"]} == {"entry"}
+    assert found["total"] > 5
+    shown = shiftlog(demo, "search", "charge", "--session", "last", "--limit", "2").out
+    assert shown.endswith(f"2 of {found['total']} hits; --limit shows more\n")
+
+
+def test_search_finds_turns_files_and_decisions(demo: Path) -> None:
+    assert "Make the retry idempotent" in shiftlog(demo, "search", "retry", "--kind", "turn").out
+    assert "tests/payments/test_retry.py" in shiftlog(demo, "search", "retry", "--kind", "file").out
+    assert "#20" in shiftlog(demo, "search", '"idempotency key"', "--kind", "decision").out
+    assert shiftlog(demo, "search", "zebra").out == "Nothing found.\n"
+
+
+def test_the_secret_of_the_demo_is_nowhere(demo: Path) -> None:
+    shown = shiftlog(demo, "search", "PAYMENTS_TOKEN", "--session", "last").out
+    assert "[REDACTED:" in shown
+    assert b"ghp_" not in (demo / "shiftlog.db").read_bytes() + (demo / "shiftlog.db-wal").read_bytes()
+
+
+def test_tail_shows_the_newest_entries(demo: Path) -> None:
+    heading, *lines = shiftlog(demo, "tail", "-n", "2").out.splitlines()
+    assert re.fullmatch(r"==> DemoAgent-\S+ <==", heading)
+    assert [line.split()[3] for line in lines] == ["capsule.saved", "session.closed"]
+    assert len(shiftlog(demo, "tail", "last", "-n", "3").out.splitlines()) == 3
+
+
+def test_tail_as_json_gives_one_line_for_each_entry(demo: Path) -> None:
+    lines = shiftlog(demo, "tail", "last", "-n", "4", "--json").out.splitlines()
+    seqs = [json.loads(line)["seq"] for line in lines]
+    assert seqs == list(range(seqs[-1] - 3, seqs[-1] + 1))
+
+
+def test_following_shows_what_is_written_and_ends_with_ctrl_c(home: Path) -> None:
+    session_id = recorded_session(home)
+    with Terminal(home, "tail", "-f", "-n", "1") as terminal:
+        terminal.wait_for("It is done")
+        write(home, "begin_turn", session_id=session_id, query_title="One more", query_text="x")
+        terminal.wait_for("One more")
+        terminal.interrupt()
+        assert terminal.end() == 130
+    assert "Traceback" not in terminal.text
+
+
+def test_following_in_a_pipe_gives_each_line_at_once(home: Path) -> None:
+    session_id = recorded_session(home)
+    command = [*PROGRAM, "tail", session_id, "-f", "-n", "1", "--json"]
+    with subprocess.Popen(command, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tail:
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        try:
+            assert json.loads(tail.stdout.readline())["entry_kind"] == "turn.completed"
+            write(home, "begin_turn", session_id=session_id, query_title="One more", query_text="x")
+            assert json.loads(tail.stdout.readline())["summary"] == "One more"
+            tail.send_signal(signal.SIGINT)
+            assert tail.wait(DEADLINE_S) == 130
+            assert b"Traceback" not in tail.stderr.read()
+        finally:
+            tail.kill()
+
+
+def test_hostile_text_harms_no_terminal(home: Path) -> None:
+    recorded_session(
+        home,
+        title="A hostile title: \u202etxt.exe",
+        dialog=[{"role": "tool", "category": "tool_result", "content": f"boo {HOSTILE}"}],
+        actions=[{"type": "edit", "status": "completed", "description": HOSTILE, "file_path": "a[b].py"}],
+        design_decisions=[HOSTILE],
+    )
+    for arguments in (["show", "last"], ["tail"], ["search", "boo", "--kind", "entry"], ["sessions"]):
+        shown = on_terminal(home, *arguments).plain
+        assert "\x1b" not in shown, arguments
+        assert "\x07" not in shown, arguments
+        assert "\u202e" not in shown, arguments
+        assert "\x1b" not in shiftlog(home, *arguments).out
+    shown = on_terminal(home, "show", "last", width=200).plain
+    assert "␛[2J␛]0;owned␇ [red]bold[/red] <U+202E>gnp" in shown
+    assert "a[b].py" in shown

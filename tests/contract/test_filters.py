@@ -1,0 +1,232 @@
+"""Filters: each condition alone, several together, and what they mean for sessions, turns, files and entries."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
+from shiftlog.store.protocol import Filter, Page, Store
+from tests.contract import builders as b
+
+ALL = Page(limit=100)
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Case:
+    where: Filter
+    sessions: str
+
+
+async def fill(store: Store) -> None:
+    """Store four sessions that differ in everything that can be asked for; `d` is hidden."""
+    await b.stored(
+        store,
+        "a text",
+        of=b.session(
+            "a",
+            agent_id="Kim",
+            agent_key="kim",
+            model="opus",
+            workspace="/home/kim/shiftlog",
+            run=b.run(1, backend="claude", caller="cron"),
+        ),
+        turns=[
+            b.turn(1, tags=("bug",), files={"src/app.py": b.touch(), "docs/a.md": b.touch()}),
+            b.turn(2, status=TurnStatus.COMPLETED, tags=("docs", "bug")),
+        ],
+    )
+    await b.stored(
+        store,
+        "b text",
+        of=b.session(
+            "b",
+            agent="Codex",
+            model="gpt",
+            workspace="/srv/shiftlog",
+            state=SessionState.SUSPENDED,
+            started=b.START + DAY,
+            last_activity=b.START + 3 * DAY,
+            run=b.run(2, status=RunStatus.FAILED, backend="codex"),
+            parent_session_id=b.session_id("a"),
+        ),
+        turns=[b.turn(1, status=TurnStatus.FAILED, tags=("docs",), files={"src/[x].py": b.touch()})],
+    )
+    await b.stored(
+        store,
+        "c text",
+        of=b.session("c", state=SessionState.CLOSED, started=b.START + 5 * DAY, last_activity=b.START + 6 * DAY),
+    )
+    await b.stored(store, "d text", of=b.session("d", hidden=True, model="opus"), turns=[b.turn(1)])
+
+
+CASES = {
+    "nothing": Case(Filter(), "abc"),
+    "session": Case(Filter(session_id=b.session_id("b")), "b"),
+    "unknown session": Case(Filter(session_id=b.session_id("x")), ""),
+    "hidden session": Case(Filter(session_id=b.session_id("d")), ""),
+    "agent": Case(Filter(agent="Codex"), "b"),
+    "agent in another case": Case(Filter(agent="codex"), ""),
+    "agent key": Case(Filter(agent_key="kim"), "a"),
+    "model": Case(Filter(model="opus"), "a"),
+    "backend": Case(Filter(backend="codex"), "b"),
+    "caller": Case(Filter(caller="cron"), "a"),
+    "state": Case(Filter(states=frozenset({"closed"})), "c"),
+    "unfinished states": Case(Filter(states=frozenset({SessionState.OPEN, SessionState.SUSPENDED})), "ab"),
+    "states on both sides of the end": Case(Filter(states=frozenset({"open", "closed"})), "ac"),
+    "no state": Case(Filter(states=frozenset()), ""),
+    "turn status": Case(Filter(turn_status="completed"), "a"),
+    "turn status as an enum": Case(Filter(turn_status=TurnStatus.FAILED), "b"),
+    "run status": Case(Filter(run_status="failed"), "b"),
+    "tag": Case(Filter(tag="docs"), "ab"),
+    "part of a tag": Case(Filter(tag="doc"), ""),
+    "project by name": Case(Filter(project="shiftlog"), "ab"),
+    "project by path": Case(Filter(project="/srv/shiftlog"), "b"),
+    "part of a project": Case(Filter(project="shift"), ""),
+    "workspace": Case(Filter(workspace="/home/kim/shiftlog"), "a"),
+    "workspace is not a name": Case(Filter(workspace="shiftlog"), ""),
+    "parent": Case(Filter(parent_id=b.session_id("a")), "b"),
+    "path": Case(Filter(path="src/app.py"), "a"),
+    "path with a star": Case(Filter(path="src/*"), "ab"),
+    "star across folders": Case(Filter(path="*.md"), "a"),
+    "path with a question mark": Case(Filter(path="src/a?p.py"), "a"),
+    "path with a set": Case(Filter(path="src/[a-c]*"), "a"),
+    "path outside a set": Case(Filter(path="src/[^a-c]*"), "b"),
+    "path with a bracket in a set": Case(Filter(path="src/[[]x].py"), "b"),
+    "path in another case": Case(Filter(path="SRC/*"), ""),
+    "path with a set left open": Case(Filter(path="src/[a"), ""),
+    "from, by last activity": Case(Filter(from_=b.START + 2 * DAY), "bc"),
+    "from, at that very moment": Case(Filter(from_=b.START + 6 * DAY), "c"),
+    "to, by start": Case(Filter(to=b.START + 2 * DAY), "ab"),
+    "to, at that very moment": Case(Filter(to=b.START), "a"),
+    "a window that a session spans": Case(Filter(from_=b.START + 2 * DAY, to=b.START + 2 * DAY), "b"),
+    "idle since": Case(Filter(idle_since=b.START + 3 * DAY), "ab"),
+    "with run": Case(Filter(with_run=True), "ab"),
+    "two that one session meets": Case(Filter(model="opus", tag="bug"), "a"),
+    "two that no session meets together": Case(Filter(model="gpt", tag="bug"), ""),
+    "everything at once": Case(
+        Filter(
+            session_id=b.session_id("a"),
+            agent="ClaudeCode",
+            agent_key="kim",
+            model="opus",
+            backend="claude",
+            caller="cron",
+            states=frozenset({"open"}),
+            turn_status="in_progress",
+            run_status="running",
+            tag="bug",
+            project="shiftlog",
+            workspace="/home/kim/shiftlog",
+            path="src/*.py",
+            from_=b.START,
+            to=b.START,
+            with_run=True,
+        ),
+        "a",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+async def test_a_filter_finds_the_sessions_that_meet_it(store: Store, case: Case) -> None:
+    await fill(store)
+    rows = await store.read(lambda reader: reader.find_sessions(case.where, ALL))
+    assert sorted(row.session.id[-1] for row in rows) == sorted(case.sessions)
+    assert await store.read(lambda reader: reader.count("session", case.where)) == len(case.sessions)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+async def test_entries_are_found_by_what_their_session_meets(store: Store, case: Case) -> None:
+    await fill(store)
+    rows = await store.read(lambda reader: reader.find_entries(case.where, ALL, None))
+    assert sorted(row.session_id[-1] for row in rows) == sorted(case.sessions)
+    assert await store.read(lambda reader: reader.count("entry", case.where)) == len(case.sessions)
+
+
+async def test_a_session_meets_two_conditions_through_two_turns_but_no_turn_does(store: Store) -> None:
+    await fill(store)
+    where = Filter(turn_status="completed", path="src/app.py")
+    assert await store.read(lambda reader: reader.count("session", where)) == 1
+    assert await store.read(lambda reader: reader.find_turns(where, ALL)) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "turns"),
+    [
+        (Filter(), {"a1", "a2", "b1"}),
+        (Filter(session_id=b.session_id("a")), {"a1", "a2"}),
+        (Filter(agent="Codex"), {"b1"}),
+        (Filter(turn_status="failed"), {"b1"}),
+        (Filter(tag="bug"), {"a1", "a2"}),
+        (Filter(tag="docs"), {"a2", "b1"}),
+        (Filter(tag="bug", turn_status="completed"), {"a2"}),
+        (Filter(path="docs/*"), {"a1"}),
+        (Filter(path="*.py", project="shiftlog"), {"a1", "b1"}),
+    ],
+)
+async def test_a_filter_finds_the_turns_that_meet_it(store: Store, where: Filter, turns: set[str]) -> None:
+    await fill(store)
+    rows = await store.read(lambda reader: reader.find_turns(where, ALL))
+    assert {f"{row.session.id[-1]}{row.turn.ordinal}" for row in rows} == turns
+    assert await store.read(lambda reader: reader.count("turn", where)) == len(turns)
+
+
+@pytest.mark.parametrize(
+    ("where", "paths"),
+    [
+        (Filter(), ["src/[x].py", "docs/a.md", "src/app.py"]),
+        (Filter(path="*.py"), ["src/[x].py", "src/app.py"]),
+        (Filter(path="*.py", tag="bug"), ["src/app.py"]),
+        (Filter(turn_status="failed"), ["src/[x].py"]),
+        (Filter(turn_status="completed"), []),
+        (Filter(model="gpt"), ["src/[x].py"]),
+    ],
+)
+async def test_a_filter_finds_the_files_of_turns_that_meet_it(store: Store, where: Filter, paths: list[str]) -> None:
+    await fill(store)
+    rows = await store.read(lambda reader: reader.find_files(where, ALL))
+    assert [row.path for row in rows] == paths
+    assert await store.read(lambda reader: reader.count("file", where)) == len(paths)
+
+
+async def test_a_file_names_the_turn_that_touched_it_and_how(store: Store) -> None:
+    touch = b.touch(3, "delete", 9)
+    await b.stored(store, turns=[b.turn(2, files={"old.py": touch})])
+    (row,) = await store.read(lambda reader: reader.find_files(Filter(), ALL))
+    assert (row.session_id, row.request_id, row.touch) == (b.session_id("one"), b.request_id(2), touch)
+
+
+async def test_changed_tags_and_files_of_a_turn_are_found_and_the_old_ones_are_not(store: Store) -> None:
+    one = b.session_id("one")
+    await b.stored(store, turns=[b.turn(tags=("old", "kept"), files={n: b.touch() for n in ("a.py", "b.py", "c.py")})])
+    changed = b.turn(tags=("kept", "new"), files={"b.py": b.touch(2), "d.py": b.touch()})
+    await store.write(lambda writer: writer.put_turn(one, changed))
+    for tag, found in {"old": 0, "kept": 1, "new": 1}.items():
+        assert await store.read(lambda reader, tag=tag: reader.count("turn", Filter(tag=tag))) == found
+    rows = await store.read(lambda reader: reader.find_files(Filter(), ALL))
+    assert [(row.path, row.touch.changes) for row in rows] == [("d.py", 1), ("b.py", 2)]
+    assert await store.read(lambda reader: reader.count("session", Filter(path="a.py"))) == 0
+
+
+async def test_facets_choose_entries_and_none_of_them_means_none(store: Store) -> None:
+    chain = b.Chain()
+    items = [chain.indexed(f"text {n}", facet=facet) for n, facet in enumerate(("decision", None, "command"))]
+
+    def work(writer: b.Writer) -> None:
+        writer.append(b.session_id("one"), items)
+        writer.put_session(b.session(head_seq=3))
+
+    await store.write(work)
+
+    async def seqs(facets: list[str] | None) -> list[int]:
+        rows = await store.read(lambda reader: reader.find_entries(Filter(), ALL, facets))
+        counted = await store.read(lambda reader: reader.count("entry", Filter(), facets))
+        assert counted == len(rows)
+        return [row.entry.seq for row in rows]
+
+    assert await seqs(None) == [3, 2, 1]
+    assert await seqs(["decision"]) == [1]
+    assert await seqs(["command", "decision"]) == [3, 1]
+    assert await seqs([]) == []

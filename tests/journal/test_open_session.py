@@ -1,0 +1,315 @@
+"""Opening sessions: ids, agents, lineage, runs and what an agent learns about its predecessor."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftlog.model.caller import LIBRARY
+from tests.journal.desk import NOON, Desk, client, open_desk
+from tests.model.test_ids import INVALID_SESSIONS, VALID_SESSIONS
+
+VENDOR = "e4ee2456-8a54-4492-9915-1904d6b2966a"
+
+
+async def opened(desk: Desk, **arguments: Any) -> dict[str, Any]:
+    return await desk.call("open_session", {"agent": "Codex", "title": "Fix upload", **arguments})
+
+
+async def test_the_result_has_every_key_of_the_contract(desk: Desk) -> None:
+    answered = await opened(desk)
+    receipt = answered.pop("receipt")
+    assert answered == {
+        "session_id": "Codex-20260701T120000Z-fix-upload",
+        "run_id": None,
+        "agent": "Codex",
+        "agent_id": "Codex",
+        "state": "open",
+        "started": "2026-07-01T12:00:00Z",
+        "lease": {"fence": 1, "expires_at": None},
+        "resonance_tier": None,
+        "model": None,
+        "reasoning_effort": None,
+        "predecessor": None,
+        "warnings": [],
+    }
+    session = await desk.session(answered["session_id"])
+    assert receipt == {
+        "code": "persisted",
+        "session_id": session.id,
+        "seq": session.head_seq,
+        "hash": session.head_hash,
+        "redactions": 0,
+    }
+    assert await desk.kinds(session.id) == ["session.opened", "lease.taken"]
+
+
+@pytest.mark.parametrize("name", VALID_SESSIONS)
+async def test_a_well_formed_id_of_the_agent_is_taken_as_given(desk: Desk, name: str) -> None:
+    assert (await opened(desk, agent=name.split("-")[0], session_id=name))["session_id"] == name
+
+
+@pytest.mark.parametrize("name", [name for name in INVALID_SESSIONS if name])
+async def test_a_malformed_id_is_refused_and_nothing_is_stored(desk: Desk, name: str) -> None:
+    given = {"agent": "Copilot", "title": "x", "session_id": name}
+    error = await desk.refusal("open_session", given)
+    assert error.code in ("invalid_session_id", "invalid_parameter")
+    assert error.code == "invalid_session_id" or "\n" in name
+
+
+async def test_an_id_of_another_agent_is_refused(desk: Desk) -> None:
+    name = "Codex-20260701T120000Z-x"
+    error = await desk.refusal("open_session", {"agent": "Copilot", "title": "x", "session_id": name})
+    assert error.message == "Session ID prefix must match agent name"
+
+
+@pytest.mark.parametrize("agent", ["codex", "Code X", "Codex-1", "", "Ä", "A" * 65, "1Codex", None, 7])
+async def test_an_agent_kind_that_is_not_pascal_case_is_refused(desk: Desk, agent: object) -> None:
+    error = await desk.refusal("open_session", {"agent": agent, "title": "x"})
+    assert error.details["parameter"] == "agent"
+
+
+@pytest.mark.parametrize("title", ["", "  ", None, "x" * 501, "two\nlines"])
+async def test_a_title_of_other_than_1_to_500_characters_is_refused(desk: Desk, title: object) -> None:
+    error = await desk.refusal("open_session", {"agent": "Codex", "title": title})
+    assert error.details["parameter"] == "title"
+
+
+async def test_a_title_of_500_characters_is_taken(desk: Desk) -> None:
+    session = await desk.session(await desk.open(title="x" * 500))
+    assert len(session.title) == 500
+
+
+async def test_session_tags_are_kept_once_each_and_at_most_50(desk: Desk) -> None:
+    session = await desk.session(await desk.open(tags=["a", "b", "a", " "]))
+    assert session.tags == ("a", "b")
+    assert len((await desk.session(await desk.open(tags=[str(n) for n in range(50)]))).tags) == 50
+    error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", "tags": ["t"] * 51})
+    assert error.details["constraint"] == "at most 50 items"
+
+
+async def test_an_agent_id_is_shown_in_the_spelling_first_used(desk: Desk) -> None:
+    assert (await opened(desk, agent_id="My Agent/One"))["agent_id"] == "My Agent/One"
+    assert (await opened(desk, agent_id=" MY  AGENT one "))["agent_id"] == "My Agent/One"
+    assert (await opened(desk, agent_id="my_agent"))["agent_id"] == "my_agent"
+
+
+async def test_an_agent_id_drawn_for_one_run_draws_a_warning(desk: Desk) -> None:
+    warnings = (await opened(desk, agent_id="agent-0123456789abcdef"))["warnings"]
+    assert [warning["code"] for warning in warnings] == ["unstable_agent_id"]
+
+
+async def test_an_agent_id_without_letters_is_refused(desk: Desk) -> None:
+    error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", "agent_id": "---"})
+    assert error.details["parameter"] == "agent_id"
+
+
+async def test_a_blank_agent_id_is_the_agent_kind(desk: Desk) -> None:
+    assert (await opened(desk, agent_id="  "))["agent_id"] == "Codex"
+
+
+# Lineage
+
+
+async def test_the_predecessor_is_the_newest_unfinished_session_of_agent_and_workspace(desk: Desk) -> None:
+    here = replace(client(), workspace="/work/here", cwd="/work/here")
+    old = await desk.open(here, title="Older")
+    desk.wait(minutes=1)
+    newer = await desk.open(here, title="Newer")
+    await desk.open(replace(here, workspace="/elsewhere", cwd="/elsewhere"), title="Elsewhere")
+    await desk.open(here, title="Other agent", agent_id="somebody")
+    desk.wait(minutes=1)
+    answered = await desk.call("open_session", {"agent": "Codex", "title": "Now"}, here)
+    assert answered["predecessor"] == {
+        "session_id": newer,
+        "state": "open",
+        "last_activity": "2026-07-01T12:01:00Z",
+        "title": "Newer",
+    }
+    assert (await desk.session(newer)).head_seq == 2
+    assert (await desk.session(old)).head_seq == 2
+
+
+async def test_a_closed_session_is_no_predecessor(desk: Desk) -> None:
+    await desk.call("close_session", {"session_id": await desk.open()})
+    assert (await opened(desk))["predecessor"] is None
+
+
+async def test_a_parent_may_be_named_in_every_way_a_session_can(desk: Desk) -> None:
+    parent = await desk.open(model="m", vendor_session_id=VENDOR)
+    run = (await desk.session(parent)).run
+    assert run is not None
+    for name in (parent, run.alias, str(run.alias), VENDOR, VENDOR.upper()):
+        child = await desk.session(await desk.open(parent_session_id=name))
+        assert child.parent_session_id == parent
+    children = (await desk.query(session_id=parent))["session"]["children"]
+    assert len(children) == 5
+
+
+async def test_an_unknown_or_malformed_parent_is_refused(desk: Desk) -> None:
+    unknown = {"agent": "Codex", "title": "x", "parent_session_id": "Codex-20260701T120000Z-nobody"}
+    assert (await desk.refusal("open_session", unknown)).code == "session_not_found"
+    malformed = {**unknown, "parent_session_id": "nobody"}
+    assert (await desk.refusal("open_session", malformed)).code == "invalid_session_id"
+
+
+# Names of a session
+
+
+async def test_a_session_is_found_by_journal_id_alias_and_vendor_id_in_any_case(desk: Desk) -> None:
+    answered = await opened(desk, caller="x", vendor_session_id=VENDOR.upper())
+    for name in (answered["session_id"], answered["run_id"], str(answered["run_id"]), VENDOR, VENDOR.upper()):
+        read = await desk.query(session_id=name)
+        assert read["session"]["session_id"] == answered["session_id"]
+
+
+@pytest.mark.parametrize("name", ["e4ee2456", "codex-20260701T100000Z-x", "-1", "0", "42\n", f"{VENDOR}\n"])
+async def test_a_name_of_no_form_is_an_invalid_session_id(desk: Desk, name: str) -> None:
+    error = await desk.refusal("begin_turn", {"session_id": name, "query_title": "x", "query_text": "x"})
+    assert error.code == "invalid_session_id"
+    assert error.details["providedId"] == name
+
+
+@pytest.mark.parametrize("name", ["42", 42, VENDOR, "Codex-20260701T100000Z-nightly"])
+async def test_a_well_formed_name_that_nobody_has_is_not_found(desk: Desk, name: object) -> None:
+    error = await desk.refusal("begin_turn", {"session_id": name, "query_title": "x", "query_text": "x"})
+    assert error.code == "session_not_found"
+    assert error.message == f"Session not found: {name}"
+    assert error.details == {"session_id": str(name), "operation": "begin_turn"}
+    assert error.hint == "Call open_session first"
+
+
+# Runs
+
+
+async def test_any_run_field_makes_a_run_with_an_alias_of_its_own(desk: Desk) -> None:
+    fields: dict[str, Any] = {
+        "model": "gpt-x",
+        "reasoning_effort": "high",
+        "resonance_tier": "bajo",
+        "backend": "codex",
+        "caller": "headless_task",
+        "session_type": "headless",
+        "cwd": "/tmp",
+        "pid": 1,
+        "context_excerpt": "Why?",
+    }
+    aliases = [(await opened(desk, **{name: value}))["run_id"] for name, value in fields.items()]
+    assert aliases == list(range(aliases[0], aliases[0] + len(fields)))
+    assert (await opened(desk))["run_id"] is None
+    assert (await opened(desk, model=" ", cwd="", context_excerpt=""))["run_id"] is None
+
+
+async def test_an_alias_is_never_given_twice_even_after_a_restart(tmp_path: Path) -> None:
+    async with open_desk(tmp_path / "home") as desk:
+        first = (await opened(desk, model="m"))["run_id"]
+        await desk.refusal("open_session", {"agent": "Codex", "title": "x", "model": "m", "session_id": "bad"})
+    async with open_desk(tmp_path / "home") as desk:
+        assert (await opened(desk, model="m"))["run_id"] == first + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"caller": "headless_task"}, ("alto", "gpt-5.6-sol", "high")),
+        ({"resonance_tier": "maximo"}, ("maximo", "gpt-5.6-sol", "xhigh")),
+        ({"resonance_tier": "muy_bajo"}, ("muy_bajo", "gpt-5.6-sol", "low")),
+        ({"model": "own[1m]", "reasoning_effort": "xhigh"}, ("alto", "own[1m]", "xhigh")),
+        ({"agent": "ClaudeCode", "resonance_tier": "muy_bajo"}, ("muy_bajo", "haiku", None)),
+        ({"agent": "ClaudeCode", "resonance_tier": "bajo"}, ("bajo", "opus", "medium")),
+        ({"agent": "MyBot", "caller": "headless_task"}, ("alto", None, None)),
+        ({"agent": "MyBot", "backend": "claude_code"}, ("alto", "opus", "xhigh")),
+    ],
+)
+async def test_tier_model_and_effort_are_resolved_from_what_is_given(
+    desk: Desk, given: dict[str, Any], expected: tuple[str | None, ...]
+) -> None:
+    answered = await opened(desk, **given)
+    assert (answered["resonance_tier"], answered["model"], answered["reasoning_effort"]) == expected
+
+
+async def test_a_missing_backend_follows_from_the_agent_kind(desk: Desk) -> None:
+    run = (await desk.session(await desk.open(agent="GeminiCli", caller="headless_task"))).run
+    assert run is not None
+    assert (run.backend, run.provider, run.session_type) == ("gemini_cli", "google", "interactive_desktop")
+
+
+async def test_an_unregistered_caller_is_accepted_with_a_warning(desk: Desk) -> None:
+    for agent in ("Codex", "MyBot"):
+        warnings = (await opened(desk, agent=agent, caller="newcomer"))["warnings"]
+        assert [warning["message"] for warning in warnings] == [
+            "caller 'newcomer' is not registered; using the default tier 'alto'"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("backend", "notepad"),
+        ("session_type", "interactive"),
+        ("resonance_tier", "medium"),
+        ("pid", "abc"),
+        ("pid", 0),
+        ("pid", 2**31),
+        ("reasoning_effort", "x" * 41),
+        ("model", "x" * 201),
+        ("caller", "x" * 201),
+        ("cwd", "/" + "x" * 4096),
+    ],
+)
+async def test_a_run_field_outside_its_values_is_refused(desk: Desk, name: str, value: object) -> None:
+    error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", name: value})
+    assert error.details["parameter"] == name
+
+
+async def test_an_unknown_backend_lists_the_registered_ones(desk: Desk) -> None:
+    error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", "backend": "notepad"})
+    assert error.details["allowed"] == ["claude_code", "codex", "gemini_cli", "opencode", "copilot_cli", "cursor"]
+
+
+@pytest.mark.parametrize("pid", [4321, "4321"])
+async def test_a_pid_may_come_as_text(desk: Desk, pid: object) -> None:
+    run = (await desk.session(await desk.open(pid=pid))).run
+    assert run is not None
+    assert run.pid == 4321
+
+
+async def test_an_excerpt_is_masked_then_cut_and_its_given_length_is_kept(desk: Desk) -> None:
+    secret = "AKIA" + "IOSFODNN7EXAMPLE"
+    text = secret + " " + "x" * (5_000 - len(secret) - 1)
+    run = (await desk.session(await desk.open(context_excerpt=text))).run
+    assert run is not None
+    assert run.prompt_chars == 5_000
+    assert run.context_excerpt is not None
+    assert len(run.context_excerpt) == 2_048
+    assert run.context_excerpt.startswith("[REDACTED:provider_key] xxx")
+
+
+async def test_an_excerpt_may_be_of_any_length(desk: Desk) -> None:
+    run = (await desk.session(await desk.open(context_excerpt="word " * 500_000))).run
+    assert run is not None
+    assert run.prompt_chars == 2_500_000
+
+
+async def test_a_directory_is_taken_as_the_client_means_it(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    (tmp_path / "repo" / "src").mkdir()
+    here = replace(LIBRARY, cwd=str(tmp_path / "repo"), workspace=str(tmp_path / "repo"))
+    for cwd in ("src", str(tmp_path / "repo" / "src"), "./src/../src"):
+        session = await desk.session(await desk.open(here, cwd=cwd))
+        assert session.cwd == str(tmp_path / "repo" / "src")
+        assert session.workspace == str(tmp_path / "repo")
+    assert (await desk.session(await desk.open(cwd="~/x"))).cwd == str(Path.home() / "x")
+    assert (await desk.session(await desk.open(cwd="~nobody-here/x"))).cwd == "~nobody-here/x"
+    assert (await desk.session(await desk.open())).cwd is None
+
+
+async def test_a_directory_that_cannot_be_looked_at_is_kept_as_it_is(desk: Desk) -> None:
+    cwd = "/tmp/" + "x" * 300
+    assert (await desk.session(await desk.open(cwd=cwd))).workspace == cwd
+
+
+async def test_started_is_the_clock_and_not_the_time_in_the_id(desk: Desk) -> None:
+    session = await desk.session(await desk.open(session_id="Codex-20200101T000000Z-old"))
+    assert session.started == NOON

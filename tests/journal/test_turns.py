@@ -1,0 +1,594 @@
+"""Turns: how they begin, change by sparse merge, end, and never change again."""
+
+from typing import Any
+
+import pytest
+
+from tests.journal.desk import Desk
+from tests.model.test_ids import INVALID_TURNS, VALID_TURNS
+
+DIALOG = {"role": "model", "category": "decision", "content": "Decision: lock the temp dir"}
+ACTION = {"description": "Lock temp dir", "type": "edit", "status": "completed", "file_path": "src/up.py"}
+LISTS = ("tags", "context_list", "design_decisions", "requirements_discovered", "files_modified", "blockers")
+EVERYTHING: dict[str, Any] = {
+    "response": "Fixed",
+    "interpretation": "Race in cleanup",
+    "query_title": "Upload race",
+    "token_count": 1250,
+    **{name: [f"{name} one", f"{name} two"] for name in LISTS},
+    "commits": [{"sha": "9f2c1ab", "message": "Lock"}],
+    "dialog": [DIALOG],
+    "actions": [ACTION],
+    "usage": {"input_tokens": 10, "output_tokens": 5, "cost_usd": 0.25},
+}
+
+
+@pytest.fixture
+async def session(desk: Desk) -> str:
+    return await desk.open(model="gpt-x")
+
+
+async def facts_of(desk: Desk, session: str, request_id: str | None = None) -> dict[str, Any]:
+    """Return a turn as query_history reads it, with what it holds."""
+    name = request_id or (await desk.turn(session)).request_id
+    read = await desk.query(session_id=session, request_id=name, max_chars=1_000_000)
+    return {**read["turn"], "contents": read["items"]}
+
+
+# Beginning
+
+
+async def test_beginning_answers_with_every_key_of_the_contract(desk: Desk, session: str) -> None:
+    given = {"session_id": session, "query_title": "Find the race", "query_text": "Why?\nIt flakes."}
+    answered = await desk.call("begin_turn", given)
+    receipt = answered.pop("receipt")
+    assert answered == {
+        "session_id": session,
+        "request_id": "req-20260701T120000Z-find-the-race",
+        "status": "in_progress",
+        "timestamp": "2026-07-01T12:00:00Z",
+        "superseded_request_id": None,
+        "warnings": [],
+    }
+    assert receipt["code"] == "persisted"
+    assert receipt["seq"] == 3
+    assert (await desk.turn(session)).query_text == "Why?\nIt flakes."
+
+
+async def test_a_minted_request_id_that_is_taken_gets_a_number(desk: Desk, session: str) -> None:
+    minted = [await desk.begin(session) for _ in range(3)]
+    assert [name.removeprefix("req-20260701T120000Z-") for name in minted] == [
+        "find-the-race",
+        "find-the-race-2",
+        "find-the-race-3",
+    ]
+
+
+@pytest.mark.parametrize("name", VALID_TURNS)
+async def test_a_well_formed_request_id_is_taken_as_given(desk: Desk, session: str, name: str) -> None:
+    assert await desk.begin(session, request_id=name) == name
+
+
+@pytest.mark.parametrize("name", [name for name in INVALID_TURNS if name and "\n" not in name])
+async def test_a_malformed_request_id_is_refused_wherever_a_turn_is_named(desk: Desk, session: str, name: str) -> None:
+    await desk.begin(session)
+    for tool, more in (
+        ("begin_turn", {"query_title": "x", "query_text": "x"}),
+        ("update_turn", {"response": "x"}),
+        ("finish_turn", {"outcome": "completed", "response": "x"}),
+        ("query_history", {}),
+    ):
+        error = await desk.refusal(tool, {"session_id": session, "request_id": name, **more})
+        assert error.code == "invalid_request_id"
+
+
+async def test_a_request_id_is_unique_in_its_session_only(desk: Desk, session: str) -> None:
+    name = await desk.begin(session)
+    await desk.complete(session)
+    given = {"session_id": session, "query_title": "x", "query_text": "x", "request_id": name}
+    error = await desk.refusal("begin_turn", given)
+    assert error.code == "turn_already_exists"
+    assert error.message == "Turn with request ID already exists in current session"
+    assert error.details == {"request_id": name, "session_id": session, "existing_turn_status": "completed"}
+    assert error.hint == "Use a new request ID"
+    other = await desk.open(title="Other")
+    assert await desk.begin(other, request_id=name) == name
+
+
+async def test_a_refused_begin_does_not_supersede_the_open_turn(desk: Desk, session: str) -> None:
+    name = await desk.begin(session)
+    given = {"session_id": session, "query_title": "x", "query_text": "x", "request_id": name}
+    await desk.refusal("begin_turn", given)
+    assert (await desk.turn(session, name)).status == "in_progress"
+
+
+async def test_beginning_while_a_turn_is_open_fails_that_one_first(desk: Desk, session: str) -> None:
+    first = await desk.begin(session)
+    desk.wait(seconds=5)
+    given = {"session_id": session, "query_title": "Next", "query_text": "x"}
+    answered = await desk.call("begin_turn", given)
+    assert answered["superseded_request_id"] == first
+    turn = await desk.turn(session, first)
+    assert turn.status == "failed"
+    assert turn.error_code == "superseded"
+    assert turn.failure_note == "superseded: Superseded by subsequent beginTurn without explicit complete/fail"
+    error = await desk.refusal("update_turn", {"session_id": session, "request_id": first, "response": "x"})
+    assert error.message == "Turn is immutable (status: failed)"
+    session_now = await desk.session(session)
+    assert (session_now.turns_total, session_now.turns_failed, session_now.turns_open) == (2, 1, 1)
+
+
+async def test_a_turn_has_the_model_of_its_session_unless_it_says_otherwise(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    assert (await desk.turn(session)).model == "gpt-x"
+    await desk.begin(session, model="gpt-y")
+    assert (await desk.turn(session)).model == "gpt-y"
+    await desk.begin(session, model="unknown", plan_file="None", todo_id="None")
+    turn = await desk.turn(session)
+    assert (turn.model, turn.plan_file, turn.todo_id) == ("gpt-x", "", "")
+
+
+async def test_plan_todo_tags_and_context_of_a_new_turn_are_kept(desk: Desk, session: str) -> None:
+    await desk.begin(session, plan_file="plans/p.md", todo_id="T-1", tags=["a", "a", ""], context_list=["x.py"])
+    turn = await desk.turn(session)
+    assert (turn.plan_file, turn.todo_id, turn.tags, turn.context_list) == ("plans/p.md", "T-1", ("a",), ("x.py",))
+
+
+# Limits
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "path"),
+    [
+        ("begin_turn", {"query_title": "x" * 501}, "query_title"),
+        ("begin_turn", {"query_text": "x" * 1_048_577}, "query_text"),
+        ("begin_turn", {"query_text": " "}, "query_text"),
+        ("begin_turn", {"model": "x" * 201}, "model"),
+        ("begin_turn", {"plan_file": "x" * 2_049}, "plan_file"),
+        ("begin_turn", {"plan_file": "plans/../../etc"}, "plan_file"),
+        ("begin_turn", {"plan_file": "plans\\..\\etc"}, "plan_file"),
+        ("begin_turn", {"plan_file": "a\x07b"}, "plan_file"),
+        ("begin_turn", {"tags": ["x" * 201]}, "tags[0]"),
+        ("begin_turn", {"context_list": ["ok", "x" * 4_097]}, "context_list[1]"),
+        ("update_turn", {"response": "x" * 1_048_577}, "response"),
+        ("update_turn", {"interpretation": "x" * 1_048_577}, "interpretation"),
+        ("update_turn", {"query_title": "x" * 501}, "query_title"),
+        ("update_turn", {"token_count": -1}, "token_count"),
+        ("update_turn", {"token_count": 2**53}, "token_count"),
+        ("update_turn", {"token_count": "x"}, "token_count"),
+        ("update_turn", {"tags": ["t"] * 10_001}, "tags"),
+        ("update_turn", {"files_modified": ["x" * 4_097]}, "files_modified[0]"),
+        ("update_turn", {"dialog": [DIALOG] * 1_001}, "dialog"),
+        ("update_turn", {"dialog": [DIALOG, {**DIALOG, "role": "assistant"}]}, "dialog[1].role"),
+        ("update_turn", {"dialog": [{**DIALOG, "category": "note"}]}, "dialog[0].category"),
+        ("update_turn", {"dialog": [{**DIALOG, "content": " "}]}, "dialog[0].content"),
+        ("update_turn", {"dialog": [{**DIALOG, "content": "x" * 1_048_577}]}, "dialog[0].content"),
+        ("update_turn", {"dialog": [{**DIALOG, "timestamp": "2026-07-01T12:00:00"}]}, "dialog[0].timestamp"),
+        ("update_turn", {"dialog": [{**DIALOG, "timestamp": "0001-01-01T00:00:00+14:00"}]}, "dialog[0].timestamp"),
+        ("update_turn", {"dialog": [{**DIALOG, "mood": "good"}]}, "dialog[0].mood"),
+        ("update_turn", {"dialog": [DIALOG, None]}, "dialog[1]"),
+        ("update_turn", {"actions": [ACTION] * 1_001}, "actions"),
+        ("update_turn", {"actions": [{**ACTION, "description": "x" * 8_193}]}, "actions[0].description"),
+        ("update_turn", {"actions": [{**ACTION, "type": "Test Run"}]}, "actions[0].type"),
+        ("update_turn", {"actions": [{**ACTION, "type": "x" * 65}]}, "actions[0].type"),
+        ("update_turn", {"actions": [{**ACTION, "status": "done"}]}, "actions[0].status"),
+        ("update_turn", {"actions": [{**ACTION, "order": -1}]}, "actions[0].order"),
+        ("update_turn", {"actions": [{**ACTION, "file_path": "x" * 4_097}]}, "actions[0].file_path"),
+        ("update_turn", {"commits": [{"branch": "main"}]}, "commits[0].sha"),
+        ("update_turn", {"usage": {"input_tokens": -1}}, "usage.input_tokens"),
+        ("update_turn", {"usage": {"cost_usd": "nan"}}, "usage.cost_usd"),
+        ("update_turn", {"usage": {"tokens": 5}}, "usage.tokens"),
+        ("update_turn", {"clear": ["query_title"]}, "clear[0]"),
+        ("finish_turn", {"outcome": "done"}, "outcome"),
+        ("finish_turn", {"outcome": ""}, "outcome"),
+        ("finish_turn", {"outcome": "failed", "error_message": "x" * 65_537}, "error_message"),
+        ("finish_turn", {"outcome": "failed", "error_message": "x", "error_code": "x" * 201}, "error_code"),
+        ("finish_turn", {"outcome": "failed"}, "error_message"),
+        ("finish_turn", {"outcome": "failed", "error_message": " "}, "error_message"),
+    ],
+)
+async def test_a_value_over_its_limit_is_refused_by_its_path_and_nothing_is_stored(
+    desk: Desk, session: str, tool: str, given: dict[str, Any], path: str
+) -> None:
+    await desk.begin(session)
+    title = {"query_title": "x", "query_text": "x"} if tool == "begin_turn" else {}
+    error = await desk.refusal(tool, {"session_id": session, **title, **given})
+    assert error.code == "invalid_parameter"
+    assert error.details["parameter"] == path
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"response": "x" * 1_048_576},
+        {"tags": [str(n) for n in range(10_000)]},
+        {"dialog": [DIALOG] * 1_000},
+        {"token_count": 2**53 - 1},
+        {"token_count": "1250"},
+        {"tags": "one"},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+async def test_a_value_at_its_limit_is_taken(desk: Desk, session: str, given: dict[str, Any]) -> None:
+    await desk.begin(session)
+    assert (await desk.update(session, **given))["receipt"]["code"] == "persisted"
+
+
+async def test_a_list_takes_no_more_than_10_000_entries_over_all_calls(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, tags=[str(n) for n in range(10_000)])
+    assert (await desk.update(session, tags=["1", "2"]))["receipt"]["code"] == "unchanged"
+    error = await desk.refusal("update_turn", {"session_id": session, "tags": ["one more"]})
+    assert error.details["parameter"] == "tags"
+
+
+# Sparse merge
+
+
+async def test_a_text_replaces_and_an_empty_one_changes_nothing(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    for name in ("response", "interpretation", "query_title"):
+        await desk.update(session, **{name: "first"})
+        await desk.update(session, **{name: "second"})
+        for empty in ("", "  "):
+            assert (await desk.update(session, **{name: empty, "token_count": 0}))["receipt"]["code"] == "unchanged"
+        assert (await facts_of(desk, session))[name] == "second"
+
+
+async def test_a_token_count_replaces_and_zero_changes_nothing(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, token_count=100)
+    await desk.update(session, token_count=0)
+    assert (await desk.session(session)).tokens_total == 100
+    await desk.update(session, token_count=40)
+    assert (await desk.turn(session)).token_count == 40
+    assert (await desk.session(session)).tokens_total == 40
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_lists_are_united_in_order_and_blank_items_dropped(desk: Desk, session: str, name: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, **{name: ["a", "b"]})
+    assert (await desk.update(session, **{name: []}))["receipt"]["code"] == "unchanged"
+    assert (await desk.update(session, **{name: ["b", "a", " "]}))["receipt"]["code"] == "unchanged"
+    await desk.update(session, **{name: ["b", "c", "c"]})
+    assert (await facts_of(desk, session))[name] == ["a", "b", "c"]
+
+
+async def test_commits_are_united_by_sha(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, commits=[{"sha": "a1", "message": "First"}])
+    await desk.update(session, commits=[{"sha": "a1", "message": "Other"}, {"sha": "b2"}, {"sha": "b2"}])
+    assert (await facts_of(desk, session))["commits"] == [{"sha": "a1", "message": "First"}, {"sha": "b2"}]
+
+
+async def test_usage_is_added_up_in_turn_and_session(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, usage={"input_tokens": 10, "cached_input_tokens": 5, "cost_usd": 0.5})
+    await desk.update(session, usage={"input_tokens": 1, "output_tokens": 2, "reasoning_tokens": 1})
+    assert (await desk.update(session, usage={"input_tokens": 0, "cost_usd": 0}))["receipt"]["code"] == "unchanged"
+    await desk.begin(session)
+    await desk.update(session, usage={"cache_creation_tokens": 7, "cost_usd": "0.25"})
+    usage = (await desk.query(session_id=session))["session"]["usage"]
+    assert usage == {
+        "input_tokens": 11,
+        "cached_input_tokens": 5,
+        "cache_creation_tokens": 7,
+        "output_tokens": 2,
+        "reasoning_tokens": 1,
+        "cost_usd": 0.75,
+    }
+    assert (await desk.session(session)).tokens_total == 25
+
+
+async def test_an_update_appends_dialog_and_actions_as_given_equal_ones_too(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    first = await desk.update(session, dialog=[DIALOG, DIALOG], actions=[ACTION])
+    second = await desk.update(session, dialog=[DIALOG], actions=[ACTION, ACTION])
+    assert (first["dialog_items"], first["actions"]) == (2, 1)
+    assert (second["dialog_items"], second["actions"]) == (3, 3)
+    assert [item["order"] for item in (await facts_of(desk, session))["contents"] if item["kind"] == "action"] == [
+        1,
+        2,
+        3,
+    ]
+
+
+async def test_times_of_dialog_are_kept_in_utc_and_default_to_now(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    later = {**DIALOG, "timestamp": "2026-07-01T16:00:00.5+02:00"}
+    await desk.update(session, dialog=[DIALOG, later])
+    times = [item["timestamp"] for item in (await facts_of(desk, session))["contents"]]
+    assert times == ["2026-07-01T12:00:00Z", "2026-07-01T14:00:00Z"]
+
+
+async def test_an_order_that_is_given_is_kept_and_the_next_goes_on_from_the_highest(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, actions=[{**ACTION, "order": 7}, {**ACTION, "order": 0}, ACTION])
+    assert [item["order"] for item in (await facts_of(desk, session))["contents"]] == [7, 0, 8]
+
+
+async def test_an_action_of_another_type_is_kept_with_a_warning(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    answered = await desk.update(session, actions=[{**ACTION, "type": "test_run"}, {**ACTION, "type": "session_log"}])
+    assert [(warning["code"], warning["type"]) for warning in answered["warnings"]] == [
+        ("nonstandard_action_type", "test_run")
+    ]
+    assert answered["actions"] == 2
+
+
+async def test_an_update_needs_something_besides_ids(desk: Desk, session: str) -> None:
+    name = await desk.begin(session)
+    for given in ({}, {"request_id": name}, {"idempotency_key": "k", "fence": 1}, {"tags": None}):
+        error = await desk.refusal("update_turn", {"session_id": session, **given})
+        assert error.code == "invalid_parameter"
+        allowed = error.details["allowed"]
+        assert isinstance(allowed, list)
+        assert "dialog" in allowed
+
+
+# Clearing
+
+
+@pytest.mark.parametrize("name", ["response", "interpretation", *LISTS, "commits", "dialog", "actions"])
+async def test_a_cleared_field_is_empty_and_the_journal_keeps_the_old_value(desk: Desk, session: str, name: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, **EVERYTHING)
+    before = await desk.entries(session)
+    assert (await desk.update(session, clear=[name]))["receipt"]["code"] == "persisted"
+    facts = await facts_of(desk, session)
+    kind = {"dialog": "dialog", "actions": "action"}.get(name)
+    if kind is None:
+        assert not facts[name]
+    else:
+        assert kind not in [item["kind"] for item in facts["contents"]]
+        assert facts["dialog_items" if kind == "dialog" else "actions"] == 0
+    assert (await desk.entries(session))[: len(before)] == before
+    assert (await desk.update(session, clear=[name]))["receipt"]["code"] == "unchanged"
+    assert not (await desk.rebuild(session))[0].changed
+
+
+async def test_clear_comes_first_so_that_a_call_can_replace_a_list(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, tags=["old"], dialog=[DIALOG])
+    answered = await desk.update(session, clear=["tags", "dialog"], tags=["new"], dialog=[{**DIALOG, "content": "new"}])
+    facts = await facts_of(desk, session)
+    assert facts["tags"] == ["new"]
+    assert [item["content"] for item in facts["contents"]] == ["new"]
+    assert answered["dialog_items"] == 1
+    assert (await desk.session(session)).dialog_items == 1
+
+
+async def test_files_follow_from_what_is_left_after_clearing(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, files_modified=["./a.py", "b.py"], actions=[{**ACTION, "file_path": "a.py"}])
+    assert sorted((await desk.turn(session)).files) == ["a.py", "b.py"]
+    await desk.update(session, clear=["files_modified"])
+    assert sorted((await desk.turn(session)).files) == ["a.py"]
+    await desk.update(session, clear=["actions"])
+    assert (await desk.turn(session)).files == {}
+    assert (await desk.query(kinds=["file"]))["total"] == 0
+
+
+# Ending
+
+
+async def test_completing_answers_with_every_key_of_the_contract(desk: Desk, session: str) -> None:
+    name = await desk.begin(session)
+    desk.wait(minutes=9)
+    answered = await desk.complete(session, response="Fixed; 200 runs green")
+    assert answered.pop("receipt")["code"] == "persisted"
+    assert answered == {
+        "session_id": session,
+        "request_id": name,
+        "status": "completed",
+        "finished_at": "2026-07-01T12:09:00Z",
+        "error_code": "",
+        "warnings": [],
+    }
+
+
+async def test_failing_keeps_code_and_message_in_the_note(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    assert (await desk.fail(session, error_code="env_missing"))["error_code"] == "env_missing"
+    assert (await desk.turn(session)).failure_note == "env_missing: No runner"
+    await desk.begin(session)
+    assert (await desk.fail(session))["error_code"] == ""
+    assert (await desk.turn(session)).failure_note == "No runner"
+
+
+async def test_fields_that_come_with_the_end_are_applied_first_in_one_transaction(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.complete(session, **EVERYTHING)
+    facts = await facts_of(desk, session)
+    for name in (*LISTS, "commits", "interpretation", "query_title", "token_count", "response"):
+        assert facts[name] == EVERYTHING[name]
+    assert (facts["dialog_items"], facts["actions"], facts["status"]) == (1, 1, "completed")
+
+
+async def test_a_response_stored_before_is_enough_to_complete(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, response="Stored")
+    await desk.complete(session, response="")
+    assert (await desk.turn(session)).response == "Stored"
+
+
+async def test_completing_with_the_response_only_loses_no_other_field(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, **EVERYTHING)
+    before = await facts_of(desk, session)
+    await desk.complete(session, response="Final")
+    after = await facts_of(desk, session)
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"status", "finished_at", "response", "seal"}
+
+
+async def test_dialog_and_actions_stored_before_are_not_stored_twice_by_the_end(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    timed = {**DIALOG, "timestamp": "2026-07-01T13:00:00+02:00"}
+    await desk.update(session, dialog=[timed, DIALOG], actions=[{**ACTION, "order": 3}, {**ACTION, "type": "create"}])
+    desk.wait(minutes=5)
+    fresh_item, fresh_action = {**DIALOG, "content": "new"}, {**ACTION, "order": 9}
+    await desk.complete(
+        session,
+        dialog=[{**timed, "timestamp": "2026-07-01T11:00:00Z"}, DIALOG, fresh_item, fresh_item],
+        actions=[{**ACTION, "order": 3}, {**ACTION, "type": "create"}, fresh_action, fresh_action],
+    )
+    turn = await desk.turn(session)
+    assert (turn.dialog_items, turn.actions) == (3, 3)
+
+
+async def test_an_item_cleared_before_the_end_may_come_again(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.update(session, dialog=[DIALOG])
+    await desk.update(session, clear=["dialog"])
+    await desk.complete(session, dialog=[DIALOG])
+    assert (await desk.turn(session)).dialog_items == 1
+
+
+async def test_an_error_that_comes_with_a_completed_turn_is_named_as_ignored(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    answered = await desk.complete(session, error_message="but", error_code="x")
+    assert [warning["field"] for warning in answered["warnings"]] == ["error_message", "error_code"]
+
+
+# Afterwards
+
+
+@pytest.fixture(params=["completed", "failed", "superseded"])
+async def ended(request: pytest.FixtureRequest, desk: Desk, session: str) -> str:
+    """A turn that ended in each of the ways there are."""
+    name = await desk.begin(session)
+    await desk.update(session, **EVERYTHING)
+    match request.param:
+        case "completed":
+            await desk.complete(session)
+        case "failed":
+            await desk.fail(session)
+        case _:
+            await desk.begin(session)
+    return name
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{name: value} for name, value in EVERYTHING.items()] + [{"clear": [name]} for name in ("tags", "dialog", "actions")],
+    ids=lambda given: next(iter(given)),
+)
+async def test_nothing_changes_a_turn_that_has_ended(desk: Desk, session: str, ended: str, given: dict[str, Any]) -> None:
+    before = await desk.turn(session, ended)
+    error = await desk.refusal("update_turn", {"session_id": session, "request_id": ended, **given})
+    assert error.code == "turn_immutable"
+    assert error.message == f"Turn is immutable (status: {before.status})"
+    assert error.hint == "Begin a new turn instead"
+    assert error.details == {
+        "turn_request_id": ended,
+        "request_id": ended,
+        "current_status": str(before.status),
+        "completed_at": "2026-07-01T12:00:00Z",
+    }
+    assert await desk.turn(session, ended) == before
+
+
+async def test_the_other_outcome_of_a_turn_that_has_ended_is_refused(desk: Desk, session: str, ended: str) -> None:
+    status = (await desk.turn(session, ended)).status
+    other = {"outcome": "failed", "error_message": "x"} if status == "completed" else {"outcome": "completed"}
+    error = await desk.refusal("finish_turn", {"session_id": session, "request_id": ended, "response": "x", **other})
+    assert error.code == "turn_immutable"
+
+
+async def test_the_same_outcome_with_the_same_fields_is_unchanged_without_a_warning(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    given = {**EVERYTHING, "clear": ["blockers"], "blockers": []}
+    first = await desk.complete(session, **given)
+    desk.wait(minutes=1)
+    again = await desk.complete(session, **given)
+    assert again["receipt"] == {**first["receipt"], "code": "unchanged"}
+    assert again["warnings"] == []
+    assert again["finished_at"] == first["finished_at"]
+
+
+async def test_the_same_outcome_with_other_fields_names_each_as_ignored(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    await desk.fail(session, error_code="one", **EVERYTHING)
+    before = await desk.turn(session)
+    other: dict[str, Any] = {
+        "response": "Other",
+        "token_count": 7,
+        "tags": ["other"],
+        "commits": [{"sha": "other"}],
+        "dialog": [{**DIALOG, "content": "other"}],
+        "actions": [{**ACTION, "description": "other"}],
+        "usage": {"input_tokens": 99},
+        "clear": ["blockers"],
+        "error_message": "Other",
+        "error_code": "two",
+    }
+    answered = await desk.fail(session, **other)
+    assert answered["receipt"]["code"] == "unchanged"
+    assert {warning["code"] for warning in answered["warnings"]} == {"ignored_field"}
+    assert {warning["field"] for warning in answered["warnings"]} == other.keys()
+    assert await desk.turn(session) == before
+
+
+async def test_the_turn_begun_last_is_addressed_even_when_it_has_ended(desk: Desk, session: str) -> None:
+    name = await desk.begin(session)
+    await desk.complete(session)
+    error = await desk.refusal("update_turn", {"session_id": session, "response": "x"})
+    assert error.code == "turn_immutable"
+    assert error.details["request_id"] == name
+
+
+async def test_a_session_without_turns_has_no_active_turn(desk: Desk, session: str) -> None:
+    for tool, more in (("update_turn", {"response": "x"}), ("finish_turn", {"outcome": "completed", "response": "x"})):
+        error = await desk.refusal(tool, {"session_id": session, **more})
+        assert error.code == "turn_not_found"
+        assert error.message == "No active turn"
+        assert error.hint == "Call begin_turn first"
+        assert error.details == {"session_id": session, "operation": tool}
+
+
+async def test_an_unknown_turn_is_not_found_by_its_name(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    name = "req-20260701T120000Z-nobody"
+    error = await desk.refusal("update_turn", {"session_id": session, "request_id": name, "response": "x"})
+    assert error.message == f"Turn not found: {name}"
+    assert error.details == {"session_id": session, "request_id": name, "operation": "update_turn"}
+
+
+async def test_counters_of_the_session_follow_its_turns(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    pending = {**ACTION, "status": "pending"}
+    await desk.update(session, dialog=[DIALOG] * 3, actions=[ACTION, pending, {**ACTION, "status": "in_progress"}])
+    await desk.complete(session)
+    await desk.begin(session)
+    await desk.fail(session, dialog=[DIALOG])
+    await desk.begin(session)
+    now = await desk.session(session)
+    assert (now.turns_total, now.turns_completed, now.turns_failed, now.turns_open) == (3, 1, 1, 1)
+    assert (now.dialog_items, now.actions_total, now.actions_unfinished) == (4, 3, 2)
+
+
+# Time
+
+
+async def test_last_updated_never_goes_back_with_the_clock(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    desk.wait(hours=1)
+    await desk.update(session, response="x")
+    desk.wait(hours=-2)
+    answered = await desk.update(session, response="y")
+    assert answered["last_updated"] == "2026-07-01T13:00:00Z"
+    assert (await desk.session(session)).last_activity.hour == 13
+    times = [entry.at for entry in await desk.entries(session)]
+    assert times == sorted(times)
+
+
+async def test_a_refused_request_does_not_move_last_updated(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    before = await desk.turn(session)
+    desk.wait(minutes=5)
+    await desk.refusal("update_turn", {"session_id": session, "tags": [1]})
+    await desk.update(session, response="")
+    assert await desk.turn(session) == before
+    assert (await desk.session(session)).last_activity == before.last_updated

@@ -1,0 +1,334 @@
+"""The one way in for writes: the order of checks, idempotency keys, waking and refusing, masking, the test clock."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftlog.model.errors import ShiftlogError
+from tests.journal.desk import Desk, client, files_holding, open_desk
+
+UNKNOWN = "Codex-20260701T120000Z-nobody"
+SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
+
+
+# The order of checks
+
+
+async def test_checks_come_in_the_order_of_the_contract(desk: Desk) -> None:
+    holder = client("holder")
+    session = await desk.open(holder)
+    done = await desk.begin(session, holder)
+    await desk.complete(session, holder)
+    await desk.begin(session, holder)
+    call: dict[str, Any] = {"session_id": UNKNOWN + "-X", "request_id": "req-nonsense", "fence": 99, "tags": [5]}
+    order: list[str] = []
+    for repaired in (
+        {},
+        {"tags": ["t"]},
+        {"session_id": UNKNOWN},
+        {"request_id": "req-20260701T120000Z-nobody"},
+        {"session_id": session},
+        {"request_id": done},
+        {"request_id": None},
+    ):
+        call |= repaired
+        order.append((await desk.refusal("update_turn", call, holder)).code)
+    assert order == [
+        "invalid_parameter",
+        "invalid_session_id",
+        "invalid_request_id",
+        "session_not_found",
+        "turn_not_found",
+        "turn_immutable",
+        "lease_lost",
+    ]
+    assert (await desk.call("update_turn", {**call, "fence": 1}, holder))["receipt"]["code"] == "persisted"
+
+
+async def test_a_missing_error_message_is_found_before_the_session_is_looked_for(desk: Desk) -> None:
+    error = await desk.refusal("finish_turn", {"session_id": UNKNOWN, "outcome": "failed"})
+    assert error.details["parameter"] == "error_message"
+    error = await desk.refusal("update_turn", {"session_id": UNKNOWN})
+    assert error.code == "invalid_parameter"
+
+
+async def test_the_state_of_the_session_comes_before_turn_and_lease(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.call("close_session", {"session_id": session})
+    error = await desk.refusal("update_turn", {"session_id": session, "response": "x", "fence": 99})
+    assert error.code == "session_closed"
+
+
+# Idempotency
+
+
+async def test_the_same_key_and_arguments_give_the_first_answer_and_store_nothing(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("open_session", {"agent": "Codex", "title": "x"}),
+        ("begin_turn", {"session_id": session, "query_title": "x", "query_text": "x"}),
+        ("update_turn", {"session_id": session, "dialog": [{"role": "tool", "category": "decision", "content": "x"}]}),
+        ("finish_turn", {"session_id": session, "outcome": "completed", "response": "x"}),
+        ("close_session", {"session_id": session}),
+        ("resume_session", {"agent_id": "Codex", "session_id": session}),
+    ]
+    for tool, arguments in calls:
+        keyed = {**arguments, "idempotency_key": "k-1"}
+        first = await desk.call(tool, keyed)
+        rows = desk.rows()
+        desk.wait(minutes=1)
+        assert await desk.call(tool, keyed) == first, tool
+        assert desk.rows() == rows, tool
+
+
+async def test_the_same_key_with_other_arguments_is_a_conflict(desk: Desk) -> None:
+    session = await desk.open(idempotency_key="k")
+    error = await desk.refusal("open_session", {"agent": "Codex", "title": "Other", "idempotency_key": "k"})
+    assert error.code == "idempotency_conflict"
+    assert error.message == "Idempotency key reused with other parameters"
+    await desk.begin(session)
+    await desk.update(session, tags=["a"], idempotency_key="k")
+    error = await desk.refusal("update_turn", {"session_id": session, "tags": ["b"], "idempotency_key": "k"})
+    assert error.code == "idempotency_conflict"
+
+
+async def test_a_key_belongs_to_one_session_and_one_tool(desk: Desk) -> None:
+    one, other = await desk.open(), await desk.open()
+    for session in (one, other):
+        assert await desk.begin(session, idempotency_key="k")
+        assert (await desk.update(session, tags=["a"], idempotency_key="k"))["receipt"]["code"] == "persisted"
+        assert (await desk.complete(session, idempotency_key="k"))["session_id"] == session
+    assert (await desk.session(other)).turns_completed == 1
+
+
+async def test_a_repeated_request_is_answered_before_the_state_of_turn_session_and_lease_is_looked_at(
+    desk: Desk,
+) -> None:
+    holder = client("holder")
+    session = await desk.open(holder)
+    await desk.begin(session, holder)
+    first = await desk.update(session, holder, tags=["a"], idempotency_key="k")
+    done = await desk.complete(session, holder, idempotency_key="k")
+    await desk.call("resume_session", {"agent_id": "Codex", "on_held": "take_over"}, client("other"))
+    assert await desk.update(session, holder, tags=["a"], idempotency_key="k") == first
+    await desk.call("close_session", {"session_id": session}, client("other"))
+    assert await desk.complete(session, holder, idempotency_key="k") == done
+
+
+async def test_a_refused_request_leaves_its_key_free(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.refusal("update_turn", {"session_id": session, "response": "x", "idempotency_key": "k"})
+    await desk.begin(session)
+    assert (await desk.update(session, response="y", idempotency_key="k"))["receipt"]["code"] == "persisted"
+
+
+async def test_a_request_that_changed_nothing_is_remembered_too(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    first = await desk.update(session, response="", idempotency_key="k")
+    assert first["receipt"]["code"] == "unchanged"
+    await desk.update(session, response="now")
+    assert await desk.update(session, response="", idempotency_key="k") == first
+
+
+async def test_numbers_as_text_are_the_same_arguments(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    first = await desk.update(session, token_count=5, idempotency_key="k")
+    assert await desk.update(session, token_count="5", idempotency_key="k") == first
+
+
+async def test_of_a_key_and_its_arguments_only_hashes_are_kept(tmp_path: Path) -> None:
+    key, secret_plan = "the-key-of-this-call", "nobody may read this sentence again"
+    async with open_desk(tmp_path / "home") as desk:
+        session = await desk.open()
+        await desk.begin(session)
+        await desk.update(session, tags=[secret_plan], idempotency_key=key)
+        with desk.database() as database:
+            scope, stored_key, doc = database.execute("SELECT scope, key, doc FROM answers").fetchone()
+        assert scope == f"update_turn {session}"
+        assert stored_key == hashlib.sha256(key.encode()).hexdigest()
+        assert secret_plan not in bytes(doc).decode()
+        assert len(json.loads(doc)["request_hash"]) == 64
+    assert files_holding(tmp_path, key) == []
+
+
+async def test_answers_are_forgotten_after_a_day(desk: Desk) -> None:
+    session = await desk.open(idempotency_key="k")
+    desk.wait(hours=23)
+    await desk.app.sweep()
+    assert await desk.open(idempotency_key="k") == session
+    desk.wait(hours=2)
+    await desk.app.sweep()
+    assert await desk.open(idempotency_key="k") != session
+
+
+@pytest.mark.parametrize("key", ["x" * 201, "two\nlines", 5, "\ud800"])
+async def test_a_key_that_is_no_short_line_is_refused(desk: Desk, key: object) -> None:
+    error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", "idempotency_key": key})
+    assert error.details["parameter"] == "idempotency_key"
+
+
+# Waking and refusing
+
+
+async def test_a_write_wakes_a_suspended_session_and_says_so_in_the_journal(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    desk.wait(hours=2)
+    await desk.app.sweep()
+    assert (await desk.session(session)).state == "suspended"
+    await desk.update(session, tags=["a"])
+    assert (await desk.session(session)).state == "open"
+    assert (await desk.kinds(session))[-3:] == ["session.suspended", "session.resumed", "turn.updated"]
+    assert (await desk.entries(session))[-2].facts["via"] == "write"
+
+
+async def test_a_write_that_changes_nothing_or_is_refused_wakes_nobody(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    desk.wait(hours=2)
+    await desk.app.sweep()
+    before = await desk.session(session)
+    assert (await desk.update(session, tags=[]))["receipt"]["seq"] == before.head_seq
+    await desk.refusal("begin_turn", {"session_id": session, "query_title": "x", "query_text": "x", "fence": 9})
+    assert await desk.session(session) == before
+
+
+async def test_a_closed_session_refuses_every_write_and_says_how_it_ended(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    desk.wait(minutes=5)
+    await desk.call("close_session", {"session_id": session})
+    for tool, more in (
+        ("begin_turn", {"query_title": "x", "query_text": "x"}),
+        ("update_turn", {"tags": ["a"]}),
+        ("finish_turn", {"outcome": "completed", "response": "x"}),
+    ):
+        error = await desk.refusal(tool, {"session_id": session, **more})
+        assert error.code == "session_closed"
+        assert error.message == "Session is closed"
+        assert error.hint == "Call resume_session"
+        assert error.details == {
+            "session_id": session,
+            "state": "closed",
+            "closed_at": "2026-07-01T12:05:00Z",
+            "policy": "successor_allowed",
+        }
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "nearest"),
+    [
+        ("open_session", "titel", "title"),
+        ("begin_turn", "query", "query_text"),
+        ("update_turn", "tag", "tags"),
+        ("finish_turn", "outcomes", "outcome"),
+        ("close_session", "reasons", "reason"),
+        ("resume_session", "agent", "agent_id"),
+        ("query_history", "agentid", "agent_id"),
+    ],
+)
+async def test_an_unknown_argument_is_refused_naming_the_nearest(desk: Desk, tool: str, name: str, nearest: str) -> None:
+    error = await desk.refusal(tool, {name: "x"})
+    assert error.code == "invalid_parameter"
+    assert error.details["parameter"] == name
+    assert error.details["problem"] == "unknown"
+    assert error.details["nearest"] == nearest
+
+
+# Masking
+
+
+@pytest.mark.parametrize("name", ["agent", "session_id", "request_id"])
+async def test_a_name_that_holds_a_secret_is_refused_without_repeating_it(desk: Desk, name: str) -> None:
+    key = "AKIA" + "IOSFODNN7EXAMPLE"
+    if name == "request_id":
+        slug = "sk-" + "a1b2c3d4e5f6g7h8i9j0" * 2
+        given = {"session_id": await desk.open(), "query_title": "x", "query_text": "x"}
+        error = await desk.refusal("begin_turn", {**given, "request_id": f"req-20260701T120000Z-{slug}"})
+        assert slug not in json.dumps(error.as_dict())
+    else:
+        given = {"agent": key, "title": "x", "session_id": f"{key}-20260701T120000Z-x"}
+        error = await desk.refusal("open_session", given if name == "session_id" else {"agent": key, "title": "x"})
+        assert key not in json.dumps(error.as_dict())
+    assert error.code == "invalid_parameter"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("open_session", {"agent": SECRET, "title": "x"}),
+        ("open_session", {"agent": "Codex", "title": "x", "session_id": SECRET}),
+        ("open_session", {"agent": "Codex", "title": "x", "parent_session_id": SECRET}),
+        ("open_session", {"agent": "Codex", "title": "x", SECRET: 1}),
+        ("open_session", {"agent": "Codex", "title": f"{SECRET}\n"}),
+        ("open_session", {"agent": "Codex", "title": "x", "backend": SECRET}),
+        ("begin_turn", {"session_id": SECRET, "query_title": "x", "query_text": "x"}),
+        ("query_history", {"session_id": "Codex-20260701T120000Z-x", "request_id": SECRET}),
+        ("query_history", {"cursor": SECRET}),
+        ("query_history", {"text": f'"{SECRET}'}),
+        ("query_history", {"from": SECRET}),
+        ("resume_session", {"agent_id": SECRET}),
+        ("resume_session", {"agent_id": "x", "session_id": SECRET}),
+        ("close_session", {"session_id": SECRET}),
+    ],
+)
+async def test_an_error_never_repeats_a_secret(desk: Desk, tool: str, given: dict[str, Any]) -> None:
+    try:
+        shown: object = await desk.call(tool, given)
+    except ShiftlogError as error:
+        shown = error.as_dict()
+    assert SECRET not in json.dumps(shown)
+
+
+async def test_the_receipt_counts_what_was_masked_and_only_when_it_was_stored(desk: Desk) -> None:
+    session = await desk.open(title=f"Rotate {SECRET}")
+    assert session.endswith("-rotate-redacted-provider-key")
+    await desk.begin(session)
+    answered = await desk.update(session, response=f"{SECRET} and {SECRET}", tags=["password=hunter2hunter2"])
+    assert answered["receipt"]["redactions"] == 3
+    again = await desk.update(session, response=f"{SECRET} and {SECRET}")
+    assert again["receipt"] == {**answered["receipt"], "code": "unchanged", "redactions": 0}
+    turn = await desk.turn(session)
+    assert turn.response == "[REDACTED:provider_key] and [REDACTED:provider_key]"
+    assert turn.tags == ("password=[REDACTED:password]",)
+
+
+async def test_figures_and_ordinary_names_are_left_alone(desk: Desk) -> None:
+    session = await desk.open(cwd="/home/me/token-service", vendor_session_id="e4ee2456-8a54-4492-9915-1904d6b2966a")
+    await desk.begin(session)
+    answered = await desk.update(
+        session,
+        token_count=4096,
+        usage={"input_tokens": 12, "cached_input_tokens": 3, "cost_usd": 0.5},
+        commits=[{"sha": "da39a3ee5e6b4b0d3255bfef95601890afd80709"}],
+        files_modified=["src/password_reset.py"],
+        response="token: str and max_tokens=4096",
+    )
+    assert answered["receipt"]["redactions"] == 0
+
+
+# The test clock
+
+
+async def test_entries_and_receipts_of_a_test_clock_say_so(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    closed = await desk.call("close_session", {"session_id": session})
+    assert all(entry.facts["test_clock"] is True for entry in await desk.entries(session))
+    assert closed["data"]["receipt"]["test_clock"] is True
+
+
+async def test_with_the_real_clock_nothing_says_so(tmp_path: Path) -> None:
+    async with open_desk(tmp_path / "home", now=None, environ={"SHIFTLOG_NOW": "2020-01-01T00:00:00Z"}) as desk:
+        session = await desk.open()
+        assert not session.startswith("Codex-2020")
+        closed = await desk.call("close_session", {"session_id": session})
+        assert all("test_clock" not in entry.facts for entry in await desk.entries(session))
+        assert "test_clock" not in closed["data"]["receipt"]
+        assert (await desk.verify())[0].ok

@@ -1,0 +1,45 @@
+"""Times: one spelling outside, one in the chain, and what is refused as a time."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shiftlog.model import times
+
+MOMENTS = st.datetimes(timezones=st.just(UTC))
+
+
+def test_results_show_whole_seconds_in_utc() -> None:
+    at = datetime(2026, 7, 1, 14, 0, 0, 999_999, tzinfo=timezone(timedelta(hours=2)))
+    assert times.shown(at) == "2026-07-01T12:00:00Z"
+    assert times.shown_or_none(None) is None
+    assert times.compact(at) == "20260701T120000Z"
+
+
+def test_the_journal_keeps_milliseconds() -> None:
+    at = datetime(2026, 7, 1, 12, 0, 0, 123_999, tzinfo=UTC)
+    assert times.precise(at) == "2026-07-01T12:00:00.123Z"
+    assert times.truncated(at) == datetime(2026, 7, 1, 12, 0, 0, 123_000, tzinfo=UTC)
+
+
+@given(MOMENTS)
+def test_what_is_shown_reads_back_to_its_second(at: datetime) -> None:
+    assert times.parse(times.shown(at)) == at.replace(microsecond=0)
+    assert times.parse(times.precise(at)) == times.truncated(at)
+
+
+@given(MOMENTS, MOMENTS)
+def test_precise_times_sort_as_text_as_they_do_as_times(one: datetime, other: datetime) -> None:
+    by_text = times.precise(one) <= times.precise(other)
+    assert by_text == (times.truncated(one) <= times.truncated(other))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-07-01T12:00:00", "2026-07-01", "noon", "", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"],
+)
+def test_a_text_that_names_no_instant_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        times.parse(text)
