@@ -106,9 +106,7 @@ class Client:
             return answer
 
 
-def connect(
-    home: str | None = None, *, start: bool = True, face: str = "cli", timeout_s: float = 30.0
-) -> Client:
+def connect(home: str | None = None, *, start: bool = True, face: str = "cli", timeout_s: float = 30.0) -> Client:
     """Connect to the daemon of a state directory, starting it if need be; raise DaemonUnreachable.
 
     With `start=False` nothing is started or replaced, and the daemon is taken whatever its version.
@@ -143,9 +141,7 @@ def error_from(wire_error: dict[str, Any]) -> ShiftlogError:
     """Return the error that an answer carries, as the class of its code."""
     classes = {leaf.code: leaf for leaf in leaves()}
     leaf = classes.get(str(wire_error.get("code")), InternalError)
-    return leaf(
-        str(wire_error.get("message")), details=wire_error.get("details"), hint=wire_error.get("hint")
-    )
+    return leaf(str(wire_error.get("message")), details=wire_error.get("details"), hint=wire_error.get("hint"))
 
 
 def _unreachable(error: wire.WireError) -> ShiftlogError:

@@ -44,9 +44,7 @@ def bridge_options(arguments: list[str]) -> dict[str, object] | None:
             value = value if given else next(waiting, "-")
             if not given and value.startswith("-"):
                 return None
-            lists.setdefault(LISTS[flag], []).extend(
-                part.strip() for part in value.split(",") if part.strip()
-            )
+            lists.setdefault(LISTS[flag], []).extend(part.strip() for part in value.split(",") if part.strip())
         else:
             return None
     return {**options, **lists}

@@ -94,7 +94,7 @@ def test_a_start_that_fails_shows_the_end_of_the_daemons_log(home: Path) -> None
 
 def test_a_daemon_that_cannot_be_spawned_is_an_error_with_a_reason(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(wire.WireError, match="cannot be started: .*/nowhere/python"):
+    with pytest.raises(wire.WireError, match=r"cannot be started: .*/nowhere/python"):
         launch(str(home), deadline=time.monotonic() + 30)
 
 

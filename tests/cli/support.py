@@ -12,6 +12,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,13 @@ class Done:
         return json.loads(self.out)
 
 
-def shiftlog(home: Path, *arguments: str, status: int = 0, stdin: str = "", **more: str) -> Done:
+def shiftlog(
+    home: Path, *arguments: str, status: int = 0, stdin: str = "", env: Mapping[str, str] | None = None
+) -> Done:
     """Run a command in pipes and check its exit status."""
     done = subprocess.run(
         [*PROGRAM, *arguments],
-        env=environment(home, **more),
+        env=environment(home, **(env or {})),
         input=stdin,
         capture_output=True,
         text=True,
@@ -53,14 +56,26 @@ def shiftlog(home: Path, *arguments: str, status: int = 0, stdin: str = "", **mo
 class Terminal:
     """A command on a terminal of a given size: what stands there, and keys to press."""
 
-    def __init__(self, home: Path, *arguments: str, width: int = 80, height: int = 40, **more: str) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str,
+        width: int = 80,
+        height: int = 40,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._screen, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-        env = environment(home, TERM="xterm-256color", **more)
+        inherited = environment(home, TERM="xterm-256color")
         for name in ("NO_COLOR", "COLUMNS", "LINES"):
-            env.pop(name, None)
+            inherited.pop(name, None)
         self.process = subprocess.Popen(
-            [*PROGRAM, *arguments], env=env | more, stdin=theirs, stdout=theirs, stderr=theirs, process_group=0
+            [*PROGRAM, *arguments],
+            env={**inherited, **(env or {})},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            process_group=0,
         )
         os.close(theirs)
         self.text = ""
@@ -110,9 +125,11 @@ class Terminal:
         return bool(piece)
 
 
-def on_terminal(home: Path, *arguments: str, width: int = 80, status: int = 0, **more: str) -> Terminal:
+def on_terminal(
+    home: Path, *arguments: str, width: int = 80, status: int = 0, env: Mapping[str, str] | None = None
+) -> Terminal:
     """Run a command on a terminal to its end and check its exit status."""
-    with Terminal(home, *arguments, width=width, **more) as terminal:
+    with Terminal(home, *arguments, width=width, env=env) as terminal:
         assert terminal.end() == status, terminal.plain
     return terminal
 

@@ -6,9 +6,11 @@ from tests.cli.support import shiftlog
 from tests.daemon.support import lock_holder
 
 
-def checks(home: Path, *arguments: str, status: int = 0, **more: str) -> dict[str, dict[str, str]]:
+def checks(
+    home: Path, *arguments: str, status: int = 0, env: dict[str, str] | None = None
+) -> dict[str, dict[str, str]]:
     """Return the checks by name; of several with one name, the last."""
-    report = shiftlog(home, "doctor", "--json", *arguments, status=status, **more).json()
+    report = shiftlog(home, "doctor", "--json", *arguments, status=status, env=env).json()
     assert report["ok"] == (status == 0)
     return {check["name"]: check for check in report["checks"]}
 
@@ -69,7 +71,7 @@ def test_the_rest_is_still_told_when_the_daemon_does_not_start(home: Path) -> No
 
 
 def test_an_unknown_variable_is_a_mistake_in_the_settings(home: Path) -> None:
-    found = checks(home, "--no-start", status=1, SHIFTLOG_DURABILTY="full")
+    found = checks(home, "--no-start", status=1, env={"SHIFTLOG_DURABILTY": "full"})
     assert "SHIFTLOG_DURABILITY" in found["settings"]["message"]
 
 
@@ -89,7 +91,7 @@ def test_a_lock_left_by_a_daemon_that_died_is_no_problem(home: Path) -> None:
 
 
 def test_missing_programs_are_told(home: Path) -> None:
-    found = checks(home, "--no-start", PATH="/nonexistent")
+    found = checks(home, "--no-start", env={"PATH": "/nonexistent"})
     assert found["git"]["state"] == "warn"
     assert "checkpoints" in found["git"]["hint"]
     assert found["docker"]["state"] == "ok"

@@ -62,9 +62,7 @@ def test_every_code_of_an_error_has_an_exit_status() -> None:
 def test_a_command_that_does_not_exist_names_the_nearest(home: Path) -> None:
     done = shiftlog(home, "shwo", status=2)
     assert done.out == ""
-    assert done.err == (
-        "error: There is no command 'shwo'. Did you mean 'show'?\nhint: shiftlog --help explains it\n"
-    )
+    assert done.err == ("error: There is no command 'shwo'. Did you mean 'show'?\nhint: shiftlog --help explains it\n")
 
 
 def test_a_wrong_option_points_at_the_help_of_its_command(home: Path) -> None:
@@ -145,10 +143,10 @@ def test_a_reader_that_went_away_ends_the_command_quietly(demo: Path) -> None:
 
 def test_colours_are_for_terminals_and_for_those_who_want_them(demo: Path) -> None:
     assert COLOUR.search(on_terminal(demo, "show", "last").text)
-    assert not COLOUR.search(on_terminal(demo, "show", "last", NO_COLOR="1").text)
-    assert "\x1b" not in shiftlog(demo, "show", "last", FORCE_COLOR="1").out
+    assert not COLOUR.search(on_terminal(demo, "show", "last", env={"NO_COLOR": "1"}).text)
+    assert "\x1b" not in shiftlog(demo, "show", "last", env={"FORCE_COLOR": "1"}).out
     assert COLOUR.search(on_terminal(demo, "show", NOWHERE, status=1).text)
-    assert not COLOUR.search(on_terminal(demo, "show", NOWHERE, status=1, NO_COLOR="1").text)
+    assert not COLOUR.search(on_terminal(demo, "show", NOWHERE, status=1, env={"NO_COLOR": "1"}).text)
     assert "\x1b" not in shiftlog(demo, "show", NOWHERE, status=1).err
 
 
@@ -156,13 +154,13 @@ def test_a_shell_is_told_how_to_complete(demo: Path) -> None:
     for shell in ("bash", "zsh", "fish"):
         assert "_SHIFTLOG_COMPLETE" in shiftlog(demo, "completion", shell).out
     words = {"_SHIFTLOG_COMPLETE": "bash_complete", "COMP_WORDS": "shiftlog ver", "COMP_CWORD": "1"}
-    assert shiftlog(demo, **words).out == "plain,verify\n"
+    assert shiftlog(demo, env=words).out == "plain,verify\n"
     words["COMP_WORDS"] = "shiftlog show Demo"
     words["COMP_CWORD"] = "2"
-    assert shiftlog(demo, **words).out.startswith("plain,DemoAgent-")
+    assert shiftlog(demo, env=words).out.startswith("plain,DemoAgent-")
 
 
 def test_completing_a_word_starts_no_daemon(home: Path) -> None:
     words = {"_SHIFTLOG_COMPLETE": "bash_complete", "COMP_WORDS": "shiftlog show D", "COMP_CWORD": "2"}
-    assert shiftlog(home, **words).out.strip() == ""
+    assert shiftlog(home, env=words).out.strip() == ""
     assert not (home / "daemon.lock").exists()

@@ -1,4 +1,4 @@
-"""The generated docs: that they are current, and that a stale one is named."""
+"""The generated docs: that a stale file is named and written anew. `make check-docs` checks the real ones."""
 
 import shutil
 import subprocess
@@ -12,11 +12,6 @@ SCRIPT = Path("scripts") / "generate_docs.py"
 def generate(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, str(root / SCRIPT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
-def test_the_docs_in_the_repository_are_current() -> None:
-    done = generate(ROOT, "--check")
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_stale_file_is_named_and_written_anew(tmp_path: Path) -> None:

@@ -40,7 +40,9 @@ def test_what_was_there_can_still_be_seen() -> None:
     assert clean("👩\u200d💻 می\u200cخواهم") == "👩\u200d💻 می\u200cخواهم"
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | ANY_TEXT, st.lists) | st.dictionaries(ANY_TEXT, ANY_TEXT))
+@given(
+    st.recursive(st.none() | st.booleans() | st.integers() | ANY_TEXT, st.lists) | st.dictionaries(ANY_TEXT, ANY_TEXT)
+)
 def test_json_is_harmless_and_means_the_same(document: object) -> None:
     text = json_text(document)
     assert not [character for character in text if is_obeyed(character)]
@@ -73,9 +75,7 @@ def lines(rows: "list[tuple[str, ...]]", width: int | None) -> list[str]:
 
 
 @given(ROWS, st.integers(20, 200))
-def test_the_first_column_is_never_cut_and_the_rest_fits_where_it_can(
-    rows: list[tuple[str, ...]], width: int
-) -> None:
+def test_the_first_column_is_never_cut_and_the_rest_fits_where_it_can(rows: list[tuple[str, ...]], width: int) -> None:
     shown = lines(rows, width)
     for row in rows:
         assert any(line.startswith(row[0]) for line in shown)
@@ -105,9 +105,7 @@ def test_a_wide_terminal_shows_all_of_a_table() -> None:
 
 
 def test_a_narrower_one_cuts_the_title_and_leaves_columns_out() -> None:
-    assert lines([ROW], 80)[1] == (
-        "Tester-20260131T090000Z-x  closed  alice  webshop     12  Make the login page w…"
-    )
+    assert lines([ROW], 80)[1] == ("Tester-20260131T090000Z-x  closed  alice  webshop     12  Make the login page w…")
     assert lines([ROW], 70)[1] == "Tester-20260131T090000Z-x  closed  webshop     12  Make the login pag…"
     assert lines([ROW], 60)[1] == "Tester-20260131T090000Z-x  closed     12  Make the login pa…"
 
@@ -129,7 +127,8 @@ def test_spans_of_time_take_the_largest_unit(seconds: float, shown: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("number", "shown"), [(0, "0 B"), (999, "999 B"), (1_000, "1.0 KB"), (82_400_000_000, "82.4 GB"), (5e15, "5000.0 TB")]
+    ("number", "shown"),
+    [(0, "0 B"), (999, "999 B"), (1_000, "1.0 KB"), (82_400_000_000, "82.4 GB"), (5e15, "5000.0 TB")],
 )
 def test_sizes_take_the_unit_that_suits_them(number: float, shown: str) -> None:
     assert size(number) == shown

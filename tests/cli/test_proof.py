@@ -59,7 +59,7 @@ def test_a_changed_body_is_found_and_named(home: Path) -> None:
     session_id = recorded_session(home)
     with database(home) as connection:
         connection.execute(
-            "UPDATE entries SET body = replace(body, 'Please do it', 'Please do not') WHERE id = ?",
+            "UPDATE entries SET body = CAST(replace(body, 'do it', 'stop') AS BLOB) WHERE id = ?",
             (entry_id(connection, session_id, 3),),
         )
         assert connection.total_changes == 1
@@ -106,13 +106,11 @@ def test_a_removed_end_is_found_against_a_receipt(home: Path, tmp_path: Path) ->
     assert broken(home, "--receipt", str(kept), "--only-receipts") == ("truncated", receipt["seq"])
 
 
-def test_a_receipt_of_a_session_that_is_gone_is_a_broken_record(
-    demo: Path, home: Path, tmp_path: Path
-) -> None:
+def test_a_receipt_of_a_session_that_is_gone_is_a_broken_record(demo: Path, home: Path, tmp_path: Path) -> None:
     kept = tmp_path / "receipt.json"
     kept.write_text(json.dumps(closed(home, recorded_session(home))))
     done = shiftlog(demo, "verify", "--receipt", str(kept), status=1)
-    assert "missing: entry 1 is gone (a receipt of " in done.out
+    assert "missing: a receipt of " in done.out
     assert broken(demo, "--receipt", str(kept), "--only-receipts") == ("missing", 1)
 
 
@@ -121,8 +119,7 @@ def test_a_receipt_can_come_through_a_pipe(home: Path) -> None:
     shiftlog(home, "verify", "--receipt", "-", stdin=json.dumps(receipt))
     forged = {**receipt, "signature": receipt["signature"][::-1]}
     assert shiftlog(home, "verify", "--receipt", "-", status=1, stdin=json.dumps(forged)).out.splitlines()[1:2] == [
-        f"        signature: the receipt of entry {receipt['seq']} is signed by no known key"
-        f" (no known key signed the receipt of {receipt['at']} (key {receipt['key_id']}))"
+        f"        signature: no known key signed the receipt of {receipt['at']} (key {receipt['key_id']})"
     ]
 
 
@@ -150,16 +147,14 @@ def test_only_receipts_needs_receipts(demo: Path) -> None:
 
 
 def test_rebuilding_changes_nothing_in_a_sound_record(demo: Path) -> None:
-    assert shiftlog(demo, "rebuild").out == (
-        "1 session rebuilt from 30 entries.\nNothing had to be corrected.\n"
-    )
+    assert shiftlog(demo, "rebuild").out == ("1 session rebuilt from 30 entries.\nNothing had to be corrected.\n")
     assert shiftlog(demo, "rebuild", "last", "--json").json() == {"sessions": 1, "entries": 30, "changed": []}
 
 
 def test_rebuilding_repairs_what_follows_from_the_journal(home: Path) -> None:
     session_id = recorded_session(home)
     with database(home) as connection:
-        connection.execute("UPDATE turns SET doc = replace(doc, 'It is done', 'It is not')")
+        connection.execute("UPDATE turns SET doc = CAST(replace(doc, 'It is done', 'It is not') AS BLOB)")
     assert "It is not" in shiftlog(home, "show", session_id).out
     assert f"corrected  {session_id}" in shiftlog(home, "rebuild").out
     assert "It is done" in shiftlog(home, "show", session_id).out

@@ -1,6 +1,7 @@
 """`status`, `daemon`, `serve` and `mcp`: the daemon as a person meets it."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -55,7 +56,17 @@ def test_the_daemon_is_started_looked_at_and_stopped(home: Path) -> None:
     assert shiftlog(home, "daemon", "stop").out == f"Stopped the daemon (pid {pid}).\n"
     assert lock_holder(home) is None
     assert shiftlog(home, "daemon", "stop").out == "No daemon was running.\n"
-    assert shiftlog(home, "daemon", "stop", "--json").json() == {"stopped": False, "pid": None}
+    assert shiftlog(home, "daemon", "stop", "--json").json() == {"stopped": False, "pid": None, "ended": False}
+
+
+def test_a_daemon_that_hangs_is_ended(home: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    pid = lock_holder(home)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    assert shiftlog(home, "daemon", "stop").out == f"The daemon (pid {pid}) did not answer and was ended.\n"
+    assert lock_holder(home) is None
+    assert "Started the daemon" in shiftlog(home, "daemon", "start").out
 
 
 def post(url: str, token: str) -> int:

@@ -180,9 +180,7 @@ def test_an_entry_of_another_transport_is_replaced_and_an_own_variable_is_kept(h
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=5), max_size=4))
-def test_writing_keeps_everything_else_and_a_backup_of_the_file_as_it_was(
-    home: Path, document: dict[str, Any]
-) -> None:
+def test_writing_keeps_everything_else_and_a_backup_of_the_file_as_it_was(home: Path, document: dict[str, Any]) -> None:
     path = home / ".claude.json"
     original = json.dumps(document, indent=2).encode()
     path.write_bytes(original)
@@ -220,9 +218,7 @@ def test_mode_link_byte_order_mark_and_line_ends_are_kept(home: Path) -> None:
         ("gemini", b'{"a": "\xff"}'),
     ],
 )
-def test_a_file_that_cannot_be_parsed_is_refused_and_not_touched(
-    home: Path, agent: str, content: bytes
-) -> None:
+def test_a_file_that_cannot_be_parsed_is_refused_and_not_touched(home: Path, agent: str, content: bytes) -> None:
     path = home / FILES[agent]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -263,9 +259,7 @@ def test_a_program_that_is_not_found_is_an_error_with_a_hint(monkeypatch: pytest
     assert "Hint: Install Shiftlog" in run("claude", status=1).stderr
 
 
-def test_a_program_started_through_a_link_is_named_by_the_link(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_started_through_a_link_is_named_by_the_link(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = home / "shiftlog"
     link.symlink_to(program_of(home))
     monkeypatch.setattr(sys, "argv", [str(link)])

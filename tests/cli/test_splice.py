@@ -229,9 +229,7 @@ TOML_TABLES = st.lists(
 
 
 @given(st.lists(TOML_LINES, unique=True), TOML_TABLES, st.data())
-def test_any_toml_keeps_every_line_of_its_own(
-    lines: list[str], tables: list[str], data: st.DataObject
-) -> None:
+def test_any_toml_keeps_every_line_of_its_own(lines: list[str], tables: list[str], data: st.DataObject) -> None:
     text = "\n".join(lines)
     for table in tables:
         text += f"\n{table}\n" + "\n".join(data.draw(st.lists(TOML_LINES, unique=True)))

@@ -13,8 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
+
 from shiftlog import processes
-from shiftlog.app import App, open_app
+from shiftlog.app import DATABASE, App, open_app
 from shiftlog.journal.chain import Finding
 from shiftlog.journal.maintenance import Rebuilt
 from shiftlog.model.caller import LIBRARY, Caller
@@ -134,22 +136,12 @@ class Desk:
         """Count what is stored, past the app, over a connection of our own."""
         tables = ("journals", "entries", "sessions", "turns", "answers", "outcomes", "leases", "receipts", "blobs")
         with self.database() as database:
-            return {table: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
+            counts = {table: list(database.execute(f"SELECT count(*) FROM {table}"))[0][0] for table in tables}
+        return counts
 
-    def database(self) -> "closing[sqlite3.Connection]":
-        """Open the file behind the app's back, as somebody who edits it would."""
-        return closing(sqlite3.connect(self.home / "shiftlog.db", isolation_level=None))
-
-    def edit(self, sql: str, *values: object) -> None:
-        """Change the file behind the app's back."""
-        with self.database() as database:
-            assert database.execute(sql, values).rowcount > 0, "the edit changed nothing"
-
-    def row_id(self, session_id: str, seq: int) -> int:
-        """Return the row of an entry: the key of its session above its place in the journal."""
-        with self.database() as database:
-            key = database.execute("SELECT key FROM journals WHERE id = ?", (session_id,)).fetchone()[0]
-        return (key << SEQ_BITS) + seq
+    def database(self) -> "closing[apsw.Connection]":
+        """Open the file beside the app; with apsw, as two copies of SQLite in one process break each other's locks."""
+        return closing(apsw.Connection(str(self.home / DATABASE)))
 
     async def verify(self, *session_ids: str, receipts: list[Receipt] | None = None) -> list[Finding]:
         ids = list(session_ids) or await self.app.maintenance.session_ids()
@@ -188,6 +180,19 @@ async def open_desk(
         given |= {"SHIFTLOG_TEST": "1", "SHIFTLOG_NOW": f"@{clock}"}
     async with open_app(home, given) as app:
         yield Desk(home=home, app=app, clock=clock)
+
+
+def tamper(home: Path, sql: str, *values: object) -> None:
+    """Change the file of an app that is closed, as somebody with an editor for SQLite would."""
+    with closing(sqlite3.connect(home / DATABASE, isolation_level=None)) as database:
+        assert database.execute(sql, values).rowcount > 0, "the edit changed nothing"
+
+
+def row_id(home: Path, session_id: str, seq: int) -> int:
+    """Return the row of an entry: the key of its session above its place in the journal."""
+    with closing(sqlite3.connect(home / DATABASE)) as database:
+        key = database.execute("SELECT key FROM journals WHERE id = ?", (session_id,)).fetchone()[0]
+    return (key << SEQ_BITS) + seq
 
 
 def files_holding(home: Path, text: str) -> list[str]:

@@ -149,7 +149,7 @@ async def test_of_a_key_and_its_arguments_only_hashes_are_kept(tmp_path: Path) -
         await desk.begin(session)
         await desk.update(session, tags=[secret_plan], idempotency_key=key)
         with desk.database() as database:
-            scope, stored_key, doc = database.execute("SELECT scope, key, doc FROM answers").fetchone()
+            [(scope, stored_key, doc)] = database.execute("SELECT scope, key, doc FROM answers")
         assert scope == f"update_turn {session}"
         assert stored_key == hashlib.sha256(key.encode()).hexdigest()
         assert secret_plan not in bytes(doc).decode()

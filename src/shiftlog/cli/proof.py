@@ -17,7 +17,6 @@ EXPLAINED = {
     "missing": "is gone",
     "reordered": "is not where it was written",
     "truncated": "and everything after it are gone",
-    "signature": "is signed by no known key",
 }
 
 Finding = dict[str, Any]
@@ -100,15 +99,20 @@ def _refuse_foreign(receipts: list[tuple[str, object]], session_id: str) -> None
             raise click.BadParameter(message, param_hint="--receipt")
 
 
+def _explained(finding: Finding) -> str:
+    note = str(finding["note"])
+    if note and (finding["kind"] == "signature" or not finding["entries"]):
+        return note  # about a receipt or a whole session, not about an entry
+    says = EXPLAINED.get(finding["kind"], "is not as it was written")
+    return f"entry {finding['seq']} {says}" + (f" ({note})" if note else "")
+
+
 def _print_findings(report: dict[str, Any]) -> None:
     screen = Screen()
     broken: list[Finding] = report["broken"]
     for finding in broken:
         screen.line(("broken  ", "bold red"), (finding["session_id"], "cyan"))
-        says = EXPLAINED.get(finding["kind"], "is not as it was written")
-        note = f" ({finding['note']})" if finding["note"] else ""
-        what = "the receipt of entry" if finding["kind"] == "signature" else "entry"
-        screen.line(f"        {finding['kind']}: {what} {finding['seq']} {says}{note}")
+        screen.item(f"{finding['kind']}: {_explained(finding)}", indent=8)
     checked = count(report["sessions_checked"], "session")
     entries = count(report["entries_checked"], "entry")
     if broken:

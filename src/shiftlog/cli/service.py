@@ -1,15 +1,23 @@
 """The daemon as a person sees it: `status` shows everything at a glance, `daemon` starts and stops it."""
 
+import fcntl
+import os
+import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from shiftlog import processes, wire
 from shiftlog.cli.asking import json_option, open_client
 from shiftlog.cli.output import Column, Part, Screen, ago, count, print_json, since, size
 
 if TYPE_CHECKING:
     from shiftlog.client import Client
 
+ANSWER_S = 5.0
+END_S = 5.0
+LOOK_EVERY_S = 0.02
 OPEN_COLUMNS = (
     Column("OPEN SESSION"),
     Column("AGENT", spare=1),
@@ -132,19 +140,59 @@ def _brief(facts: Facts) -> Facts:
 def stop(as_json: bool) -> None:
     """Stop the daemon after it has finished what it was asked.
 
-    Agents that are connected start it again with their next call.
+    Agents that are connected start it again with their next call. A daemon that does not answer is ended
+    nevertheless; what it has acknowledged is safe.
 
     \b
     Example:
       shiftlog daemon stop
     """
-    from shiftlog.client import stop_daemon
+    from shiftlog.client import DaemonUnreachable, connect, stop_daemon
 
-    pid = stop_daemon()
+    try:
+        connect(start=False, timeout_s=ANSWER_S).close()
+        pid, ended = stop_daemon(), False
+    except DaemonUnreachable:
+        pid = _end_silent(wire.home_path())
+        ended = pid is not None
     if as_json:
-        print_json({"stopped": pid is not None, "pid": pid})
-        return
-    Screen().line("No daemon was running." if pid is None else f"Stopped the daemon (pid {pid}).")
+        print_json({"stopped": pid is not None, "pid": pid, "ended": ended})
+    elif ended:
+        Screen().line(f"The daemon (pid {pid}) did not answer and was ended.")
+    else:
+        Screen().line("No daemon was running." if pid is None else f"Stopped the daemon (pid {pid}).")
+
+
+def _end_silent(home: str) -> int | None:
+    """End a daemon that holds the lock but does not answer, by force if need be; None when there is none."""
+    pid = _lock_holder(home)
+    if pid is None:
+        return None
+    started = processes.started(pid)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if processes.alive(pid, started):
+            os.kill(pid, number)
+        deadline = time.monotonic() + END_S
+        while processes.alive(pid, started) and time.monotonic() < deadline:
+            time.sleep(LOOK_EVERY_S)
+    return pid
+
+
+def _lock_holder(home: str) -> int | None:
+    """Return the pid in the lock file while somebody really holds the lock."""
+    try:
+        lock = os.open(wire.lock_path(home), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.pread(lock, 32, 0).partition(b"\n")[0]
+        return int(pid) if pid.isdigit() else None
+    else:
+        return None
+    finally:
+        os.close(lock)
 
 
 @daemon.command("status")

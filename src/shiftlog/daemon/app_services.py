@@ -52,25 +52,17 @@ class AppServices:
     async def open_mcp(self, options: dict[str, object]) -> ServeMcp:
         """Return what serves a client with these options; what they leave out the configuration says."""
         servers = await self._face()
-        from shiftlog.mcp.registry import Selection
+        from shiftlog.mcp.native import selection_for
         from shiftlog.mcp.transport import serve_lines
 
-        server = servers.serving(Selection.read(self._configured() | options))
+        server = servers.serving(selection_for(self._app, options))
 
         async def serve(lines: LineStream, caller: Caller, draining: anyio.Event) -> None:
+            # A client that comes back after a restart of the daemon is the holder that it was.
+            await self.renew_leases([caller.client_id] if caller.client_id else [])
             await serve_lines(server, lines, lines, _placed(caller), drain=draining, finish_s=FINISH_S)
 
         return serve
-
-    def _configured(self) -> dict[str, object]:
-        chosen = self._app.config.mcp
-        return {
-            "toolsets": list(chosen.toolsets),
-            "tools": list(chosen.tools),
-            "exclude_tools": list(chosen.exclude_tools),
-            "dialects": list(chosen.dialect),
-            "read_only": chosen.read_only,
-        }
 
     async def _face(self) -> "Servers":
         await self._loaded.wait()
@@ -110,9 +102,9 @@ class AppServices:
         if not self._app.config.http.enabled:
             return
         from shiftlog.daemon.http import HttpFace
-        from shiftlog.mcp.registry import Selection
+        from shiftlog.mcp.native import selection_for
 
-        server = self._servers.serving(Selection.read(self._configured()))
+        server = self._servers.serving(selection_for(self._app, {}))
         self._http = HttpFace(server, self._app.home, self._app.config.http)
         await self._http.serve(draining)
 

@@ -12,12 +12,11 @@ from pathlib import Path
 import anyio
 
 from shiftlog import processes, wire
-from shiftlog.app import App, open_app
+from shiftlog.app import open_app
 from shiftlog.daemon.lifecycle import RENEW_EVERY_S, SWEEP_EVERY_S
 from shiftlog.daemon.log import open_log
 from shiftlog.journal.sessions import workspace_of
-from shiftlog.mcp.native import native_registry
-from shiftlog.mcp.registry import Selection
+from shiftlog.mcp.native import native_registry, selection_for
 from shiftlog.mcp.server import build_server
 from shiftlog.mcp.stdio import serve_stdio
 from shiftlog.model.caller import Caller
@@ -38,7 +37,7 @@ def serve_in_process(options: Mapping[str, object]) -> int:
 
 async def _serve(home: Path, options: Mapping[str, object]) -> None:
     async with open_app(home) as app:
-        server = build_server(native_registry(app), _selection(app, options))
+        server = build_server(native_registry(app), selection_for(app, options))
         caller = _caller()
         drain = anyio.Event()
         async with anyio.create_task_group() as beside:
@@ -48,18 +47,6 @@ async def _serve(home: Path, options: Mapping[str, object]) -> None:
             await serve_stdio(server, caller, drain=drain)
             beside.cancel_scope.cancel()
         await app.continuity.client_gone(str(caller.client_id))
-
-
-def _selection(app: App, options: Mapping[str, object]) -> Selection:
-    chosen = app.config.mcp
-    configured: dict[str, object] = {
-        "toolsets": list(chosen.toolsets),
-        "tools": list(chosen.tools),
-        "exclude_tools": list(chosen.exclude_tools),
-        "dialects": list(chosen.dialect),
-        "read_only": chosen.read_only,
-    }
-    return Selection.read(configured | dict(options))
 
 
 def _caller() -> Caller:

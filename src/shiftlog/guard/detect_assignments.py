@@ -77,10 +77,10 @@ class _Announcement:
         return self.name.need
 
 
-def find_assignments(line: str) -> Iterator[Finding]:
+def find_assignments(line: str, data: bytes) -> Iterator[Finding]:
     """Yield the secrets of a line that a name announces."""
     position = 0
-    for hit in _NAMES.finditer(line.encode("latin-1")):
+    for hit in _NAMES.finditer(data):
         if hit.start() < position:
             continue
         finding = _judge_spaced(line, hit.start()) or _judge_named(line, hit.start())

@@ -19,8 +19,9 @@ KEY_BEGIN = re.compile(
 KEY_END = re.compile(r"-{4,5} ?END (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-MAC: ?[0-9a-f]{0,64}")
 BLOCK_PATTERN = (
     r"----[- ]BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File-"
-    r"|(?m:^)\s*(?:export |declare -x )?[A-Za-z_][A-Za-z0-9_]*(?:=|: )[\"']?[^\s\"']{24}"
-    r"|(?m:^)\s*value:\s*[\"']?[0-9a-fA-F]{40}"
+    r"|(?m:^)(?:(?:export |declare -x |set )?[A-Za-z_]\w*=|[ \t-]*(?:export )?[A-Z_][A-Z0-9_]*(?:=|: ))"
+    r"[\"']?[^\s\"']{6}"
+    r"|(?m:^)\s*value:\s*[\"']?[0-9a-fA-F]{6}"
 )
 # Lines whose secret stands on the next one.
 EXPECTING_PATTERN = (
@@ -37,7 +38,7 @@ _KEY_HEADER = re.compile(
     r"[\s\d>|+#/*:\"'-]{0,24}(?:Proc-Type|DEK-Info|Comment|Version|Encryption|Public-Lines|Private-Lines|Subject|Hash)\s?:"
 )
 _BLANK = re.compile(r"[\s>|+#/*\"'\\nr-]{0,24}$")
-_INLINE_BODY = re.compile(r"(?:\\{1,4}[nr]|[A-Za-z0-9+/=:,. \t-]|\"\s?\+\s?\"|[\"'] [\"'])*")
+_INLINE_BODY = re.compile(r"(?:\\{1,4}[nr]|[A-Za-z0-9+/=:,. \t-]|\"\s?\+\s?\"|[\"'] [\"'])*+")
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{16,}")
 
 # Indented or with a colon only capitals make a variable: the rest is code.
@@ -46,9 +47,10 @@ _ENV_LINE = re.compile(_ENV_NAME, re.ASCII)
 _ENV_VALUE = re.compile(rf"(?:{_ENV_NAME})(?P<quote>[\"']?)(?P<value>[^\s\"']{{24,4096}})(?P=quote)\s*$", re.ASCII)
 _SOMETHING_ELSE = re.compile(
     r"(?:~|\.{0,2}|[A-Za-z]:)[/\\]|[a-z][a-z0-9+.-]*://|(?:sha\d+|md5)[:-]|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
-    r"|[0-9a-fA-F]+$|v?\d+\.\d+|[a-z]{2}_[A-Z]{2}|[\w.-]+(?:[:,;][/\w.*=-]+)+$|.*(?::/|=[0-9;]+:)"
+    r"|[0-9a-fA-F]+$|v?\d+\.\d+|[a-z]{2}_[A-Z]{2}|[\w.-]++(?:[:,;][/\w.*=-]++)++$"
 )
-_CODE = re.compile(r".*[(\[{,]$|[A-Za-z_]\w*(?:\.\w+)*(?:[(\[].*)?$", re.ASCII)
+_LIST = re.compile(r":/|=[0-9;]{1,32}:")
+_CODE = re.compile(r"[A-Za-z_]\w*+(?:\.\w++)*+(?:[(\[].*)?$", re.ASCII)
 
 _MARKER_VALUE = re.compile(r"\s*value:\s*[\"']?(?P<value>[0-9a-fA-F]{40,1024})[\"']?\s*$", re.ASCII)
 _NAMED_BEFORE = re.compile(r"\s*(?:-\s+)?[\"']?(?:name|key)[\"']?\s*[:=]", re.I)
@@ -59,10 +61,11 @@ _EXPECTS_VALUE = re.compile(
     re.I | re.ASCII,
 )
 _EXPECTED = {
-    "pair": re.compile(r"\s*[\"']?value[\"']?\s*[:=]\s*(?P<quote>[\"']?)(?P<value>[^\"'\r\n]{1,16384}?)(?P=quote)\s*,?\s*$", re.I),
-    "block": re.compile(r"\s+(?P<value>\S.{0,16384}?)\s*$"),
-    "flag": re.compile(r"\s*(?P<quote>[\"']?)(?P<value>[^\s\"']{1,16384})(?P=quote)"),
+    "pair": re.compile(r"\s*[\"']?value[\"']?\s*[:=]\s*(?P<quote>[\"']?)", re.I),
+    "block": re.compile(r"\s+(?P<quote>)"),
+    "flag": re.compile(r"\s*(?P<quote>[\"']?)"),
 }
+_BREAK = re.compile(r"[\s\"']")
 
 
 def may_hold_key(line: str) -> bool:
@@ -115,9 +118,11 @@ def is_env_line(line: str) -> bool:
 def env_candidate(line: str) -> tuple[int, int] | None:
     """Find the value of an environment line that randomness alone convicts, inside a dump."""
     match = _ENV_VALUE.match(line)
-    if match is None or is_reference(match["value"]) or _SOMETHING_ELSE.match(match["value"]):
+    if match is None:
         return None
     value = match["value"]
+    if is_reference(value) or _SOMETHING_ELSE.match(value) or _LIST.search(value) or value[-1] in "([{,":
+        return None
     if _CODE.match(value) and not is_random(value):
         return None
     classes = sum(
@@ -148,5 +153,13 @@ def expected_value(previous: str) -> tuple[str, SecretName] | None:
 
 def find_expected(shape: str, line: str) -> tuple[int, int] | None:
     """Find the value that the line before has announced."""
-    match = _EXPECTED[shape].match(line)
-    return match.span("value") if match else None
+    opening = _EXPECTED[shape].match(line)
+    if opening is None:
+        return None
+    start, end = opening.end(), len(line.rstrip().removesuffix(","))
+    if shape == "flag":
+        found = _BREAK.search(line, start)
+        end = found.start() if found else end
+    elif opening["quote"] and line[end - 1 : end] == opening["quote"]:
+        end -= 1
+    return (start, end) if start < end else None

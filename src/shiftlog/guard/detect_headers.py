@@ -10,7 +10,7 @@ from shiftlog.guard import detect_kinds as kinds
 from shiftlog.guard.detect_kinds import Finding, Kind
 from shiftlog.guard.detect_names import SecretName, classify_name
 from shiftlog.guard.detect_quotes import MAX_SECRET_CHARS, OPENING, UNQUOTED, closing_quote, is_inside_quotes
-from shiftlog.guard.detect_values import Need, Setting, is_random, is_reference, is_secret
+from shiftlog.guard.detect_values import JUDGED_CHARS, Need, Setting, is_random, is_reference, is_secret
 from shiftlog.guard.detect_words import PLAIN_WORDS, split_words
 
 _SCHEME = re.compile(r"(?P<scheme>basic|bearer|digest|token|negotiate|ntlm)(?P<gap>[ \t]{1,4})", re.I)
@@ -20,7 +20,7 @@ _SCHEME_KINDS = {
 }
 _WHOLE_LINE = re.compile(r"[^\r\n]+")
 _WITHIN_QUOTES = re.compile(r"(?:[^\"'`\\\r\n]|\\(?![nr\"']))+")
-_COOKIE_PAIR = re.compile(r"[\w.%-]+=[^\s=]")
+_COOKIE_PAIR = re.compile(r"(?<![\w.%-])[\w.%-]{1,128}+=[^\s=]")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$.]*$", re.ASCII)
 _PROSE = re.compile(r"[A-Za-z]?[a-z]+(?: [a-z,]+)+[.)]?$")
 
@@ -57,7 +57,7 @@ def _is_quoted_header(line: str, name_start: int) -> bool:
 
 def _is_argument(value: str) -> bool:
     """In a list of names the next quoted text is a name; in a call it is a value with a scheme or randomness."""
-    return _SCHEME.match(value) is not None or is_random(value) or _COOKIE_PAIR.search(value) is not None
+    return _SCHEME.match(value) is not None or is_random(value[:JUDGED_CHARS]) or _COOKIE_PAIR.search(value) is not None
 
 
 def _judge(line: str, name: SecretName, start: int, end: int, *, quoted: bool) -> Finding | None:
@@ -86,10 +86,10 @@ def _is_label(value: str) -> bool:
 
 def _is_code_or_prose(value: str) -> bool:
     """`Authorization: required`, `authorization: string;`, `Authorization: authHeader,` and sentences."""
-    first = value.rstrip(",;)}] ")
+    first = value[:JUDGED_CHARS].rstrip(",;)}] ")
     if is_reference(first) or _PROSE.match(value):
         return True
     if not _IDENTIFIER.match(first):
         return re.match(r"[A-Za-z_$][\w$.]*[(\[]", first) is not None
     words = split_words(first)
-    return first != value or classify_name(first) is not None or all(word in PLAIN_WORDS for word in words)
+    return first != value or classify_name(first) is not None or PLAIN_WORDS.issuperset(words)

@@ -63,30 +63,31 @@ _PASSWORDS = ("password", "passwd", "passphrase", "passwort", "kennwort")
 _SHORT_PASSWORDS = frozenset({"passcode", "pswd", "psw", "pw", "pwd", "dbpass", "dbpwd", "userpwd", "mypass"})
 _PASS_OWNERS = frozenset(
     """
-    account admin auth cert db email ftp http imap key keystore ldap login mail my mysql pg proxy redis root smtp ssh store
-    sudo user vpn wifi
+    account admin auth cert db email ftp http imap key keystore ldap login mail my mysql pg proxy redis root
+    smtp ssh store sudo user vpn wifi
     """.split()
 )
 _CREDENTIALS = frozenset({"cred", "creds", "credential", "credentials", "mnemonic"})
 # A parser's or a language model's token, or a page's: only randomness tells whether it is a secret.
 _LEXICAL = frozenset(
     """
-    bos cls close closing comment current eof eos end first image last left lookahead mask mod next open opening pad peek
-    prev previous right sep special start stop sync text unk word
+    bos cls close closing comment current eof eos end first image last left lookahead mask mod next open
+    opening pad peek prev previous right sep special start stop sync text unk word
     """.split()
 )
 _SECRET_KEYS = frozenset({"access", "accesskey", "private", "secret", "privatekey", "secretkey"})
 _OTHER_KEYS = frozenset(
     """
-    account admin aes app auth cipher client consumer crypt crypto decryption deploy encryption fernet hmac host jwt license
-    master primary root secondary server service session shared sign signing storage subscription user webhook
+    account admin aes app auth cipher client consumer crypt crypto decryption deploy encryption fernet hmac
+    host jwt license master primary root secondary server service session shared sign signing storage
+    subscription user webhook
     """.split()
 )
 _PUBLIC = frozenset({"public", "pub", "publishable", "publickeytoken"})
 _AFTERTHOUGHTS = frozenset(
     """
-    b64 backup base base64 ci current data dev enc encrypted live main new old plain primary prod production raw ro rw
-    secondary staging str string test text v val value
+    b64 backup base base64 ci current data dev enc encrypted live main new old plain primary prod production
+    raw ro rw secondary staging str string test text v val value
     """.split()
 )
 

@@ -25,60 +25,70 @@ _ADDRESS = re.compile(
     r"|://[^\s/:@\"'<>`\\]{0,256}:(?P<slashed>(?!\d{1,5}/)[^\s\"'<>`\\@]{4,256})@(?=[\w.-]{1,256}(?::\d{1,5})?(?:[/?\s\"']|$))"
     r"|(?<![\w/])[\w.%-]{1,64}:(?P<dsn>[^\s/\"'<>`\\@]{1,256})@(?=(?:tcp|unix)\()"
 )
-_BEARER = re.compile(r"(?<![\w-])[Bb](?:earer|EARER)[ \t]{1,4}(?P<value>[\w.~+/=-]{4,16384})", re.ASCII)
+_BEARER = re.compile(r"(?<![\w-])[Bb](?:earer|EARER)[ \t]{1,4}(?P<value>[\w.~+/=-]{4,65536})", re.ASCII)
 _BASIC = re.compile(r"(?<![\w-])[Bb](?:asic|ASIC)[ \t]{1,4}(?P<value>[A-Za-z0-9+/]{8,4096}={0,2})(?![\w+/=])", re.ASCII)
 
 _FLAGS = (
     re.compile(rf"\bsshpass\s{{1,4}}-p\s{{0,4}}{_value(0)}"),
     re.compile(rf"\b(?:mysql\w{{0,12}}|mariadb[\w-]{{0,12}}|7za?|rar|unrar)\b.{{0,300}}?\s-p{_value(0)}"),
     re.compile(
-        rf"\b(?:(?:docker|podman|nerdctl|helm registry|oc|az|buildah|skopeo|cf|gh)\s{{1,4}}login|mongo\w{{0,10}}|cqlsh|twine"
-        rf"|sqlcmd|bcp|svn|ftp|lftp|mosquitto_\w{{3}}|rabbitmqadmin|zip|unzip|impacket-\w{{1,20}})\b.{{0,300}}?\s-[pP]\s{{1,4}}{_value(0)}"
+        r"\b(?:(?:docker|podman|nerdctl|helm registry|oc|az|buildah|skopeo|cf|gh)\s{1,4}login|mongo\w{0,10}"
+        r"|cqlsh|twine|sqlcmd|bcp|svn|ftp|lftp|mosquitto_\w{3}|rabbitmqadmin|zip|unzip|impacket-\w{1,20})\b"
+        rf".{{0,300}}?\s-[pP]\s{{1,4}}{_value(0)}"
     ),
     re.compile(
-        r"\b(?:curl|wget|https?|xh|curlie|ab)\b.{0,500}?\s(?:-u|--user|-a|--auth|-A|--proxy-user|-U|--basic-auth)[ =]{0,3}"
+        r"\b(?:curl|wget|https?|xh|curlie|ab)\b.{0,500}?"
+        r"\s(?:-u|--user|-a|--auth|-A|--proxy-user|-U|--basic-auth)[ =]{0,3}"
         r"(?:\"[^\s:\"/]{1,128}:(?P<d0>[^\"]{1,512})\"|'[^\s:'/]{1,128}:(?P<s0>[^']{1,512})'"
         r"|[^\s:\"'/]{1,128}:(?!//)(?P<u0>[^\s\"'|;&<>\\]{1,512}))"
     ),
     re.compile(rf"\bredis-cli\b.{{0,300}}?\s-a\s{{1,4}}{_value(0)}"),
     re.compile(rf"\bldap[a-z]{{3,8}}\b.{{0,300}}?\s-w\s{{0,4}}{_value(0)}"),
-    re.compile(rf"\b(?:smbclient|smbmap|net|rpcclient|mount)\b.{{0,300}}?\s-U\s{{0,4}}[\"']?[\w\\.-]{{1,64}}%{_value(0)}"),
+    re.compile(
+        rf"\b(?:smbclient|smbmap|net|rpcclient|mount)\b.{{0,300}}?\s-U\s{{0,4}}[\"']?[\w\\.-]{{1,64}}%{_value(0)}"
+    ),
     re.compile(rf"\bhtpasswd\s{{1,4}}-\w{{0,6}}b\w{{0,6}}\s{{1,4}}\S{{1,256}}\s{{1,4}}\S{{1,64}}\s{{1,4}}{_value(0)}"),
     re.compile(rf"\s-(?:pass|passin|passout|srp-pass)\s{{1,4}}[\"']?pass:{_value(0)}"),
-    re.compile(rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?{_value(0)}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}}-\w*S|passwd\s{{1,4}}--stdin|su\b)"),
-    re.compile(rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?[\"']?[\w.-]{{1,64}}:{_value(0)}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}})?chpasswd"),
+    re.compile(
+        rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?{_value(0)}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}}-\w*S|passwd\s{{1,4}}--stdin|su\b)"
+    ),
+    re.compile(
+        rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?[\"']?[\w.-]{{1,64}}:{_value(0)}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}})?chpasswd"
+    ),
     re.compile(rf"\bConvertTo-SecureString\s{{1,4}}(?:-String\s{{1,4}})?{_value(0)}"),
 )
-_SQL = re.compile(r"\b(?:IDENTIFIED\s{1,4}BY|(?:WITH|SET|ENCRYPTED|ROLE|USER)\b.{0,100}?\bPASSWORD)\s{1,4}(?:PASSWORD\s{1,4})?'(?P<s0>[^']{1,256})'", re.I)
+_SQL = re.compile(
+    r"\b(?:IDENTIFIED\s{1,4}BY|(?:WITH|SET|ENCRYPTED|ROLE|USER)\b.{0,100}?\bPASSWORD)\s{1,4}(?:PASSWORD\s{1,4})?'(?P<s0>[^']{1,256})'",
+    re.I,
+)
 _PORTS = re.compile(r"[\d.:/]+(?:tcp|udp)?$")
 
 ADDRESS_PATTERN = r"://[^\s/:@]*:[^\s@]+@|[\w.%-]:[^\s/@]+@(?:tcp|unix)\("
 SCHEME_PATTERN = r"(?i:\b(?:bearer|basic)[ \t]+[A-Za-z0-9._~+/-]{4})"
-FLAG_PATTERN = "|".join(
-    (
-        r"\bsshpass\s+-p",
-        r"\s-p[^\s-]",
-        r"\s-[pP]\s+[^\s-]",
-        r"\s(?:-u|--user|-a|--auth|-A|--proxy-user|-U|--basic-auth)[ =]*[\"']?[^\s:/\"']+:[^/\s]",
-        r"\bredis-cli\s",
-        r"\bldap[a-z]{3,8}\s",
-        r"\s-U\s*[^\s%]+%",
-        r"\bhtpasswd\s+-",
-        r"\s-(?:pass|passin|passout|srp-pass)\s+[\"']?pass:",
-        r"\|\s*(?:sudo\s|passwd\s|su\b|chpasswd)",
-        r"\bConvertTo-SecureString\s",
-        r"(?i:\bIDENTIFIED\s+BY\s|\bPASSWORD\s+(?:PASSWORD\s+)?')",
-    )
+FLAG_PATTERN = (
+    r"\bsshpass\s+-p"
+    r"|\s-p[^\s-]"
+    r"|\s-[pP]\s+[^\s-]"
+    r"|\s(?:-u|--user|-a|--auth|-A|--proxy-user|-U|--basic-auth)[ =]*[\"']?[^\s:/\"']+:[^/\s]"
+    r"|\bredis-cli\s"
+    r"|\bldap[a-z]{3,8}\s"
+    r"|\s-U\s*[^\s%]+%"
+    r"|\bhtpasswd\s+-"
+    r"|\s-(?:pass|passin|passout|srp-pass)\s+[\"']?pass:"
+    r"|\|\s*(?:sudo\s|passwd\s|su\b|chpasswd)"
+    r"|\bConvertTo-SecureString\s"
+    r"|(?i:\bIDENTIFIED\s+BY\s|\bPASSWORD\s+(?:PASSWORD\s+)?')"
 )
 
+_ADDRESSES = compile_linear(ADDRESS_PATTERN)
 _SCHEMES = compile_linear(SCHEME_PATTERN)
 _FLAG_HITS = compile_linear(FLAG_PATTERN)
 _COMMAND_CHARS = 640
 
 
-def find_addresses(line: str) -> Iterator[Finding]:
+def find_addresses(line: str, data: bytes) -> Iterator[Finding]:
     """Yield the passwords that stand in addresses."""
-    if "://" not in line and "@tcp(" not in line and "@unix(" not in line:
+    if _ADDRESSES.search(data) is None:
         return
     for match in _ADDRESS.finditer(line):
         group = match.lastgroup if match.lastgroup != "user" else "password"
@@ -86,9 +96,9 @@ def find_addresses(line: str) -> Iterator[Finding]:
             yield Finding(match.start(group), match.end(group), kinds.URL_PASSWORD)
 
 
-def find_schemes(line: str) -> Iterator[Finding]:
+def find_schemes(line: str, data: bytes) -> Iterator[Finding]:
     """Yield the values that follow `Bearer` and `Basic` outside of a header."""
-    if _SCHEMES.search(line.encode("latin-1")) is None:
+    if _SCHEMES.search(data) is None:
         return
     for match in _BEARER.finditer(line):
         value = match["value"].rstrip(".")
@@ -99,9 +109,9 @@ def find_schemes(line: str) -> Iterator[Finding]:
             yield Finding(match.start("value"), match.end("value"), kinds.BASIC_AUTH)
 
 
-def find_flags(line: str) -> Iterator[Finding]:
+def find_flags(line: str, data: bytes) -> Iterator[Finding]:
     """Yield the passwords given to programs by short flags, and those in SQL statements."""
-    for start, end in _flag_windows(line):
+    for start, end in _flag_windows(line, data):
         for pattern in _FLAGS:
             for match in pattern.finditer(line, start, end):
                 yield from _judge_group(match, kinds.CLI_PASSWORD)
@@ -109,10 +119,10 @@ def find_flags(line: str) -> Iterator[Finding]:
             yield from _judge_group(match, kinds.PASSWORD)
 
 
-def _flag_windows(line: str) -> Iterator[tuple[int, int]]:
+def _flag_windows(line: str, data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the parts of a line around its flags, as long as a command may be; none overlaps another."""
     start = end = 0
-    for hit in _FLAG_HITS.finditer(line.encode("latin-1")):
+    for hit in _FLAG_HITS.finditer(data):
         if hit.start() - _COMMAND_CHARS > end:
             if end:
                 yield start, end
@@ -144,4 +154,4 @@ def _is_user_and_password(value: str) -> bool:
         decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
     except (binascii.Error, ValueError):
         return False
-    return b":" in decoded and all(32 <= byte for byte in decoded)
+    return b":" in decoded and min(decoded) >= 32

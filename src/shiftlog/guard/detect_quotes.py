@@ -12,7 +12,7 @@ _LOOK_BACK_CHARS = 512
 OPENING = re.compile(r"[fFbBrRuUL@$]{0,2}(?P<quote>\\{0,7}[\"'`])")
 UNQUOTED = re.compile(
     r"(?:[^\s\"'`<>&;,\\]|&(?![\w-]+=|&)|;(?!\s|$|[\w -]+=)|,(?!\s|$|[\w.-]+\s?[=:]|[\"'{\[])"
-    r"|\\(?![nrt](?:[\w.-]+\s?[=:]|\s|$|\\|[\"'])|\\{0,6}[\"']))+"
+    r"|\\(?![nrt](?:[\w.-]+\s?[=:]|\s|$|\\|[\"'])|\\{0,6}[\"']))++"
 )
 _RUN = re.compile(r"[^\s\"'`<>]*")
 _APOSTROPHE = re.compile(r"(?<=[A-Za-z])'(?=[a-z])")
@@ -26,7 +26,9 @@ def closing_quote(line: str, start: int, quote: str) -> int:
         end = line.find(quote, position, limit)
         if end < 0:
             return limit
-        slashes = end - len(line[start:end].rstrip("\\")) - start
+        slashes = 0
+        while end - slashes > start and line[end - slashes - 1] == "\\":
+            slashes += 1
         if slashes == 0 or (len(quote) == 1 and slashes % 2 == 0):
             return end
         position = end + len(quote)

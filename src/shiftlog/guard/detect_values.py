@@ -39,20 +39,22 @@ class Setting(IntEnum):
 
 
 _MASKED = re.compile(
-    r"\*{3,}|[xX]{4,}|\.{3,}|(?:\xe2\x80\xa2){2,}|\xe2\x80\xa6|_{4,}|-{4,}|#{4,}|(?i:redacted|<hidden>|\[hidden\]|\[filtered\])"
+    r"\*{3,}|[xX]{4,}|\.{3,}|(?:\xe2\x80\xa2){2,}|\xe2\x80\xa6|_{4,}|-{4,}|#{4,}"
+    r"|(?i:redacted|<hidden>|\[hidden\]|\[filtered\])"
 )
 _PLACEHOLDER = re.compile(
     r"(?i)\b(?:your|insert|replace|change)[-_ ]?(?:me|this|it|with|my|own|the)?\b[-_ ]|^(?:your|my)[-_]"
     r"|\bplaceholder\b|^change[-_]?(?:me|it|this)|[-_ ]here$|^(?:todo|tbd|fixme|n/?a)$"
 )
 _REFERENCE = re.compile(
-    r"\$\{\{[^}]*\}\}|\$\{[^}]*\}?|\$\([^)]*\)?|^\$[A-Za-z_][\w:.]*|\$[A-Z_][A-Z0-9_]+|^\$[0-9@*#]$|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdv]"
-    r"|\{\{[^}]*\}?\}?|\{[A-Za-z_][\w.()\[\]'\"!: -]*\}|\{\d?\}|<[A-Za-z_/!|][^<>]{0,80}>|#\{[^}]*\}|@[A-Z_]{3,}@|\\\([^)]*\)"
+    r"\$\{\{[^}]*\}\}|\$\{[^}]*\}?|\$\([^)]*\)?|^\$[A-Za-z_][\w:.]*|\$[A-Z_][A-Z0-9_]+|^\$[0-9@*#]$"  # shells
+    r"|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdv]|\{\{[^}]*\}?\}?|\{[A-Za-z_][\w.()\[\]'\"!: -]*\}|\{\d?\}"  # templates
+    r"|<[A-Za-z_/!|][^<>]{0,80}>|#\{[^}]*\}|@[A-Z_]{3,}@|\\\([^)]*\)"
 )
 _CODE_START = re.compile(
     r"(?:new|await|async|yield|lambda|function|fn|func|def|return|typeof|not|if|else|ref|out|mut|const|let|var)\b[ (]"
-    r"|[&*!~?]{0,2}[A-Za-z_][\w$]*(?:(?:\.|::|->|\?\.|!\.)[A-Za-z_$][\w$]*)*(?:!|\?)?(?:<[\w\[\], .&'|?]*>|\[[\w\[\], .&'|?\"]*\])?\("
-    r"|[&*]{0,2}[A-Za-z_][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*(?:\[|<(?![\s/])| \||\s*\?\?|\s*\|\|)"
+    r"|[&*!~?]{0,2}[A-Za-z_][\w$]*(?:(?:\.|::|->|\?\.|!\.)[A-Za-z_$][\w$]*)*"  # a name, then a call, subscript, union
+    r"(?:[!?]?(?:<[\w\[\], .&'|?]*>|\[[\w\[\], .&'|?\"]*\])?\(|\[|<(?![\s/])| \||\s*\?\?|\s*\|\|)"
     r"|[\[({]|[&*]?mut\b|\*+[a-z]+\b|&'?[a-z]+\b|!\w+\b(?=\s|$)|@\w+\.|\\?[\"'`]"
 )
 _DOTTED = re.compile(
@@ -61,7 +63,9 @@ _DOTTED = re.compile(
 _IDENTIFIER = re.compile(r"[&*]{0,2}[A-Za-z_$][\w$]*$", re.ASCII)
 _NUMBER = re.compile(r"[-+]?\d+(?:[.:,_]\d+)*(?:[a-zA-Z%]{1,3})?$|0x[0-9a-fA-F]{1,8}$")
 _PATH = re.compile(
-    r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+ ={}$*-]+[/\\]?)*$|(?:[\w.@-]+/)+[\w@-]+(?:\.[A-Za-z]\w{0,4})?$|[\w-]+\.[a-z]{2,4}$", re.ASCII
+    r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+ ={}$*-]++[/\\]?+)*+$"
+    r"|(?:[\w.@-]++/)++[\w@-]+(?:\.[A-Za-z]\w{0,4})?$|[\w-]++\.[a-z]{2,4}$",
+    re.ASCII,
 )
 _URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}://|mailto:|urn:|arn:", re.I)
 _DIGEST = re.compile(r"(?:sha(?:1|256|384|512)|md5)[:-][A-Za-z0-9+/=]+$")
@@ -74,7 +78,9 @@ _CASE_TURN = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9
 _DIGIT_TURN = re.compile(r"(?<=[0-9])(?=[^0-9])|(?<=[^0-9])(?=[0-9])")
 _HEX = re.compile(r"[0-9a-fA-F-]+$")
 _PART = re.compile(r"[A-Za-z0-9]+")
-_WORDED_PART = re.compile(r"(?:(?:[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z]))\d{0,4})*(?:[A-Z]?[a-z]+|[A-Z]+)?\d{0,4}|v?\d+")
+_WORDED_PART = re.compile(
+    r"(?:(?>[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z]))(?:\d{1,4}(?!\d))?)*+(?:[A-Z]?[a-z]+|[A-Z]+)?\d{0,4}|v?\d+"
+)
 _EXPRESSION = re.compile(r"\[[^\]]+\][+*?{]|\\[dwsbDWSB]\b|\(\?|\.[*+]|^\^|^(?:qr|m)?/\^|^qr/|^/.+/[a-z]{1,3}$")
 _LOOKUPS = ("os.environ", "os.getenv", "process.env", "System.getenv", "ENV[", "import.meta.env")
 _NO_VALUE = TYPE_WORDS | {"none", "null", "true", "false", "undefined", "required"}
@@ -148,6 +154,15 @@ def is_secret(value: str, *, need: Need, setting: Setting, quoted: bool, context
     return need == Need.PLAIN or _is_mixed(value)
 
 
+def is_path(value: str) -> bool:
+    """Tell whether a value is a path whose parts people chose."""
+    return (
+        len(value) <= JUDGED_CHARS
+        and _PATH.match(value) is not None
+        and not any(map(is_random, re.split(r"[/\\.]", value)))
+    )
+
+
 def _is_code(value: str, context: str) -> bool:
     return _CODE_START.match(context) is not None or _DOTTED.match(value) is not None
 
@@ -156,8 +171,8 @@ def _has_other_shape(literal: str, need: Need) -> bool:
     """Recognise values that are something else: paths, addresses, versions, dates, numbers."""
     if _URL.match(literal) or _VERSION.match(literal) or _DATE.match(literal) or _EXPRESSION.search(literal):
         return True
-    if _PATH.match(literal):
-        return not any(map(is_random, re.split(r"[/\\.]", literal)))
+    if is_path(literal):
+        return True
     if _NUMBER.match(literal):
         digits = sum(map(str.isdigit, literal))
         return digits < (_MIN_CHARS if need == Need.PLAIN else 6) or (need == Need.RANDOM and digits < 16)
@@ -184,14 +199,14 @@ def _is_bare_word_secret(literal: str, need: Need, *, alone: bool) -> bool:
         return False
     if has_digit:
         typed = literal[0].isupper() and not (alone and need == Need.PLAIN)
-        return words[0] not in NUMBERED_WORDS and not typed and "_" not in literal
+        return NUMBERED_WORDS.isdisjoint(words[:1]) and not typed and "_" not in literal
     return alone and need == Need.PLAIN and literal.islower() and literal.isalpha() and len(literal) >= 5
 
 
 def _is_word_secret(literal: str, need: Need, setting: Setting) -> bool:
     """A literal without digits: is it a password that somebody chose, or the name of something?"""
     words = split_words(literal)
-    if all(word in PLAIN_WORDS for word in words) or words[0] in FUNCTION_WORDS:
+    if PLAIN_WORDS.issuperset(words) or not FUNCTION_WORDS.isdisjoint(words[:1]):
         return False
     if need == Need.PLAIN:
         return True
@@ -204,6 +219,6 @@ def _is_mixed(literal: str) -> bool:
     if all(word in PLAIN_WORDS or word in NUMBERED_WORDS or word.isdigit() for word in words):
         return False
     # One word and a short number: `step-3`, `item1`. A symbol that names never carry makes it a secret again.
-    if len(words) <= 2 and words and words[0] in NUMBERED_WORDS:
+    if len(words) <= 2 and not NUMBERED_WORDS.isdisjoint(words[:1]):
         return False
     return sum(map(str.isalnum, literal)) >= _MIN_CHARS

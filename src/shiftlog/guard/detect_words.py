@@ -9,59 +9,67 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.ASCII)
 
 TYPE_WORDS = frozenset(
     """
-    any array bigint binary blob bool boolean buffer byte bytearray bytes char charfield date datetime dict double enum
-    file float int integer json list long map nonnull number obj object option optional ptr record ref required secretstr
-    securestring self set short static str string struct symbol text tuple type uint union uuid varchar vec void
+    any array bigint binary blob bool boolean buffer byte bytearray bytes char charfield date datetime dict
+    double enum file float int integer json list long map nonnull number obj object option optional ptr
+    record ref required secretstr securestring self set short static str string struct symbol text tuple
+    type uint union uuid varchar vec void
     """.split()
 )
 
 STATE_WORDS = frozenset(
     """
-    absent accepted active allowed always auto automatic changed check checked compat default denied deleted disabled done
-    empty enabled encrypted error expired fail failed failure false files fixed found hashed hidden ignore ignored incorrect
-    inherit include invalid keep ldap locked masked match matched mismatch mismatched missing never new nil nis none not
-    null off omit on ok okay only open optional passed pending plain plaintext present prompt pub public random read readonly
-    redacted refreshed rejected removed required reset return returned revoked rotate rotated same-origin same origin saved
-    secure sent sha sss skipped stdin strict success successful supported systemd true undefined unchanged unknown unset
+    absent accepted active allowed always auto automatic changed check checked compat default denied deleted
+    disabled done empty enabled encrypted error expired fail failed failure false files fixed found hashed
+    hidden ignore ignored incorrect inherit include invalid keep ldap locked masked match matched mismatch
+    mismatched missing never new nil nis none not null off omit on ok okay only open optional passed pending
+    plain plaintext present prompt pub public random read readonly redacted refreshed rejected removed
+    required reset return returned revoked rotate rotated same-origin same origin saved secure sent sha sss
+    skipped stdin strict success successful supported systemd true undefined unchanged unknown unset
     unsupported updated used valid verified weak write wrong yes
     """.split()
 )
 
 FUNCTION_WORDS = frozenset(
     """
-    a about after again all also an and any are as at be been before being both but by can cannot could did do does each for
-    from had has have here how if in into is it its least let may more most must need needs no not of on once one or our out
-    please see should so than that the their them then there these they this those to too until use used using via was we
-    were what when where which while who why will with without would you your
+    a about after again all also an and any are as at be been before being both but by can cannot could did
+    do does each for from had has have here how if in into is it its least let may more most must need needs
+    no not of on once one or our out please see should so than that the their them then there these they
+    this those to too until use used using via was we were what when where which while who why will with
+    without would you your
     """.split()
 )
 
 # What names of fields, labels and fixtures are made of. A value built of nothing else names a secret, it is none.
 LABEL_WORDS = frozenset(
     """
-    access account add api app apikey application arg argument args attribute auth authentication authorization basic bearer
-    body cfg change changeme char chars character characters class client code column comma comment confirm confirmation
-    config content context cookie count create cred credential credentials current custom data db delete demo digest dummy
-    email end enter env environment eof example expected external fake field first foo bar baz forgot form generate get given
-    global grant hash header headers hint host id ident identifier input insert internal invalidate item jwt key keyword kind
-    label last length literal local login lost mail manager max me min minimum mock my name next node number oauth old
-    operator option options owner param parameter params pass passcode passphrase passwd passwort password passwords path payload
-    personal phrase placeholder policy prev previous private prompt property provider pwd query recover recovery refresh
-    register reload remember repeat replace request reset resource result retry role sample save schema scheme scope secret
-    secrets select send server service session setting settings show signin signing signup some source start state status
-    stop store strong sub submit subject tbd temp test testing title tmp to todo token tokens type unauthorized update url
-    user username userpass val value values var variable verify view webhook word xsrf csrf
+    access account add api app apikey application arg argument args attribute auth authentication
+    authorization basic bearer body cfg change changeme char chars character characters class client code
+    column comma comment confirm confirmation config content context cookie count create cred credential
+    credentials current custom data db delete demo digest dummy email end enter env environment eof example
+    expected external fake field first foo bar baz forgot form generate get given global grant hash header
+    headers hint host id ident identifier input insert internal invalidate item jwt key keyword kind label
+    last length literal local login lost mail manager max me min minimum mock my name next node number oauth
+    old operator option options owner param parameter params pass passcode passphrase passwd passwort
+    password passwords path payload personal phrase placeholder policy prev previous private prompt property
+    provider pwd query recover recovery refresh register reload remember repeat replace request reset
+    resource result retry role sample save schema scheme scope secret secrets select send server service
+    session setting settings show signin signing signup some source start state status stop store strong sub
+    submit subject tbd temp test testing title tmp to todo token tokens type unauthorized update url user
+    username userpass val value values var variable verify view webhook word xsrf csrf
     """.split()
 )
 
 PLAIN_WORDS = TYPE_WORDS | STATE_WORDS | FUNCTION_WORDS | LABEL_WORDS
-PROSE_WORDS = FUNCTION_WORDS | frozenset("required invalid incorrect enter must expired missing password passwort token reset".split())
+PROSE_WORDS = FUNCTION_WORDS | frozenset(
+    "required invalid incorrect enter must expired missing password passwort token reset".split()
+)
 
 # Variables that carry a number as part of their name: `arg1`, `utf8`, `sha256`.
 NUMBERED_WORDS = frozenset(
     """
-    aes arg base bcrypt char ecdsa ed field float hmac http int item key line md node oauth page param password pbkdf pkcs
-    rsa sample secret sha step str string tls tmp token type uint user utf val value var varchar version
+    aes arg base bcrypt char ecdsa ed field float hmac http int item key line md node oauth page param
+    password pbkdf pkcs rsa sample secret sha step str string tls tmp token type uint user utf val value var
+    varchar version
     """.split()
 )
 

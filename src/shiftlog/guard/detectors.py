@@ -35,14 +35,15 @@ TRIGGER = compile_linear("|".join(_PATTERNS))
 
 def find_in_line(line: str) -> Iterator[Finding]:
     """Yield what the detectors find in one line, those that know most about it first; findings may overlap."""
-    for finding in find_assignments(line):
+    data = line.encode("latin-1")
+    for finding in find_assignments(line, data):
         if finding.kind == PASSWORD and (kind := token_kind(line[finding.start : finding.end])) is not None:
             yield Finding(finding.start, finding.end, kind)
         yield finding
-    yield from find_addresses(line)
-    yield from find_schemes(line)
-    yield from find_flags(line)
-    yield from find_tokens(line)
+    yield from find_addresses(line, data)
+    yield from find_schemes(line, data)
+    yield from find_flags(line, data)
+    yield from find_tokens(line, data)
 
 
 def settle(findings: Iterable[Finding]) -> list[Finding]:

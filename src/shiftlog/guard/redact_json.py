@@ -15,7 +15,8 @@ from shiftlog.guard.detect_headers import judge_header_text
 from shiftlog.guard.detect_kinds import Finding, Kind
 from shiftlog.guard.detect_names import SecretName, classify_name
 from shiftlog.guard.detect_places import find_flags
-from shiftlog.guard.detect_values import Need, Setting, is_random, is_secret
+from shiftlog.guard.detect_tokens import token_kind
+from shiftlog.guard.detect_values import Need, Setting, is_path, is_random, is_secret
 
 # Fields of vendors' records and tools that hold paths. In them only what is a secret by its own shape is masked.
 PATH_FIELDS = frozenset({"file_path", "filePath", "notebook_path", "path", "cwd", "workdir"})
@@ -130,8 +131,8 @@ class JsonMask:
         if not any(word.startswith("-") for word in words) or not self.allow(kinds.CLI_PASSWORD):
             return words
         line = " ".join(words)
-        found = list(find_flags(_view(line)))
-        return self._cut(words, found) if found and line.isascii() else words
+        found = list(find_flags(line, line.encode())) if line.isascii() else []
+        return self._cut(words, found) if found else words
 
     def _cut(self, words: Sequence[str], found: Iterable[Finding]) -> list[str]:
         masked = list(words)
@@ -182,7 +183,9 @@ def _judge(text: str, name: SecretName, *, direct: bool) -> Finding | None:
         return judge_header_text(text, name)
     else:
         secret = is_secret(text, need=Need.ANY if direct else name.need, setting=Setting.DATA, quoted=True)
-    return Finding(0, len(text), name.kind) if secret else None
+        secret = secret and not is_path(text)
+    kind = (token_kind(text) or name.kind) if name.kind == kinds.PASSWORD else name.kind
+    return Finding(0, len(text), kind) if secret else None
 
 
 def _paired_name(item: Mapping[Any, object]) -> SecretName | None:

@@ -263,9 +263,10 @@ class Scan:
         previous = self._recent[-1] if self._recent else ""
         if span := blocks.marker_value(previous, line):
             yield Finding(*span, SIGNATURE)
-        if self.rules.allow(ENV_VALUE) and len(line) <= blocks.BLOCK_LINE_CHARS and (span := blocks.env_candidate(line)):
-            if self._in_env_dump(data, start, after, final=final):
-                yield Finding(*span, ENV_VALUE)
+        if not self.rules.allow(ENV_VALUE) or len(line) > blocks.BLOCK_LINE_CHARS:
+            return
+        if (span := blocks.env_candidate(line)) and self._in_env_dump(data, start, after, final=final):
+            yield Finding(*span, ENV_VALUE)
 
     def _in_env_dump(self, data: bytes, start: int, after: int, *, final: bool) -> bool:
         lines = 1
@@ -280,9 +281,7 @@ class Scan:
             lines += 1
         return True
 
-    def _find_keys(
-        self, line: str, data: bytes, start: int, after: int, *, final: bool
-    ) -> tuple[list[Finding], bool]:
+    def _find_keys(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> tuple[list[Finding], bool]:
         """Find the keys that begin in a line, and tell whether the last one goes on in the next."""
         found: list[Finding] = []
         if not blocks.may_hold_key(line) or not self.rules.allow(PRIVATE_KEY):

@@ -6,9 +6,9 @@ are masked by `redact_stream`.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 from shiftlog.guard.detect_assignments import find_assignments
 from shiftlog.guard.detect_kinds import LEARNED, Kind, placeholder
@@ -59,18 +59,10 @@ class Redacted:
 
     text: str
     count: int = 0
-    classes: Mapping[str, int] = field(default_factory=dict[str, int])
+    classes: dict[str, int] = field(default_factory=dict[str, int])
 
 
 T = TypeVar("T")
-
-
-class RedactedValue(NamedTuple, Generic[T]):
-    """A JSON value without its secrets, how many there were, and how many of each class."""
-
-    value: T
-    count: int
-    classes: Mapping[str, int]
 
 
 class Redactor:
@@ -110,11 +102,15 @@ class Redactor:
 
     def value(
         self, value: T, *, by_rule: bool = False, path_fields: frozenset[str] = frozenset()
-    ) -> RedactedValue[T]:
+    ) -> tuple[T, int, dict[str, int]]:
         """Mask the secrets of a JSON value: in its strings and keys, and whatever a key that names a secret holds.
 
-        Under the keys in `path_fields` only what is a secret by its own shape is masked.
+        Under the keys in `path_fields` only what is a secret by its own shape is masked. Returns the masked value,
+        how many secrets there were, and how many of each class.
         """
+        if isinstance(value, str):
+            redacted = self.text(value, by_rule=by_rule)
+            return cast(T, redacted.text), redacted.count, redacted.classes
         rules = self.rules(by_rule=by_rule)
 
         def mask_text(text: str, only: frozenset[str] | None, counts: Counter[str]) -> str:
@@ -131,8 +127,8 @@ class Redactor:
         )
         masked = walk.mask(value)
         if not walk.counts:
-            return RedactedValue(value, 0, {})
-        return RedactedValue(cast(T, masked), walk.counts.total(), dict(sorted(walk.counts.items())))
+            return value, 0, {}
+        return cast(T, masked), walk.counts.total(), dict(sorted(walk.counts.items()))
 
     def rules(self, *, by_rule: bool = False, only: frozenset[str] | None = None) -> Rules:
         """Return what a scan needs to know to mask as this redactor does."""
@@ -152,14 +148,18 @@ def learnable_values(command: str) -> frozenset[str]:
     A value must have eight characters of two classes: `TOKEN=return` teaches nothing.
     """
     found: set[str] = set()
-    for line in command.encode("utf-8", "surrogatepass").decode("latin-1").split("\n"):
-        for finding in find_assignments(line):
-            value = line[finding.start : finding.end].encode("latin-1").decode("utf-8", "surrogatepass")
+    for data in command.encode("utf-8", "surrogatepass").split(b"\n"):
+        for finding in find_assignments(data.decode("latin-1"), data):
+            value = data[finding.start : finding.end].decode("utf-8", "surrogatepass")
             if len(value) >= _LEARNED_CHARS and _character_classes(value) >= 2:
                 found.add(value)
     return frozenset(found)
 
 
 def _character_classes(value: str) -> int:
-    tests = (str.islower, str.isupper, str.isdigit, lambda character: not character.isalnum())
+    tests: tuple[Callable[[str], bool], ...] = (str.islower, str.isupper, str.isdigit, _is_symbol)
     return sum(any(map(test, value)) for test in tests)
+
+
+def _is_symbol(character: str) -> bool:
+    return not character.isalnum()

@@ -1,5 +1,6 @@
 """Closing and resuming sessions: the end of a shift, its capsule and receipt, and the start of the next."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -77,8 +78,8 @@ class Continuity:
         capsule = capsule_of(writer, pen.session, pen.now)
         pen.write(Kind.CAPSULE_SAVED, {"origin": "auto", "capsule": capsule})
         values = request.values
-        reason = (values.get("reason") or "").strip() or "manual_close"
-        note = (values.get("epitaph") or "").strip() or None
+        reason = _unless_blank(values.get("reason")) or "manual_close"
+        note = _unless_blank(values.get("epitaph"))
         body: dict[str, Any] = {
             "reason": reason,
             "reason_class": reason_class(reason),
@@ -91,19 +92,19 @@ class Continuity:
         pen.commit(writer)
         writer.put_receipt(receipt)
         writer.end_lease(session.id)
-        data = self._close_data(pen.session, receipt, capsule, values)
+        data = _close_data(writer, pen.session, receipt, capsule, values)
         answered = _shell("close_session", pen.session, "closed", data, pen)
         self._journal.remember(writer, request, session.id, answered, _outcome(pen.session))
         return answered
 
     def _already_closed(self, writer: Reader, session: Session, request: Request, pen: Pen) -> Answered:
         closing = session.closing
-        note = (request.values.get("epitaph") or "").strip()
+        note = _unless_blank(request.values.get("epitaph"))
         if note and closing and note != closing.note:
             pen.warn("epitaph_ignored", "The session was closed before; its first closing note stays")
         receipts = writer.receipts(session.id)
         capsule = capsule_of(writer, session, pen.now)
-        data = self._close_data(session, receipts[-1] if receipts else None, capsule, request.values)
+        data = _close_data(writer, session, receipts[-1] if receipts else None, capsule, request.values)
         return _shell("close_session", session, "already_closed", {**data, "status": "already_closed"}, pen)
 
     def _write_figures(self, pen: Pen, values: Mapping[str, Any]) -> None:
@@ -148,35 +149,6 @@ class Continuity:
                 test_clock=self._journal.clock.is_test,
             )
         )
-
-    def _close_data(
-        self, session: Session, receipt: Receipt | None, capsule: dict[str, Any], values: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        closing = session.closing
-        data: dict[str, Any] = {
-            "session_id": session.id,
-            "agent_id": session.agent_id,
-            "status": "closed",
-            "state": str(session.state),
-            "reason": closing.reason if closing else None,
-            "reason_class": closing.reason_class if closing else None,
-            "closed_at": shown_or_none(closing.at if closing else None),
-            "succession_policy": str(closing.policy) if closing else None,
-            "closed_without_successor": session.state is SessionState.SEALED,
-            "successor_deadline": shown_or_none(closing.successor_deadline if closing else None),
-            "epitaph_created": bool(closing and closing.note),
-            "closing_note": closing.note if closing else None,
-        }
-        if values.get("include_summary", True):
-            data["summary"] = summary_of(session)
-        data |= {
-            "capsule": capsule,
-            "head_hash": session.head_hash,
-            "entry_count": session.head_seq,
-            "receipt": receipt_document(receipt) if receipt else None,
-            "next_action": {"name": "resume_session", "arguments": {"agent_id": session.agent_id}},
-        }
-        return data
 
     # Resuming
 
@@ -316,8 +288,42 @@ def capsule_of(reader: Reader, session: Session, now: datetime, budget_bytes: in
     )
 
 
-def summary_of(session: Session) -> dict[str, Any]:
+def _close_data(
+    reader: Reader, session: Session, receipt: Receipt | None, capsule: dict[str, Any], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    closing = session.closing
+    data: dict[str, Any] = {
+        "session_id": session.id,
+        "agent_id": session.agent_id,
+        "status": "closed",
+        "state": str(session.state),
+        "reason": closing.reason if closing else None,
+        "reason_class": closing.reason_class if closing else None,
+        "closed_at": shown_or_none(closing.at if closing else None),
+        "succession_policy": str(closing.policy) if closing else None,
+        "closed_without_successor": session.state is SessionState.SEALED,
+        "successor_deadline": shown_or_none(closing.successor_deadline if closing else None),
+        "epitaph_created": bool(closing and closing.note),
+        "closing_note": closing.note if closing else None,
+    }
+    if values.get("include_summary", True):
+        data["summary"] = summary_of(reader, session)
+    data |= {
+        "capsule": capsule,
+        "head_hash": session.head_hash,
+        "entry_count": session.head_seq,
+        "receipt": receipt_document(receipt) if receipt else None,
+        "next_action": {
+            "name": "resume_session",
+            "arguments": {"agent_id": session.agent_id, "session_id": session.id},
+        },
+    }
+    return data
+
+
+def summary_of(reader: Reader, session: Session) -> dict[str, Any]:
     """Return the figures of a session that its close reports."""
+    files = {path for turn in reader.turns(session.id) for path in turn.files}
     return {
         "turns_total": session.turns_total,
         "turns_completed": session.turns_completed,
@@ -325,12 +331,18 @@ def summary_of(session: Session) -> dict[str, Any]:
         "turns_open": session.turns_open,
         "dialog_items": session.dialog_items,
         "actions_total": session.actions_total,
+        "files_modified": len(files),
         "tokens_total": session.tokens_total,
         "duration_seconds": int((session.last_activity - session.started).total_seconds()),
         "messages_total": session.dialog_items,
         "failures_processed": session.turns_failed,
         "pending_outcomes": session.turns_open + session.actions_unfinished,
     }
+
+
+def _unless_blank(text: str | None) -> str | None:
+    """Return a text as it was given, None for one that says nothing."""
+    return text if text and text.strip() else None
 
 
 def vendor_resume(session: Session) -> str | None:
@@ -340,7 +352,7 @@ def vendor_resume(session: Session) -> str | None:
         return None
     commands = {"ClaudeCode": "claude --resume", "Codex": "codex resume"}
     command = commands.get(session.agent)
-    return f"{command} {vendor_id}" if command else None
+    return f"{command} {shlex.quote(vendor_id)}" if command else None
 
 
 def _resume_data(

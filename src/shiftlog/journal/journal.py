@@ -144,7 +144,7 @@ class Journal:
         """Refuse a request whose fence, given or known from the client's grant, is old."""
         client = request.caller.client_id
         grant = reader.grant(session.id, client) if client else None
-        check_fence(session, reader.lease(session.id), request.values.get("fence"), grant)
+        check_fence(reader, session, request.values.get("fence"), grant)
 
     def pen(self, reader: Reader, session_id: str, session: Session | None) -> Pen:
         """Return a pen for a session at this moment."""
@@ -251,7 +251,7 @@ def closed_error(session: Session) -> SessionClosed:
     )
 
 
-def check_fence(session: Session, lease: Lease | None, given: int | None, grant: int | None) -> None:
+def check_fence(reader: Reader, session: Session, given: int | None, grant: int | None) -> None:
     """Refuse a writer whose fence is old, and one without a fence where the session is exclusive."""
     fence = given if given is not None else grant
     if fence is None and not session.exclusive:
@@ -265,7 +265,7 @@ def check_fence(session: Session, lease: Lease | None, given: int | None, grant:
         details={
             "fence_given": fence,
             "fence_current": session.fence,
-            "held_by": holder(session, lease),
+            "held_by": holder(session, reader.lease(session.id)),
         },
     )
 

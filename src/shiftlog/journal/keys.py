@@ -80,6 +80,17 @@ def _publish(path: Path, data: bytes) -> None:
         pass  # the other process was first; its file is the one to use
     finally:
         draft.unlink()
+    # A key that a power loss took away would leave its receipts without proof, so its name must be on disk too.
+    for folder in (path.parent, path.parent.parent):
+        _sync(folder)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _unsigned(receipt: Receipt) -> dict[str, Any]:

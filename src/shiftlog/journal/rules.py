@@ -75,7 +75,7 @@ def supersede_open_turn(pen: Pen, note: str) -> str | None:
     turn = pen.turn(current) if current else None
     if turn is None or turn.is_terminal:
         return None
-    _end_turn(pen, turn, TurnStatus.FAILED, _failure(note, SUPERSEDED))
+    end_turn(pen, turn, TurnStatus.FAILED, _failure(note, SUPERSEDED))
     return turn.request_id
 
 
@@ -148,20 +148,21 @@ def _complete(pen: Pen, turn: Turn, request: Request) -> None:
     for name in ("error_message", "error_code"):
         if not is_empty(name, request.get(name)):
             _ignored(pen, name, "A completed turn has no error")
-    _end_turn(pen, turn, TurnStatus.COMPLETED, {"response": response})
+    end_turn(pen, turn, TurnStatus.COMPLETED, {"response": response})
 
 
 def _fail(pen: Pen, turn: Turn, request: Request) -> None:
     _write_changes(pen, turn, request, united=True)
     outcome = _failure(str(request["error_message"]), request.get("error_code") or "")
-    _end_turn(pen, _known(pen, turn.request_id), TurnStatus.FAILED, outcome)
+    end_turn(pen, _known(pen, turn.request_id), TurnStatus.FAILED, outcome)
 
 
 def _failure(message: str, code: str) -> dict[str, Any]:
     return {"failure_note": f"{code}: {message}" if code else message, "error_code": code}
 
 
-def _end_turn(pen: Pen, turn: Turn, status: TurnStatus, outcome: dict[str, Any]) -> None:
+def end_turn(pen: Pen, turn: Turn, status: TurnStatus, outcome: dict[str, Any]) -> None:
+    """Write the terminal entry of a turn, with the seal over all that the turn holds."""
     if status not in TURN_MOVES[turn.status]:
         raise immutable(turn)
     kind = Kind.TURN_COMPLETED if status is TurnStatus.COMPLETED else Kind.TURN_FAILED
@@ -208,6 +209,11 @@ def immutable(turn: Turn) -> TurnImmutable:
     )
 
 
+def unite_turn(pen: Pen, turn: Turn, request: Request) -> None:
+    """Merge fields into an open turn; dialog items and actions that it holds already are not stored twice."""
+    _write_changes(pen, turn, request, united=True)
+
+
 def _known(pen: Pen, request_id: str) -> Turn:
     turn = pen.turn(request_id)
     if turn is None:
@@ -226,7 +232,7 @@ def _write_changes(pen: Pen, turn: Turn, request: Request, *, united: bool) -> N
     dialog: Sequence[Mapping[str, Any]] = request.get("dialog") or ()
     actions: Sequence[Mapping[str, Any]] = request.get("actions") or ()
     if united and (dialog or actions):
-        dialog, actions = _not_stored(pen, turn, dialog, actions)
+        dialog, actions = not_stored(pen, turn, dialog, actions)
     for item in dialog:
         pen.write(Kind.DIALOG, _dialog_body(item, pen.now), turn.request_id)
     for item in actions:
@@ -266,10 +272,14 @@ def _write_action(pen: Pen, request_id: str, item: Mapping[str, Any]) -> None:
     pen.write(Kind.ACTION, body, request_id)
 
 
-def _not_stored(
-    pen: Pen, turn: Turn, dialog: Iterable[Mapping[str, Any]], actions: Iterable[Mapping[str, Any]]
+def not_stored(
+    pen: Pen,
+    turn: Turn,
+    dialog: Iterable[Mapping[str, Any]],
+    actions: Iterable[Mapping[str, Any]],
+    amended: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """Return the items that neither the turn nor an earlier item of the same call holds."""
+    """Return the items that neither the turn, the amended fields nor an earlier item of the same call holds."""
     stored = pen.reader.entries(
         pen.session.id,
         after=turn.begun_seq,
@@ -279,6 +289,8 @@ def _not_stored(
     )
     said = [dialog_key(e.facts) for e in stored if e.kind is Kind.DIALOG and turn.keeps_dialog(e.seq)]
     done = [action_key(e.facts) for e in stored if e.kind is Kind.ACTION and turn.keeps_action(e.seq)]
+    said += [dialog_key(item) for fields in amended for item in fields.get("dialog", ())]
+    done += [action_key(item) for fields in amended for item in fields.get("actions", ())]
     spoken = ((dialog_key(_with_time(item)), item) for item in dialog)
     acted = ((action_key({"file_path": "", **item}), item) for item in actions)
     return _fresh(said, spoken), _fresh(done, acted)
@@ -314,7 +326,7 @@ def _warn_of_ignored(pen: Pen, turn: Turn, request: Request) -> None:
         differing.append("error_code")
     if message and turn.failure_note not in (message, f"{turn.error_code}: {message}"):
         differing.append("error_message")
-    dialog, actions = _not_stored(pen, turn, request.get("dialog") or (), request.get("actions") or ())
+    dialog, actions = not_stored(pen, turn, request.get("dialog") or (), request.get("actions") or ())
     given: dict[str, Any] = request.get("usage") or {}
     usage = {name: value for name, value in given.items() if value}
     known = {name: getattr(turn.usage, name, None) for name in usage}

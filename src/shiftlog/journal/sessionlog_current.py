@@ -117,7 +117,7 @@ def closed(session: Session) -> SessionClosed:
 def check_binding(reader: Reader, session: Session, place: Place) -> None:
     """Refuse a connection that was bound before a newer holder took the session over."""
     if place.binding.session_id == session.id and place.binding.fence is not None:
-        check_fence(session, reader.lease(session.id), place.binding.fence, None)
+        check_fence(reader, session, place.binding.fence, None)
     client = place.caller.client_id
     grant = reader.grant(session.id, client) if client else None
-    check_fence(session, reader.lease(session.id), None, grant)
+    check_fence(reader, session, None, grant)

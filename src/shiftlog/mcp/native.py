@@ -5,6 +5,7 @@ results, errors. Resources and prompts stand in `native_reading`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from shiftlog.app import App
@@ -13,7 +14,7 @@ from shiftlog.journal.history_requests import QUERY_HISTORY
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPDATE_TURN
 from shiftlog.mcp import native_outputs as outputs
 from shiftlog.mcp.native_reading import prompts, resources
-from shiftlog.mcp.registry import Registry, Reply, Run, Tool
+from shiftlog.mcp.registry import Registry, Reply, Run, Selection, Tool
 from shiftlog.mcp.succession import render_error
 from shiftlog.model.caller import Caller
 
@@ -192,6 +193,25 @@ def native_tools(app: App) -> tuple[Tool, ...]:
 def native_registry(app: App) -> Registry:
     """Return everything that the MCP face offers over an app."""
     return Registry(tools=native_tools(app), resources=resources(app), prompts=prompts(app))
+
+
+def selection_for(app: App, asked: Mapping[str, object]) -> Selection:
+    """Return what a client gets: what it asks for, or else the configuration's choice.
+
+    What the operator excluded stays excluded, and read-only stays read-only, whatever a client asks for.
+    """
+    chosen = app.config.mcp
+    configured: dict[str, object] = {
+        "toolsets": list(chosen.toolsets),
+        "tools": list(chosen.tools),
+        "dialects": list(chosen.dialect),
+    }
+    selection = Selection.read(configured | dict(asked))
+    return replace(
+        selection,
+        exclude_tools=(*chosen.exclude_tools, *selection.exclude_tools),
+        read_only=chosen.read_only or selection.read_only,
+    )
 
 
 def _through(service: Service) -> Run:

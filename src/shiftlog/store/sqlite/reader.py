@@ -44,6 +44,7 @@ class SqliteReader:
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
         self._keys: dict[str, int] = {}
+        self._sessions: dict[str, Session] = {}
 
     # Single things
 
@@ -61,7 +62,8 @@ class SqliteReader:
         if row is None:
             return None
         self._keys[session_id] = row[0]
-        return from_document(decode(row[1]), Session)
+        session = self._sessions[session_id] = from_document(decode(row[1]), Session)
+        return session
 
     def session_id_of_alias(self, alias: int) -> str | None:
         return self._value("SELECT id FROM sessions WHERE run_alias = ?", alias)
@@ -316,7 +318,12 @@ class SqliteReader:
         return None if data is None else decode(data, type=Answer)
 
     def outcome(self, client_id: str, call_id: str) -> Body | None:
-        data = self._value("SELECT doc FROM outcomes WHERE client_id = ? AND call_id = ?", client_id, call_id)
+        data = self._value(
+            "SELECT doc FROM outcomes WHERE hour IN (SELECT DISTINCT hour FROM outcomes)"
+            " AND client_id = ? AND call_id = ? ORDER BY hour DESC",
+            client_id,
+            call_id,
+        )
         return None if data is None else decode(data)
 
     def receipts(self, session_id: str) -> list[Receipt]:

@@ -30,6 +30,16 @@ def entry_id(session_key: int, seq: int) -> int:
     return (session_key << SEQ_BITS) + seq
 
 
+def whole_second_ms(at: datetime) -> int:
+    """Return a time as activity is sorted: whole seconds, so that a burst of writes leaves the indexes alone."""
+    return int(at.timestamp()) * 1000
+
+
+def hour_of(at: datetime) -> int:
+    """Return the hour by which outcomes are kept, so that forgetting the old needs no index of its own."""
+    return int(at.timestamp()) // 3600
+
+
 def hash_bytes(shown: str) -> bytes:
     """Return the 32 bytes of a hash shown as `sha256:<hex>`."""
     return bytes.fromhex(shown.removeprefix("sha256:"))

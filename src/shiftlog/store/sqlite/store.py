@@ -6,6 +6,7 @@ Other processes may use the same file: SQLite's lock orders the writers and each
 """
 
 import asyncio
+import math
 import queue
 import threading
 from collections.abc import Callable
@@ -27,8 +28,31 @@ T = TypeVar("T")
 GROUP_LIMIT = 256
 READERS = 2
 
-Job = tuple[Callable[[Writer], Any], "asyncio.Future[Any]"]
 Outcome = tuple["asyncio.Future[Any]", Any, BaseException | None]
+
+
+class Job:
+    """A piece of work that waits for the writer, and can be withdrawn until it has begun."""
+
+    def __init__(self, work: Callable[[Writer], Any], future: "asyncio.Future[Any]") -> None:
+        self.work = work
+        self.future = future
+        # Decides between the writer that begins and the caller that withdraws.
+        self._lock = threading.Lock()
+        self._taken = False
+        self._withdrawn = False
+
+    def begin(self) -> bool:
+        """Say whether the work may run; from then on it cannot be withdrawn."""
+        with self._lock:
+            self._taken = not self._withdrawn
+            return self._taken
+
+    def withdraw(self) -> bool:
+        """Say whether the work had not begun, and then never will."""
+        with self._lock:
+            self._withdrawn = not self._taken
+            return self._withdrawn
 
 
 class SqliteStore:
@@ -74,12 +98,20 @@ class SqliteStore:
         self._reader_db = threading.local()
 
     async def write(self, work: Callable[[Writer], T]) -> T:
-        """Run work in the next group; shielded, because a commit under way cannot be taken back."""
+        """Run work in the next group. Cancelled before it has begun it never runs; after that its end is waited for."""
         future: asyncio.Future[T] = self._running_loop().create_future()
-        self._jobs.put((work, future))
-        with anyio.CancelScope(shield=True):
-            await future
-        return future.result()
+        job = Job(work, future)
+        self._jobs.put(job)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            # What is cancelled by no scope of anyio, as a whole loop is at its end, waits for nothing.
+            if job.withdraw() or anyio.current_effective_deadline() > -math.inf:
+                raise
+            # A commit under way cannot be taken back.
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait((future,))
+            return future.result()
 
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a reader's connection, in one read transaction."""
@@ -139,12 +171,12 @@ def _commit_group(db: apsw.Connection, group: list[Job]) -> list[Outcome]:
     backlog = Backlog()
     try:
         db.execute("BEGIN IMMEDIATE")
-        outcomes = [(future, *_attempt(db, work, backlog)) for work, future in group if not future.cancelled()]
+        outcomes = [(job.future, *_attempt(db, job.work, backlog)) for job in group if job.begin()]
         backlog.finish(db)
         db.execute("COMMIT")
     except BaseException as error:  # noqa: BLE001 - handed to the callers that wait for it
         _roll_back(db)
-        return [(future, None, _storage_error(error)) for _, future in group]
+        return [(job.future, None, _storage_error(error)) for job in group if job.begin()]
     if backlog.erased:
         scrub(db)
     return outcomes

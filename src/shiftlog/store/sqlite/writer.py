@@ -18,7 +18,7 @@ from shiftlog.store import blobs
 from shiftlog.store.documents import decode, encode, from_document, to_document
 from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
 from shiftlog.store.sqlite.reader import SqliteReader
-from shiftlog.store.sqlite.rows import REFERENCE_MARK, Row, entry_id, hash_bytes
+from shiftlog.store.sqlite.rows import REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
 
 
 @dataclass(slots=True)
@@ -70,7 +70,32 @@ def _tags(marks: _Marks | Turn) -> tuple[str, ...]:
 
 def _columns(turn: Turn) -> tuple[str, int, str, str]:
     """Return what of a turn can change and has a column of its own."""
-    return turn.status.value, millis(turn.last_updated), turn.plan_file, turn.todo_id
+    return turn.status.value, whole_second_ms(turn.last_updated), turn.plan_file, turn.todo_id
+
+
+def _session_columns(session: Session) -> dict[str, str | int | None]:
+    """Return what of a session has a column of its own, but for the count of its entries."""
+    run = session.run
+    return {
+        "id": session.id,
+        "agent": session.agent,
+        "agent_id": session.agent_id,
+        "agent_key": session.agent_key,
+        "state": session.state.value,
+        "model": session.model,
+        "workspace": session.workspace,
+        "project": session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
+        "vendor_id": session.vendor_session_id.lower() if session.vendor_session_id else None,
+        "parent_id": session.parent_session_id,
+        "hidden": int(session.hidden),
+        "unfinished": int(session.state in UNFINISHED),
+        "started_ms": millis(session.started),
+        "active_ms": whole_second_ms(session.last_activity),
+        "run_alias": run.alias if run else None,
+        "run_status": run.status.value if run else None,
+        "backend": run.backend if run else None,
+        "caller": run.caller if run else None,
+    }
 
 
 _marks_of = msgspec.json.Decoder(_Marks).decode
@@ -151,49 +176,36 @@ class SqliteWriter(SqliteReader):
             self._db.execute("INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", (digest, entry))
 
     def put_session(self, session: Session) -> None:
-        run = session.run
+        columns = _session_columns(session)
+        key = self._known_key(session.id)
+        document = encode(to_document(session))
+        before = self._sessions.get(session.id)
+        self._sessions[session.id] = session
+        if before is None:
+            names = ", ".join(columns)
+            updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
+            self._db.execute(
+                f"INSERT INTO sessions (key, entries, doc, {names}) VALUES (?, ?, ?{', ?' * len(columns)})"
+                f" ON CONFLICT (key) DO UPDATE SET entries = excluded.entries, doc = excluded.doc, {updates}",
+                (key, session.head_seq, document, *columns.values()),
+            )
+            return
+        # An index is written whenever one of its columns is named, so only those that change are.
+        stored = _session_columns(before)
+        moved = {name: value for name, value in columns.items() if value != stored[name]}
+        names = "".join(f", {name} = ?" for name in moved)
         self._db.execute(
-            "INSERT INTO sessions (key, id, agent, agent_id, agent_key, state, model, workspace, project,"
-            " vendor_id, parent_id, hidden, unfinished, started_ms, active_ms, run_alias, run_status, backend,"
-            " caller, entries, doc)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (key) DO UPDATE SET agent_id = excluded.agent_id, agent_key = excluded.agent_key,"
-            " state = excluded.state, model = excluded.model, workspace = excluded.workspace,"
-            " project = excluded.project, vendor_id = excluded.vendor_id, parent_id = excluded.parent_id,"
-            " hidden = excluded.hidden, unfinished = excluded.unfinished, started_ms = excluded.started_ms,"
-            " active_ms = excluded.active_ms,"
-            " run_alias = excluded.run_alias, run_status = excluded.run_status, backend = excluded.backend,"
-            " caller = excluded.caller, entries = excluded.entries, doc = excluded.doc",
-            (
-                self._known_key(session.id),
-                session.id,
-                session.agent,
-                session.agent_id,
-                session.agent_key,
-                session.state.value,
-                session.model,
-                session.workspace,
-                session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
-                session.vendor_session_id.lower() if session.vendor_session_id else None,
-                session.parent_session_id,
-                int(session.hidden),
-                int(session.state in UNFINISHED),
-                millis(session.started),
-                millis(session.last_activity),
-                run.alias if run else None,
-                run.status.value if run else None,
-                run.backend if run else None,
-                run.caller if run else None,
-                session.head_seq,
-                encode(to_document(session)),
-            ),
+            f"UPDATE sessions SET entries = ?, doc = ?{names} WHERE key = ?",
+            (session.head_seq, document, *moved.values(), key),
         )
 
     def put_turn(self, session_id: str, turn: Turn) -> None:
         key = self._known_key(session_id)
         document = self._encoded(to_document(turn), None)
-        row = self._db.execute(
-            "SELECT key, doc FROM turns WHERE session_key = ? AND request_id = ?", (key, turn.request_id)
+        row: Row | None = self._db.execute(
+            "SELECT key, doc, status, updated_ms, plan_file, todo_id FROM turns"
+            " WHERE session_key = ? AND request_id = ?",
+            (key, turn.request_id),
         ).fetchone()
         if row is None:
             turn_key, before = entry_id(key, turn.begun_seq), _Marks()
@@ -204,10 +216,13 @@ class SqliteWriter(SqliteReader):
             )
         else:
             turn_key, before = int(row[0]), self._marks(row[1])
-            self._db.execute(
-                "UPDATE turns SET status = ?, updated_ms = ?, plan_file = ?, todo_id = ?, doc = ? WHERE key = ?",
-                (*_columns(turn), document, turn_key),
-            )
+            if row[2:] == _columns(turn):
+                self._db.execute("UPDATE turns SET doc = ? WHERE key = ?", (document, turn_key))
+            else:
+                self._db.execute(
+                    "UPDATE turns SET status = ?, updated_ms = ?, plan_file = ?, todo_id = ?, doc = ? WHERE key = ?",
+                    (*_columns(turn), document, turn_key),
+                )
         if (tags := _tags(before)) != _tags(turn):
             self._index_tags(key, turn_key, tags, _tags(turn))
         if before.files != turn.files:
@@ -289,8 +304,8 @@ class SqliteWriter(SqliteReader):
 
     def put_outcome(self, client_id: str, call_id: str, outcome: Body, at: datetime) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)",
-            (client_id, call_id, millis(at), encode(outcome)),
+            "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?)",
+            (hour_of(at), client_id, call_id, millis(at), encode(outcome)),
         )
 
     def put_receipt(self, receipt: Receipt) -> None:
@@ -317,6 +332,7 @@ class SqliteWriter(SqliteReader):
             )
 
     def forget_projection(self, session_id: str) -> None:
+        self._sessions.pop(session_id, None)
         key = self._key(session_id)
         self._db.execute("DELETE FROM turn_tags WHERE session_key = ?", (key,))
         self._db.execute("DELETE FROM turn_files WHERE session_key = ?", (key,))
@@ -340,7 +356,9 @@ class SqliteWriter(SqliteReader):
             self._db.execute("DELETE FROM answers WHERE session_id = ?", (session_id,))
         if before is not None:
             self._db.execute("DELETE FROM answers WHERE at_ms < ?", (millis(before),))
-            self._db.execute("DELETE FROM outcomes WHERE at_ms < ?", (millis(before),))
+            self._db.execute(
+                "DELETE FROM outcomes WHERE hour <= ? AND at_ms < ?", (hour_of(before), millis(before))
+            )
 
     # The session log's own
 

@@ -129,13 +129,13 @@ CREATE TABLE answers (
 CREATE INDEX answers_by_time ON answers (at_ms);
 
 CREATE TABLE outcomes (
+    hour          INTEGER NOT NULL,
     client_id     TEXT NOT NULL,
     call_id       TEXT NOT NULL,
     at_ms         INTEGER NOT NULL,
     doc           BLOB NOT NULL,
-    PRIMARY KEY (client_id, call_id)
+    PRIMARY KEY (hour, client_id, call_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX outcomes_by_time ON outcomes (at_ms);
 
 CREATE TABLE leases (
     session_id    TEXT PRIMARY KEY,

@@ -1,0 +1,60 @@
+"""Folding encoded data in texts to a line that identifies it: images, archives, certificates.
+
+Not redaction: nothing secret is meant, only bulk that nobody reads. Private keys are left to the redactor, which
+comes first.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+
+from shiftlog.guard.redact_re2 import compile_linear
+
+MIN_RUN_CHARS = 256
+
+_RUNS = compile_linear(rf"[A-Za-z0-9+/_-]{{{MIN_RUN_CHARS}}}|data:[\w.+/-]+;base64,|-----BEGIN ")
+_BLOB = re.compile(
+    r"data:(?P<media>[\w.+/-]{1,80});base64,(?P<data>[A-Za-z0-9+/]{4,}={0,2})"
+    r"|-----BEGIN (?P<label>(?:[A-Z0-9]{1,12} ){0,4}[A-Z0-9]{1,12})-----(?P<pem>(?:\s+[A-Za-z0-9+/]{1,128}={0,2})+)\s+"
+    r"-----END (?P=label)-----"
+    rf"|(?<![A-Za-z0-9+/_-])(?P<run>[A-Za-z0-9+/]{{{MIN_RUN_CHARS},}}={{0,2}}|[A-Za-z0-9_-]{{{MIN_RUN_CHARS},}}={{0,2}})"
+    r"(?![A-Za-z0-9+/_=-])",
+    re.ASCII,
+)
+_HEX = re.compile(r"[0-9a-fA-F]+")
+
+
+def fold_blobs(text: str) -> tuple[str, int]:
+    """Replace each blob by `[BLOB:<media or base64>:<bytes>:<first 12 of sha256>]`, of its decoded bytes.
+
+    Returns the text and how many blobs there were.
+    """
+    if _RUNS.search(text.encode("utf-8", "surrogatepass")) is None:
+        return text, 0
+    count = 0
+
+    def fold(match: re.Match[str]) -> str:
+        nonlocal count
+        encoded = match["data"] or match["run"] or "".join(match["pem"].split())
+        data = _decode(encoded)
+        if data is None or "PRIVATE" in (match["label"] or "") or _is_no_encoding(match["run"]):
+            return match[0]
+        count += 1
+        return f"[BLOB:{match['media'] or 'base64'}:{len(data)}:{hashlib.sha256(data).hexdigest()[:12]}]"
+
+    folded = _BLOB.sub(fold, text)
+    return folded, count
+
+
+def _is_no_encoding(run: str | None) -> bool:
+    """Long runs of one letter, of digits or of hex are drawn lines, numbers and digests."""
+    return run is not None and (_HEX.fullmatch(run) is not None or len(set(run)) < 16)
+
+
+def _decode(encoded: str) -> bytes | None:
+    plain = encoded.rstrip("=").translate(str.maketrans("-_", "+/"))
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except binascii.Error:
+        return None

@@ -1,0 +1,247 @@
+"""Imports: a session with turns that was recorded elsewhere becomes entries here, all of it or nothing.
+
+What is known already is not stored again, an open turn is merged with, and for a terminal turn whatever is new becomes
+an amendment beside it. An import never closes, re-opens or makes current a session that exists.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from shiftlog.journal import rules
+from shiftlog.journal.merge import LIST_FIELDS, TEXT_FIELDS, is_empty
+from shiftlog.journal.pen import Pen
+from shiftlog.model.entry import Kind
+from shiftlog.model.moves import TurnStatus
+from shiftlog.model.nouns import Turn
+from shiftlog.model.times import COMPACT, parse, precise, shown, truncated
+
+Values = Mapping[str, Any]
+
+SOURCE = "import"
+CLOSE_REASON = "imported"
+
+_STATUSES: tuple[tuple[tuple[str, ...], TurnStatus], ...] = (
+    (("failed", "interrupted", "superseded", "cancel"), TurnStatus.FAILED),
+    (("completed", "partial"), TurnStatus.COMPLETED),
+)
+_HEADERS = {
+    "agent_session_id": "vendor_session_id",
+    "agent_session_transcript_file": "transcript_path",
+    "agent_executable_path": "executable_path",
+    "agent_executable_version": "executable_version",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What became of the turns of an import."""
+
+    imported: int = 0
+    merged: int = 0
+    skipped: int = 0
+    amended: int = 0
+
+
+def status_in(text: str | None) -> TurnStatus:
+    """Return the status of a turn that comes with words of another system."""
+    word = (text or "").strip().casefold()
+    for beginnings, status in _STATUSES:
+        if word.startswith(beginnings):
+            return status
+    return TurnStatus.IN_PROGRESS
+
+
+def session_facts(values: Values) -> dict[str, Any]:
+    """Return the facts of a session that an import or an opening brings, but for empty ones."""
+    facts = {name: values.get(name) for name in ("title", "model")}
+    facts |= {ours: values.get(theirs) for theirs, ours in _HEADERS.items()}
+    return {name: value for name, value in facts.items() if not is_empty(name, value)}
+
+
+def create_session(pen: Pen, values: Values, facts: Mapping[str, Any]) -> None:
+    """Write the first entries of a session that is not known yet: suspended, or closed if it was completed."""
+    started, last_updated = _span(values, pen.now)
+    pen.as_of = last_updated if last_updated != pen.now else None
+    body = {**facts, "state": "suspended", "started": precise(started), "tags": _tags(values)}
+    pen.write(Kind.SESSION_OPENED, {name: value for name, value in body.items() if value})
+
+
+def close_created(pen: Pen, values: Values) -> None:
+    """Close a session that was just created, if it came as completed."""
+    if status_in(values.get("status")) is TurnStatus.COMPLETED:
+        body = {"reason": CLOSE_REASON, "reason_class": "other", "policy": "successor_allowed"}
+        pen.write(Kind.SESSION_CLOSED, body)
+
+
+def merge_session(pen: Pen, values: Values) -> None:
+    """Write what an import changes of a session that exists: empty values change nothing, the span only grows."""
+    session = pen.session
+    changes = {n: v for n, v in session_facts(values).items() if v != getattr(session, n)}
+    tags = [tag for tag in _tags(values) if tag not in session.tags]
+    if tags:
+        changes["tags"] = [*session.tags, *tags]
+    started = min(filter(None, (_time(values.get("started")), *_turn_times(values))), default=session.started)
+    if truncated(started) < session.started:
+        changes["started"] = precise(started)
+    given = _time(values.get("last_updated"))
+    latest = None if given is None else min(truncated(given), pen.now)
+    pen.as_of = max(session.last_activity, latest) if latest else None
+    if changes or (latest is not None and latest > session.last_activity):
+        pen.write(Kind.SESSION_UPDATED, changes)
+
+
+def import_turns(pen: Pen, turns: Sequence[Values]) -> Tally:
+    """Write what is new in the turns, the earliest first."""
+    tally = Tally()
+    for turn in sorted(turns, key=lambda turn: begun_at(turn, pen.now)):
+        _import_turn(pen, turn, tally)
+    return tally
+
+
+def note_import(pen: Pen, tally: Tally) -> str:
+    """Write the entry that stands for the import, if it changed anything, and return the hash that names it."""
+    if pen.entries:
+        counts = {"imported": tally.imported, "merged": tally.merged, "amended": tally.amended}
+        return pen.write(Kind.IMPORT_NOTED, {"source": SOURCE, **counts}).hash
+    return pen.session.import_hash or pen.session.head_hash
+
+
+def begun_at(turn: Values, now: datetime) -> datetime:
+    """Return when a turn began: as it says, else as its id says, and never later than now."""
+    given = _time(turn.get("timestamp"))
+    if given is None:
+        given = datetime.strptime(turn["request_id"].split("-")[1], COMPACT).replace(tzinfo=UTC)
+    return min(truncated(given), now)
+
+
+def _import_turn(pen: Pen, incoming: Values, tally: Tally) -> None:
+    turn = pen.turn(incoming["request_id"])
+    if turn is None:
+        _begin(pen, incoming)
+        tally.imported += 1
+        return
+    if turn.is_terminal:
+        tally.skipped += 1
+        fields = amendment_to(pen, turn, incoming)
+        if fields:
+            body = {"source": SOURCE, "seal": turn.seal, "fields": fields}
+            pen.write(Kind.IMPORT_NOTED, body, turn.request_id)
+            tally.amended += 1
+        return
+    before = len(pen.entries)
+    _merge(pen, turn, incoming)
+    changed = len(pen.entries) > before
+    tally.merged += changed
+    tally.skipped += not changed
+
+
+def _begin(pen: Pen, incoming: Values) -> None:
+    name = incoming["request_id"]
+    title = incoming.get("query_title") or name
+    body: dict[str, Any] = {
+        "query_title": title,
+        "query_text": incoming.get("query_text") or title,
+        "timestamp": precise(begun_at(incoming, pen.now)),
+        "imported": True,
+        "model": pen.session.model,
+    }
+    for field in ("model", "plan_file", "todo_id"):
+        if not is_empty(field, incoming.get(field)):
+            body[field] = incoming[field]
+    pen.write(Kind.TURN_BEGUN, body, name)
+    _merge(pen, _known(pen, name), incoming)
+
+
+def _merge(pen: Pen, turn: Turn, incoming: Values) -> None:
+    """Unite an open turn with what comes in, and end it if that has ended."""
+    rules.unite_turn(pen, turn, incoming)
+    text = incoming.get("query_text")
+    if not is_empty("query_text", text) and text != turn.query_text:
+        pen.write(Kind.TURN_UPDATED, {"set": {"query_text": text}}, turn.request_id)
+    status = status_in(incoming.get("status"))
+    turn = _known(pen, turn.request_id)
+    if status is TurnStatus.COMPLETED:
+        rules.end_turn(pen, turn, status, {"response": turn.response})
+    elif status is TurnStatus.FAILED:
+        rules.end_turn(pen, turn, status, {"failure_note": _failure_note(incoming), "error_code": ""})
+
+
+def _failure_note(incoming: Values) -> str:
+    note = (incoming.get("failure_note") or "").strip()
+    word = (incoming.get("status") or "").strip()
+    return note or ("" if word.casefold() == TurnStatus.FAILED else word)
+
+
+def amendment_to(pen: Pen, turn: Turn, incoming: Values) -> dict[str, Any]:
+    """Return the fields that neither a terminal turn nor its amendments hold yet."""
+    earlier = [note.fields for note in turn.amendments]
+    fields: dict[str, Any] = {}
+    for name in (*TEXT_FIELDS, "query_text", "token_count"):
+        value = incoming.get(name)
+        known = [getattr(turn, name), *(note[name] for note in earlier if name in note)]
+        if not is_empty(name, value) and value not in known:
+            fields[name] = value
+    for name in LIST_FIELDS:
+        known_items = {*getattr(turn, name), *(item for note in earlier for item in _listed(note, name))}
+        fields[name] = [i for i in dict.fromkeys(incoming.get(name) or ()) if i.strip() and i not in known_items]
+    shas = {c["sha"] for c in (*turn.commits, *(c for note in earlier for c in _listed(note, "commits")))}
+    fields["commits"] = [c for c in incoming.get("commits") or () if c["sha"] not in shas]
+    fields |= _items_beyond(pen, turn, incoming, earlier)
+    fields |= _outcome_beyond(turn, incoming, earlier)
+    return {name: value for name, value in fields.items() if value}
+
+
+def _items_beyond(
+    pen: Pen, turn: Turn, incoming: Values, earlier: Sequence[Mapping[str, Any]]
+) -> dict[str, list[Any]]:
+    given = incoming.get("dialog") or (), incoming.get("actions") or ()
+    dialog, actions = rules.not_stored(pen, turn, *given, amended=earlier)
+    return {
+        "dialog": [{**item, "timestamp": _shown_time(item, pen.now)} for item in dialog],
+        "actions": [{"file_path": "", **item} for item in actions],
+    }
+
+
+def _shown_time(item: Mapping[str, Any], now: datetime) -> str:
+    return shown(_time(item.get("timestamp")) or now)
+
+
+def _outcome_beyond(turn: Turn, incoming: Values, earlier: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    status = status_in(incoming.get("status"))
+    beyond: dict[str, str] = {}
+    if status is not TurnStatus.IN_PROGRESS and status is not turn.status:
+        beyond["status"] = str(status)
+    note = (incoming.get("failure_note") or "").strip()
+    if note and note != turn.failure_note:
+        beyond["failure_note"] = note
+    return {name: value for name, value in beyond.items() if all(told.get(name) != value for told in earlier)}
+
+
+def _listed(note: Mapping[str, Any], name: str) -> list[Any]:
+    return note.get(name, [])
+
+
+def _known(pen: Pen, request_id: str) -> Turn:
+    return rules.addressed_turn(pen, request_id)
+
+
+def _tags(values: Values) -> list[str]:
+    return [tag for tag in dict.fromkeys(values.get("tags") or ()) if tag.strip()]
+
+
+def _time(text: str | None) -> datetime | None:
+    return parse(text) if text else None
+
+
+def _turn_times(values: Values) -> list[datetime]:
+    return [parse(turn["timestamp"]) for turn in values.get("turns") or () if turn.get("timestamp")]
+
+
+def _span(values: Values, now: datetime) -> tuple[datetime, datetime]:
+    """Return when a session that comes whole began and was last updated; absent times are now."""
+    times = _turn_times(values)
+    started = min(_time(values.get("started")) or now, *times, now)
+    latest = max(_time(values.get("last_updated")) or now, *times, started)
+    return truncated(started), min(truncated(latest), now)

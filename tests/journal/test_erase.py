@@ -1,0 +1,213 @@
+"""Erasing: the text is gone from every byte of the state directory, the chain still verifies and says so."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftlog.journal.maintenance import fold
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import InvalidParameter
+from tests.journal.desk import Desk, files_holding, open_desk
+
+WORD = "Rumpelstilzchen"
+LONG = f"{WORD} " + "spins straw into gold. " * 400
+
+
+async def seq_of(desk: Desk, session: str, kind: str, word: str = WORD) -> int:
+    """Return the first entry of a kind whose body holds a word."""
+    return next(e.seq for e in await desk.entries(session) if e.kind == kind and word in str(e.body))
+
+
+async def erase(desk: Desk, session: str, *seqs: int, reason: str = "asked for") -> dict[str, Any]:
+    return await desk.app.maintenance.erase(session, list(seqs), reason)
+
+
+async def projections_equal_a_fold(desk: Desk, session: str) -> None:
+    entries = await desk.entries(session)
+    folded, turns = fold(session, entries)
+    assert await desk.session(session) == folded
+    assert await desk.read(lambda reader: reader.turns(session)) == list(turns.values())
+    assert not (await desk.rebuild(session))[0].changed
+
+
+async def test_an_erased_body_keeps_the_chain_valid_and_says_so(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    await desk.update(session, dialog=[{"role": "user", "category": "observation", "content": f"I am {WORD}"}])
+    before = await desk.entries(session)
+    seq = await seq_of(desk, session, "dialog")
+    answered = await erase(desk, session, seq)
+    entries = await desk.entries(session)
+    assert answered == {
+        "session_id": session,
+        "erased": [seq],
+        "already_erased": [],
+        "chain": "verified",
+        "seq": entries[-1].seq,
+        "hash": entries[-1].hash,
+    }
+    assert entries[-1].kind is Kind.ERASED
+    assert entries[-1].facts["entries"] == [seq]
+    assert entries[-1].facts["reason"] == "asked for"
+    gone = entries[seq - 1]
+    assert (gone.body, gone.salt, gone.hash) == (None, None, before[seq - 1].hash)
+    [found] = await desk.verify(session)
+    assert found.ok
+    assert found.erased == 1
+    await projections_equal_a_fold(desk, session)
+
+
+async def test_an_erased_item_is_shown_as_erased_and_no_longer_found(desk: Desk) -> None:
+    session = await desk.open()
+    name = await desk.begin(session)
+    await desk.update(session, dialog=[{"role": "user", "category": "decision", "content": f"I am {WORD}"}])
+    assert (await desk.query(text=WORD))["total"] == 1
+    await erase(desk, session, await seq_of(desk, session, "dialog"))
+    assert (await desk.query(text=WORD))["total"] == 0
+    assert (await desk.query(kinds=["decision"]))["total"] == 0
+    [item] = (await desk.query(session_id=session, request_id=name))["items"]
+    assert item["erased"] is True
+    assert "content" not in item
+
+
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        ("session.opened", "title"),
+        ("turn.begun", "query_title"),
+        ("turn.begun", "query_text"),
+        ("turn.updated", "tags"),
+        ("turn.updated", "design_decisions"),
+        ("turn.updated", "files_modified"),
+        ("dialog", "dialog"),
+        ("action", "actions"),
+        ("turn.completed", "response"),
+        ("turn.failed", "error_message"),
+        ("session.closed", "epitaph"),
+    ],
+)
+@pytest.mark.parametrize("length", ["short", "long"])
+async def test_the_text_is_gone_from_every_byte_of_the_state_directory(
+    tmp_path: Path, kind: str, where: str, length: str
+) -> None:
+    one_line = ("title", "query_title", "tags", "files_modified", "actions", "error_message")
+    if length == "long" and where in one_line:
+        pytest.skip("this field has no room for a long text")
+    text = LONG if length == "long" else f"I am {WORD}"
+    home = tmp_path / "home"
+    async with open_desk(home, environ={"SHIFTLOG_DURABILITY": "full"}) as desk:
+        session = await desk.open(title=text if where == "title" else "Work", idempotency_key="open")
+        await desk.begin(
+            session,
+            query_title=text if where == "query_title" else "Ask",
+            query_text=text if where == "query_text" else "Ask",
+            idempotency_key="begin",
+        )
+        if where in ("tags", "design_decisions", "files_modified"):
+            await desk.update(session, **{where: [text]}, idempotency_key="update")
+        if where == "dialog":
+            await desk.update(session, dialog=[{"role": "user", "category": "decision", "content": text}])
+        if where == "actions":
+            await desk.update(session, actions=[{"description": text, "type": "edit", "status": "pending"}])
+        if where == "error_message":
+            await desk.fail(session, error_message=text)
+        else:
+            await desk.complete(session, response=text if where == "response" else "Done")
+        # Two capsules repeat it, two kept answers show it, and another session names it as its predecessor.
+        desk.wait(hours=2)
+        await desk.app.sweep()
+        await desk.open(title="Successor", idempotency_key="successor")
+        await desk.call("resume_session", {"agent_id": "Codex", "session_id": session, "idempotency_key": "resume"})
+        epitaph = {"epitaph": text} if where == "epitaph" else {}
+        await desk.call("close_session", {"session_id": session, "idempotency_key": "close", **epitaph})
+        assert files_holding(home, WORD) if length == "short" else True
+        answered = await erase(desk, session, await seq_of(desk, session, kind))
+        assert answered["chain"] == "verified"
+        assert all(WORD not in str(entry.body) for entry in await desk.entries(session))
+        await projections_equal_a_fold(desk, session)
+        assert (await desk.query(text=WORD))["total"] == 0
+    assert files_holding(home, WORD) == []
+    assert files_holding(home, WORD.lower()) == []
+    async with open_desk(home) as desk:
+        assert all(found.ok for found in await desk.verify())
+        assert (await desk.query(session_id=session))["session"]["chain"]["status"] == "verified"
+
+
+async def test_a_long_text_that_another_entry_still_says_stays_there(desk: Desk) -> None:
+    session, other = await desk.open(), await desk.open()
+    for name in (session, other):
+        await desk.begin(name, query_text=LONG)
+    await erase(desk, session, await seq_of(desk, session, "turn.begun"))
+    assert (await desk.turn(session)).query_text == "[erased]"
+    assert (await desk.turn(other)).query_text == LONG
+    assert all(found.ok for found in await desk.verify())
+
+
+async def test_erasing_again_changes_nothing_and_says_so(desk: Desk) -> None:
+    session = await desk.open()
+    await erase(desk, session, 1)
+    rows = desk.rows()
+    answered = await erase(desk, session, 1, 1)
+    assert (answered["erased"], answered["already_erased"]) == ([], [1])
+    assert desk.rows() == rows
+
+
+async def test_a_session_whose_opening_is_erased_can_still_be_worked_in(desk: Desk) -> None:
+    session = await desk.open(title=WORD, agent_id="fixer")
+    await erase(desk, session, 1)
+    now = await desk.session(session)
+    assert (now.title, now.agent, now.agent_id) == ("[erased]", "Codex", "Codex")
+    assert await desk.begin(session)
+    await projections_equal_a_fold(desk, session)
+
+
+async def test_the_fence_survives_the_erasure_of_its_grants(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.call("resume_session", {"agent_id": "Codex"})
+    grants = [entry.seq for entry in await desk.entries(session) if entry.kind is Kind.LEASE_TAKEN]
+    await erase(desk, session, *grants)
+    assert (await desk.session(session)).fence == 2
+
+
+@pytest.mark.parametrize("seq", [0, -1, 3, 2**40])
+async def test_an_entry_that_does_not_exist_is_refused_and_nothing_is_erased(desk: Desk, seq: int) -> None:
+    session = await desk.open()
+    rows = desk.rows()
+    with pytest.raises(InvalidParameter, match=f"has no entry {seq}"):
+        await erase(desk, session, 1, seq)
+    assert desk.rows() == rows
+    assert (await desk.session(session)).title == "Fix upload"
+
+
+async def test_the_note_of_an_erasure_cannot_be_erased(desk: Desk) -> None:
+    session = await desk.open()
+    seq = (await erase(desk, session, 1))["seq"]
+    with pytest.raises(InvalidParameter, match="is itself the note of an erasure"):
+        await erase(desk, session, seq)
+
+
+async def test_the_reason_of_an_erasure_is_masked_like_any_other_text(desk: Desk) -> None:
+    session = await desk.open()
+    await erase(desk, session, 1, reason="it held password=hunter2hunter2")
+    assert "hunter2" not in str([entry.body for entry in await desk.entries(session)])
+
+
+async def test_a_receipt_from_before_the_erasure_still_fits(desk: Desk) -> None:
+    session = await desk.open(title=WORD)
+    await desk.call("close_session", {"session_id": session})
+    await erase(desk, session, 1)
+    receipts = await desk.read(lambda reader: reader.receipts(session))
+    [found] = await desk.verify(session, receipts=receipts)
+    assert found.ok
+
+
+async def test_erasing_in_a_broken_journal_is_refused(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    with desk.database() as database:
+        database.execute("UPDATE entries SET turn = 'x' WHERE kind = 'turn.begun'")
+    rows = desk.rows()
+    with pytest.raises(ValueError, match="Journal verification failed"):
+        await erase(desk, session, 1)
+    assert desk.rows() == rows

@@ -1,0 +1,94 @@
+"""Migrations of the embedded store: applied once, in order, whole, and never over an unknown or changed schema."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from shiftlog.model.errors import StorageError
+from shiftlog.store.sqlite import SqliteStore
+from shiftlog.store.sqlite.migrate import Migration, migrate, shipped
+from tests.contract import builders as b
+
+FIRST = Migration(number=1, name="first", sql="CREATE TABLE a (x); INSERT INTO a VALUES (1)")
+SECOND = Migration(number=2, name="second", sql="ALTER TABLE a ADD COLUMN y; UPDATE a SET y = x + 1")
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[apsw.Connection]:
+    made = apsw.Connection(str(tmp_path / "test.db"))
+    yield made
+    made.close()
+
+
+def applied(db: apsw.Connection) -> list[tuple[object, ...]]:
+    return db.execute("SELECT number, name FROM migrations ORDER BY number").fetchall()
+
+
+def test_migrations_are_applied_in_order_and_remembered(db: apsw.Connection) -> None:
+    assert migrate(db, [FIRST, SECOND]) == 2
+    assert db.execute("SELECT x, y FROM a").fetchall() == [(1, 2)]
+    assert applied(db) == [(1, "first"), (2, "second")]
+
+
+def test_a_migration_is_applied_once(db: apsw.Connection) -> None:
+    migrate(db, [FIRST])
+    migrate(db, [FIRST])
+    assert db.execute("SELECT count(*) FROM a").fetchall() == [(1,)]
+
+
+def test_a_later_version_adds_what_is_new_and_keeps_what_is_there(db: apsw.Connection) -> None:
+    migrate(db, [FIRST])
+    db.execute("INSERT INTO a VALUES (10)")
+    migrate(db, [FIRST, SECOND])
+    assert db.execute("SELECT x, y FROM a ORDER BY x").fetchall() == [(1, 2), (10, 11)]
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(db: apsw.Connection) -> None:
+    migrate(db, [FIRST, SECOND])
+    with pytest.raises(StorageError) as caught:
+        migrate(db, [FIRST])
+    assert "migration 2" in str(caught.value.details["reason"])
+    assert caught.value.hint == "Install the newer Shiftlog that made it"
+    assert applied(db) == [(1, "first"), (2, "second")]
+
+
+def test_a_migration_changed_after_it_was_applied_is_refused(db: apsw.Connection) -> None:
+    migrate(db, [FIRST])
+    changed = Migration(number=1, name="first", sql=FIRST.sql + " -- harmless")
+    with pytest.raises(StorageError) as caught:
+        migrate(db, [changed, SECOND])
+    assert "migration 1 (first) was changed" in str(caught.value.details["reason"])
+    assert applied(db) == [(1, "first")]
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(db: apsw.Connection) -> None:
+    broken = Migration(number=2, name="broken", sql="CREATE TABLE b (x); INSERT INTO nowhere VALUES (1)")
+    with pytest.raises(apsw.SQLError):
+        migrate(db, [FIRST, broken])
+    assert db.execute("SELECT name FROM sqlite_schema").fetchall() == []
+
+
+def test_the_shipped_migrations_are_numbered_without_gaps() -> None:
+    assert [migration.number for migration in shipped()] == list(range(1, len(shipped()) + 1))
+
+
+async def test_a_store_says_which_schema_it_has(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "shiftlog.db") as store:
+        counts = await store.read(lambda reader: reader.counts())
+    assert counts.schema == shipped()[-1].number
+    assert counts.bytes > 0
+
+
+async def test_a_store_of_a_newer_version_does_not_open(tmp_path: Path) -> None:
+    path = tmp_path / "shiftlog.db"
+    async with SqliteStore(path) as store:
+        await b.stored(store)
+    db = apsw.Connection(str(path))
+    db.execute("INSERT INTO migrations VALUES (9999, 'later', 'x')")
+    db.close()
+    with pytest.raises(StorageError) as caught:
+        async with SqliteStore(path):
+            pass
+    assert "migration 9999" in str(caught.value.details["reason"])

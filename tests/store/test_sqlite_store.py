@@ -1,0 +1,226 @@
+"""The embedded store's own promises: file modes, durability, groups, and errors of the file or of the disk."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import anyio
+import apsw
+import pytest
+
+from shiftlog.model.errors import StorageError
+from shiftlog.store.protocol import Writer
+from shiftlog.store.sqlite import SqliteStore
+from tests.contract import builders as b
+
+ONE = b.session_id("one")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "shiftlog.db"
+
+
+def connections(path: Path) -> list[apsw.Connection]:
+    return [db for db in apsw.connections() if db.filename == str(path)]
+
+
+def writer_connection(path: Path) -> apsw.Connection:
+    """Return the connection of a store that has not been read from yet."""
+    (db,) = connections(path)
+    return db
+
+
+class Gate:
+    """A work that holds the writer thread until it is opened, so that others gather behind it."""
+
+    def __init__(self) -> None:
+        self._entered = threading.Event()
+        self._opened = threading.Event()
+
+    def work(self, writer: Writer) -> None:
+        self._entered.set()
+        assert self._opened.wait(30)
+
+    async def entered(self) -> None:
+        assert await asyncio.to_thread(self._entered.wait, 30)
+
+    def open(self) -> None:
+        self._opened.set()
+
+
+def modes(path: Path) -> dict[str, int]:
+    return {item.name: item.stat().st_mode & 0o777 for item in path.parent.iterdir()}
+
+
+async def test_the_database_and_its_log_are_readable_by_their_owner_alone(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store)
+        expected = {"shiftlog.db": 0o600, "shiftlog.db-wal": 0o600, "shiftlog.db-shm": 0o600}
+        assert modes(path) == expected
+
+
+async def test_a_database_that_others_could_read_is_closed_to_them(path: Path) -> None:
+    async with SqliteStore(path):
+        pass
+    path.chmod(0o644)
+    async with SqliteStore(path):
+        assert modes(path)["shiftlog.db"] == 0o600
+
+
+@pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("process", 1)])
+async def test_durability_decides_whether_a_commit_waits_for_the_disk(
+    path: Path, durability: str, synchronous: int
+) -> None:
+    async with SqliteStore(path, durability=durability):
+        db = writer_connection(path)
+        assert (db.pragma("synchronous"), db.pragma("journal_mode")) == (synchronous, "wal")
+
+
+async def test_deleted_bytes_are_overwritten(path: Path) -> None:
+    async with SqliteStore(path):
+        assert writer_connection(path).pragma("secure_delete") == 1
+
+
+async def test_works_that_wait_together_share_one_commit_and_each_gets_its_own_answer(path: Path) -> None:
+    commits = 0
+
+    def count() -> bool:
+        nonlocal commits
+        commits += 1
+        return False
+
+    answers: dict[int, int] = {}
+    gate = Gate()
+
+    async def write(store: SqliteStore, n: int) -> None:
+        def work(writer: Writer) -> int:
+            b.put(writer, f"word {n}", of=b.session(f"s{n}"))
+            return n * n
+
+        answers[n] = await store.write(work)
+
+    async with SqliteStore(path) as store:
+        db = writer_connection(path)
+        async with anyio.create_task_group() as group:
+            group.start_soon(store.write, gate.work)
+            await gate.entered()
+            db.set_commit_hook(count)
+            for n in range(40):
+                group.start_soon(write, store, n)
+            await anyio.lowlevel.checkpoint()
+            gate.open()
+        assert commits == 2  # the one that held them up, and theirs
+        assert answers == {n: n * n for n in range(40)}
+        assert await store.read(lambda reader: len(reader.session_ids())) == 40
+
+
+async def test_a_group_makes_one_segment_of_the_text_index(path: Path) -> None:
+    gate = Gate()
+    async with SqliteStore(path) as store:
+        async with anyio.create_task_group() as group:
+            group.start_soon(store.write, gate.work)
+            await gate.entered()
+            for n in range(12):
+                group.start_soon(store.write, lambda writer, n=n: b.put(writer, f"word {n}", of=b.session(f"s{n}")))
+            await anyio.lowlevel.checkpoint()
+            gate.open()
+        segments = writer_connection(path).execute("SELECT count(DISTINCT segid) FROM found_idx").fetchall()
+    assert segments == [(1,)]
+
+
+async def test_readers_do_not_wait_for_a_writer_and_see_the_state_before_it(path: Path) -> None:
+    gate = Gate()
+    async with SqliteStore(path) as store:
+        await b.stored(store, "before")
+
+        def work(writer: Writer) -> None:
+            b.put(writer, "during", of=b.session("two"))
+            gate.work(writer)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(store.write, work)
+            await gate.entered()
+            assert await store.read(lambda reader: reader.session_ids()) == [ONE]
+            gate.open()
+        assert await store.read(lambda reader: len(reader.session_ids())) == 2
+
+
+async def test_a_caller_cancelled_from_outside_does_not_end_the_writer(path: Path) -> None:
+    gate = Gate()
+    ran: list[str] = []
+    async with SqliteStore(path) as store:
+        running = asyncio.create_task(store.write(gate.work))
+        await gate.entered()
+        waiting = asyncio.create_task(store.write(lambda writer: ran.append("waiting")))
+        await anyio.lowlevel.checkpoint()
+        running.cancel()
+        waiting.cancel()
+        for task in (running, waiting):
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        gate.open()
+        await store.write(lambda writer: ran.append("later"))
+    assert ran == ["later"]
+
+
+async def test_a_write_under_way_is_finished_before_the_store_closes(path: Path) -> None:
+    gate = Gate()
+    store = SqliteStore(path)
+    async with anyio.create_task_group() as group, store:
+        group.start_soon(store.write, gate.work)
+        await gate.entered()
+        group.start_soon(b.stored, store, "word")
+        await anyio.lowlevel.checkpoint()
+        gate.open()
+    async with SqliteStore(path) as again:
+        assert await again.read(lambda reader: reader.session_ids()) == [ONE]
+
+
+async def test_when_the_disk_is_full_nothing_of_the_group_is_stored_and_the_store_goes_on(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, "before")
+        db = writer_connection(path)
+        limit = db.pragma("max_page_count")
+        db.pragma("max_page_count", db.pragma("page_count"))
+        with pytest.raises(StorageError) as caught:
+            await b.stored(store, *(f"{n} " * 3_000 for n in range(20)), of=b.session("big"))
+        assert "FullError" in str(caught.value.details["reason"])
+        assert caught.value.retryable
+        assert await store.read(lambda reader: reader.session_ids()) == [ONE]
+        db.pragma("max_page_count", limit)
+        await b.stored(store, "after", of=b.session("two"))
+        assert await store.read(lambda reader: len(reader.session_ids())) == 2
+
+
+async def test_a_constraint_that_is_broken_is_a_storage_error_of_that_work_alone(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session(run=b.run(1)))
+        with pytest.raises(StorageError) as caught:
+            await b.stored(store, of=b.session("two", run=b.run(1)))
+        assert "ConstraintError" in str(caught.value.details["reason"])
+        assert await store.read(lambda reader: reader.session_ids()) == [ONE]
+
+
+async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
+    path.write_bytes(b"certainly not a database" * 100)
+    with pytest.raises(StorageError) as caught:
+        async with SqliteStore(path):
+            pass
+    assert "NotADBError" in str(caught.value.details["reason"])
+    assert path.read_bytes().startswith(b"certainly")
+
+
+async def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageError) as caught:
+        async with SqliteStore(tmp_path / "missing" / "shiftlog.db"):
+            pass
+    assert "FileNotFoundError" in str(caught.value.details["reason"])
+
+
+async def test_two_stores_over_one_file_in_one_process_see_each_other(path: Path) -> None:
+    async with SqliteStore(path) as first, SqliteStore(path) as second:
+        await b.stored(first, of=b.session("one"))
+        await b.stored(second, of=b.session("two"))
+        assert await first.read(lambda reader: len(reader.session_ids())) == 2
+        assert await second.read(lambda reader: len(reader.session_ids())) == 2

@@ -1,0 +1,112 @@
+"""What an answer promises about the disk, as the kernel sees it: the log is synced before the answer leaves.
+
+Whether a disk keeps what it was told to sync is the disk's own promise; up to there it is ours.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.support import REAL, control, eventually, start_daemon
+from tests.story.agents import Agent
+
+STRACE = shutil.which("strace")
+CALLS = "trace=pwrite64,fsync,fdatasync,sendto,sendmsg,write"
+WRITES = 5
+
+_CALL = re.compile(r"(?P<thread>\d+) +(?:<\.\.\. (?P<resumed>\w+) resumed>|(?P<name>\w+)\()")
+_ANSWER = re.compile(r'\\"id\\":(\d+),\\"result\\"')
+
+
+def can_trace() -> bool:
+    """Say whether strace is here and may trace; containers and hardened kernels often forbid it."""
+    if STRACE is None:
+        return False
+    return subprocess.run([STRACE, "-o", "/dev/null", "true"], capture_output=True, check=False).returncode == 0
+
+
+pytestmark = pytest.mark.skipif(not can_trace(), reason="strace is not installed or not allowed to trace")
+
+
+def traced_day(home: Path, trace: Path, durability: str) -> list[str]:
+    """Let an agent write a few times to a daemon that strace watches; return the lines of the trace."""
+    # -D: the daemon keeps the pid that was started, and strace watches from beside.
+    watched = [str(STRACE), "-D", "-f", "-y", "-s", "200", "-e", "signal=none", "-e", CALLS, "-o", str(trace), *REAL]
+    start_daemon(home, program=watched, SHIFTLOG_DURABILITY=durability)
+    with Agent(home) as agent:
+        name = agent.call("open_session", agent="Test", title="power loss")["session_id"]
+        agent.call("begin_turn", session_id=name, query_title="turn", query_text="go on")
+        for number in range(WRITES):
+            agent.call("update_turn", session_id=name, tags=[f"tag {number}"])
+        agent.call("close_session", session_id=name)
+    with control(home) as client:
+        assert client.call("status")["durability"] == durability
+        client.call("daemon.stop")
+    eventually(lambda: "+++ exited with 0 +++" in trace.read_text(errors="replace"))
+    return trace.read_text(errors="replace").splitlines()
+
+
+def events(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield what matters of a trace: `wrote` and `synced` with a path, `answered` with a request's id."""
+    syncing: dict[str, str] = {}
+    for line in lines:
+        call = _CALL.match(line)
+        if call is None:
+            continue
+        path = line.partition("<")[2].partition(">")[0]
+        match call["name"] or call["resumed"]:
+            case "pwrite64" if call["name"]:
+                yield "wrote", path
+            case "fsync" | "fdatasync":
+                if call["name"]:
+                    syncing[call["thread"]] = path
+                if "<unfinished" not in line:
+                    yield "synced", syncing.pop(call["thread"])
+            case _ if call["name"] and (answer := _ANSWER.search(line)):
+                yield "answered", answer[1]
+            case _:
+                pass
+
+
+def unsynced_answers(lines: list[str], wal: str) -> tuple[list[str], list[str]]:
+    """Return the ids of all answers that writes went before, and of those that left before the log was synced."""
+    wrote: list[str] = []
+    early: list[str] = []
+    pending = fresh = False
+    for what, where in events(lines):
+        if what == "wrote" and where == wal:
+            pending = fresh = True
+        elif what == "synced" and where == wal:
+            pending = False
+        elif what == "answered" and fresh:
+            wrote.append(where)
+            early += [where] if pending else []
+            fresh = False
+    return wrote, early
+
+
+def test_with_full_durability_no_answer_leaves_before_its_write_is_on_disk(home: Path, tmp_path: Path) -> None:
+    lines = traced_day(home, tmp_path / "trace", "full")
+    wrote, early = unsynced_answers(lines, str(home / "shiftlog.db-wal"))
+    assert len(wrote) >= WRITES + 3
+    assert early == []
+
+
+def test_with_process_durability_answers_do_not_wait_for_the_disk(home: Path, tmp_path: Path) -> None:
+    lines = traced_day(home, tmp_path / "trace", "process")
+    wrote, early = unsynced_answers(lines, str(home / "shiftlog.db-wal"))
+    assert len(wrote) >= WRITES + 3
+    assert early == wrote
+
+
+def test_the_names_of_record_and_key_are_on_disk_before_the_first_answer(home: Path, tmp_path: Path) -> None:
+    seen = list(events(traced_day(home, tmp_path / "trace", "full")))
+    before = seen[: [what for what, _ in seen].index("answered")]
+    folders = [where for what, where in before if what == "synced"]
+    last_key = max(n for n, where in enumerate(folders) if "/keys/." in where)
+    assert str(home / "shiftlog.db-wal") in folders
+    assert {str(home / "keys"), str(home)} <= set(folders[last_key:])
