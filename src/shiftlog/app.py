@@ -20,6 +20,9 @@ from shiftlog.journal.history import History
 from shiftlog.journal.journal import Journal
 from shiftlog.journal.keys import Keys
 from shiftlog.journal.maintenance import Maintenance
+from shiftlog.journal.runs import Runs
+from shiftlog.journal.sessionlog import Sessionlog
+from shiftlog.journal.sessionlog_calls import Calls
 from shiftlog.journal.sessions import Sessions
 from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
@@ -40,8 +43,10 @@ class App:
     redactor: Redactor
     sessions: Sessions
     continuity: Continuity
+    runs: Runs
     history: History
     maintenance: Maintenance
+    sessionlog: Sessionlog
 
     async def sweep(self) -> None:
         """Do what is due now and then: suspend what idles or lost its holder, forget old answers."""
@@ -59,6 +64,10 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
     )
     keys = Keys.load(home / "keys")
     journal = Journal(store, redactor, clock)
+    host = socket.gethostname()
+    runs = Runs(journal, config.runs, config.prices, processes.started, host)
+    continuity = Continuity(journal, keys, runs, processes.started, host)
+    calls = Calls(journal, redactor, continuity, timedelta(minutes=config.idle_suspend_minutes))
     return App(
         home=home,
         config=config,
@@ -67,9 +76,11 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
         keys=keys,
         redactor=redactor,
         sessions=Sessions(journal, config.runs, processes.started),
-        continuity=Continuity(journal, keys, processes.started, socket.gethostname()),
+        continuity=continuity,
+        runs=runs,
         history=History(journal),
         maintenance=Maintenance(journal, keys),
+        sessionlog=Sessionlog(calls, continuity),
     )
 
 

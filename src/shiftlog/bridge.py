@@ -111,13 +111,17 @@ class Ledger:
 
 
 def read_message(line: bytes) -> dict[str, object]:
-    """Return a JSON-RPC object, or an empty one for what is none."""
+    """Return a JSON-RPC object, or an empty one for what the daemon takes for none: other encodings, NaN."""
     import json
 
     try:
-        return as_object(json.loads(line))
+        return as_object(json.loads(line.decode("utf-8"), parse_constant=_refuse_constant))
     except (ValueError, RecursionError):
         return {}
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(name)
 
 
 def as_object(value: object) -> dict[str, object]:
@@ -126,9 +130,9 @@ def as_object(value: object) -> dict[str, object]:
 
 
 def has_id(message: dict[str, object]) -> bool:
-    """Say whether a message has an id that an answer can name: text or a number."""
+    """Say whether a message has an id that an answer can name: text or a whole number."""
     given = message.get("id")
-    return isinstance(given, str | int | float) and not isinstance(given, bool)
+    return isinstance(given, str | int) and not isinstance(given, bool)
 
 
 def id_text(message: dict[str, object], key: str = "id") -> str:

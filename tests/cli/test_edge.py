@@ -34,8 +34,7 @@ def commands() -> list[tuple[str, click.Command]]:
 def test_every_command_says_what_it_does_and_gives_an_example(command: click.Command) -> None:
     assert command.help
     assert len(command.get_short_help_str(200)) <= 80
-    if command.name != "setup":  # which explains itself by what it prints
-        assert "shiftlog " in command.help.partition("\b")[2]
+    assert "shiftlog " in command.help.partition("\b")[2]
     for param in command.params:
         assert not isinstance(param, click.Option) or param.help, param.name
 
@@ -121,6 +120,9 @@ def test_a_state_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> No
     done = shiftlog(place / "home", "status", status=1)
     assert done.err.startswith("error: The state directory")
     assert "Traceback" not in done.err
+    for command in (["serve"], ["mcp", "--in-process"], ["daemon", "start"]):
+        again = shiftlog(place / "home", *command, status=1)
+        assert again.err == done.err
 
 
 def test_a_reader_that_went_away_ends_the_command_quietly(demo: Path) -> None:

@@ -1,5 +1,7 @@
 """Appending entries and reading them back: order, ranges, choices, and long or unusual text."""
 
+from typing import Any
+
 import pytest
 
 from shiftlog.model.entry import Kind
@@ -10,10 +12,8 @@ from tests.contract import builders as b
 ONE = b.session_id("one")
 
 
-async def seqs(store: Store, name: str = "one", **choice: object) -> list[int]:
-    return await store.read(
-        lambda reader: [entry.seq for entry in reader.entries(b.session_id(name), **choice)]  # pyright: ignore[reportArgumentType]
-    )
+async def seqs(store: Store, name: str = "one", **choice: Any) -> list[int]:
+    return await store.read(lambda reader: [entry.seq for entry in reader.entries(b.session_id(name), **choice)])
 
 
 async def test_entries_are_read_in_the_order_they_were_appended(store: Store) -> None:

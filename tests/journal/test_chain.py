@@ -1,9 +1,11 @@
 """The hash chain: recomputed by other means, and every kind of damage named with its first bad entry."""
 
+import base64
 import hashlib
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +115,10 @@ async def test_an_untouched_journal_verifies(closed: Closed) -> None:
 @pytest.mark.parametrize(
     ("edits", "kind", "seq"),
     [
-        (["UPDATE entries SET body = '{\"title\":\"Other\"}' WHERE id = {1}"], "edited", 1),
-        (["UPDATE entries SET body = replace(body, 'Edit', 'Xdit') WHERE id = {6}"], "edited", 6),
-        (["UPDATE entries SET body = 'no JSON at all' WHERE id = {5}"], "edited", 5),
+        (["UPDATE entries SET body = CAST('{\"title\":\"Other\"}' AS BLOB) WHERE id = {1}"], "edited", 1),
+        (["UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'Edit', 'X') AS BLOB) WHERE id = {6}"], "edited", 6),
+        (["UPDATE entries SET body = CAST('no JSON at all' AS BLOB) WHERE id = {5}"], "edited", 5),
+        (["UPDATE entries SET body = CAST('[1, 2]' AS BLOB) WHERE id = {5}"], "edited", 5),
         (["UPDATE entries SET body = NULL, salt = NULL WHERE id = {5}"], "edited", 5),
         (["UPDATE entries SET body = NULL WHERE id = {5}"], "edited", 5),
         (["UPDATE entries SET salt = x'00' WHERE id = {5}"], "edited", 5),
@@ -138,7 +141,7 @@ async def test_an_untouched_journal_verifies(closed: Closed) -> None:
                 "UPDATE entries SET id = {4} WHERE id = {6}",
                 "UPDATE entries SET id = {6} WHERE id = -1",
             ],
-            "edited",
+            "reordered",
             4,
         ),
         (
@@ -163,14 +166,6 @@ async def test_damage_is_named_with_its_first_bad_entry(closed: Closed, edits: l
     found = await after(home, session, *edits)
     assert not found.ok
     assert (found.kind, found.seq) == (kind, seq)
-
-
-async def test_entries_that_changed_places_whole_are_called_reordered(closed: Closed) -> None:
-    home, session, _ = closed
-    columns = ("kind", "at", "turn", "body", "salt", "body_hash", "hash")
-    swaps = [f"{name} = (SELECT x.{name} FROM entries x WHERE x.id = {{4}} + {{5}} - entries.id)" for name in columns]
-    found = await after(home, session, f"UPDATE entries SET {', '.join(swaps)} WHERE id IN ({{4}}, {{5}})")
-    assert (found.kind, found.seq) in (("edited", 4), ("reordered", 4))
 
 
 async def test_a_tail_cut_off_with_its_head_shows_only_against_a_receipt_kept_elsewhere(closed: Closed) -> None:
@@ -221,8 +216,6 @@ async def test_a_forged_receipt_is_named(closed: Closed, change: str) -> None:
         "head_hash": "sha256:" + "0" * 64,
         "key_id": "0123456789abcdef",
     }
-    from dataclasses import replace
-
     async with open_desk(home) as desk:
         [found] = await desk.verify(session, receipts=[replace(receipt, **{change: forged[change]})])
     assert found.kind == "signature"
@@ -239,8 +232,6 @@ async def test_a_receipt_forged_inside_the_store_is_named(closed: Closed) -> Non
 async def test_damage_comes_before_a_forged_receipt(closed: Closed) -> None:
     home, session, receipt = closed
     tamper(home, "UPDATE entries SET turn = NULL WHERE id = ?", row_id(home, session, 4))
-    from dataclasses import replace
-
     async with open_desk(home) as desk:
         [found] = await desk.verify(session, receipts=[replace(receipt, signature="x")])
     assert (found.kind, found.seq) == ("edited", 4)
@@ -298,8 +289,6 @@ async def test_projections_that_were_lost_or_changed_come_back(closed: Closed, e
 
 async def test_a_receipt_is_signed_over_its_canonical_form(closed: Closed) -> None:
     home, _, receipt = closed
-    import base64
-
     public = Ed25519PublicKey.from_public_bytes((home / "keys" / f"{receipt.key_id}.pub").read_bytes())
     document = {
         "at": "2026-07-01T12:00:00Z",

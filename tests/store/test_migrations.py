@@ -1,6 +1,6 @@
 """Migrations of the embedded store: applied once, in order, whole, and never over an unknown or changed schema."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import apsw
@@ -22,7 +22,7 @@ def db(tmp_path: Path) -> Iterator[apsw.Connection]:
     made.close()
 
 
-def applied(db: apsw.Connection) -> list[tuple[object, ...]]:
+def applied(db: apsw.Connection) -> Sequence[tuple[object, ...]]:
     return db.execute("SELECT number, name FROM migrations ORDER BY number").fetchall()
 
 

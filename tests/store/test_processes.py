@@ -17,6 +17,7 @@ from shiftlog.store.sqlite import SqliteStore
 from tests.contract import builders as b
 
 ROOT = Path(__file__).parents[2]
+LOCKS = Path("/proc/locks")
 
 
 def start(path: Path, name: str, count: int) -> subprocess.Popen[str]:
@@ -36,7 +37,7 @@ async def check(path: Path, acknowledged: Iterable[str]) -> int:
     def hashes(reader: Reader) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for session_id in reader.session_ids():
-            prev = first_prev_hash(session_id)
+            prev, seq = first_prev_hash(session_id), 0
             for seq, entry in enumerate(reader.entries(session_id), start=1):
                 assert entry.seq == seq
                 assert entry.expected_hash(prev) == entry.hash
@@ -45,7 +46,7 @@ async def check(path: Path, acknowledged: Iterable[str]) -> int:
                 found.setdefault(session_id, []).append(prev)
             session = reader.session(session_id)
             assert session is not None
-            assert (session.head_seq, session.head_hash) == reader.head(session_id) == (entry.seq, prev)
+            assert (session.head_seq, session.head_hash) == reader.head(session_id) == (seq, prev)
         return found
 
     async with SqliteStore(path) as store:
@@ -120,15 +121,29 @@ async def test_another_process_sees_what_was_acknowledged_while_the_file_stays_o
     assert await check(path, output.splitlines()) == 6
 
 
-async def test_opening_a_file_twice_in_one_process_keeps_the_first_ones_locks(tmp_path: Path) -> None:
+async def test_a_file_opened_twice_in_one_process_and_again_by_others_stays_whole(tmp_path: Path) -> None:
     path = tmp_path / "shiftlog.db"
     async with SqliteStore(path) as first:
         await b.stored(first, "number one", of=b.session("one"))
-        async with SqliteStore(path) as second:
-            await b.stored(second, "number two", of=b.session("two"))
-        lines = start(path, "other", 4).communicate(timeout=60)[0].splitlines()
-        await b.stored(first, "number three", of=b.session("three"))
-        lines += start(path, "another", 4).communicate(timeout=60)[0].splitlines()
-        ids = await first.read(lambda reader: reader.session_ids())
-    assert ids == [b.session_id(name) for name in ("one", "two", "shared", "other", "three", "another")]
-    assert await check(path, lines) == 11
+        async with SqliteStore(path):
+            lines = start(path, "other", 4).communicate(timeout=60)[0].splitlines()
+            await b.stored(first, "number two", of=b.session("two"))
+            lines += start(path, "another", 4).communicate(timeout=60)[0].splitlines()
+            ids = await first.read(lambda reader: reader.session_ids())
+    assert ids == [b.session_id(name) for name in ("one", "shared", "other", "two", "another")]
+    assert await check(path, lines) == 10
+
+
+@pytest.mark.skipif(not LOCKS.exists(), reason="only Linux lists the locks of processes")
+async def test_opening_a_file_again_keeps_the_locks_that_this_process_holds_on_it(tmp_path: Path) -> None:
+    path = tmp_path / "shiftlog.db"
+
+    def held() -> list[str]:
+        lines = LOCKS.read_text(encoding="ascii").splitlines()
+        return [line for line in lines if f" {os.getpid()} " in line and f":{path.stat().st_ino} " in line]
+
+    async with SqliteStore(path) as first:
+        await b.stored(first, "word")
+        assert held()
+        async with SqliteStore(path):
+            assert held()

@@ -2,7 +2,7 @@
 
 import random
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def raw(path: Path) -> Iterator[apsw.Connection]:
+def raw(path: Path) -> Generator[apsw.Connection]:
     """Open the file behind the store's back."""
     db = apsw.Connection(str(path))
     try:
@@ -34,7 +34,7 @@ def raw(path: Path) -> Iterator[apsw.Connection]:
         db.close()
 
 
-def rows(path: Path, sql: str) -> list[tuple[object, ...]]:
+def rows(path: Path, sql: str) -> Sequence[tuple[object, ...]]:
     with raw(path) as db:
         return db.execute(sql).fetchall()
 

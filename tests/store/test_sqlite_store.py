@@ -1,6 +1,7 @@
 """The embedded store's own promises: file modes, durability, groups, and errors of the file or of the disk."""
 
 import asyncio
+import functools
 import threading
 from pathlib import Path
 
@@ -122,7 +123,7 @@ async def test_a_group_makes_one_segment_of_the_text_index(path: Path) -> None:
             group.start_soon(store.write, gate.work)
             await gate.entered()
             for n in range(12):
-                group.start_soon(store.write, lambda writer, n=n: b.put(writer, f"word {n}", of=b.session(f"s{n}")))
+                group.start_soon(functools.partial(b.stored, store, f"word {n}", of=b.session(f"s{n}")))
             await anyio.lowlevel.checkpoint()
             gate.open()
         segments = writer_connection(path).execute("SELECT count(DISTINCT segid) FROM found_idx").fetchall()

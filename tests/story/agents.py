@@ -35,11 +35,12 @@ Answer = dict[str, Any]
 
 
 class Refused(AssertionError):
-    """A tool call that failed; `error` is what the agent was told."""
+    """A tool call that failed; `said` is all that the agent was told, `error` the part that every tool has."""
 
-    def __init__(self, error: Answer) -> None:
-        super().__init__(json.dumps(error))
-        self.error = error
+    def __init__(self, said: Answer) -> None:
+        super().__init__(json.dumps(said))
+        self.said = said
+        self.error: Answer = said["error"]
 
 
 class Agent:
@@ -90,12 +91,12 @@ class Agent:
 def result_of(answer: Answer) -> Answer:
     """Return the structured result of a tool call, having checked that the text block says the same."""
     if "error" in answer:
-        raise Refused(answer["error"])
+        raise Refused(answer)
     result = answer["result"]
     said: Answer = result["structuredContent"]
     assert json.loads(result["content"][0]["text"]) == said
     if result["isError"]:
-        raise Refused(said["error"])
+        raise Refused(said)
     return said
 
 

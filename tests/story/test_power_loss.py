@@ -94,6 +94,17 @@ def test_with_full_durability_no_answer_leaves_before_its_write_is_on_disk(home:
     wrote, early = unsynced_answers(lines, str(home / "shiftlog.db-wal"))
     assert len(wrote) >= WRITES + 3
     assert early == []
+    check_names_are_on_disk(home, lines)
+
+
+def check_names_are_on_disk(home: Path, lines: list[str]) -> None:
+    """See that the folders were synced that hold record and key, after both were put there and before any answer."""
+    seen = list(events(lines))
+    before = seen[: [what for what, _ in seen].index("answered")]
+    synced = [where for what, where in before if what == "synced"]
+    last_key = max(n for n, where in enumerate(synced) if "/keys/." in where)
+    assert str(home / "shiftlog.db-wal") in synced
+    assert {str(home / "keys"), str(home)} <= set(synced[last_key:])
 
 
 def test_with_process_durability_answers_do_not_wait_for_the_disk(home: Path, tmp_path: Path) -> None:
@@ -101,12 +112,3 @@ def test_with_process_durability_answers_do_not_wait_for_the_disk(home: Path, tm
     wrote, early = unsynced_answers(lines, str(home / "shiftlog.db-wal"))
     assert len(wrote) >= WRITES + 3
     assert early == wrote
-
-
-def test_the_names_of_record_and_key_are_on_disk_before_the_first_answer(home: Path, tmp_path: Path) -> None:
-    seen = list(events(traced_day(home, tmp_path / "trace", "full")))
-    before = seen[: [what for what, _ in seen].index("answered")]
-    folders = [where for what, where in before if what == "synced"]
-    last_key = max(n for n, where in enumerate(folders) if "/keys/." in where)
-    assert str(home / "shiftlog.db-wal") in folders
-    assert {str(home / "keys"), str(home)} <= set(folders[last_key:])

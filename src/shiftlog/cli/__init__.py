@@ -30,6 +30,7 @@ EXIT_STATUSES: dict[str, int] = {
     "journal_tampered": FAILED,
     "lease_lost": FAILED,
     "no_resumable_session": FAILED,
+    "session_already_closed": FAILED,
     "session_already_exists": FAILED,
     "session_closed": FAILED,
     "session_held": FAILED,

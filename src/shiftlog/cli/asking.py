@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from shiftlog.model.errors import InternalError, SessionNotFound, ShiftlogError
+from shiftlog.model.errors import InternalError, SessionNotFound, ShiftlogError, StorageError, Unauthorized
 from shiftlog.model.moves import SessionState
 
 if TYPE_CHECKING:
@@ -33,9 +33,20 @@ def open_client(*, start: bool = True) -> "Client":
     except InternalError as error:
         if getattr(error.__cause__, "code", None) != "invalid_config":
             raise
-        from shiftlog.config import ConfigError  # only a client that needs it knows this error
+        from shiftlog.model.errors import ConfigError
 
         raise ConfigError(error.message, hint=error.hint) from None
+
+
+def opened_home() -> str:
+    """Return the state directory, made and private; raise ShiftlogError where it cannot be."""
+    from shiftlog import wire
+
+    try:
+        return wire.open_home()
+    except wire.WireError as error:
+        kind = Unauthorized if error.code == Unauthorized.code else StorageError
+        raise kind(error.message, hint=error.hint) from None
 
 
 def ask(method: str, params: dict[str, Any] | None = None) -> Any:

@@ -223,7 +223,7 @@ def _daemon(start: bool) -> Check:
         with open_client(start=start) as client:
             facts = client.call("daemon.status")
     except ShiftlogError as error:
-        if not start and wire.connect(wire.home_path()) is None:
+        if not start and not _somebody_listens():
             return _ok("daemon", "does not run; it is started when it is needed")
         return _fail("daemon", error.message, error.hint or "")
     says = f"answers as pid {facts['pid']}, version {facts['version']}, up {ago(facts['uptime_s'])}"
@@ -235,6 +235,16 @@ def _daemon(start: bool) -> Check:
             hint="Run shiftlog daemon stop; the next client starts its own version",
         )
     return _ok("daemon", says)
+
+
+def _somebody_listens() -> bool:
+    try:
+        sock = wire.connect(wire.home_path())
+    except wire.WireError:
+        return True
+    if sock is not None:
+        sock.close()
+    return sock is not None
 
 
 def _socket(home: Path) -> Check:

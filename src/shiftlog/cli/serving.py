@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from shiftlog.cli.asking import opened_home
 from shiftlog.cli.output import Screen
 from shiftlog.model.errors import InvalidParameter, StorageError
 
@@ -71,7 +72,7 @@ def mcp(
     if in_process:
         from shiftlog.daemon.in_process import serve_in_process
 
-        return serve_in_process(options)
+        return serve_in_process(opened_home(), options)
     from shiftlog.bridge import run
 
     return run(options)
@@ -97,9 +98,9 @@ def serve(host: str | None, port: int | None) -> int:
       shiftlog serve
       shiftlog serve --port 7500
     """
-    from shiftlog import client, daemon, wire
+    from shiftlog import client, daemon
 
-    home = wire.open_home()
+    home = opened_home()
     settings = _settings(Path(home), host, port)
     if not _serves_http(home):  # a daemon that does may hold the very port that it gives back
         _check_free(settings)

@@ -141,6 +141,11 @@ def setup(agent: str, write: bool, toolsets: str | None, dialect: str | None, ho
     Prints the configuration that AGENT needs and where it goes. With --write, puts it there: everything
     else in the file stays as it is, a copy of the file as it was is kept beside it, and a file that already
     says the right thing is left alone.
+
+    \b
+    Examples:
+      shiftlog setup claude
+      shiftlog setup codex --write
     """
     agent_file = AGENT_FILES[agent]
     path = agent_file.path(Path.home(), os.environ)

@@ -12,41 +12,15 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from shiftlog.config.settings import BY_KEY, PREFIX, SECTIONS, SETTINGS, Setting, nearest
-from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.errors import ConfigError, InvalidParameter
 from shiftlog.model.fields import Boolean, Field, Integer, ListOf, Number
+from shiftlog.model.prices import Price, Prices
 from shiftlog.model.resonance import Backend, Level, Resonance
 
 FILE_NAME = "config.toml"
 # Variables of ours that are not settings: where state lives, and the clock of the tests.
 NOT_SETTINGS = frozenset({"SHIFTLOG_HOME", "SHIFTLOG_TEST", "SHIFTLOG_NOW"})
-_SHIPPED = Path(__file__).parent.parent / "defaults" / "resonance.toml"
-
-
-class ConfigError(ShiftlogError, ValueError):
-    """A setting that is unknown, of the wrong type or out of range; `details.source` is file or variable."""
-
-    code = "invalid_config"
-    hint = "Correct what is named here and start again; docs/configuration.md lists every setting"
-
-    @classmethod
-    def invalid(cls, source: str, key: str, constraint: str, value: object = None) -> "ConfigError":
-        """Say which rule a setting breaks."""
-        shown = InvalidParameter.invalid(key, constraint, value).details["value"]
-        details = {"source": source, "key": key, "constraint": constraint, "value": shown}
-        given = "" if shown is None else f", not {shown!r}"
-        return cls(f"{_where(source, key)}: {constraint}{given}", details=details)
-
-    @classmethod
-    def unknown(cls, source: str, key: str, nearest: str) -> "ConfigError":
-        """Say that no such setting exists, naming the nearest one that does."""
-        says = f"unknown key '{key}'; the nearest valid key is '{nearest}'"
-        if source == key:
-            says = f"unknown setting; the nearest valid one is {nearest}"
-        return cls(f"{source}: {says}", details={"source": source, "key": key, "nearest": nearest})
-
-
-def _where(source: str, key: str) -> str:
-    return source if source == key else f"{source}: '{key}'"
+_SHIPPED = Path(__file__).parent.parent / "defaults"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +90,7 @@ class Config:
     redaction: Redaction
     resume: Resume
     runs: Resonance
+    prices: Prices
 
 
 def load(home: Path, environ: Mapping[str, str]) -> Config:
@@ -230,6 +205,7 @@ def _build(values: Mapping[str, Any], source: str) -> Config:
         redaction=_redaction(sections["redaction"], source),
         resume=Resume(**sections["resume"]),
         runs=_resonance(sections["runs"], source),
+        prices=_prices(sections["runs"], source),
     )
 
 
@@ -244,18 +220,22 @@ def _redaction(section: Mapping[str, Any], source: str) -> Redaction:
 
 
 @cache
-def _shipped_runs() -> dict[str, Any]:
-    return tomllib.loads(_SHIPPED.read_text(encoding="utf-8"))
+def _shipped(name: str) -> dict[str, Any]:
+    return tomllib.loads((_SHIPPED / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def _resonance(section: Mapping[str, Any], source: str) -> Resonance:
     """Lay the operator's entries over the shipped ones, value by value."""
-    shipped = _shipped_runs()
+    shipped = _shipped("resonance")
     backends: dict[str, Backend] = {}
     for name, given in _overlaid(shipped["backends"], section["backends"]):
         if not given.get("agent"):
             raise ConfigError.invalid(source, f"runs.backends.{name}.agent", "a value is required")
-        backends[name] = Backend(agent=given["agent"], provider=given.get("provider") or None)
+        backends[name] = Backend(
+            agent=given["agent"],
+            provider=given.get("provider") or None,
+            cached_in_input=given.get("cached_in_input", False),
+        )
     levels: dict[str, dict[str, Level]] = {}
     for backend in dict.fromkeys([*shipped["resonance"], *section["resonance"]]):
         if backend not in backends:
@@ -268,6 +248,17 @@ def _resonance(section: Mapping[str, Any], source: str) -> Resonance:
         }
     callers = {name: row.get("tier") for name, row in _overlaid(shipped["callers"], section["callers"])}
     return Resonance(default_tier=section["default_tier"], backends=backends, callers=callers, levels=levels)
+
+
+def _prices(section: Mapping[str, Any], source: str) -> Prices:
+    """Lay the operator's prices over the shipped ones, value by value."""
+    models: dict[str, Price] = {}
+    for model, row in _overlaid(_shipped("prices")["models"], section["prices"]):
+        for name in ("input", "output"):
+            if row.get(name) is None:
+                raise ConfigError.invalid(source, f"runs.prices.{model}.{name}", "a value is required")
+        models[model] = Price(**row)
+    return Prices(models=models)
 
 
 def _overlaid(shipped: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

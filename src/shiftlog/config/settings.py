@@ -127,6 +127,7 @@ _BACKEND = Record(
     fields={
         "agent": Text(max_chars=64, pattern=AGENT_PATTERN, description="Agent kind, such as `ClaudeCode`"),
         "provider": Text(max_chars=100, description="Who provides the models"),
+        "cached_in_input": Boolean(description="Its input tokens include those read from a cache"),
     }
 )
 _CALLER = Record(fields={"tier": Choice(values=TIERS, description="The caller's tier, else the default one")})
@@ -134,6 +135,14 @@ _LEVEL = Record(
     fields={
         "model": Text(max_chars=200, description="Model of this tier on this backend"),
         "effort": Text(max_chars=40, description="Reasoning effort; empty for none"),
+    }
+)
+_PRICE = Record(
+    fields={
+        "input": Number(description="US dollars for a million input tokens"),
+        "cached_input": Number(description="Input read from a cache; the price of input where left out"),
+        "cache_creation": Number(description="Input written to a cache; the price of input where left out"),
+        "output": Number(description="Output, reasoning included"),
     }
 )
 
@@ -237,6 +246,11 @@ SETTINGS: tuple[Setting, ...] = (
             default={},
             description="Model and effort per backend and tier",
         ),
+        environment=False,
+    ),
+    Setting(
+        key="runs.prices",
+        field=Named(placeholder="MODEL", item=_PRICE, default={}, description="Prices of models, by their names"),
         environment=False,
     ),
 )

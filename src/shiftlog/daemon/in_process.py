@@ -20,16 +20,11 @@ from shiftlog.mcp.native import native_registry, selection_for
 from shiftlog.mcp.server import build_server
 from shiftlog.mcp.stdio import serve_stdio
 from shiftlog.model.caller import Caller
-from shiftlog.model.errors import Unauthorized
 
 
-def serve_in_process(options: Mapping[str, object]) -> int:
+def serve_in_process(home: str, options: Mapping[str, object]) -> int:
     """Serve the client at standard input and output until it closes its end; return the exit status."""
     os.umask(0o077)
-    try:
-        home = wire.open_home()
-    except wire.WireError as error:
-        raise Unauthorized(error.message, hint=error.hint) from error
     open_log(wire.log_path(home), "info", foreground=True)
     anyio.run(_serve, Path(home), options)
     return 0

@@ -13,12 +13,12 @@ from shiftlog.guard.detect_quotes import MAX_SECRET_CHARS, OPENING, UNQUOTED, cl
 from shiftlog.guard.detect_values import JUDGED_CHARS, Need, Setting, is_random, is_reference, is_secret
 from shiftlog.guard.detect_words import PLAIN_WORDS, split_words
 
+_LOOKED_AT_CHARS = 1024
 _SCHEME = re.compile(r"(?P<scheme>basic|bearer|digest|token|negotiate|ntlm)(?P<gap>[ \t]{1,4})", re.I)
 _SCHEME_KINDS = {
     "basic": kinds.BASIC_AUTH,
     "bearer": Kind(kinds.BEARER.rule, kinds.AUTHORIZATION.klass),
 }
-_WHOLE_LINE = re.compile(r"[^\r\n]+")
 _WITHIN_QUOTES = re.compile(r"(?:[^\"'`\\\r\n]|\\(?![nr\"']))+")
 _COOKIE_PAIR = re.compile(r"(?<![\w.%-])[\w.%-]{1,128}+=[^\s=]")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$.]*$", re.ASCII)
@@ -38,12 +38,18 @@ def judge_header(
     if opening or sep not in (":", "=", "=>", ":**") or (quoted_name and not _SCHEME.match(line, start)):
         return None
     if sep == "=" and line[start : start + 1] == "[":
-        return _judge(line, name, start + 1, max(start, line.find("]", start, start + MAX_SECRET_CHARS)), quoted=True)
+        end = line.find("]", start, start + MAX_SECRET_CHARS)
+        return _judge(line, name, start + 1, max(start, end), quoted=True)
     if sep != ":" and name.kind == kinds.COOKIE:
         return None
-    shape = _WITHIN_QUOTES if _is_quoted_header(line, name_start) else _WHOLE_LINE
-    value = shape.match(line, start, start + MAX_SECRET_CHARS)
-    return _judge(line, name, start, start + len(value[0].rstrip()), quoted=False) if value else None
+    if _is_quoted_header(line, name_start):
+        value = _WITHIN_QUOTES.match(line, start, start + MAX_SECRET_CHARS)
+        end = value.end() if value else start
+    else:
+        end = min(len(line), start + MAX_SECRET_CHARS)
+    while end > start and line[end - 1] in " \t\r":
+        end -= 1
+    return _judge(line, name, start, end, quoted=False)
 
 
 def judge_header_text(value: str, name: SecretName) -> Finding | None:
@@ -68,7 +74,7 @@ def _judge(line: str, name: SecretName, start: int, end: int, *, quoted: bool) -
     elif kind == kinds.API_KEY and not quoted:
         first = UNQUOTED.match(line, start, end)
         end = start + len(first[0].rstrip(",;)}]")) if first else end
-    value = line[start:end]
+    value = line[start : min(end, start + _LOOKED_AT_CHARS)]
     if kind == kinds.COOKIE and not _COOKIE_PAIR.search(value):
         return None
     if value.startswith(("http://", "https://", "{", "(", "!")) or _is_label(value):

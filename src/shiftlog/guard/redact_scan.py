@@ -24,7 +24,7 @@ _STEP = LINE_BYTES - SECRET_BYTES
 _LEFT = 2048
 _VALUE_END = re.compile(r"[\s\"'`<>]", re.ASCII)
 _MASKED = re.compile(r"\[REDACTED(?::[\w.-]+)?\]", re.ASCII)
-_MAX_PASSES = 4
+_MAX_PASSES = 8
 _KEY_HEADERS, _KEY_BODY, _KEY_LAST = 1, 2, 3
 
 
@@ -222,14 +222,18 @@ class Scan:
         return after
 
     def _mask(self, line: str, findings: list[Finding]) -> bytes:
-        """Write a line without its secrets, until the detectors find nothing more in what was written."""
+        """Write a line without its secrets, until the detectors find nothing more in what was written.
+
+        Masking can change what the rest of a line looks like. Where that does not come to an end the line has been
+        made for it, and is masked whole.
+        """
+        counted = settle(self._countable(line, findings))
         for _ in range(_MAX_PASSES):
-            counted = settle(self._countable(line, findings))
             if not counted:
-                break
+                return line.encode("latin-1")
             line = "".join(self._pieces(line, counted))
-            findings = [*find_in_line(line), *self.rules.find(line)]
-        return line.encode("latin-1")
+            counted = settle(self._countable(line, [*find_in_line(line), *self.rules.find(line)]))
+        return placeholder(counted[0].kind, by_rule=self.rules.by_rule).encode() if counted else line.encode("latin-1")
 
     def _countable(self, line: str, findings: list[Finding]) -> Iterator[Finding]:
         """Yield the findings that the rules allow and that are no placeholders already."""

@@ -11,15 +11,16 @@ from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION, 
 from shiftlog.journal.journal import Answered, Journal, Request, find_session, holder
 from shiftlog.journal.keys import Keys, receipt_document
 from shiftlog.journal.pen import Pen
+from shiftlog.journal.runs import CLOSE_RUN, Runs
 from shiftlog.journal.selection import choose
 from shiftlog.journal.sessions import LEASE_S, take_lease
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import JournalTampered, SessionHeld
 from shiftlog.model.ids import agent_key
-from shiftlog.model.moves import RunStatus, SessionState, Succession, run_status_after
+from shiftlog.model.moves import SessionState, Succession
 from shiftlog.model.nouns import Lease, Receipt, Session
-from shiftlog.model.times import precise, shown, shown_or_none
+from shiftlog.model.times import shown, shown_or_none
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
 
 CAPSULE_KINDS = (
@@ -36,23 +37,17 @@ CAPSULE_KINDS = (
 CAPSULE_BYTES = 8_000
 SWEPT_AT_ONCE = 1_000
 CAVEAT = "Items with basis 'claimed' were written by an agent and are not verified."
-_FIGURES = (
-    "input_tokens",
-    "cached_input_tokens",
-    "output_tokens",
-    "total_cost_usd",
-    "telemetry_source",
-    "cost_source",
-    "error",
-)
 
 
 class Continuity:
     """Close, suspend and resume sessions."""
 
-    def __init__(self, journal: Journal, keys: Keys, process_started: Callable[[int], str | None], host: str) -> None:
+    def __init__(
+        self, journal: Journal, keys: Keys, runs: Runs, process_started: Callable[[int], str | None], host: str
+    ) -> None:
         self._journal = journal
         self._keys = keys
+        self._runs = runs
         self._process_started = process_started
         self._host = host
 
@@ -74,24 +69,10 @@ class Continuity:
         self._check_not_held(writer, session, request, pen.now)
         if not (request.caller.operator or request.values.get("on_held") == "take_over"):
             self._journal.check_lease(writer, request, session)
-        self._write_figures(pen, request.values)
-        capsule = capsule_of(writer, pen.session, pen.now)
-        pen.write(Kind.CAPSULE_SAVED, {"origin": "auto", "capsule": capsule})
+        self._runs.end(pen, request.values)
         values = request.values
         reason = _unless_blank(values.get("reason")) or "manual_close"
-        note = _unless_blank(values.get("epitaph"))
-        body: dict[str, Any] = {
-            "reason": reason,
-            "reason_class": reason_class(reason),
-            "policy": str(Succession.ALLOWED),
-        }
-        if note:
-            body["note"] = note
-        pen.write(Kind.SESSION_CLOSED, body)
-        receipt = self._signed(pen)
-        pen.commit(writer)
-        writer.put_receipt(receipt)
-        writer.end_lease(session.id)
+        capsule, receipt = self._end(writer, pen, reason, _unless_blank(values.get("epitaph")))
         data = _close_data(writer, pen.session, receipt, capsule, values)
         answered = _shell("close_session", pen.session, "closed", data, pen)
         self._journal.remember(writer, request, session.id, answered, _outcome(pen.session))
@@ -107,34 +88,36 @@ class Continuity:
         data = _close_data(writer, session, receipts[-1] if receipts else None, capsule, request.values)
         return _shell("close_session", session, "already_closed", {**data, "status": "already_closed"}, pen)
 
-    def _write_figures(self, pen: Pen, values: Mapping[str, Any]) -> None:
-        given = {name: values[name] for name in _FIGURES if values.get(name) is not None}
-        given |= {n: values[n] for n in ("returncode", "duration_ms") if values.get(n) is not None}
-        run = pen.session.run
-        if run is None:
-            if given:
-                pen.warn("no_run", "The session has no run; its figures were ignored")
-            return
-        if run.ended is not None:
-            if given:
-                pen.warn("run_ended", "The run ended with an earlier close; its figures stay")
-            return
-        derived = int((pen.now - run.started).total_seconds() * 1000)
-        stated = given.get("duration_ms") or 0
-        if stated and abs(stated - derived) > max(derived, stated) * 0.1:
-            pen.warn("duration_differs", f"duration_ms is more than 10 % off the {derived} ms seen here")
-        code = int(given.get("returncode", 0))
-        status = run_status_after(code, str(given.get("error", "")))
-        facts = {
-            **given,
-            "status": str(status),
-            "returncode": code,
-            "duration_ms": stated or derived,
-            "ended": precise(pen.now),
+    def _end(self, writer: Writer, pen: Pen, reason: str, note: str | None = None) -> tuple[dict[str, Any], Receipt]:
+        """Write capsule and close entry, sign the head and release the lease."""
+        capsule = capsule_of(writer, pen.session, pen.now)
+        pen.write(Kind.CAPSULE_SAVED, {"origin": "auto", "capsule": capsule})
+        body: dict[str, Any] = {
+            "reason": reason,
+            "reason_class": reason_class(reason),
+            "policy": str(Succession.ALLOWED),
         }
-        if "total_cost_usd" in given:
-            facts["cost_source"] = given.get("cost_source") or "client"
-        pen.write(Kind.RUN_UPDATED, facts)
+        if note:
+            body["note"] = note
+        pen.write(Kind.SESSION_CLOSED, body)
+        receipt = self._signed(pen)
+        pen.commit(writer)
+        writer.put_receipt(receipt)
+        writer.end_lease(pen.session.id)
+        return capsule, receipt
+
+    async def close_run(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """End a run as its launcher reports it, and close its session unless another client works in it."""
+        request = self._journal.request("close_run", CLOSE_RUN, arguments, caller)
+
+        def close_session(writer: Writer, pen: Pen, reason: str) -> bool:
+            lease = writer.lease(pen.session.id)
+            if lease is not None and lease.client_id != caller.client_id and self.is_live_lease(lease, pen.now):
+                return False
+            self._end(writer, pen, reason)
+            return True
+
+        return await self._journal.transaction(request, lambda writer: self._runs.close(writer, request, close_session))
 
     def _signed(self, pen: Pen) -> Receipt:
         session = pen.session
@@ -244,20 +227,16 @@ class Continuity:
 
     async def suspend_stale(self, idle_limit: timedelta) -> list[str]:
         """Suspend open sessions whose holder or run is gone, or that idle for longer than the limit (0: never)."""
-        return await self._journal.store.write(lambda writer: self._suspend_stale(writer, idle_limit))
+        gone = await self._journal.store.read(self._runs.gone)
+        return await self._journal.store.write(lambda writer: self._suspend_stale(writer, idle_limit, gone))
 
-    def _suspend_stale(self, writer: Writer, idle_limit: timedelta) -> list[str]:
+    def _suspend_stale(self, writer: Writer, idle_limit: timedelta, gone: list[str]) -> list[str]:
         now = self._journal.clock.now()
-        causes: dict[str, str] = {}
+        causes = dict.fromkeys(gone, "process_ended")
         for lease in writer.leases():
             if not self.is_live_lease(lease, now):
                 writer.end_lease(lease.session_id)
                 causes[lease.session_id] = "process_ended"
-        running = Filter(states=frozenset({"open"}), run_status=str(RunStatus.RUNNING), with_run=True)
-        for row in writer.find_sessions(running, Page(limit=SWEPT_AT_ONCE), by_activity=True):
-            run = row.session.run
-            if run is not None and not self._may_run(run.pid, run.pid_started, run.host):
-                causes[row.session.id] = "process_ended"
         if idle_limit:
             where = Filter(states=frozenset({"open"}), idle_since=now - idle_limit)
             rows = writer.find_sessions(where, Page(limit=SWEPT_AT_ONCE), by_activity=True)
@@ -266,10 +245,14 @@ class Continuity:
 
     def _suspend(self, writer: Writer, session_id: str, cause: str) -> bool:
         session = writer.session(session_id)
-        if session is None or session.state is not SessionState.OPEN:
+        if session is None:
             return False
         pen = self._journal.pen(writer, session_id, session)
-        pen.write(Kind.CAPSULE_SAVED, {"origin": "auto", "capsule": capsule_of(writer, session, pen.now)})
+        self._runs.orphan(pen)
+        if session.state is not SessionState.OPEN:
+            pen.commit(writer)
+            return False
+        pen.write(Kind.CAPSULE_SAVED, {"origin": "auto", "capsule": capsule_of(writer, pen.session, pen.now)})
         pen.write(Kind.SESSION_SUSPENDED, {"cause": cause})
         pen.commit(writer)
         writer.end_lease(session_id)

@@ -33,7 +33,7 @@ FIGURES: dict[str, Field] = {
     "total_cost_usd": Number(description="Cost of the run where the client knows it."),
     "telemetry_source": Text(max_chars=100, description="Where the tokens come from."),
     "cost_source": Text(max_chars=100, description="Where the cost comes from."),
-    "error": Text(lines=True, max_chars=65_536, description="Error of the run; makes it failed."),
+    "error": Text(lines=True, description="Error of the run, which makes it failed; 65,536 characters are kept."),
 }
 
 CLOSE_SESSION = Record(

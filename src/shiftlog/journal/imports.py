@@ -193,9 +193,7 @@ def amendment_to(pen: Pen, turn: Turn, incoming: Values) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _items_beyond(
-    pen: Pen, turn: Turn, incoming: Values, earlier: Sequence[Mapping[str, Any]]
-) -> dict[str, list[Any]]:
+def _items_beyond(pen: Pen, turn: Turn, incoming: Values, earlier: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     given = incoming.get("dialog") or (), incoming.get("actions") or ()
     dialog, actions = rules.not_stored(pen, turn, *given, amended=earlier)
     return {

@@ -18,6 +18,7 @@ from shiftlog.model.entry import Kind
 from shiftlog.model.errors import (
     IdempotencyConflict,
     InvalidParameter,
+    InvalidSessionId,
     LeaseLost,
     SessionClosed,
     SessionNotFound,
@@ -200,7 +201,12 @@ def _check_formats(values: Mapping[str, Any]) -> None:
     for parameter in ("session_id", "parent_session_id"):
         name = values.get(parameter)
         if name and not is_alias(name) and not is_vendor_id(name):
-            check_session_id(name)
+            try:
+                check_session_id(name)
+            except InvalidSessionId as error:
+                if parameter != "session_id":
+                    error.details["parameter"] = parameter
+                raise
     if values.get("request_id"):
         check_request_id(values["request_id"])
 

@@ -93,11 +93,12 @@ class Maintenance:
         if session is None:
             raise SessionNotFound(f"Session not found: {session_id}", details={"session_id": session_id})
         changed = before != (session, list(turns.values()))
-        if changed:
+        # Where the same turns are there they are written over, so that they keep their places in lists.
+        if [turn.request_id for turn in before[1]] != list(turns):
             writer.forget_projection(session_id)
-            writer.put_session(session)
-            for turn in turns.values():
-                writer.put_turn(session_id, turn)
+        writer.put_session(session)
+        for turn in turns.values():
+            writer.put_turn(session_id, turn)
         writer.reindex(
             session_id,
             [Indexed(entry=e, text=search_text(e), facet=facet(e)) for e in entries if e.body is not None],

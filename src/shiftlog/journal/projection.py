@@ -26,6 +26,7 @@ _NOT_ACTIVITY = frozenset(
     {
         Kind.SESSION_SUSPENDED,
         Kind.CAPSULE_SAVED,
+        Kind.RUN_UPDATED,
         Kind.ERASED,
         Kind.HANDOFF_ENDED,
         Kind.TOKEN_REISSUED,
@@ -122,14 +123,15 @@ def _session_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
 
 def _session_suspended(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     cause = str(entry.facts.get("cause", "idle"))
-    run = session.run
-    if run is not None and run.status is RunStatus.RUNNING and cause == "process_ended":
-        run = changed(run, status=RunStatus.ORPHANED)
-    return changed(session, state=SessionState.SUSPENDED, suspended_cause=cause, run=run), turn
+    return changed(session, state=SessionState.SUSPENDED, suspended_cause=cause), turn
 
 
 def _session_resumed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
-    return changed(session, state=SessionState.OPEN, suspended_cause=None, closing=None), turn
+    run = session.run
+    if run is not None and run.status is RunStatus.ORPHANED and run.pid is None:
+        # It was given up for silence alone, and this is a sign of life; a process that is gone stays gone.
+        run = changed(run, status=RunStatus.RUNNING)
+    return changed(session, state=SessionState.OPEN, suspended_cause=None, closing=None, run=run), turn
 
 
 def _session_closed(session: Session, turn: Turn | None, entry: Entry) -> Pair:

@@ -145,8 +145,7 @@ def turn_object(turn: Turn, entries: Iterable[Entry]) -> dict[str, Any]:
         "blockers": list(turn.blockers),
         "failureNote": turn.failure_note,
         "amendments": [
-            {"at": shown(note.at), "source": note.source, "fields": to_dialect(note.fields)}
-            for note in turn.amendments
+            {"at": shown(note.at), "source": note.source, "fields": to_dialect(note.fields)} for note in turn.amendments
         ],
     }
 

@@ -69,6 +69,17 @@ class Anything(Field):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AsGiven(Field):
+    """A part that somebody else checks."""
+
+    def read(self, value: object, path: str) -> Any:
+        return value
+
+    def type_schema(self) -> Schema:
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
     """What a method takes; `aliases` are other spellings of a name, folded to lower case."""
 
@@ -110,9 +121,7 @@ def _named(
     return named
 
 
-def _named_inside(
-    spec: Field, value: Any, aliases: Mapping[str, str], path: str, ignored: list[str] | None
-) -> Any:
+def _named_inside(spec: Field, value: Any, aliases: Mapping[str, str], path: str, ignored: list[str] | None) -> Any:
     if isinstance(spec, Record) and isinstance(value, Mapping):
         return _named(spec, cast(Mapping[Any, Any], value), aliases, f"{path}.", ignored)
     if isinstance(spec, ListOf) and isinstance(spec.item, Record) and isinstance(value, list | tuple):
@@ -250,7 +259,6 @@ def _turn_params(fields: dict[str, Field], **aliases: str) -> Params:
     return Params(record=Record(fields={**fields, **_ADDRESS}), aliases=_ALIASES | aliases)
 
 
-NO_PARAMS = Params(record=Record(fields={}))
 CURRENT_SESSION = Params(record=Record(fields={"sessionId": SESSION_ID, "agent": AGENT}), aliases=_ALIASES)
 OPEN_SESSION = Params(
     record=Record(
@@ -296,16 +304,23 @@ FAIL_TURN = _turn_params(
     },
     failurenote="errorMessage",
 )
-CLOSE_TURN = _turn_params(
-    {"response": _required(RESPONSE), "actions": ListOf(item=ACTION, max_items=APPEND_ITEMS)}
-)
+CLOSE_TURN = _turn_params({"response": _required(RESPONSE), "actions": ListOf(item=ACTION, max_items=APPEND_ITEMS)})
 CLEAR_SECTION = _turn_params({"section": Choice(required=True, values=tuple(CLEARABLE))})
 SET_TURN_TITLE = _turn_params({"queryTitle": _required(QUERY_TITLE)})
 SET_SESSION_TITLE = Params(
-    record=Record(
-        fields={"title": _required(TITLE), "sessionId": SESSION_ID, "agent": AGENT, "idempotencyKey": KEY}
-    ),
+    record=Record(fields={"title": _required(TITLE), "sessionId": SESSION_ID, "agent": AGENT, "idempotencyKey": KEY}),
     aliases={**_ALIASES, "sessiontitle": "title"},
+)
+CLOSE_SESSION = Params(
+    record=Record(
+        fields={
+            **{name: AsGiven() for name in ("reason", "epitaph", "succession_policy", "allow_rebirth")},
+            "sessionId": SESSION_ID,
+            "agent": AGENT,
+            "idempotencyKey": KEY,
+        }
+    ),
+    aliases=_ALIASES,
 )
 HISTORY_FIELDS: dict[str, Field] = {
     "agent": AGENT,
@@ -359,8 +374,6 @@ SESSION_OBJECT_FIELDS: dict[str, Field] = {
 }
 IMPORT_FLAT = Params(record=Record(fields={**SESSION_OBJECT_FIELDS, "idempotencyKey": KEY}), aliases=_ALIASES)
 IMPORT_WHOLE = Params(
-    record=Record(
-        fields={"sessionLog": Record(required=True, fields=SESSION_OBJECT_FIELDS), "idempotencyKey": KEY}
-    ),
+    record=Record(fields={"sessionLog": Record(required=True, fields=SESSION_OBJECT_FIELDS), "idempotencyKey": KEY}),
     aliases=_ALIASES,
 )

@@ -21,8 +21,7 @@ TurnRule = Callable[[Pen, Values], Outcome]
 
 def addressed(values: Values) -> dict[str, Any]:
     """Return the values with the turn they address as `request_id`, its form checked."""
-    payload: dict[str, Any] = values.get("payload") or {}
-    name = values.get("turn_request_id") or values.get("request_id") or payload.get("request_id")
+    name = values.get("turn_request_id") or values.get("request_id")
     if name:
         check_request_id(name)
     return {**values, "request_id": name or None}
@@ -74,7 +73,7 @@ def check_failure(values: Values) -> dict[str, Any]:
 def flattened(values: Values) -> dict[str, Any]:
     """Return the fields of `payload` and the others in one; a field given flat wins."""
     payload: dict[str, Any] = values.get("payload") or {}
-    inside = {name: value for name, value in payload.items() if value is not None and name != "request_id"}
+    inside = {name: value for name, value in payload.items() if value is not None}
     flat = {name: value for name, value in values.items() if name != "payload" and not is_empty(name, value)}
     return {**inside, **flat}
 

@@ -45,6 +45,15 @@ _SEARCHED_KINDS = frozenset(
     }
 )
 
+# Controls, direction marks, zero-width and tag characters: what could make a line show other than what it says.
+_UNSEEN = {
+    **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " "),
+    **dict.fromkeys(
+        (0xAD, 0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF), None
+    ),
+    **dict.fromkeys(range(0xE0000, 0xE0080), None),
+}
+
 
 def search_text(entry: Entry) -> str:
     """Return the text that an entry is found by, empty where nobody would look for it."""
@@ -105,8 +114,8 @@ def summary(entry: Entry, *, max_chars: int = 160) -> str:
 
 
 def one_line(text: str, max_chars: int) -> str:
-    """Return a text on one line, cut with an ellipsis."""
+    """Return a text on one line, cut with an ellipsis, without characters that nobody sees."""
     if len(text) > max_chars * 8:
         text = text[: max_chars * 8]
-    text = " ".join(text.split())
+    text = " ".join(text.translate(_UNSEEN).split())
     return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"

@@ -81,8 +81,10 @@ def parse_line(line: bytes) -> types.JSONRPCMessage:
         raise Refused(types.PARSE_ERROR, f"Parse error: not UTF-8 at byte {error.start}") from None
     except RecursionError:
         raise Refused(types.INVALID_REQUEST, "Invalid request: nested too deeply", find_id(line, line)) from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise Refused(types.PARSE_ERROR, f"Parse error: {error}") from None
+    except ValueError as error:  # a number that JSON does not have; around it the message is whole
+        raise Refused(types.PARSE_ERROR, f"Parse error: {error}", find_id(line, line)) from None
     if isinstance(data, list):
         raise Refused(types.INVALID_REQUEST, "Invalid request: batches are not served; send one message a line")
     if not isinstance(data, dict):

@@ -3,6 +3,7 @@
 ShiftlogError                    code, message, details, hint, retryable
 ├── SessionNotFound              session_not_found        LookupError
 ├── SessionAlreadyExists         session_already_exists   ValueError
+├── SessionAlreadyClosed         session_already_closed   ValueError
 ├── SessionClosed                session_closed           ValueError
 ├── SessionSealed                session_sealed           ValueError
 ├── SessionSucceeded             session_succeeded        ValueError
@@ -14,6 +15,7 @@ ShiftlogError                    code, message, details, hint, retryable
 ├── TurnAlreadyExists            turn_already_exists      ValueError
 ├── TurnImmutable                turn_immutable           ValueError
 ├── InvalidParameter             invalid_parameter        ValueError
+├── ConfigError                  invalid_config           ValueError
 ├── IdempotencyConflict          idempotency_conflict     ValueError
 ├── LeaseLost                    lease_lost               PermissionError
 ├── AgentNotEntitled             agent_not_entitled       PermissionError
@@ -67,6 +69,11 @@ class SessionNotFound(ShiftlogError, LookupError):
 class SessionAlreadyExists(ShiftlogError, ValueError):
     code = "session_already_exists"
     hint = "Use a new session ID"
+
+
+class SessionAlreadyClosed(ShiftlogError, ValueError):
+    code = "session_already_closed"
+    hint = "The figures of the first close stay; read them with query_history"
 
 
 class SessionClosed(ShiftlogError, ValueError):
@@ -157,6 +164,33 @@ class InvalidParameter(ShiftlogError, ValueError):
         if nearest:
             details["nearest"] = nearest
         return cls(f"Parameter '{name}' is invalid: {constraint}", details=details)
+
+
+class ConfigError(ShiftlogError, ValueError):
+    """A setting that is unknown, of the wrong type or out of range; `details.source` is file or variable."""
+
+    code = "invalid_config"
+    hint = "Correct what is named here and start again; docs/configuration.md lists every setting"
+
+    @classmethod
+    def invalid(cls, source: str, key: str, constraint: str, value: object = None) -> "ConfigError":
+        """Say which rule a setting breaks."""
+        shown = InvalidParameter.invalid(key, constraint, value).details["value"]
+        details = {"source": source, "key": key, "constraint": constraint, "value": shown}
+        given = "" if shown is None else f", not {shown!r}"
+        return cls(f"{_where(source, key)}: {constraint}{given}", details=details)
+
+    @classmethod
+    def unknown(cls, source: str, key: str, nearest: str) -> "ConfigError":
+        """Say that no such setting exists, naming the nearest one that does."""
+        says = f"unknown key '{key}'; the nearest valid key is '{nearest}'"
+        if source == key:
+            says = f"unknown setting; the nearest valid one is {nearest}"
+        return cls(f"{source}: {says}", details={"source": source, "key": key, "nearest": nearest})
+
+
+def _where(source: str, key: str) -> str:
+    return source if source == key else f"{source}: '{key}'"
 
 
 class IdempotencyConflict(ShiftlogError, ValueError):

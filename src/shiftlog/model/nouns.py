@@ -56,7 +56,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The process side of a session; `alias` is its integer name, unique for the life of the store."""
+    """The process side of a session; `alias` is its integer name, unique for the life of the store.
+
+    `returncode` is None until somebody stated the figures of its end. `derived` names figures that nobody stated
+    and that were worked out here.
+    """
 
     alias: int
     status: RunStatus
@@ -84,6 +88,7 @@ class Run:
     total_cost_usd: float | None = None
     telemetry_source: str | None = None
     cost_source: str | None = None
+    derived: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

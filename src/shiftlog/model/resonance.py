@@ -15,10 +15,14 @@ DEFAULT_TIER = "alto"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """A program that runs agents: the agent kind it stands for and who provides its models."""
+    """A program that runs agents: the agent kind it stands for and who provides its models.
+
+    `cached_in_input` says that the input tokens it reports include those read from a cache.
+    """
 
     agent: str
     provider: str | None = None
+    cached_in_input: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

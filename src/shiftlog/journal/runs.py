@@ -1,0 +1,262 @@
+"""Accounting for runs: ending one with its figures, pricing it, and noticing that its process is gone.
+
+Whoever launched a run may end it here; closing its session along with it is the work of `continuity`, which hands
+its way of doing so in. Adding up what many runs used stands in `usage`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shiftlog.journal.continuity_requests import FIGURES
+from shiftlog.journal.journal import Answered, Journal, Request, find_session
+from shiftlog.journal.pen import Pen
+from shiftlog.journal.requests import SESSION_ID
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import SessionAlreadyClosed, SessionNotFound
+from shiftlog.model.fields import Record
+from shiftlog.model.moves import RunStatus, run_status_after
+from shiftlog.model.nouns import Run, Session, Usage, changed
+from shiftlog.model.prices import Prices, counted
+from shiftlog.model.resonance import Resonance
+from shiftlog.model.times import precise
+from shiftlog.store.protocol import Filter, Page, Reader, Writer
+
+ERROR_CHARS = 65_536
+DURATION_TOLERANCE = 0.1
+LOOKED_AT_ONCE = 500
+
+CLIENT, PRICED = "client", "prices"
+TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens")
+# What clients send for "unknown"; as a figure it says nothing.
+_SILENT_WHEN_ZERO = frozenset({*TOKENS, "duration_ms"})
+
+CLOSE_RUN = Record(fields={"session_id": SESSION_ID, **FIGURES})
+
+# Closes the session of a run for a reason, and says whether it did.
+CloseSession = Callable[[Writer, Pen, str], bool]
+Figures = dict[str, Any]
+
+REASONS = {RunStatus.OK: "completed", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "manual_close"}
+
+
+class Runs:
+    """End runs, price them and watch their processes."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        resonance: Resonance,
+        prices: Prices,
+        process_started: Callable[[int], str | None],
+        host: str,
+    ) -> None:
+        self._journal = journal
+        self._resonance = resonance
+        self._prices = prices
+        self._process_started = process_started
+        self._host = host
+
+    # Ending
+
+    def end(self, pen: Pen, values: Mapping[str, Any]) -> None:
+        """End the run of a session that closes; figures that cannot be taken are named in a warning.
+
+        Without figures a running run ends well, with an exit code that nobody stated.
+        """
+        figures = stated(values)
+        run = pen.session.run
+        if run is None:
+            if figures:
+                pen.warn("no_run", "The session has no run; its figures were ignored")
+        elif run.returncode is not None:
+            if figures and figures != stated_in(run):
+                pen.warn("run_ended", "The run ended with an earlier close; its figures stay")
+        elif figures or run.status is RunStatus.RUNNING:
+            self._write(pen, run, figures, values)
+
+    def close(self, writer: Writer, request: Request, close_session: CloseSession) -> Answered:
+        """End a run as its launcher reports it, and close its session.
+
+        A run that was given up as orphaned, or that ended without figures, still takes them. The figures that are
+        stored already change nothing; others raise SessionAlreadyClosed.
+        """
+        session = find_session(writer, request.values["session_id"])
+        run = session.run
+        if run is None:
+            details = {"session_id": session.id, "reason": "the session has no run"}
+            raise SessionNotFound(f"Session not found: {request.values['session_id']}", details=details)
+        pen = self._journal.pen(writer, session.id, session)
+        figures = {"returncode": 0, **stated(request.values)}
+        if run.returncode is not None:
+            _check_same(session, run, figures)
+            outcome = "unchanged"
+        else:
+            self._write(pen, run, figures, request.values)
+            outcome = "persisted"
+            self._close_session(writer, pen, close_session)
+        answered = _closed(pen.session, pen)
+        receipt = {
+            "code": outcome,
+            "session_id": session.id,
+            "seq": pen.session.head_seq,
+            "hash": pen.session.head_hash,
+        }
+        self._journal.remember(writer, request, session.id, answered, receipt)
+        return answered
+
+    def _close_session(self, writer: Writer, pen: Pen, close_session: CloseSession) -> None:
+        run = pen.session.run
+        if not pen.session.is_live or run is None:
+            pen.commit(writer)
+        elif not close_session(writer, pen, REASONS[run.status]):
+            pen.warn("session_held", "Somebody works in the session, so it stays open")
+            pen.commit(writer)
+
+    def _write(self, pen: Pen, run: Run, figures: Figures, values: Mapping[str, Any]) -> None:
+        facts: Figures = {
+            **figures,
+            "status": str(run_status_after(figures.get("returncode", 0), figures.get("error", ""))),
+            "ended": precise(pen.now),
+            "derived": [],
+        }
+        if _tokens(figures):
+            facts |= {name: 0 for name in TOKENS if values.get(name) == 0}
+        self._put_duration(pen, run, facts)
+        self._put_cost(pen, facts)
+        pen.write(Kind.RUN_UPDATED, facts)
+
+    def _put_duration(self, pen: Pen, run: Run, facts: Figures) -> None:
+        seen = max(int((pen.now - run.started).total_seconds() * 1000), 0)
+        given = facts.get("duration_ms")
+        if given is None:
+            facts["duration_ms"] = seen
+            facts["derived"].append("duration_ms")
+        elif abs(given - seen) > seen * DURATION_TOLERANCE:
+            pen.warn("duration_differs", f"duration_ms is more than 10 % off the {seen} ms seen here")
+
+    def _put_cost(self, pen: Pen, facts: Figures) -> None:
+        if "total_cost_usd" in facts:
+            source = CLIENT
+        elif not _tokens(facts):
+            return
+        else:
+            model = _model(pen.session)
+            cost = self._prices.cost_of(model, self._reported(pen.session, facts))
+            if cost is None:
+                named = f"model '{model}'" if model else "a run without a model"
+                pen.warn("unknown_model_price", f"{named} has no price; the cost is unknown")
+                return
+            facts["total_cost_usd"], source = cost, PRICED
+            facts["derived"].append("total_cost_usd")
+        if "cost_source" not in facts:
+            facts["cost_source"] = source
+            facts["derived"].append("cost_source")
+
+    # Counting
+
+    def usage_of(self, session: Session) -> Usage | None:
+        """Return a session's tokens and cost, each counted once; None where nothing is known.
+
+        The figures of its run come first, being totals; what its turns reported counts where there are none. A cost
+        that nobody stated follows from the prices as they are now.
+        """
+        run = session.run
+        reported = {name: getattr(run, name) for name in TOKENS if getattr(run, name, None) is not None}
+        used = self._reported(session, reported) if reported else session.usage
+        cost = run.total_cost_usd if run else None
+        if cost is None and used is not None:
+            cost = used.cost_usd if used.cost_usd is not None else self._prices.cost_of(_model(session), used)
+        if used is None and cost is None:
+            return None
+        return changed(used or Usage(), cost_usd=cost)
+
+    def _reported(self, session: Session, tokens: Mapping[str, Any]) -> Usage:
+        run = session.run
+        name = (run.backend if run else None) or self._resonance.backend_of(session.agent)
+        backend = self._resonance.backends.get(name or "")
+        given = {name: tokens[name] for name in TOKENS if name in tokens}
+        return counted(cached_in_input=backend is not None and backend.cached_in_input, **given)
+
+    # Processes
+
+    def gone(self, reader: Reader) -> list[str]:
+        """Name the sessions with a running run whose process is not there any more."""
+        where = Filter(run_status=str(RunStatus.RUNNING), with_run=True)
+        found: list[str] = []
+        after: tuple[int, int] | None = None
+        while rows := reader.find_sessions(where, Page(limit=LOOKED_AT_ONCE, after=after), by_activity=True):
+            found += [row.session.id for row in rows if row.session.run and self._is_gone(row.session.run)]
+            after = rows[-1].at
+        return found
+
+    def orphan(self, pen: Pen) -> None:
+        """Give a running run up as orphaned, unless its process can be seen to run."""
+        run = pen.session.run
+        if run is not None and run.status is RunStatus.RUNNING and not self._is_seen(run):
+            pen.write(Kind.RUN_UPDATED, {"status": str(RunStatus.ORPHANED)})
+
+    def _is_gone(self, run: Run) -> bool:
+        return run.pid is not None and self._is_here(run) and not self._is_seen(run)
+
+    def _is_seen(self, run: Run) -> bool:
+        """Tell whether the very process of a run is there; a process that was never seen had ended before."""
+        if run.pid is None or run.pid_started is None or not self._is_here(run):
+            return False
+        return self._process_started(run.pid) == run.pid_started
+
+    def _is_here(self, run: Run) -> bool:
+        return run.host in (self._host, "", None)
+
+
+def stated(values: Mapping[str, Any]) -> Figures:
+    """Return the figures that a request states; with any of them the exit code is 0 where none is given."""
+    figures = {name: values[name] for name in FIGURES if not _is_silent(name, values.get(name))}
+    if "error" in figures:
+        figures["error"] = figures["error"][:ERROR_CHARS]
+    return {"returncode": 0, **figures} if figures else {}
+
+
+def stated_in(run: Run) -> Figures:
+    """Return the figures that a run was ended with, as `stated` gives them."""
+    kept = {name: getattr(run, name) for name in FIGURES if name not in run.derived}
+    return {name: value for name, value in kept.items() if not _is_silent(name, value)}
+
+
+def _is_silent(name: str, value: object) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (value == 0 and name in _SILENT_WHEN_ZERO)
+
+
+def _tokens(figures: Figures) -> bool:
+    return any(name in figures for name in TOKENS)
+
+
+def _model(session: Session) -> str | None:
+    return (session.run.model if session.run else None) or session.model
+
+
+def _check_same(session: Session, run: Run, figures: Figures) -> None:
+    first = stated_in(run)
+    if first == figures:
+        return
+    differing = sorted(name for name in FIGURES if first.get(name) != figures.get(name))
+    raise SessionAlreadyClosed(
+        f"Session was already closed with other figures ({', '.join(differing)} differ); nothing changed",
+        details={"session_id": session.id, "run_id": run.alias, "differing": differing, "status": str(run.status)},
+    )
+
+
+def _closed(session: Session, pen: Pen) -> Answered:
+    run = session.run
+    assert run is not None
+    return {
+        "session_id": session.id,
+        "run_id": run.alias,
+        "state": str(session.state),
+        "status": str(run.status),
+        "duration_ms": run.duration_ms,
+        "total_cost_usd": run.total_cost_usd,
+        "cost_source": run.cost_source,
+        "warnings": pen.warnings,
+    }

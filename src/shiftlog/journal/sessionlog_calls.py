@@ -1,0 +1,198 @@
+"""How a call of the session log is checked, written and read: the transaction around every method.
+
+Checks come in the contract's order: parameters, forms of ids, session, a repeated key, turn, lease. A call whose time is
+over has written nothing.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import anyio
+
+from shiftlog.guard.redaction import Redactor
+from shiftlog.journal.continuity import Continuity
+from shiftlog.journal.journal import Journal, Request
+from shiftlog.journal.pen import Pen
+from shiftlog.journal.sessionlog_current import (
+    Place,
+    check_binding,
+    closed,
+    current_session,
+    is_live,
+    named_session_id,
+)
+from shiftlog.journal.sessionlog_requests import Params
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import CommandTimeout, ShiftlogError
+from shiftlog.model.moves import SessionState
+from shiftlog.model.nouns import Session
+from shiftlog.model.times import shown
+from shiftlog.store.protocol import Reader, Writer
+
+T = TypeVar("T")
+Result = dict[str, Any]
+Rule = Callable[[Pen, Mapping[str, Any]], tuple[Result, str | None]]
+Prepare = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+STALE_CHECK = timedelta(seconds=1)
+# Names, not text: they are compared as given and have formats of their own.
+_NAMES = frozenset({"session_id", "request_id", "turn_request_id", "idempotency_key", "agent"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A checked and redacted call, where it comes from, and what of it was ignored."""
+
+    request: Request
+    place: Place
+    warnings: list[dict[str, object]]
+    deadline: float
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the checked values."""
+        return self.request.values
+
+
+class Calls:
+    """The write and read path of the session log over the journal."""
+
+    def __init__(self, journal: Journal, redactor: Redactor, continuity: Continuity, idle_limit: timedelta) -> None:
+        self.journal = journal
+        self._redactor = redactor
+        self._continuity = continuity
+        self._idle_limit = idle_limit
+        self._looked_at: datetime | None = None
+
+    async def within(self, place: Place, work: Callable[[], Awaitable[T]]) -> T:
+        """Run a call within its time; raise CommandTimeout for one that is not done by then and never will be."""
+        with anyio.move_on_after(place.timeout_s):
+            await self._suspend_stale()
+            return await work()
+        raise _timed_out(place)
+
+    async def _suspend_stale(self) -> None:
+        """Suspend what idles or lost its holder before anybody is told that it is open."""
+        now = self.journal.clock.now()
+        if self._looked_at is None or abs(now - self._looked_at) >= STALE_CHECK:
+            self._looked_at = now
+            await self._continuity.suspend_stale(self._idle_limit)
+
+    def asked(self, method: str, params: Params, given: object, place: Place, prepare: Prepare = dict) -> Asked:
+        """Check a call's parameters and mask the secrets in them; `prepare` sees them before the ids are checked."""
+        ignored: list[str] | None = None if place.strict else []
+        try:
+            values = prepare(params.read(given, ignored))
+            named_session_id(values)
+        except ShiftlogError as error:
+            raise self.journal.masked(error) from None
+        masked = 0
+        for name, value in values.items():
+            if name not in _NAMES:
+                values[name], count, _ = self._redactor.value(value)
+                masked += count
+        return Asked(
+            request=Request(operation=method, values=values, masked=masked, caller=place.caller),
+            place=place,
+            warnings=[{"code": "ignored_param", "param": self.journal.masked_text(name)} for name in ignored or ()],
+            deadline=time.monotonic() + place.timeout_s,
+        )
+
+    async def write(self, asked: Asked, rule: Rule) -> Result:
+        """Run a rule on the current session and store what it writes."""
+        return await self.transaction(asked, lambda writer: self._apply(writer, asked, rule))
+
+    def _apply(self, writer: Writer, asked: Asked, rule: Rule) -> Result:
+        session = current_session(writer, asked.values, asked.place)
+        first = self.repeated(writer, asked, session.id)
+        if first is not None:
+            return first
+        if not is_live(session):
+            raise closed(session)
+        pen = self.journal.pen(writer, session.id, session)
+        if session.state is SessionState.SUSPENDED:
+            pen.write(Kind.SESSION_RESUMED, {"via": "write"})
+        before = len(pen.entries)
+        result, turn = rule(pen, asked.values)
+        check_binding(writer, session, asked.place)
+        if len(pen.entries) == before:
+            return self.unchanged(writer, asked, pen, session, result, turn)
+        return self.stored(writer, asked, pen, result, turn)
+
+    async def transaction(self, asked: Asked, work: Callable[[Writer], Result]) -> Result:
+        """Run work as one transaction that is taken back when the call's time is over."""
+
+        def timed(writer: Writer) -> Result:
+            result = self._lost(writer, asked) or work(writer)
+            if time.monotonic() > asked.deadline:
+                raise _timed_out(asked.place)
+            return result
+
+        return await self.journal.transaction(asked.request, timed)
+
+    async def read(self, asked: Asked, work: Callable[[Reader], T]) -> T:
+        """Run work over one consistent state."""
+        return await self.journal.read(asked.request, work)
+
+    def _lost(self, reader: Reader, asked: Asked) -> Result | None:
+        """Return the answer that a client lost with its connection, if the call was carried out."""
+        caller = asked.place.caller
+        if not asked.place.again or caller.client_id is None or caller.call_id is None:
+            return None
+        outcome = reader.outcome(caller.client_id, caller.call_id)
+        return None if outcome is None else outcome["result"]
+
+    def repeated(self, reader: Reader, asked: Asked, scope: str) -> Result | None:
+        """Return the first result of a call whose key was used before."""
+        first = self.journal.replay(reader, asked.request, scope)
+        return None if first is None else first["result"]
+
+    def stored(self, writer: Writer, asked: Asked, pen: Pen, result: Result, turn: str | None) -> Result:
+        """Commit a pen and complete the result."""
+        pen.commit(writer)
+        return self._remembered(writer, asked, pen, pen.session, result, turn, changed=True)
+
+    def unchanged(
+        self, writer: Writer, asked: Asked, pen: Pen, session: Session, result: Result, turn: str | None
+    ) -> Result:
+        """Complete the result of a call that has nothing to store."""
+        if "lastUpdated" in result:
+            result = {**result, "lastUpdated": shown(session.last_activity)}
+        return self._remembered(writer, asked, pen, session, result, turn, changed=False)
+
+    def _remembered(
+        self,
+        writer: Writer,
+        asked: Asked,
+        pen: Pen,
+        session: Session,
+        result: Result,
+        turn: str | None,
+        *,
+        changed: bool,
+    ) -> Result:
+        journal: Result = {"sessionId": session.id}
+        if turn is not None:
+            journal["turnRequestId"] = turn
+        journal |= {
+            "seq": session.head_seq,
+            "hash": session.head_hash,
+            "changed": changed,
+            "redactions": asked.request.masked if changed else 0,
+        }
+        result = with_warnings({**result, "journal": journal}, [*asked.warnings, *pen.warnings])
+        kept = {"session_id": session.id, "result": result}
+        self.journal.remember(writer, asked.request, session.id, kept, kept)
+        return result
+
+
+def with_warnings(result: Result, warnings: list[Any]) -> Result:
+    """Return a result with its warnings, where there are any."""
+    return {**result, "warnings": warnings} if warnings else result
+
+
+def _timed_out(place: Place) -> CommandTimeout:
+    return CommandTimeout("Command timed out", details={"reason": f"not done within {place.timeout_s:g} s"})

@@ -1,0 +1,72 @@
+"""Prices: from counted tokens to US dollars. A model without a price costs an unknown amount, never nothing.
+
+Here are the shape of the data and the arithmetic. The prices themselves, model names above all, live in
+`defaults/prices.toml` and in the operator's `[runs.prices]`; reading those files is the work of `config`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from shiftlog.model.nouns import Usage
+
+PER_TOKENS = 1_000_000
+# A tenth of a millionth of a cent: far below the price of one token.
+DECIMALS = 9
+
+_VARIANT = re.compile(r"\[[^\]]*\]$")
+_DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a million tokens of each class cost; a cache class without a price of its own costs what input costs."""
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    cache_creation: float | None = None
+
+    def cost_of(self, used: Usage) -> float:
+        """Return the cost of counted tokens; reasoning is part of output and not added again."""
+        cached = self.input if self.cached_input is None else self.cached_input
+        creation = self.input if self.cache_creation is None else self.cache_creation
+        total = (
+            used.input_tokens * self.input
+            + used.cached_input_tokens * cached
+            + used.cache_creation_tokens * creation
+            + used.output_tokens * self.output
+        )
+        return round(total / PER_TOKENS, DECIMALS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """The known prices by model name."""
+
+    models: Mapping[str, Price]
+
+    def price_of(self, model: str | None) -> Price | None:
+        """Return the price of a model: under its own name, else without variant (`[1m]`) or date at its end."""
+        return next((self.models[name] for name in _spellings(model or "") if name in self.models), None)
+
+    def cost_of(self, model: str | None, used: Usage) -> float | None:
+        """Return the cost of counted tokens, or None where the model has no price."""
+        price = self.price_of(model)
+        return None if price is None else price.cost_of(used)
+
+
+def _spellings(model: str) -> Iterator[str]:
+    name = model.strip()
+    yield name
+    plain = _VARIANT.sub("", name)
+    yield plain
+    yield _DATED.sub("", plain)
+
+
+def counted(
+    *, input_tokens: int = 0, cached_input_tokens: int = 0, output_tokens: int = 0, cached_in_input: bool = False
+) -> Usage:
+    """Return reported tokens with each counted once; some backends report cached input as a part of input."""
+    fresh = max(input_tokens - cached_input_tokens, 0) if cached_in_input else input_tokens
+    return Usage(input_tokens=fresh, cached_input_tokens=cached_input_tokens, output_tokens=output_tokens)

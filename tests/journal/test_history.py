@@ -1,0 +1,351 @@
+"""Reading the history: lists by every filter and kind, one session, one turn, cursors and what they refuse."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shiftlog.model.caller import LIBRARY
+from tests.journal.desk import Desk, client
+
+HERE = replace(LIBRARY, cwd="/work/alpha", workspace="/work/alpha")
+THERE = replace(LIBRARY, cwd="/work/beta", workspace="/work/beta")
+DECISION = {"role": "model", "category": "decision", "content": "Decision: keep the lock per shard"}
+
+
+@pytest.fixture
+async def archive(desk: Desk) -> dict[str, str]:
+    """Three sessions that differ in everything that can be asked for; a day lies between each."""
+    names: dict[str, str] = {}
+    names["upload"] = one = await desk.open(HERE, title="Fix upload", model="gpt-x", caller="headless_task")
+    await desk.begin(one, tags=["bug", "upload"])
+    await desk.update(one, files_modified=["src/up.py", "docs/up.md"], dialog=[DECISION], usage={"input_tokens": 7})
+    await desk.complete(one, response="Locked the temp dir")
+    await desk.begin(one, query_title="Second")
+    await desk.fail(one)
+    await desk.call("close_session", {"session_id": one, "returncode": 1})
+    desk.wait(days=1)
+    names["cache"] = two = await desk.open(
+        THERE, agent="ClaudeCode", agent_id="Nightly Fixer", title="Tune cache", model="opus", backend="claude_code"
+    )
+    await desk.begin(two, tags=["perf"])
+    edit = {"description": "Shard it", "type": "edit", "status": "completed", "file_path": "src/cache/evict.py"}
+    await desk.update(two, actions=[edit, {**edit, "type": "design_decision", "file_path": ""}])
+    desk.wait(days=1)
+    names["idle"] = await desk.open(HERE, title="Only opened", agent_id="Nightly Fixer")
+    return names
+
+
+async def found(desk: Desk, archive: dict[str, str], **question: Any) -> set[str]:
+    """Return the names of the sessions that a question finds, having checked its total."""
+    answered = await desk.query(**question)
+    assert answered["total"] == len(answered["items"])
+    by_id = {session: name for name, session in archive.items()}
+    return {by_id[item["session_id"]] for item in answered["items"]}
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ({}, {"upload", "cache", "idle"}),
+        ({"agent": "Codex"}, {"upload", "idle"}),
+        ({"agent": "codex"}, set[str]()),
+        ({"agent_id": "nightly-fixer"}, {"cache", "idle"}),
+        ({"agent_id": "NIGHTLY fixer"}, {"cache", "idle"}),
+        ({"model": "opus"}, {"cache"}),
+        ({"backend": "codex"}, {"upload"}),
+        ({"status": "open"}, {"cache", "idle"}),
+        ({"status": "closed"}, {"upload"}),
+        ({"status": "suspended"}, set[str]()),
+        ({"turn_status": "failed"}, {"upload"}),
+        ({"turn_status": "in_progress"}, {"cache"}),
+        ({"run_status": "failed"}, {"upload"}),
+        ({"run_status": "running"}, {"cache"}),
+        ({"tag": "bug"}, {"upload"}),
+        ({"tag": "perf"}, {"cache"}),
+        ({"tag": "per"}, set[str]()),
+        ({"project": "alpha"}, {"upload", "idle"}),
+        ({"project": "/work/beta"}, {"cache"}),
+        ({"path": "src/*"}, {"upload", "cache"}),
+        ({"path": "*.md"}, {"upload"}),
+        ({"path": "src/cache/evict.py"}, {"cache"}),
+        ({"from": "2026-07-02"}, {"cache", "idle"}),
+        ({"from": "2026-07-02T12:00:01Z"}, {"idle"}),
+        ({"to": "2026-07-01"}, {"upload"}),
+        ({"to": "2026-07-02T13:00:00+02:00"}, {"upload"}),
+        ({"from": "2026-07-02", "to": "2026-07-02"}, {"cache"}),
+        ({"agent": "Codex", "project": "alpha", "status": "open"}, {"idle"}),
+        ({"agent": "Codex", "tag": "perf"}, set[str]()),
+        ({"agent": "", "tag": "", "kinds": []}, {"upload", "cache", "idle"}),
+    ],
+    ids=str,
+)
+async def test_each_filter_finds_its_sessions_and_filters_are_joined_by_and(
+    desk: Desk, archive: dict[str, str], question: dict[str, Any], names: set[str]
+) -> None:
+    assert await found(desk, archive, **question) == names
+
+
+async def test_sessions_are_listed_newest_first_with_the_call_that_shows_more(
+    desk: Desk, archive: dict[str, str]
+) -> None:
+    items = (await desk.query())["items"]
+    assert [item["session_id"] for item in items] == [archive["idle"], archive["cache"], archive["upload"]]
+    assert items[2] == {
+        "kind": "session",
+        "session_id": archive["upload"],
+        "agent": "Codex",
+        "agent_id": "Codex",
+        "title": "Fix upload",
+        "state": "closed",
+        "project": "alpha",
+        "model": "gpt-x",
+        "started": "2026-07-01T12:00:00Z",
+        "last_activity": "2026-07-01T12:00:00Z",
+        "turns": 2,
+        "turns_open": 0,
+        "tokens": 7,
+        "cost_usd": None,
+        "summary": "Fix upload",
+        "more": {"name": "query_history", "arguments": {"session_id": archive["upload"]}},
+    }
+    for item in items:
+        read = await desk.call(item["more"]["name"], item["more"]["arguments"])
+        assert read["session"]["session_id"] == item["session_id"]
+
+
+async def test_turns_are_listed_with_counts_and_filtered_by_their_own_facts(desk: Desk, archive: dict[str, str]) -> None:
+    assert (await desk.query(kinds=["turn"]))["total"] == 3
+    failed = await desk.query(kinds=["turn"], turn_status="failed")
+    assert [item["title"] for item in failed["items"]] == ["Second"]
+    assert (await desk.query(kinds=["turn"], tag="bug"))["total"] == 1
+    [item] = (await desk.query(kinds=["turn"], path="docs/*"))["items"]
+    assert (item["dialog_items"], item["files"], item["summary"]) == (1, 2, "Locked the temp dir")
+    read = await desk.call(item["more"]["name"], item["more"]["arguments"])
+    assert read["turn"]["request_id"] == item["request_id"]
+
+
+async def test_entries_decisions_files_and_runs_are_listed(desk: Desk, archive: dict[str, str]) -> None:
+    entries = await desk.items(kinds=["entry"], limit=5)
+    total = sum([len(await desk.entries(session)) for session in archive.values()])
+    assert len(entries) == total == (await desk.query(kinds=["entry"]))["total"]
+    decisions = await desk.items(kinds=["decision"])
+    assert [item["summary"] for item in decisions] == ["Shard it", "Decision: keep the lock per shard"]
+    files = {item["path"]: item for item in await desk.items(kinds=["file"])}
+    assert files.keys() == {"src/up.py", "docs/up.md", "src/cache/evict.py"}
+    assert files["src/cache/evict.py"]["last_type"] == "edit"
+    assert [item["path"] for item in await desk.items(kinds=["file"], path="*.md")] == ["docs/up.md"]
+    runs = await desk.items(kinds=["run"])
+    assert [(run["session_id"], run["status"], run["returncode"]) for run in runs] == [
+        (archive["cache"], "running", None),
+        (archive["upload"], "failed", 1),
+    ]
+    assert (await desk.query(kinds=["command"]))["items"] == []
+
+
+async def test_files_and_entries_can_be_asked_of_one_session(desk: Desk, archive: dict[str, str]) -> None:
+    mine = await desk.query(kinds=["file", "decision"], session_id=archive["upload"])
+    assert (mine["total"], [item["kind"] for item in mine["items"]]) == (3, ["file", "file", "decision"])
+    entries = await desk.query(kinds=["entry"], session_id=archive["idle"])
+    assert [item["entry_kind"] for item in entries["items"]] == ["lease.taken", "session.opened"]
+
+
+async def test_a_decision_recorded_as_a_list_is_listed_too(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    await desk.update(session, design_decisions=["Lock per shard", "No TTL"])
+    [item] = (await desk.query(kinds=["decision"]))["items"]
+    assert item["summary"] == "Lock per shard; No TTL"
+
+
+async def test_several_kinds_come_one_after_the_other_each_thing_once(desk: Desk, archive: dict[str, str]) -> None:
+    kinds = ["turn", "session", "turn", "run"]
+    pages = await desk.pages(kinds=kinds, limit=2)
+    items = [item for page in pages for item in page["items"]]
+    assert [item["kind"] for item in items] == ["turn"] * 3 + ["session"] * 3 + ["run"] * 2
+    assert all(page["total"] == 8 for page in pages)
+    assert all(len(page["items"]) == 2 for page in pages)
+    assert pages[-1]["next_cursor"] is None
+
+
+async def test_a_session_read_alone_shows_facts_chain_lineage_and_turns_in_order(
+    desk: Desk, archive: dict[str, str]
+) -> None:
+    child = await desk.open(parent_session_id=archive["upload"])
+    answered = await desk.query(session_id=archive["upload"])
+    session = answered["session"]
+    assert (session["state"], session["reason"], session["closed_at"]) == (
+        "closed",
+        "manual_close",
+        "2026-07-01T12:00:00Z",
+    )
+    assert session["chain"] == {"status": "verified", "first_bad_seq": None, "erased": 0}
+    assert session["children"] == [child]
+    assert session["run"]["caller"] == "headless_task"
+    assert (session["turns_total"], session["turns_completed"], session["turns_failed"]) == (2, 1, 1)
+    assert [item["title"] for item in answered["items"]] == ["Find the race", "Second"]
+    assert (await desk.query(session_id=child))["session"]["lineage"]["parent_session_id"] == archive["upload"]
+
+
+async def test_a_session_with_a_filter_is_a_list_and_not_a_reading(desk: Desk, archive: dict[str, str]) -> None:
+    assert (await desk.query(session_id=archive["upload"], turn_status="failed"))["total"] == 1
+    assert (await desk.query(session_id=archive["upload"], turn_status="in_progress"))["total"] == 0
+    turns = await desk.query(session_id=archive["upload"], turn_status="failed", kinds=["turn"])
+    assert [item["title"] for item in turns["items"]] == ["Second"]
+
+
+async def test_later_pages_of_a_session_or_turn_give_only_what_is_new(desk: Desk) -> None:
+    session = await desk.open()
+    for n in range(5):
+        name = await desk.begin(session, query_title=f"Step {n}")
+        await desk.update(session, dialog=[{**DECISION, "content": f"{n}-{m}"} for m in range(3)])
+    pages = await desk.pages(session_id=session, limit=2)
+    assert ["session" in page for page in pages] == [True, False, False]
+    assert [item["title"] for page in pages for item in page["items"]] == [f"Step {n}" for n in range(5)]
+    assert [page["total"] for page in pages] == [5, 5, 5]
+    turn_pages = await desk.pages(session_id=session, request_id=name, limit=2)
+    assert ["turn" in page for page in turn_pages] == [True, False]
+    assert [item["content"] for page in turn_pages for item in page["items"]] == ["4-0", "4-1", "4-2"]
+
+
+async def test_a_turn_read_whole_has_everything_that_was_recorded(desk: Desk, archive: dict[str, str]) -> None:
+    [item] = (await desk.query(kinds=["turn"], tag="bug"))["items"]
+    answered = await desk.query(session_id=item["session_id"], request_id=item["request_id"])
+    turn = answered["turn"]
+    assert (turn["status"], turn["response"], turn["query_text"]) == (
+        "completed",
+        "Locked the temp dir",
+        "Why does it flake?",
+    )
+    assert (turn["tags"], turn["files_modified"]) == (["bug", "upload"], ["src/up.py", "docs/up.md"])
+    assert turn["usage"]["input_tokens"] == 7
+    assert turn["seal"].startswith("sha256:")
+    assert [(entry["kind"], entry["content"]) for entry in answered["items"]] == [
+        ("dialog", "Decision: keep the lock per shard")
+    ]
+
+
+async def test_items_cleared_from_a_turn_do_not_stand_in_the_way_of_later_ones(desk: Desk) -> None:
+    session = await desk.open()
+    name = await desk.begin(session)
+    await desk.update(session, dialog=[DECISION] * 250)
+    await desk.update(session, clear=["dialog"])
+    await desk.update(session, dialog=[{**DECISION, "content": "kept"}] * 3)
+    for limit in (1, 2, 200):
+        items = await desk.items(session_id=session, request_id=name, limit=limit)
+        assert [item["content"] for item in items] == ["kept"] * 3
+
+
+async def test_a_turn_cannot_be_read_without_its_session(desk: Desk) -> None:
+    error = await desk.refusal("query_history", {"request_id": "req-20260701T120000Z-x"})
+    assert error.message == "Parameter 'session_id' cannot be null or empty"
+
+
+async def test_what_is_not_there_is_not_found_and_the_operation_is_named(desk: Desk) -> None:
+    session = await desk.open()
+    error = await desk.refusal("query_history", {"session_id": session, "request_id": "req-20260701T120000Z-x"})
+    assert error.code == "turn_not_found"
+    assert error.details["operation"] == "query_history"
+    error = await desk.refusal("query_history", {"session_id": 4711})
+    assert error.code == "session_not_found"
+    assert error.details["operation"] == "query_history"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("limit", 0),
+        ("limit", 201),
+        ("limit", "x"),
+        ("limit", True),
+        ("max_chars", 499),
+        ("max_chars", 1_000_001),
+        ("kinds", ["sessions"]),
+        ("kinds", {"a": 1}),
+        ("status", "active"),
+        ("turn_status", "open"),
+        ("run_status", "done"),
+        ("from", "yesterday"),
+        ("to", "2026-13-01"),
+        ("from", "0001-01-01T00:00:00+14:00"),
+        ("agent_id", "---"),
+        ("text", "x" * 2_001),
+        ("path", 5),
+        ("cursor", "nonsense"),
+        ("cursor", "W10"),
+        ("cursor", "WzFlOTk5LDEsIngiXQ"),
+    ],
+)
+async def test_a_value_outside_its_rule_is_refused_by_name(desk: Desk, name: str, value: object) -> None:
+    error = await desk.refusal("query_history", {name: value})
+    assert error.code == "invalid_parameter"
+    assert str(error.details["parameter"]).split("[")[0] == name
+
+
+# Cursors
+
+
+async def test_pages_are_disjoint_and_complete_whatever_the_limit(desk: Desk) -> None:
+    for n in range(25):
+        await desk.open(title=f"Session {n}", agent="Codex" if n % 2 else "ClaudeCode")
+        desk.wait(seconds=n % 3)
+    for limit in (1, 3, 10, 24, 25, 26):
+        for more, expected in (({}, 25), ({"agent": "Codex"}, 12)):
+            pages = await desk.pages(limit=limit, **more)
+            ids = [item["session_id"] for page in pages for item in page["items"]]
+            assert len(ids) == len(set(ids)) == expected
+            assert {page["total"] for page in pages} == {expected}
+            assert all(len(page["items"]) == limit for page in pages[:-1])
+
+
+async def test_limit_and_size_may_change_from_page_to_page_but_not_the_question(desk: Desk) -> None:
+    for _ in range(6):
+        await desk.open()
+    first = await desk.query(limit=2)
+    second = await desk.query(limit=3, max_chars=20_000, cursor=first["next_cursor"])
+    assert len(second["items"]) == 3
+    for question in ({"agent": "Codex"}, {"kinds": ["turn"]}, {"text": "fix"}):
+        error = await desk.refusal("query_history", {**question, "cursor": first["next_cursor"]})
+        assert error.details["constraint"] == "the cursor belongs to another question"
+
+
+async def test_a_list_is_the_same_for_every_page_while_others_write(desk: Desk) -> None:
+    sessions = [await desk.open(title=f"Session {n}") for n in range(6)]
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page = await desk.query(limit=2, **({"cursor": cursor} if cursor else {}))
+        seen += [item["session_id"] for item in page["items"]]
+        await desk.begin(sessions[0])
+        await desk.begin(sessions[-1])
+        desk.wait(seconds=1)
+        await desk.open(title="Newcomer")
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert seen == sessions[::-1]
+
+
+async def test_a_hidden_session_is_in_no_list_and_cannot_be_read(desk: Desk, archive: dict[str, str]) -> None:
+    from shiftlog.model.entry import Kind
+    from shiftlog.store.protocol import Writer
+
+    def hide(writer: Writer) -> None:
+        session = writer.session(archive["upload"])
+        pen = desk.app.sessions._journal.pen(writer, archive["upload"], session)  # pyright: ignore[reportPrivateUsage]
+        pen.write(Kind.SESSION_UPDATED, {"hidden": True})
+        pen.commit(writer)
+
+    await desk.app.store.write(hide)
+    assert await found(desk, archive) == {"cache", "idle"}
+    assert (await desk.query(kinds=["turn"]))["total"] == 1
+    assert (await desk.query(text="upload"))["total"] == 0
+    error = await desk.refusal("query_history", {"session_id": archive["upload"]})
+    assert error.code == "session_not_found"
+    given = {"agent": "Codex", "title": "x", "session_id": archive["upload"]}
+    assert (await desk.refusal("open_session", given)).code == "session_already_exists"
+
+
+async def test_a_holder_does_not_show_in_a_reading(desk: Desk) -> None:
+    session = await desk.open(client("secret-client"))
+    assert "secret-client" not in str(await desk.query(session_id=session))

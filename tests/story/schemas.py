@@ -1,0 +1,118 @@
+"""Walking the input schemas that a client sees: every place in a tool's arguments, and what may not stand there."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Schema = dict[str, Any]
+Arguments = dict[str, Any]
+
+LONG_CHARS = 1_048_577
+DEEP = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One value in a tool's arguments: its path as errors name it, its steps, its schema."""
+
+    path: str
+    steps: tuple[str | int, ...]
+    schema: Schema
+
+    @property
+    def is_text(self) -> bool:
+        """Say whether free text may stand here."""
+        return "string" in self.schema["type"] and "enum" not in self.schema
+
+    def holding(self, arguments: Arguments, value: object) -> Arguments:
+        """Return the arguments with a value at this place."""
+        changed = copy.deepcopy(arguments)
+        at: Any = changed
+        for step in self.steps[:-1]:
+            at = at[step]
+        at[self.steps[-1]] = value
+        return changed
+
+
+def places(schema: Schema, path: str = "", steps: tuple[str | int, ...] = ()) -> Iterator[Place]:
+    """Yield every place inside an object schema, outer ones first; of lists the first item stands for all."""
+    for name, inner in schema["properties"].items():
+        here = f"{path}.{name}" if path else name
+        yield from _inside(Place(path=here, steps=(*steps, name), schema=inner))
+
+
+def _inside(place: Place) -> Iterator[Place]:
+    yield place
+    if place.schema["type"] == "array":
+        yield from _inside(
+            Place(path=f"{place.path}[0]", steps=(*place.steps, 0), schema=place.schema["items"])
+        )
+    if place.schema["type"] == "object":
+        yield from places(place.schema, place.path, place.steps)
+
+
+def around(place: Place, tool: Schema, arguments: Arguments) -> Arguments:
+    """Return the arguments with everything that must be there for the place to exist, all of it valid."""
+    top = place.steps[0]
+    if len(place.steps) == 1:
+        return arguments
+    return {**arguments, str(top): sample(tool["properties"][top])}
+
+
+def sample(schema: Schema) -> Any:
+    """Return a small valid value: lists with one item, objects with what is required and with their lists."""
+    match schema["type"]:
+        case "array":
+            return [sample(schema["items"])]
+        case "object":
+            required = schema.get("required", ())
+            inner: dict[str, Schema] = schema["properties"]
+            return {n: sample(s) for n, s in inner.items() if n in required or s["type"] == "array"}
+        case "integer" | "number":
+            return max(schema.get("minimum", 0), 1)
+        case "boolean":
+            return True
+        case _:
+            return schema.get("enum", ["fine"])[0]
+
+
+def bad_values(schema: Schema) -> Iterator[tuple[str, Any]]:
+    """Yield values that may not stand where this schema is, with a word for each; none is absurdly large."""
+    nested: list[Any] = []
+    for _ in range(DEEP):
+        nested = [nested]
+    yield "deep", nested
+    kind = schema["type"]
+    if kind != "object":
+        yield "object", {"a": 1}
+    match kind:
+        case "array":
+            yield "number", 7
+            yield "hole", [None]
+            return
+        case "object":
+            yield "list", [1]
+            yield "text", "text"
+            return
+        case "integer" | "number":
+            yield "word", "many"
+            yield "boolean", True
+            yield "huge", 10**400
+            if "minimum" in schema:
+                yield "low", schema["minimum"] - 1
+            if kind == "integer":
+                yield "fraction", 1.5
+        case "boolean":
+            yield "word", "perhaps"
+            yield "number", 7
+        case _:
+            if "integer" not in kind:
+                yield "number", 7
+            yield "boolean", True
+            yield "surrogate", "a\ud800b"
+            yield "control", "a\x00b"
+            yield "binary", "\x1c\x7f"
+            if "maxLength" in schema:
+                yield "long", "x" * (schema["maxLength"] + 1)
+    yield "list", [[1]]
