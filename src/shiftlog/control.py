@@ -4,7 +4,7 @@ The names and shapes here are between our own programs of one version; the contr
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from shiftlog.app import App
@@ -13,9 +13,13 @@ from shiftlog.journal.history_items import session_facts, session_item, turn_con
 from shiftlog.journal.history_requests import filter_of
 from shiftlog.journal.journal import find_session
 from shiftlog.journal.keys import receipt_from
+from shiftlog.journal.sessionlog_current import Binding, Place
+from shiftlog.journal.sessionlog_errors import payload
+from shiftlog.journal.sessions import workspace_of
+from shiftlog.journal.usage import list_runs, runs_filter, total_usage
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import InvalidParameter, Unauthorized, UnknownTool
+from shiftlog.model.errors import InvalidParameter, ShiftlogError, Unauthorized, UnknownTool
 from shiftlog.store.protocol import Page, Reader
 
 Params = Mapping[str, Any]
@@ -23,6 +27,7 @@ Answer = Awaitable[object] | AsyncGenerator[object]
 Question = Callable[[App, Params, Caller], Answer]
 
 TURNS_AT_ONCE = 50
+CALL_S = 120.0
 
 
 def answer(app: App, method: str, params: Params, caller: Caller) -> Answer:
@@ -133,6 +138,22 @@ async def _erase(app: App, params: Params, caller: Caller) -> object:
     return await app.maintenance.erase(str(params["session_id"]), list(params["entries"]), reason)
 
 
+async def _runs(app: App, params: Params, caller: Caller) -> object:
+    def work(reader: Reader) -> dict[str, Any]:
+        where = runs_filter(reader, params, app.clock.now())
+        return list_runs(reader, app.runs, where, int(params.get("limit", 20)))
+
+    return await app.store.read(work)
+
+
+async def _usage(app: App, params: Params, caller: Caller) -> object:
+    def work(reader: Reader) -> dict[str, Any]:
+        where = runs_filter(reader, params, app.clock.now())
+        return total_usage(reader, app.runs, where, list(params.get("by") or ["day"]))
+
+    return await app.store.read(work)
+
+
 async def _call_outcome(app: App, params: Params, caller: Caller) -> object:
     client_id, call_id = str(params["client_id"]), str(params["call_id"])
     return await app.store.read(lambda reader: reader.outcome(client_id, call_id))
@@ -154,16 +175,41 @@ async def _write(app: App, params: Params, caller: Caller) -> object:
     return await tool(params.get("arguments", {}), caller)
 
 
+async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
+    """Answer one call of the session log; what its connection is bound to comes with it and goes back changed."""
+    bound: Mapping[str, Any] = params.get("binding") or {}
+    binding = Binding(session_id=bound.get("session_id"), fence=bound.get("fence"))
+    place = Place(
+        # The name that the connection drew for itself counts, because it outlives the daemon.
+        caller=replace(
+            caller, client_id=f"repl:{params.get('client')}", call_id=str(params.get("call")), holds_leases=False
+        ),
+        workspace=workspace_of(str(params["workspace"])),
+        agent=params.get("agent"),
+        binding=binding,
+        timeout_s=float(params.get("timeout_s", CALL_S)),
+        again=bool(params.get("again")),
+    )
+    try:
+        answered = {"result": await app.sessionlog.call(str(params["method"]), params.get("params"), place)}
+    except ShiftlogError as error:
+        answered = {"error": payload(error)}
+    return {**answered, "binding": asdict(binding)}
+
+
 QUESTIONS: dict[str, Question] = {
     "status": _status,
     "sessions": _sessions,
     "show": _show,
     "search": _search,
+    "runs": _runs,
+    "usage": _usage,
     "tail": _tail,
     "verify": _verify,
     "rebuild": _rebuild,
     "erase": _erase,
     "call_outcome": _call_outcome,
     "tool": _write,
+    "sessionlog": _sessionlog,
 }
 OPERATORS = frozenset({"erase", "rebuild"})

@@ -9,7 +9,10 @@ import base64
 import random
 import re
 import string
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from tests.guard.redaction_corpus_innocent import INNOCENT
 
 SECRETS = r"""
 # environment files and dumps
@@ -261,7 +264,7 @@ bot ⟦{digit10}:AA{url33}⟧ started
 ⟦-----BEGIN PRIVATE KEY-----⏎{b6464}⏎{b6464}⟧
 key: |⏎  ⟦-----BEGIN EC PRIVATE KEY-----⏎  {b6464}⏎  {b6464}⏎  {b6424}==⏎  -----END EC PRIVATE KEY-----⟧
 "private_key": "⟦-----BEGIN PRIVATE KEY-----\n{b6464}\n{b6464}\n-----END PRIVATE KEY-----⟧\n",
-⟦-----BEGIN RSA PRIVATE KEY-----⏎Proc-Type: 4,ENCRYPTED⏎DEK-Info: AES-128-CBC,{HEX32}⏎⏎{b6464}⏎{b6464}⏎-----END RSA PRIVATE KEY-----⟧
+⟦-----BEGIN RSA PRIVATE KEY-----⏎Proc-Type: 4,ENCRYPTED⏎DEK-Info: AES,{HEX32}⏎⏎{b6464}⏎-----END RSA PRIVATE KEY-----⟧
 +⟦-----BEGIN RSA PRIVATE KEY-----⏎+{b6464}⏎+{b6464}⏎+-----END RSA PRIVATE KEY-----⟧
 ⟦-----BEGIN PGP PRIVATE KEY BLOCK-----⏎⏎{b6464}⏎{b6464}⏎={b644}⏎-----END PGP PRIVATE KEY BLOCK-----⟧
 # logs and prose
@@ -278,273 +281,82 @@ Your API key: ⟦{alnum32}⟧
 12:export API_SECRET=⟦{alnum32}⟧
 config.py:14:API_SECRET = "⟦{alnum32}⟧"
 first line\npassword=⟦hunter2⟧\nhost=db
-"""
-
-INNOCENT = r"""
-# code: types, calls, names
-token: str
-token: str | None = None
-password: string;
-password?: string;
-password: Optional[str] = None
-secret: cfg.secret
-secret = settings.SECRET_KEY
-password = get_password()
-password = getpass.getpass("Password: ")
-token = await fetch_token(session)
-token = request.headers.get("X-Auth-Token")
-token = tokens[i]
-token := lexer.Next()
-const token = process.env.GITHUB_TOKEN;
-const token = useToken();
-api_key = os.environ["OPENAI_API_KEY"]
-api_key=os.getenv("OPENAI_API_KEY"),
-apiKey: process.env.OPENAI_API_KEY,
-apiKey: configService.getOrThrow('OPENAI_API_KEY'),
-apiKey: string,
-api_key: SecretStr
-self.password = password
-this.token = token;
-user.password = hashPassword(req.body.password);
-if (password !== confirmPassword) {
-if token == "EOF":
-return { token, user }
-def login(username: str, password: str) -> Session:
-func New(secret []byte, token string) *Client {
-fn auth(token: &str, secret: &'a str) -> Result<()> {
-public void setPassword(String password) { this.password = password; }
-private readonly secret: Buffer;
-password: { type: String, required: true },
-password: z.string().min(8),
-password = models.CharField(max_length=128)
-password = forms.CharField(widget=forms.PasswordInput)
-PASSWORD_RESET_TIMEOUT = 259200
-ACCESS_TOKEN = "access_token"
-const PASSWORD = "password";
-RESET_PASSWORD: "reset_password",
-FORGOT_PASSWORD = '/forgot-password'
-token_type: bearer
-"token_type": "Bearer",
-tokenizer = AutoTokenizer.from_pretrained("gpt2")
-eos_token: "</s>",
-pad_token="<pad>",
-next_token = "IDENT"
-{ token: "keyword.operator", regex: /[a-z]+/ },
-token: "comment",
-case Token.STRING: return token;
-std::string token = parser.next();
-enum Token { IDENT = 1, NUMBER = 2 };
-import secrets; secrets.token_hex(32)
-from app.auth import token, password
-credentials: "include",
-credentials: 'same-origin'
-password_hasher = PasswordHasher()
-secret_name = "prod/db"
-secretName: db-credentials
-    secretKeyRef:⏎      name: db-credentials⏎      key: password
-token_url="https://auth.example.com/oauth/token"
-"authorization": "https://auth.example.com/authorize", "token": "https://auth.example.com/token"
-passwordField.setText("");
-document.getElementById("password").value = "";
-<input type="password" name="password" placeholder="Password">
-<label for="password">Password</label>
-<password>${db.password}</password>
-assert response.json()["token"] is not None
-self.assertEqual(token, "")
-expect(wrapper.find('password')).toBe(true)
-token = token.strip()
-secret = base64.b64decode(data)
-key = "user:%d:token" % uid
-password = a if b else c
-tokens = [t for t in text.split()]
-monkeypatch.setenv("API_TOKEN", "test-token")
-api_key="your-api-key-here"
-apiKey: "<your-key>"
-x-api-key: ${API_KEY}
-headers = {"Authorization": f"Bearer {token}"}
-headers: { Authorization: `Bearer ${token}` },
-'Authorization': 'Bearer ' + token,
-req.Header.Set("Authorization", "Bearer "+token)
-{"authorization", "proxy-authorization", "cookie"}
-Authorization: authHeader,
-authorization: string;
-Authorization: required
-cookie = SimpleCookie()
-const cookie = req.headers.cookie;
-res.cookie("session", token, { httpOnly: true });
-parse_cookie(cookie=cookie, cls=cls)
-sk-fading-circle sk-circle12 sk-child-animation-delay
-class="sk-cube-grid-loading-animation-large"
-npm_config_registry=https://registry.npmjs.org/
-hf_hub_download(repo_id="gpt2", filename="config.json")
-github_pat_ is the prefix of fine-grained tokens
-import { AIzaButton } from './buttons'
-const akia = 'AKIA';
-task-1234567890-abcdefghij-klmnopqrst
-# references and placeholders
-PASSWORD=$DB_PASSWORD
-PASSWORD=${DB_PASSWORD}
-PASSWORD=${DB_PASSWORD:-}
-PASSWORD=$(cat /run/secrets/db)
-SET PASSWORD=%DB_PASSWORD%
-password: ${{ secrets.DB_PASSWORD }}
-password: "{{ vault_db_password }}"
-password: !vault |
-password: <your-password>
-password: ********
-password: xxxxxxxx
-password: [REDACTED]
-password=[REDACTED:password]
-password: "***"
-token: "..."
-token = "<TOKEN>"
-Authorization: Bearer <token>
-Authorization: Bearer $TOKEN
-Authorization: Bearer ${TOKEN}
-Authorization: Bearer {token}
-Authorization: Bearer YOUR_ACCESS_TOKEN
-Bearer [REDACTED]
-postgres://user:${DB_PASSWORD}@db/app
-postgres://user:<password>@db/app
-postgres://{user}:{password}@{host}/app
-https://user:***@example.com
-mysql -u root -p$MYSQL_PWD app
-sshpass -p "$PASS" ssh host
-curl -u "$USER:$PASS" https://example.com
-curl -H "X-Api-Key: $API_KEY" https://example.com
-api_key: YOUR_API_KEY
-API_KEY=changeme-please
-client_secret: REPLACE_ME
-password = "your_password_here"
-var.db_password
-password = var.db_password
-password = data.aws_ssm_parameter.db.value
-secret: !Ref DbSecret
-token: !Sub "${Token}"
-# numbers, ids, digests
-tokenCount: 1250
-max_tokens=4096
-"total_tokens": 18250,
-prompt_tokens: 812, completion_tokens: 90
-token_budget: 200000
-tokens used: 51234
-commit {hex40}
-git checkout {hex40}
-Merge {hex40} into {hex40}
-index {hex7}..{hex7} 100644
-sha256:{hex64}
-image: nginx@sha256:{hex64}
-"integrity": "sha512-{b6486}=="
-resolved "https://registry.yarnpkg.com/a/-/a-1.0.0.tgz#{hex40}"
-flask==3.0.0 --hash=sha256:{hex64}
-id: {uuid}
-session {uuid} resumed
-request_id={uuid} status=200
-ETag: "{hex32}"
-md5 {hex32}  a.tar.gz
-checksum = "{hex64}"
-toolu_{alnum24} msg_{alnum24} call_{alnum24}
-claude-opus-4-6 and gpt-4o-mini-2024-07-18
-/srv/a/secret-notes.md
-src/auth/token.py:12: error: missing type
-tests/test_token.py::test_token PASSED
-./secrets/README.md
-GIT_SHA={hex40}⏎PATH=/usr/local/bin:/usr/bin⏎LANG=en_US.UTF-8⏎BUILD_ID={uuid}⏎HOME=/root
-LS_COLORS=rs=0:di=01;34:ln=01;36:mh=00:pi=40;33⏎TERM=xterm-256color⏎SHLVL=1⏎PWD=/srv/app
-PWD=/home/bob/project
-OLDPWD=/home/bob
-2026-01-02T03:04:05.678Z
-data:image/png;base64,{b6480}
------BEGIN CERTIFICATE-----⏎{b6464}⏎{b6440}⏎-----END CERTIFICATE-----
------BEGIN PUBLIC KEY-----⏎{b6464}⏎-----END PUBLIC KEY-----
-grep -rn -- '-----BEGIN RSA PRIVATE KEY-----' .
-if "-----BEGIN PRIVATE KEY-----" in text:
-ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b6443} bob@host
-pk_live_{alnum24}
-"publicKey": "{b6443}="
-publicKeyToken="{hex16}"
-        - name: GIT_SHA⏎          value: {hex40}
-arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf
-color: #a1b2c3d4
-0x{hex40}
-eyJhIjoxfQ== is base64 of a small object
-version = "1.2.3-beta.4+build.5678"
-token: v1.2.3
-password: 2024-01-01
-localhost:8080:5432
-docker run -p 8080:80 -v /a:/b nginx
-mkdir -p /srv/app && cp -p a b
-ssh -p 2222 bob@host
-curl -u https://example.com
-git clone git@github.com:acme/app.git
-https://example.com:8443/@scope/pkg
-http://localhost:3000/users/@me
-ssh://git@github.com:22/acme/app.git
-npm install @types/node@20.1.0
-mailto:bob@example.com
-# prose and logs
-bearer of news
-the bearer of this letter
-Bearer authentication is required
-WWW-Authenticate: Bearer realm="api", error="invalid_token"
-Basic authentication failed
-basic understanding of the problem
-password reset flow
-Password: (hidden)
-Password is required
-"password": "Password",
-"password": "Enter your password",
-password: 'Passwort eingeben'
-"passwordRequired": "Please enter a password",
-error: invalid token
-Invalid password: must be at least 8 characters
-Access denied for user 'root'@'localhost' (using password: YES)
-passwd: password updated successfully
-passwd:         files systemd
-token: expired
-token: valid
-secret: not found
-Token: missing
-The token is refreshed every hour; the secret never leaves the vault.
-Use --password to set it, or --token for CI.
-usage: app [--password PASSWORD] [--token TOKEN]
-  --password string   password of the account
-  -p, --password      read the password from stdin
-Cookie: none
-This site uses cookies: see the policy.
-The secret: patience
-Keyboard key: press any
-Authorization: see the documentation below
-the api key is stored in the keychain
-API key: not set
-signature: valid
-signature = hmac.new(key, body, sha256).hexdigest()
-"signature": "def f(a, b)",
-value: 42
-name: token⏎description: A token
-docs: [token](https://example.com/token)
-| password | string | yes | the password of the account |
-- `token` (string): the token to use
-1 passed, 0 failed: test_password_reset
-remote: Resolving deltas: 100% (12/12)
-Step 3/9 : ARG TOKEN
---mount=type=secret,id=token
-secrets: inherit
-permissions: { id-token: write }
-with: { token: "${{ github.token }}" }
-kubectl get secret db-credentials -o yaml
-vault kv get secret/prod/db
-cat ~/.ssh/id_rsa.pub
-chmod 600 ~/.ssh/id_rsa
-password-store
-"devDependencies": { "js-tokens": "^9.0.0", "cookie": "^0.6.0" }
-"cookie": "^0.6.0",
-"jsonwebtoken": "^9.0.2",
-"passport-http-bearer": "^1.0.1"
-secret-santa@1.2.3
-"token": "the", "logprob": -0.25
-"password": null, "token": ""
-"password": {"type": "string", "description": "The password"}
+# tools and services
+spring.datasource.url=jdbc:postgresql://db:5432/app?user=app&password=⟦s3cretDB⟧
+jdbc:mysql://db/app?user=root&password=⟦letmein1⟧&useSSL=false
+"DB_PASS": "⟦Sup3rS3cret⟧",
+  POSTGRES_PASSWORD: ⟦example123⟧
+      - POSTGRES_PASSWORD=⟦example123⟧
+environment:⏎  - SECRET_KEY=⟦{alnum50}⟧
+app.config['SECRET_KEY'] = '⟦{alnum32}⟧'
+SECRET_KEY = "⟦django-insecure-{sym50}⟧"
+const client = new S3Client({ credentials: { accessKeyId: "⟦AKIA{upper16}⟧", secretAccessKey: "⟦{b6440}⟧" } });
+boto3.client('s3', aws_access_key_id='⟦AKIA{upper16}⟧', aws_secret_access_key='⟦{b6440}⟧')
+provider "aws" { access_key = "⟦AKIA{upper16}⟧" }
+  secret_key = "⟦{b6440}⟧"
+github_token: ⟦ghp_{alnum36}⟧
+git remote set-url origin https://⟦ghp_{alnum36}⟧@github.com/acme/app.git
+git -c http.extraheader="AUTHORIZATION: bearer ⟦ghs_{alnum36}⟧" fetch
+http.extraheader=AUTHORIZATION: basic ⟦{userpass}⟧
+npm config set //registry.npmjs.org/:_authToken ⟦npm_{alnum36}⟧
+echo "//npm.pkg.github.com/:_authToken=⟦ghp_{alnum36}⟧" >> .npmrc
+Enter passphrase: ⟦correct-horse-9⟧
+root password: ⟦toor1234⟧
+login: admin password: ⟦admin123⟧
+user=admin pass=⟦admin123⟧
+username: bob, password: ⟦bob-2024-pw⟧, role: admin
+{"token":"⟦{hex40}⟧"}
+{"data":{"accessToken":"⟦{jwt}⟧"}}
+access_token=⟦{alnum40}⟧&token_type=bearer&expires_in=3600
+refresh_token: ⟦1//0{url60}⟧
+client_id=abc&client_secret=⟦{alnum32}⟧
+OAuth2Session(client_id="x", client_secret="⟦{alnum32}⟧")
+stripe.api_key = "⟦sk_test_{alnum24}⟧"
+openai.api_key = '⟦sk-{alnum48}⟧'
+genai.configure(api_key="⟦AIza{url35}⟧")
+slack_sdk.WebClient(token="⟦xoxb-{digit12}-{digit12}-{alnum24}⟧")
+bot.run("⟦MTAx{alnum22}.{alnum6}.{alnum38}⟧")
+TWILIO_AUTH_TOKEN=⟦{hex32}⟧
+SENDGRID_API_KEY=⟦SG.{url22}.{url43}⟧
+MAILGUN_API_KEY=⟦key-{hex32}⟧
+AZURE_STORAGE_KEY=⟦{b6486}==⟧
+AZURE_CLIENT_SECRET=⟦abc8Q~{alnum34}⟧
+GOOGLE_CLIENT_SECRET=⟦GOCSPX-{url28}⟧
+CLOUDFLARE_API_TOKEN=⟦{url40}⟧
+DIGITALOCEAN_TOKEN=⟦dop_v1_{hex64}⟧
+HEROKU_API_KEY=⟦{uuid}⟧
+DATADOG_API_KEY=⟦{hex32}⟧
+export TF_VAR_db_password=⟦s3cretDB⟧
+ansible_ssh_pass=⟦s3cretDB⟧
+ansible-playbook -e "db_password=⟦s3cretDB⟧" site.yml
+psql "host=db user=app password=⟦s3cretDB⟧ dbname=app"
+psql postgresql://app:⟦s3cretDB⟧@localhost/app -c 'select 1'
+redis-cli -u redis://default:⟦s3cretDB⟧@cache:6379
+mongo --username app --password ⟦s3cretDB⟧ --host db
+PGPASSWORD="⟦s3cretDB⟧" pg_dump app > dump.sql
+ALTER USER app WITH PASSWORD '⟦s3cretDB⟧';
+curl -X POST -H 'Content-Type: application/json' -d '{"username":"bob","password":"⟦s3cretDB⟧"}' https://x.example
+curl -b '⟦session={alnum32}⟧' https://x.example
+-H "Cookie: ⟦sessionid={alnum32}⟧"
+http POST x.example/login username=bob password=⟦s3cretDB⟧
+api.authenticate('bob', password='⟦s3cretDB⟧')
+SecretString: '⟦{"username":"bob","password":"s3cretDB"}⟧'
+val password = "⟦s3cretDB⟧"
+let secret = b"⟦{alnum32}⟧";
+static const char *API_KEY = "⟦{alnum32}⟧";
+#define WIFI_PASSWORD "⟦mywifi1234⟧"
+final apiKey = '⟦AIza{url35}⟧';
+<Password>⟦S3cure!Pass⟧</Password>
+<property name="password" value="⟦S3cure!Pass⟧"/>
+<entry key="db.password">⟦S3cure!Pass⟧</entry>
+requirepass ⟦s3cretDB⟧
+bindpw ⟦s3cretDB⟧
+Secret: ⟦{b6443}=⟧
+Token: ⟦{hex64}⟧
+x-amz-security-token: ⟦{b64300}⟧
+"x-goog-api-key": "⟦AIza{url35}⟧"
+kubeadm join 10.0.0.1:6443 --token ⟦abcdef.0123456789abcdef⟧
+docker swarm join --token ⟦SWMTKN-1-{alnum50}-{alnum25}⟧ 10.0.0.1:2377
 """
 
 
@@ -614,4 +426,42 @@ def _cases(lines: str, seed: int) -> list[Case]:
     return [_read(line, rng) for line in lines.splitlines() if line and not line.startswith("# ")]
 
 
-CASES = [*_cases(SECRETS, 7), *_cases(INNOCENT, 11)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """How many secrets were masked, how many were not, and how much else was masked."""
+
+    masked: int
+    missed: int
+    mistaken: int
+
+    @property
+    def precision(self) -> float:
+        return self.masked / (self.masked + self.mistaken)
+
+    @property
+    def recall(self) -> float:
+        return self.masked / (self.masked + self.missed)
+
+
+def score(mask: Callable[[str], str], cases: Iterable[Case]) -> Score:
+    """Count, secret by secret, what a masking does to the cases."""
+    masked = missed = mistaken = 0
+    for case in cases:
+        text = mask(case.text)
+        if case.is_masked_exactly(text):
+            masked += len(case.spans)
+            continue
+        visible = sum(secret in text for secret in case.secrets)
+        placeholders = len(re.findall(_PLACEHOLDER, text)) - len(re.findall(_PLACEHOLDER, case.text))
+        masked += len(case.spans) - visible
+        missed += visible
+        mistaken += max(1, placeholders - (len(case.spans) - visible)) if not visible or placeholders else 0
+    return Score(masked=masked, missed=missed, mistaken=mistaken)
+
+
+def draw_cases(seed: int) -> list[Case]:
+    """Make the corpus with other random texts in its braces."""
+    return [*_cases(SECRETS, seed), *_cases(INNOCENT, seed + 1)]
+
+
+CASES = draw_cases(7)

@@ -17,7 +17,7 @@ import mcp_types as types
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Reader
 from shiftlog.store.sqlite import SqliteStore
-from tests.daemon.support import Bridge, environment
+from tests.daemon.support import BRIDGE, Bridge, environment
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Agent:
 
     def __init__(self, home: Path, *arguments: str, revision: str = REVISIONS[0], **environ: str) -> None:
         self.revision = revision
-        self.bridge = Bridge(home, *arguments, **environ)
+        self.bridge = Bridge(home, *arguments, program=BRIDGE, stdout=subprocess.PIPE, **environ)
         self._last_id = 0
 
     def __enter__(self) -> Self:

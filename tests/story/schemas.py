@@ -45,9 +45,7 @@ def places(schema: Schema, path: str = "", steps: tuple[str | int, ...] = ()) ->
 def _inside(place: Place) -> Iterator[Place]:
     yield place
     if place.schema["type"] == "array":
-        yield from _inside(
-            Place(path=f"{place.path}[0]", steps=(*place.steps, 0), schema=place.schema["items"])
-        )
+        yield from _inside(Place(path=f"{place.path}[0]", steps=(*place.steps, 0), schema=place.schema["items"]))
     if place.schema["type"] == "object":
         yield from places(place.schema, place.path, place.steps)
 
@@ -58,6 +56,20 @@ def around(place: Place, tool: Schema, arguments: Arguments) -> Arguments:
     if len(place.steps) == 1:
         return arguments
     return {**arguments, str(top): sample(tool["properties"][top])}
+
+
+def valid_arguments(tool: str, session_id: str) -> Arguments:
+    """Return arguments that a tool takes when the session is open and has an open turn."""
+    session = {"session_id": session_id}
+    return {
+        "open_session": {"agent": "Test", "title": "t"},
+        "begin_turn": {**session, "query_title": "t", "query_text": "t"},
+        "update_turn": {**session, "tags": ["t"]},
+        "finish_turn": {**session, "outcome": "failed", "error_message": "t"},
+        "close_session": session,
+        "resume_session": {"agent_id": "Test"},
+        "query_history": {},
+    }[tool]
 
 
 def sample(schema: Schema) -> Any:

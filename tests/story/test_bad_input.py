@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.daemon.support import end_daemon, lock_holder
 from tests.story.agents import Agent, Answer, Refused, read_record
-from tests.story.schemas import LONG_CHARS, Arguments, Schema, around, bad_values, places
+from tests.story.schemas import LONG_CHARS, Arguments, Schema, around, bad_values, places, valid_arguments
 
 TOOLS = (
     "open_session",
@@ -47,16 +47,7 @@ class Site:
 
     def valid(self, tool: str) -> Arguments:
         """Return arguments that the tool would take."""
-        session = {"session_id": self.session_id}
-        return {
-            "open_session": {"agent": "Test", "title": "t"},
-            "begin_turn": {**session, "query_title": "t", "query_text": "t"},
-            "update_turn": {**session, "tags": ["t"]},
-            "finish_turn": {**session, "outcome": "completed", "response": "t"},
-            "close_session": session,
-            "resume_session": {"agent_id": "Test"},
-            "query_history": {},
-        }[tool]
+        return valid_arguments(tool, self.session_id)
 
     def refused(self, tool: str, arguments: Arguments) -> Refused:
         """Call a tool that must refuse, and return how it did."""
@@ -148,6 +139,7 @@ def test_a_handle_that_nothing_has_is_not_found(tool: str, site: Site) -> None:
     site.check()
 
 
+CALLING = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}'
 LINES = {
     "invalid JSON": (b"{nonsense", INVALID_JSON),
     "half a message": (b'{"jsonrpc":"2.0","id":1,"method":', INVALID_JSON),
@@ -165,7 +157,10 @@ LINES = {
     "other version": (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', INVALID_REQUEST),
     "huge line": (b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * (65 << 20) + b'"}', INVALID_REQUEST),
     "parameters in a list": (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[1]}', INVALID_PARAMS),
-    "tool without a name": (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{}}}', INVALID_PARAMS),
+    "tool without a name": (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{}}}',
+        INVALID_PARAMS,
+    ),
     "arguments in a list": (
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open_session","arguments":[1]}}',
         INVALID_PARAMS,
@@ -178,7 +173,7 @@ LINES = {
 
 
 @pytest.mark.parametrize(("line", "code"), LINES.values(), ids=LINES)
-def test_a_line_that_is_no_request_gets_one_error_and_the_next_one_is_served(line: bytes, code: int, site: Site) -> None:
+def test_a_line_that_is_no_request_gets_one_error_and_the_next_is_served(line: bytes, code: int, site: Site) -> None:
     site.agent.bridge.send_bytes(line + b"\n")
     answer = site.agent.bridge.read()
     assert answer["error"]["code"] == code
@@ -205,10 +200,11 @@ CALL = json.dumps(
 def spoiled_calls(draw: st.DrawFn) -> bytes:
     """Draw a call to a session that does not exist, with some bytes taken out, put in or changed."""
     line = bytearray(CALL)
+    pieces = st.binary(max_size=8) | st.sampled_from([b'"', b"{", b"}", b"[", b"]", b",", b"\\", b"null"])
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(line)))
         end = draw(st.integers(start, min(start + 20, len(line))))
-        line[start:end] = draw(st.binary(max_size=8) | st.sampled_from([b'"', b"{", b"}", b"[", b"]", b",", b"\\", b"null"]))
+        line[start:end] = draw(pieces)
     return bytes(line).replace(b"\n", b" ")
 
 
@@ -242,16 +238,16 @@ def owes_an_answer(line: bytes) -> bool:
     if not line.strip():
         return False
     try:
-        message: Any = json.loads(line.decode("utf-8"))
+        message: object = json.loads(line.decode("utf-8"))
     except ValueError:
         return True
     if not isinstance(message, dict):
         return True
-    is_object = isinstance(message.get("params", {}), dict) or message["params"] is None
-    whole = message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str) and is_object
-    return not (whole and "id" not in message)
+    given = cast("dict[str, Any]", message)
+    takes = given.get("params") is None or isinstance(given["params"], dict)
+    whole = given.get("jsonrpc") == "2.0" and isinstance(given.get("method"), str) and takes
+    return not (whole and "id" not in given)
 
 
 def test_after_all_that_nothing_was_stored(site: Site) -> None:
     site.check()
-

@@ -44,8 +44,9 @@ class Booked:
 class Writer:
     """One agent that writes for as long as it is told to, several calls in flight at a time."""
 
-    def __init__(self, home: Path, name: str, *, shared: str | None = None) -> None:
+    def __init__(self, home: Path, name: str, *arguments: str, shared: str | None = None) -> None:
         self.name = name
+        self._arguments = arguments
         self.books: list[Booked] = []
         self.failure: BaseException | None = None
         self._home = home
@@ -61,7 +62,7 @@ class Writer:
     def write_until(self, stop: Callable[[], bool]) -> None:
         """Write until told to stop; what goes wrong is kept in `failure`."""
         try:
-            with Agent(self._home) as agent:
+            with Agent(self._home, *self._arguments) as agent:
                 while not stop():
                     self._open(agent)
                     while self._own is not None and not stop():

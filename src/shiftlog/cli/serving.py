@@ -7,7 +7,6 @@ straight to the bridge.
 import fcntl
 import os
 import socket
-import sys
 import time
 from pathlib import Path
 from threading import Thread
@@ -176,7 +175,6 @@ def _announce(home: str, start_lock: int) -> None:
         f'claude mcp add --transport http shiftlog {url} --header "Authorization: Bearer $(cat {token})"',
     )
     screen.line(("Ctrl-C stops serving.", "dim"))
-    sys.stdout.flush()
 
 
 def _served_at(home: str, start_lock: int) -> str | None:

@@ -4,7 +4,6 @@ Reading one session whole is in `show`.
 """
 
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -230,7 +229,6 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
                         heading = entry["session_id"]
                         screen.line((f"==> {heading} <==", "cyan"))
                     screen.item(*entry_parts(entry))
-                sys.stdout.flush()
 
 
 def entry_parts(entry: dict[str, Any], *, dated: bool = True) -> Iterator[Part]:

@@ -33,8 +33,8 @@ _PAIR_AFTER = re.compile(
     re.ASCII | re.I,
 )
 _SPACED = re.compile(
-    r"(?:ENV|setx|set -[a-z]{1,3}|setenv|configure set|config set)\s{1,4}(?P<name>[A-Za-z_][\w.-]{1,63})\s{1,4}"
-    r"|login\s{1,4}\S{1,128}\s{1,4}(?P<netrc>password)\s{1,4}",
+    r"(?:ENV|#define|setx|set -[a-z]{1,3}|setenv|configure set|config set)\s{1,4}(?P<name>[A-Za-z_][\w.-]{1,63})\s{1,8}"
+    r"|(?:login\s{1,4}\S{1,128}\s{1,4}password|requirepass|masterauth|bindpw|rootpw)\s{1,8}",
     re.ASCII,
 )
 _OTHER_PART = re.compile(r"[^;]{0,256};\s?[A-Za-z][A-Za-z ]{1,40}=", re.ASCII)
@@ -91,7 +91,7 @@ def find_assignments(line: str, data: bytes) -> Iterator[Finding]:
 
 def _judge_spaced(line: str, start: int) -> Finding | None:
     match = _SPACED.match(line, start)
-    name = classify_name(match["name"] or match["netrc"]) if match else None
+    name = classify_name(match["name"] or "password") if match else None
     return _judge_value(line, match.end(), name, name.kind, Setting.SHELL, name.need) if match and name else None
 
 

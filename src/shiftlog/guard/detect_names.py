@@ -42,8 +42,8 @@ NAME_PATTERN = "|".join(
         rf"{NAME_ENDING}(?:\\*[\"'`]?\]?\*{{0,2}}|\[[0-9]*\])[ \t]*(?:[:=!?+>]|\\*[\"']?,[ \t]*\\*[\"']|\(\\*[\"'])",
         rf"{NAME_ENDING}\\*[\"'][ \t]+[Vv]alue",
         rf"-[\w-]*{NAME_ENDING}[ \t]+[^ \t]",
-        rf"(?:\bENV|\bsetx|\bset -[a-z]+|\bsetenv|\bconfigure set|\bconfig set)\s+[\w.-]*{NAME_ENDING}\s",
-        r"\blogin\s+\S+\s+password\s",
+        rf"(?:\bENV|#define|\bsetx|\bset -[a-z]+|\bsetenv|\bconfigure set|\bconfig set)\s+[\w.-]*{NAME_ENDING}\s",
+        r"\b(?:login\s+\S+\s+password|requirepass|masterauth|bindpw|rootpw)\s",
     )
 )
 

@@ -57,6 +57,9 @@ _FLAGS = (
     ),
     re.compile(rf"\bConvertTo-SecureString\s{{1,4}}(?:-String\s{{1,4}})?{_value(0)}"),
 )
+_COOKIES = re.compile(
+    r"\bcurl\b.{0,500}?\s(?:-b|--cookie)[ =]{0,3}(?P<quote>[\"']?)(?P<s0>[\w.%-]{1,128}=[^\s\"']{4,4096})"
+)
 _SQL = re.compile(
     r"\b(?:IDENTIFIED\s{1,4}BY|(?:WITH|SET|ENCRYPTED|ROLE|USER)\b.{0,100}?\bPASSWORD)\s{1,4}(?:PASSWORD\s{1,4})?'(?P<s0>[^']{1,256})'",
     re.I,
@@ -73,6 +76,7 @@ FLAG_PATTERN = (
     r"|\bredis-cli\s"
     r"|\bldap[a-z]{3,8}\s"
     r"|\s-U\s*[^\s%]+%"
+    r"|\s(?:-b|--cookie)[ =]*[\"']?[\w.%-]+="
     r"|\bhtpasswd\s+-"
     r"|\s-(?:pass|passin|passout|srp-pass)\s+[\"']?pass:"
     r"|\|\s*(?:sudo\s|passwd\s|su\b|chpasswd)"
@@ -117,6 +121,8 @@ def find_flags(line: str, data: bytes) -> Iterator[Finding]:
                 yield from _judge_group(match, kinds.CLI_PASSWORD)
         for match in _SQL.finditer(line, start, end):
             yield from _judge_group(match, kinds.PASSWORD)
+        for match in _COOKIES.finditer(line, start, end):
+            yield from _judge_group(match, kinds.COOKIE)
 
 
 def _flag_windows(line: str, data: bytes) -> Iterator[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """Whether a value that stands after a secret-like name is a secret.
 
-Judges one value at a time and never looks further than its first 256 characters; finding names and values in a
+Judges one value at a time and never looks further than its first 128 characters; finding names and values in a
 line is the work of `detect_names`. Characters beyond ASCII may come as UTF-8 bytes seen through Latin-1.
 """
 
@@ -16,7 +16,7 @@ from shiftlog.guard.detect_words import (
     split_words,
 )
 
-JUDGED_CHARS = 256
+JUDGED_CHARS = 128
 _MIN_CHARS = 4
 
 
@@ -194,6 +194,8 @@ def _is_bare_word_secret(literal: str, need: Need, *, alone: bool) -> bool:
     has_digit = any(map(str.isdigit, literal))
     words = split_words(literal)
     if is_random(literal) and (len(words) > 3 or not has_digit):
+        return True
+    if alone and need == Need.PLAIN and sum(map(str.isdigit, literal)) >= 2 and NUMBERED_WORDS.isdisjoint(words[:1]):
         return True
     if any(word in _LABELS for word in words) or need == Need.RANDOM or not literal[0].isalpha():
         return False

@@ -61,7 +61,7 @@ LABEL_WORDS = frozenset(
 
 PLAIN_WORDS = TYPE_WORDS | STATE_WORDS | FUNCTION_WORDS | LABEL_WORDS
 PROSE_WORDS = FUNCTION_WORDS | frozenset(
-    "required invalid incorrect enter must expired missing password passwort token reset".split()
+    "required invalid incorrect enter must expired missing password passwort passe senha clave token reset".split()
 )
 
 # Variables that carry a number as part of their name: `arg1`, `utf8`, `sha256`.

@@ -291,7 +291,8 @@ class Scan:
         if not blocks.may_hold_key(line) or not self.rules.allow(PRIVATE_KEY):
             return found, False
         begins = list(blocks.KEY_BEGIN.finditer(line))
-        for begin, limit in zip(begins, [*(mark.start() for mark in begins[1:]), len(line)], strict=True):
+        limits = [*(mark.start() for mark in begins), len(line)][1:]
+        for begin, limit in zip(begins, limits, strict=False):
             position = begin.end()
             end = blocks.find_inline_key(line, position, limit)
             if end is not None:

@@ -35,6 +35,7 @@ from shiftlog.store.protocol import Filter, Page, Reader
 DEFAULT_LIMIT = 10
 DEFAULT_CHARS = 12_000
 CONTENTS_LIMIT = 200
+SHORTEST_ITEM = 64
 _ASKED = QUERY_HISTORY.fields.keys() - {"limit", "cursor", "max_chars"}
 
 
@@ -66,8 +67,9 @@ class History:
         return _listed(reader, values, where, cursor, now)
 
 
-def _limit(values: Mapping[str, Any]) -> int:
-    return int(values.get("limit") or DEFAULT_LIMIT)
+def _limit(values: Mapping[str, Any], default: int = DEFAULT_LIMIT) -> int:
+    """Return how many items to read: no more than could be shown, since each takes more than SHORTEST_ITEM."""
+    return min(int(values.get("limit") or default), _chars(values) // SHORTEST_ITEM + 1)
 
 
 def _chars(values: Mapping[str, Any]) -> int:
@@ -115,7 +117,7 @@ def _one_turn(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> Answ
             f"Turn not found: {values['request_id']}",
             details={"session_id": session.id, "request_id": values["request_id"]},
         )
-    limit = _limit(values) if values.get("limit") else CONTENTS_LIMIT
+    limit = _limit(values, CONTENTS_LIMIT)
     contents = _contents(reader, session.id, turn, cursor.after[0] if cursor.after else turn.begun_seq, limit + 1)
     return fit(
         {"session_id": session.id} if cursor.after else {"session_id": session.id, "turn": turn_facts(turn)},

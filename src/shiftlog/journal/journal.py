@@ -36,7 +36,9 @@ Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
 
 # Names, not text: they are compared as given and have formats of their own.
-_NOT_REDACTED = frozenset({"session_id", "request_id", "idempotency_key", "parent_session_id", "agent", "cursor"})
+_NOT_REDACTED = frozenset(
+    {"session_id", "request_id", "idempotency_key", "parent_session_id", "agent", "cursor", "recovery_token"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,18 @@ class Keys:
         signature = self.private.sign(RECEIPT_LABEL + canonical(_unsigned(receipt)))
         return replace(receipt, signature=base64.b64encode(signature).decode("ascii"))
 
+    def sign_bytes(self, data: bytes) -> bytes:
+        """Return this key's signature of some bytes."""
+        return self.private.sign(data)
+
+    def did_sign(self, data: bytes, signature: bytes) -> bool:
+        """Tell whether the present key signed some bytes; what a lost key signed is not proof of anything now."""
+        try:
+            self.private.public_key().verify(signature, data)
+        except InvalidSignature:
+            return False
+        return True
+
     def is_signed(self, receipt: Receipt) -> bool:
         """Tell whether a key of this folder, past or present, signed the receipt."""
         path = self.folder / f"{receipt.key_id}.pub"

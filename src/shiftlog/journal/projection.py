@@ -16,7 +16,7 @@ from shiftlog.model.canonical import canonical, sha256
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import STATE_AFTER_CLOSE, RunStatus, SessionState, Succession, TurnStatus
-from shiftlog.model.nouns import Amendment, Closing, FileTouch, Run, Session, Turn, Usage, changed
+from shiftlog.model.nouns import Amendment, Closing, FileTouch, Offer, Run, Session, Turn, Usage, changed
 
 UNFINISHED = ("pending", "in_progress")
 ERASED_TEXT = "[erased]"
@@ -147,6 +147,23 @@ def _session_closed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         successor_deadline=datetime.fromisoformat(deadline) if deadline else None,
     )
     return changed(session, state=STATE_AFTER_CLOSE[policy], suspended_cause=None, closing=closing), turn
+
+
+def _handoff_offered(session: Session, turn: Turn | None, entry: Entry) -> Pair:
+    facts: dict[str, Any] = entry.facts
+    agent_id = facts.get("agent_id")
+    offer = Offer(
+        agent_id=agent_id,
+        agent_key=agent_key(agent_id) if agent_id else None,
+        at=entry.at,
+        expires_at=_time(facts.get("expires_at"), entry.at),
+        seq=entry.seq,
+    )
+    return changed(session, offer=offer), turn
+
+
+def _handoff_over(session: Session, turn: Turn | None, entry: Entry) -> Pair:
+    return changed(session, offer=None), turn
 
 
 def _turn_begun(session: Session, turn: Turn | None, entry: Entry) -> Pair:
@@ -398,6 +415,9 @@ _CHANGES: dict[Kind, Change] = {
     Kind.SESSION_SUSPENDED: _session_suspended,
     Kind.SESSION_RESUMED: _session_resumed,
     Kind.SESSION_CLOSED: _session_closed,
+    Kind.HANDOFF_OFFERED: _handoff_offered,
+    Kind.HANDOFF_ACCEPTED: _handoff_over,
+    Kind.HANDOFF_ENDED: _handoff_over,
     Kind.TURN_BEGUN: _turn_begun,
     Kind.TURN_UPDATED: _turn_updated,
     Kind.DIALOG: _dialog,

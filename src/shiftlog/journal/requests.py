@@ -2,7 +2,18 @@
 
 from shiftlog.journal.merge import CLEARABLE
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, SessionRef, Text
+from shiftlog.model.fields import (
+    Boolean,
+    Choice,
+    Field,
+    Integer,
+    ListOf,
+    Number,
+    Record,
+    Repeated,
+    SessionRef,
+    Text,
+)
 from shiftlog.model.ids import AGENT_PATTERN
 from shiftlog.model.times import parse
 
@@ -59,33 +70,33 @@ def _check_time(text: str, path: str) -> None:
 
 SESSION_ID = SessionRef(
     required=True,
-    description="The session: its id, the integer alias of its run, or a vendor's own session id (UUID).",
+    description="Session id, run alias, or vendor session id (UUID).",
 )
-REQUEST_ID = Text(description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`; default: the turn begun last.")
+REQUEST_ID = Text(description="The turn; default: the one begun last.")
 IDEMPOTENCY_KEY = Text(
     max_chars=KEY_CHARS,
-    description="Same key and arguments again return the first answer and store nothing.",
+    description="Repeats return the first answer.",
 )
-FENCE = Integer(minimum=0, description="Lease fence from open or resume; an old one is refused.")
+FENCE = Integer(minimum=0, description="Fence of your lease; an old one is refused.")
 COMMON: dict[str, Field] = {"idempotency_key": IDEMPOTENCY_KEY, "fence": FENCE}
 
 PLAN_FILE = Text(max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description="Plan file, without `..`.")
-TAGS = ListOf(item=Text(max_chars=NAME_CHARS), description="Labels; added to those stored.")
-CONTEXT_LIST = ListOf(item=Text(max_chars=PATH_CHARS), description="Files or sources read; added.")
+TAGS = ListOf(item=Text(max_chars=NAME_CHARS), description="Labels; added.")
+CONTEXT_LIST = ListOf(item=Text(max_chars=PATH_CHARS), description="Files and sources read; added.")
 
 RUN_FIELDS: dict[str, Field] = {
-    "model": Text(max_chars=NAME_CHARS, description="Model name, kept as given."),
+    "model": Text(max_chars=NAME_CHARS, description="Model, kept as given."),
     "reasoning_effort": Text(max_chars=40, description="Effort; default from the tier."),
     "resonance_tier": Choice(values=TIERS, description="Tier; default from the caller."),
-    "backend": Text(max_chars=NAME_CHARS, description="Registered backend such as claude_code or codex."),
-    "caller": Text(max_chars=NAME_CHARS, description="Which client launches the run."),
+    "backend": Text(max_chars=NAME_CHARS, description="claude_code, codex, …; default by agent."),
+    "caller": Text(max_chars=NAME_CHARS, description="Client that launches the run."),
     "session_type": Choice(values=SESSION_TYPES, description="Kind of run."),
     "cwd": Text(max_chars=PATH_CHARS, description="Working directory; default: the client's."),
-    "pid": Integer(minimum=1, maximum=2**31 - 1, description="Process id of the agent, to notice its end."),
+    "pid": Integer(minimum=1, maximum=2**31 - 1, description="Pid of the agent, to notice its end."),
     "context_excerpt": Text(
         lines=True,
         max_chars=2**31,
-        description="Prompt excerpt of any length; the first 2,048 characters are kept.",
+        description="Prompt; its first 2,048 characters are kept.",
     ),
 }
 
@@ -96,14 +107,14 @@ OPEN_SESSION = Record(
             max_chars=64,
             pattern=AGENT_PATTERN,
             pattern_says="PascalCase letters and digits, such as ClaudeCode",
-            description="Agent kind in PascalCase: ClaudeCode, Codex, …",
+            description="Kind: ClaudeCode, Codex, …",
         ),
         "title": Text(required=True, max_chars=TITLE_CHARS, description="What the session is for."),
         "session_id": Text(
-            description="Own id `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: minted from time and title."
+            description="Own id `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: minted."
         ),
         "agent_id": Text(
-            max_chars=NAME_CHARS, description="Stable name to resume by; default: the agent kind."
+            max_chars=NAME_CHARS, description="Stable name to resume by; default: the kind."
         ),
         **RUN_FIELDS,
         "parent_session_id": SessionRef(description="Session that spawned this one."),
@@ -121,9 +132,9 @@ BEGIN_TURN = Record(
         "query_title": Text(required=True, max_chars=TITLE_CHARS, description="The request in one line."),
         "query_text": Text(required=True, lines=True, description="The request in full."),
         "request_id": Text(description="Own id `req-<yyyyMMddTHHmmssZ>-<slug>`; default: minted."),
-        "model": Text(max_chars=NAME_CHARS, description="Model of this turn; default: the session's."),
+        "model": Text(max_chars=NAME_CHARS, description="Default: the session's."),
         "plan_file": PLAN_FILE,
-        "todo_id": Text(max_chars=NAME_CHARS, description="To-do item this turn works on."),
+        "todo_id": Text(max_chars=NAME_CHARS, description="To-do item."),
         "tags": TAGS,
         "context_list": CONTEXT_LIST,
         **COMMON,
@@ -132,9 +143,9 @@ BEGIN_TURN = Record(
 
 DIALOG_ITEM = Record(
     fields={
-        "role": Choice(required=True, values=ROLES, description="Who speaks."),
-        "category": Choice(required=True, values=CATEGORIES, description="What it is."),
-        "content": Text(required=True, lines=True, description="The text."),
+        "role": Choice(required=True, values=ROLES, description="Speaker."),
+        "category": Choice(required=True, values=CATEGORIES, description="Kind."),
+        "content": Text(required=True, lines=True, description="Text."),
         "timestamp": Text(max_chars=64, check=_check_time, description="ISO 8601 with zone; default: now."),
     }
 )
@@ -148,9 +159,9 @@ ACTION_ITEM = Record(
             pattern=r"[a-z][a-z0-9_]{0,63}",
             pattern_says="lower_snake_case, such as " + ", ".join(STANDARD_ACTION_TYPES),
             description="edit, create, delete, design_decision, commit, pr_comment, issue_comment, web_reference, "
-            "dependency_add; others are kept with a warning.",
+            "dependency_add or other.",
         ),
-        "status": Choice(required=True, values=ACTION_STATUSES, description="How far it got."),
+        "status": Choice(required=True, values=ACTION_STATUSES, description="State."),
         "order": Integer(minimum=0, description="Position; default: highest + 1."),
         "file_path": Text(max_chars=PATH_CHARS, description="The file touched."),
     }
@@ -167,36 +178,36 @@ COMMIT_ITEM = Record(
 )
 USAGE = Record(
     fields={
-        "input_tokens": Integer(minimum=0, description="Fresh input."),
-        "cached_input_tokens": Integer(minimum=0, description="Input read from a cache."),
-        "cache_creation_tokens": Integer(minimum=0, description="Input written to a cache."),
-        "output_tokens": Integer(minimum=0, description="Output."),
-        "reasoning_tokens": Integer(minimum=0, description="Part of output spent on reasoning."),
+        "input_tokens": Integer(minimum=0, description="Fresh."),
+        "cached_input_tokens": Integer(minimum=0, description="Read from cache."),
+        "cache_creation_tokens": Integer(minimum=0, description="Written to cache."),
+        "output_tokens": Integer(minimum=0, description="All output."),
+        "reasoning_tokens": Integer(minimum=0, description="Part of output."),
         "cost_usd": Number(description="Cost where known."),
     },
-    description="Tokens and cost to add to the turn.",
+    description="Tokens and cost to add.",
 )
 
 TURN_FIELDS: dict[str, Field] = {
-    "response": Text(lines=True, description="The answer given; replaces the stored one."),
-    "interpretation": Text(lines=True, description="How the request was understood."),
+    "response": Text(lines=True, description="Answer given; replaces."),
+    "interpretation": Text(lines=True, description="How the request is understood."),
     "query_title": Text(max_chars=TITLE_CHARS, description="A better title."),
     "token_count": Integer(minimum=0, maximum=2**53 - 1, description="Tokens of the turn so far."),
     "tags": TAGS,
     "context_list": CONTEXT_LIST,
-    "design_decisions": ListOf(item=Text(lines=True), description="Decisions with reasons; added."),
+    "design_decisions": ListOf(item=Text(lines=True), description="Decisions and why; added."),
     "requirements_discovered": ListOf(item=Text(lines=True), description="Requirement ids; added."),
     "files_modified": ListOf(item=Text(max_chars=PATH_CHARS), description="Files changed; added."),
     "blockers": ListOf(item=Text(lines=True), description="What stands in the way; added."),
-    "commits": ListOf(item=COMMIT_ITEM, description="Commits made; added by sha."),
+    "commits": ListOf(item=COMMIT_ITEM, description="Commits; added by sha."),
     "dialog": ListOf(
-        item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Dialog items to append, in order."
+        item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Dialog to append."
     ),
-    "actions": ListOf(item=ACTION_ITEM, max_items=APPEND_ITEMS, description="Actions to append, in order."),
+    "actions": ListOf(item=ACTION_ITEM, max_items=APPEND_ITEMS, description="Actions to append."),
     "usage": USAGE,
     "clear": ListOf(
         item=Choice(values=CLEARABLE),
-        description="Fields to empty explicitly; the journal keeps the old value.",
+        description="Fields to empty.",
     ),
 }
 
@@ -208,10 +219,15 @@ FINISH_TURN = Record(
         "outcome": Choice(required=True, values=("completed", "failed"), description="How the turn ended."),
         "request_id": REQUEST_ID,
         "error_message": Text(
-            lines=True, max_chars=ERROR_CHARS, description="What went wrong; required when failed."
+            lines=True, max_chars=ERROR_CHARS, description="Required when failed."
         ),
         "error_code": Text(max_chars=NAME_CHARS, description="Short code of the failure."),
-        **TURN_FIELDS,
+        "response": Text(lines=True, description="Required when completed, unless stored."),
+        **{
+            name: Repeated(field=spec, description="As in update_turn.")
+            for name, spec in TURN_FIELDS.items()
+            if name != "response"
+        },
         **COMMON,
     }
 )

@@ -165,10 +165,15 @@ class Runs:
         used = self._reported(session, reported) if reported else session.usage
         cost = run.total_cost_usd if run else None
         if cost is None and used is not None:
-            cost = used.cost_usd if used.cost_usd is not None else self._prices.cost_of(_model(session), used)
+            cost = used.cost_usd if used.cost_usd is not None else self._priced(session, used)
         if used is None and cost is None:
             return None
         return changed(used or Usage(), cost_usd=cost)
+
+    def _priced(self, session: Session, used: Usage) -> float | None:
+        """Return what the prices make of some tokens; of none they cannot say that the work was free."""
+        tokens = used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
+        return self._prices.cost_of(_model(session), used) if tokens else None
 
     def _reported(self, session: Session, tokens: Mapping[str, Any]) -> Usage:
         run = session.run

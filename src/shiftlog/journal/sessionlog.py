@@ -1,7 +1,7 @@
 """The session log: its methods by name, over the rules that every face shares.
 
-What a method asks for stands in `sessionlog_requests`, the transaction around it in `sessionlog_calls`, what it writes in
-the modules beside them.
+What a method asks for stands in `sessionlog_requests`, the transaction around it in `sessionlog_calls`, what it writes
+in the modules beside them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -41,13 +41,17 @@ class Sessionlog:
         self._continuity = continuity
 
     async def call(self, method: str, params: object, place: Place) -> Result | None:
-        """Answer a method by its name; raise ShiftlogError."""
+        """Answer a method by its name within its time; raise ShiftlogError."""
+        return await self.calls.within(place, lambda: self.answer(method, params, place))
+
+    async def answer(self, method: str, params: object, place: Place) -> Result | None:
+        """Answer a method by its name, however long it takes."""
         answer = METHODS.get(method)
         if answer is None:
             name = self.calls.journal.masked_text(method[:200])
             details = {"method_name": name, "supported_methods": list(METHODS)}
             raise MethodNotFound(f"Method not found: {name}", details=details)
-        return await self.calls.within(place, lambda: answer(self, method, params, place))
+        return await answer(self, method, params, place)
 
     async def bootstrap(self, method: str, params: object, place: Place) -> Result:
         """Say that the log can be used; an open store is all that it takes."""

@@ -1,7 +1,7 @@
 """How a call of the session log is checked, written and read: the transaction around every method.
 
-Checks come in the contract's order: parameters, forms of ids, session, a repeated key, turn, lease. A call whose time is
-over has written nothing.
+Checks come in the contract's order: parameters, forms of ids, session, a repeated key, turn, lease. A call whose time
+is over has written nothing.
 """
 
 import time

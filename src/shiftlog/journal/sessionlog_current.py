@@ -33,7 +33,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a call comes from: the client, its workspace, the agent it works for, and its binding.
+    """Where a call comes from: the client, its workspace if it is known, the agent it works for, and its binding.
 
     With `strict` a parameter that nobody knows is refused. With `again` the client asks a second time because the
     first answer was lost.
@@ -86,7 +86,7 @@ def _unnamed(reader: Reader, given: str | None, place: Place) -> Session:
         pointed = reader.session(name) if name else None
         if pointed is not None and is_live(pointed):
             return pointed
-    where = Filter(workspace=place.workspace, agent=agent, states=frozenset({"open"}))
+    where = Filter(workspace=place.workspace or None, agent=agent, states=frozenset({"open"}))
     rows = reader.find_sessions(where, Page(limit=CANDIDATES), by_activity=True)
     if len(rows) == 1:
         return rows[0].session

@@ -1,9 +1,9 @@
 """Replacing and deleting parts of an open turn, and whole turns: each an entry, so that the journal keeps what was.
 
-Nothing here merges; sparse merging is the work of the turn's ordinary rules.
+Each returns the id of the turn. Nothing here merges; sparse merging is the work of the turn's ordinary rules.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shiftlog.journal import rules
@@ -16,12 +16,12 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Turn
 
 Values = Mapping[str, Any]
-Edited = tuple[dict[str, Any], str]
+Edit = Callable[[Pen, Values], str]
 
 ITEM_KINDS = {"dialog": Kind.DIALOG, "actions": Kind.ACTION}
 
 
-def replace_turn(pen: Pen, values: Values) -> Edited:
+def replace_turn(pen: Pen, values: Values) -> str:
     """Give an open turn other fields; lists are replaced whole, what is absent or empty stays."""
     turn = rules.open_turn(pen, values.get("request_id"))
     fields: dict[str, Any] = values["turn"]
@@ -34,14 +34,14 @@ def replace_turn(pen: Pen, values: Values) -> Edited:
     for name in (*LIST_FIELDS, "commits", "dialog", "actions"):
         if fields.get(name):
             _replace_section(pen, turn.request_id, name, fields[name])
-    return {}, turn.request_id
+    return turn.request_id
 
 
-def replace_section(pen: Pen, values: Values) -> Edited:
+def replace_section(pen: Pen, values: Values) -> str:
     """Give a section of an open turn other items."""
     turn = rules.open_turn(pen, values.get("request_id"))
     _replace_section(pen, turn.request_id, SECTIONS[values["section"]], values["items"])
-    return {}, turn.request_id
+    return turn.request_id
 
 
 def _replace_section(pen: Pen, request_id: str, name: str, items: Sequence[Any]) -> None:
@@ -57,7 +57,7 @@ def _replace_section(pen: Pen, request_id: str, name: str, items: Sequence[Any])
         pen.write(Kind.TURN_UPDATED, {"clear": [name], "add": {name: wanted}}, request_id)
 
 
-def delete_item(pen: Pen, values: Values) -> Edited:
+def delete_item(pen: Pen, values: Values) -> str:
     """Take one item out of a section: a value, a commit by sha, an action by order, a dialog item by its place."""
     turn = rules.open_turn(pen, values.get("request_id"))
     section, key = values["section"], values["item_key"]
@@ -78,7 +78,7 @@ def delete_item(pen: Pen, values: Values) -> Edited:
             raise _no_item(section, key)
         body = {"remove": {name: [key]}}
     pen.write(Kind.TURN_UPDATED, body, turn.request_id)
-    return {}, turn.request_id
+    return turn.request_id
 
 
 def _kept(pen: Pen, turn: Turn, kind: Kind) -> list[Entry]:
@@ -107,13 +107,13 @@ def _no_item(section: str, key: str) -> InvalidParameter:
     return InvalidParameter.invalid("itemKey", f"an item of {section}", key)
 
 
-def delete_turn(pen: Pen, values: Values) -> Edited:
+def delete_turn(pen: Pen, values: Values) -> str:
     """Take an open turn out of its session; its entries stay in the journal."""
     turn = rules.open_turn(pen, values.get("request_id"))
     before = _turn_before(pen, turn)
     body = {"deleted": True, "current_turn": before.request_id if before else None}
     pen.write(Kind.TURN_UPDATED, body, turn.request_id)
-    return {}, turn.request_id
+    return turn.request_id
 
 
 def _turn_before(pen: Pen, turn: Turn) -> Turn | None:

@@ -48,7 +48,7 @@ def filter_of(values: Mapping[str, Any], workspace: str, now: datetime) -> Filte
     if hours is not None:
         turn_status = turn_status or str(TurnStatus.IN_PROGRESS)
     return Filter(
-        workspace=workspace,
+        workspace=workspace or None,
         agent=values.get("agent") or None,
         model_part=values.get("model") or None,
         started_from=parse_bound(values["from"], "from", is_end=False) if values.get("from") else None,

@@ -4,6 +4,7 @@ Limits and enumerations are those of `requests`; here are names, aliases and wha
 came into checked values under the names that the journal uses.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,6 +81,32 @@ class AsGiven(Field):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JsonOf(Field):
+    """A value, or its JSON text."""
+
+    inner: Field
+
+    def read(self, value: object, path: str) -> Any:
+        return self.inner.read(value, path)
+
+    def decoded(self, value: object, path: str) -> Any:
+        """Return the value that a text stands for; raise InvalidParameter for a text that is no JSON."""
+        if not isinstance(value, str):
+            return value
+        if not value.strip():
+            return None
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            raise InvalidParameter.invalid(path, "a value or its JSON text is expected", value) from None
+
+    def type_schema(self) -> Schema:
+        schema = self.inner.type_schema()
+        kind = schema.get("type")
+        return {**schema, "type": [kind, "string"]} if isinstance(kind, str) else schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
     """What a method takes; `aliases` are other spellings of a name, folded to lower case."""
 
@@ -122,6 +149,8 @@ def _named(
 
 
 def _named_inside(spec: Field, value: Any, aliases: Mapping[str, str], path: str, ignored: list[str] | None) -> Any:
+    if isinstance(spec, JsonOf):
+        return _named_inside(spec.inner, spec.decoded(value, path), aliases, path, ignored)
     if isinstance(spec, Record) and isinstance(value, Mapping):
         return _named(spec, cast(Mapping[Any, Any], value), aliases, f"{path}.", ignored)
     if isinstance(spec, ListOf) and isinstance(spec.item, Record) and isinstance(value, list | tuple):
@@ -233,17 +262,18 @@ REST_OF_TURN: dict[str, Field] = {
 }
 TURN_OBJECT = Record(fields={**REST_OF_TURN, "requestId": REQUEST_ID, **RICH})
 
-_ADDRESS: dict[str, Field] = {
+ADDRESS: dict[str, Field] = {
     "sessionId": SESSION_ID,
     "agent": AGENT,
     "requestId": REQUEST_ID,
     "turnRequestId": REQUEST_ID,
     "idempotencyKey": KEY,
 }
-_ALIASES = {"sourcetype": "agent"}
+ALIASES = {"sourcetype": "agent"}
 
 
-def _required(spec: Text) -> Text:
+def required(spec: Text) -> Text:
+    """Return a field that must be given."""
     return Text(
         required=True,
         max_chars=spec.max_chars,
@@ -256,29 +286,29 @@ def _required(spec: Text) -> Text:
 
 
 def _turn_params(fields: dict[str, Field], **aliases: str) -> Params:
-    return Params(record=Record(fields={**fields, **_ADDRESS}), aliases=_ALIASES | aliases)
+    return Params(record=Record(fields={**fields, **ADDRESS}), aliases=ALIASES | aliases)
 
 
-CURRENT_SESSION = Params(record=Record(fields={"sessionId": SESSION_ID, "agent": AGENT}), aliases=_ALIASES)
+CURRENT_SESSION = Params(record=Record(fields={"sessionId": SESSION_ID, "agent": AGENT}), aliases=ALIASES)
 OPEN_SESSION = Params(
     record=Record(
         fields={
-            "sessionId": _required(SESSION_ID),
-            "title": _required(TITLE),
+            "sessionId": required(SESSION_ID),
+            "title": required(TITLE),
             "agent": AGENT,
             "model": MODEL,
             **HEADERS,
             "idempotencyKey": KEY,
         }
     ),
-    aliases=_ALIASES,
+    aliases=ALIASES,
 )
 BEGIN_TURN = Params(
     record=Record(
         fields={
-            "requestId": _required(REQUEST_ID),
-            "queryTitle": _required(QUERY_TITLE),
-            "queryText": _required(QUERY_TEXT),
+            "requestId": required(REQUEST_ID),
+            "queryTitle": required(QUERY_TITLE),
+            "queryText": required(QUERY_TEXT),
             "planFile": PLAN_FILE,
             "todoId": TODO,
             "model": MODEL,
@@ -287,7 +317,7 @@ BEGIN_TURN = Params(
             "idempotencyKey": KEY,
         }
     ),
-    aliases=_ALIASES,
+    aliases=ALIASES,
 )
 UPDATE_TURN = _turn_params({**PLAIN, "queryTitle": QUERY_TITLE, **LISTS})
 APPEND_DIALOG = _turn_params({"dialogItems": ListOf(item=DIALOG, required=True, max_items=APPEND_ITEMS)})
@@ -304,12 +334,12 @@ FAIL_TURN = _turn_params(
     },
     failurenote="errorMessage",
 )
-CLOSE_TURN = _turn_params({"response": _required(RESPONSE), "actions": ListOf(item=ACTION, max_items=APPEND_ITEMS)})
+CLOSE_TURN = _turn_params({"response": required(RESPONSE), "actions": ListOf(item=ACTION, max_items=APPEND_ITEMS)})
 CLEAR_SECTION = _turn_params({"section": Choice(required=True, values=tuple(CLEARABLE))})
-SET_TURN_TITLE = _turn_params({"queryTitle": _required(QUERY_TITLE)})
+SET_TURN_TITLE = _turn_params({"queryTitle": required(QUERY_TITLE)})
 SET_SESSION_TITLE = Params(
-    record=Record(fields={"title": _required(TITLE), "sessionId": SESSION_ID, "agent": AGENT, "idempotencyKey": KEY}),
-    aliases={**_ALIASES, "sessiontitle": "title"},
+    record=Record(fields={"title": required(TITLE), "sessionId": SESSION_ID, "agent": AGENT, "idempotencyKey": KEY}),
+    aliases={**ALIASES, "sessiontitle": "title"},
 )
 CLOSE_SESSION = Params(
     record=Record(
@@ -320,7 +350,7 @@ CLOSE_SESSION = Params(
             "idempotencyKey": KEY,
         }
     ),
-    aliases=_ALIASES,
+    aliases=ALIASES,
 )
 HISTORY_FIELDS: dict[str, Field] = {
     "agent": AGENT,
@@ -344,13 +374,13 @@ QUERY_HISTORY = Params(
             "status": Choice(values=("in_progress", "completed"), description="Status of the session."),
         }
     ),
-    aliases=_ALIASES,
+    aliases=ALIASES,
 )
 
 IMPORT_TURN = Record(
     fields={
         **TURN_OBJECT.fields,
-        "requestId": _required(REQUEST_ID),
+        "requestId": required(REQUEST_ID),
         "timestamp": DIALOG.fields["timestamp"],
         "queryTitle": QUERY_TITLE,
         "queryText": QUERY_TEXT,
@@ -359,9 +389,9 @@ IMPORT_TURN = Record(
     }
 )
 SESSION_OBJECT_FIELDS: dict[str, Field] = {
-    "agent": _required(AGENT),
-    "sessionId": _required(SESSION_ID),
-    "title": _required(TITLE),
+    "agent": required(AGENT),
+    "sessionId": required(SESSION_ID),
+    "title": required(TITLE),
     "model": MODEL,
     "started": DIALOG.fields["timestamp"],
     "lastUpdated": DIALOG.fields["timestamp"],
@@ -372,8 +402,8 @@ SESSION_OBJECT_FIELDS: dict[str, Field] = {
     "totalTokens": Anything(),
     "turns": ListOf(item=IMPORT_TURN, max_items=IMPORT_TURNS),
 }
-IMPORT_FLAT = Params(record=Record(fields={**SESSION_OBJECT_FIELDS, "idempotencyKey": KEY}), aliases=_ALIASES)
+IMPORT_FLAT = Params(record=Record(fields={**SESSION_OBJECT_FIELDS, "idempotencyKey": KEY}), aliases=ALIASES)
 IMPORT_WHOLE = Params(
     record=Record(fields={"sessionLog": Record(required=True, fields=SESSION_OBJECT_FIELDS), "idempotencyKey": KEY}),
-    aliases=_ALIASES,
+    aliases=ALIASES,
 )

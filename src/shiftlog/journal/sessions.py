@@ -124,7 +124,7 @@ class Sessions:
         workspace = _workspace(values, caller)
         facts: dict[str, Any] = {
             "agent": values["agent"],
-            "agent_id": _spelling(writer, values["agent_id"]),
+            "agent_id": spelling(writer, values["agent_id"]),
             "title": values["title"],
             "model": run.get("model") if run else None,
             "workspace": workspace,
@@ -165,6 +165,8 @@ def take_lease(writer: Writer, pen: Pen, caller: Caller) -> dict[str, Any]:
     session = pen.session
     who = {"agent_id": session.agent_id, "face": caller.face, "host": caller.host, "pid": caller.pid}
     pen.write(Kind.LEASE_TAKEN, {"fence": session.fence + 1, **who})
+    if caller.client_id:
+        writer.put_agent_of(caller.client_id, session.agent_key)
     if not (caller.client_id and caller.holds_leases):
         writer.end_lease(session.id)
         return {"fence": pen.session.fence, "expires_at": None}
@@ -234,7 +236,7 @@ def _is_repository(folder: Path) -> bool:
         return False
 
 
-def _spelling(reader: Reader, agent_id: str) -> str:
+def spelling(reader: Reader, agent_id: str) -> str:
     """Return the spelling of an agent id that was used first."""
     key = agent_key(agent_id)
     rows = reader.find_sessions(Filter(agent_key=key), Page(limit=1), by_activity=True)

@@ -13,6 +13,7 @@ from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.history_requests import QUERY_HISTORY
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPDATE_TURN
 from shiftlog.mcp import native_outputs as outputs
+from shiftlog.mcp.dialects.nexo import nexo_tools
 from shiftlog.mcp.native_reading import prompts, resources
 from shiftlog.mcp.registry import Registry, Reply, Run, Selection, Tool
 from shiftlog.mcp.succession import render_error
@@ -21,40 +22,36 @@ from shiftlog.model.caller import Caller
 Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
 
 OPEN_SESSION_TEXT = """\
-Open a new session: the record of one shift of one agent. Use it once when work starts; to go on with earlier work \
-use resume_session, for each request inside it use begin_turn.
-Stores the session and, when any run field (model, backend, caller, pid, cwd …) is given, its run; you become the \
-holder of the lease. Each call makes a new session unless idempotency_key repeats. The handle session_id stays \
-valid for ever; `predecessor` names an unfinished session of the same agent_id and workspace that you could have \
-resumed; opening does not touch it.
+Open a new session, the record of one shift of one agent. Use it once when work starts; to go on with earlier work \
+use resume_session.
+Stores the session and, when a run field (model, backend, caller, pid, cwd …) is given, its run; you hold the lease. \
+Repeats make another session unless idempotency_key repeats. session_id stays valid for ever. `predecessor` names an \
+unfinished session of the same agent_id and workspace; opening does not touch it.
 Errors: session_already_exists, invalid_session_id, invalid_parameter, idempotency_conflict, storage_error."""
 
 BEGIN_TURN_TEXT = """\
-Begin a turn: one request and the work on it. Use it before working on a request; use update_turn while you work \
-and finish_turn when it is done.
-A turn still open is failed with code superseded and named in superseded_request_id. Wakes a suspended session. \
-Repeating makes another turn unless request_id or idempotency_key repeats.
-Returns request_id, the handle of the turn within its session.
+Begin a turn, one request and the work on it. Use it before the work; then update_turn, and finish_turn at the end.
+A turn still open is failed as superseded and named. Wakes a suspended session. Repeats make another turn unless \
+request_id or idempotency_key repeats. Returns request_id, the turn's handle.
 Errors: session_not_found, session_closed, turn_already_exists, invalid_request_id, invalid_parameter, lease_lost, \
 idempotency_conflict, storage_error."""
 
 UPDATE_TURN_TEXT = """\
-Record what happens in the open turn: fields, dialog items and actions, in one atomic call. Use it as often as you \
-like between begin_turn and finish_turn; to end the turn use finish_turn.
-Texts replace, lists are united, empty values change nothing; dialog and actions are appended as given, so a repeat \
-appends again unless idempotency_key repeats. `clear` empties fields; the journal keeps the old value. Record a \
-decision as dialog category decision, a file change as action edit/create/delete with file_path. Secrets are masked \
-before anything is stored.
-Returns totals after the call; receipt.code is unchanged when nothing had to be stored.
-Errors: turn_not_found, turn_immutable, session_not_found, session_closed, invalid_parameter (names the item, such \
-as actions[0].type; then nothing of the call is stored), lease_lost, idempotency_conflict, storage_error."""
+Record what happens in the open turn: fields, dialog and actions, in one atomic call. Use it as often as you like; to \
+end the turn use finish_turn.
+Texts replace, lists are united, empty values change nothing; dialog and actions are appended, again on a repeat \
+unless idempotency_key repeats. `clear` empties fields; the journal keeps the old values. Record decisions as dialog \
+category decision, file changes as actions with file_path. Secrets are masked.
+Returns totals; receipt.code is unchanged when nothing was stored.
+Errors: turn_not_found, turn_immutable, session_not_found, session_closed, invalid_parameter (names the item, such as \
+actions[0].type; nothing is stored), lease_lost, idempotency_conflict, storage_error."""
 
 FINISH_TURN_TEXT = """\
-Finish a turn as completed or failed. Use it right after the work, with response when completed or error_message \
-when failed; for anything before that use update_turn, to end the whole session use close_session.
-Any field of update_turn may come along and is applied first, in the same transaction; dialog and actions already \
-stored are not stored twice. Afterwards the turn is sealed and never changes. The same outcome again answers \
-unchanged (fields that differ are named in warnings); the other outcome is turn_immutable.
+Finish a turn as completed or failed, right after the work. Before that use update_turn; to end the session use \
+close_session.
+Fields of update_turn may come along and are applied first; stored dialog and actions are not stored twice. The turn \
+is then sealed and never changes. The same outcome again answers unchanged and names differing fields in warnings; \
+the other outcome is turn_immutable.
 Errors: turn_not_found, turn_immutable, session_not_found, session_closed, invalid_parameter, lease_lost, \
 idempotency_conflict, storage_error."""
 
@@ -80,13 +77,11 @@ Errors: no_resumable_session (with candidates and similar agent ids), session_no
 session_sealed, session_succeeded, agent_not_entitled, journal_tampered, invalid_parameter, storage_error."""
 
 QUERY_HISTORY_TEXT = """\
-Query the history: search or list sessions, turns, entries, decisions, files, commands and runs, or read one \
-session or turn whole. Use it to find out what was done, why, and at what cost; to continue a session use \
-resume_session.
-Read-only. With session_id alone: the session, its chain status and its turns; with request_id too: that turn with \
-dialog and actions; with text: ranked matches with snippets («match»); otherwise a list, newest first. Filters are \
-joined by and. Items are short and each names in `more` the call that shows more. Pages by next_cursor, every item \
-once even while others write; the answer stays under max_chars and says when it was cut.
+Query what was recorded: search or list sessions, turns, entries, decisions, files, commands and runs, or read one \
+session or turn whole. To continue a session use resume_session.
+Read-only. session_id alone: the session, its chain status and turns; with request_id: that turn whole; text: ranked \
+matches with snippets («match»); else a list, newest first. Filters are joined by and. Each item names in `more` the \
+call that shows more. Pages by next_cursor, every item once even while others write; says when it was cut.
 Errors: session_not_found, turn_not_found, invalid_session_id, invalid_parameter, storage_error."""
 
 
@@ -192,7 +187,8 @@ def native_tools(app: App) -> tuple[Tool, ...]:
 
 def native_registry(app: App) -> Registry:
     """Return everything that the MCP face offers over an app."""
-    return Registry(tools=native_tools(app), resources=resources(app), prompts=prompts(app))
+    tools = (*native_tools(app), *nexo_tools(app))
+    return Registry(tools=tools, resources=resources(app), prompts=prompts(app))
 
 
 def selection_for(app: App, asked: Mapping[str, object]) -> Selection:

@@ -79,7 +79,6 @@ class Tool:
             input_schema=self.schema(),
             output_schema=self.output,
             annotations=types.ToolAnnotations(
-                title=self.title,
                 read_only_hint=self.read_only,
                 destructive_hint=self.destructive,
                 idempotent_hint=self.idempotent,

@@ -19,6 +19,11 @@ ShiftlogError                    code, message, details, hint, retryable
 ├── IdempotencyConflict          idempotency_conflict     ValueError
 ├── LeaseLost                    lease_lost               PermissionError
 ├── AgentNotEntitled             agent_not_entitled       PermissionError
+├── RecoveryTokenRequired        recovery_token_required  PermissionError
+├── RecoveryTokenInvalid         recovery_token_invalid   PermissionError
+├── RecoveryTokenExpired         recovery_token_expired   PermissionError
+├── RecoveryTokenUsed            recovery_token_used      PermissionError
+├── RecoveryTokenMismatch        recovery_token_mismatch  PermissionError
 ├── JournalTampered              journal_tampered         ValueError
 ├── Unauthorized                 unauthorized             PermissionError
 ├── UnknownTool                  unknown_tool             LookupError
@@ -206,6 +211,31 @@ class LeaseLost(ShiftlogError, PermissionError):
 class AgentNotEntitled(ShiftlogError, PermissionError):
     code = "agent_not_entitled"
     hint = "Only the agents named in details.entitled may do this"
+
+
+class RecoveryTokenRequired(ShiftlogError, PermissionError):
+    code = "recovery_token_required"
+    hint = "Pass the recovery_token of the last close or resume; an operator may issue another: shiftlog token reissue"
+
+
+class RecoveryTokenInvalid(ShiftlogError, PermissionError):
+    code = "recovery_token_invalid"
+    hint = "Pass the newest recovery_token of the session unchanged"
+
+
+class RecoveryTokenExpired(ShiftlogError, PermissionError):
+    code = "recovery_token_expired"
+    hint = "Leave recovery_token out where none is needed; an operator may issue another: shiftlog token reissue"
+
+
+class RecoveryTokenUsed(ShiftlogError, PermissionError):
+    code = "recovery_token_used"
+    hint = "Each resume returns a fresh recovery_token; pass that one"
+
+
+class RecoveryTokenMismatch(ShiftlogError, PermissionError):
+    code = "recovery_token_mismatch"
+    hint = "The token was issued for another agent, session or state; details.reason says which"
 
 
 class JournalTampered(ShiftlogError, ValueError):

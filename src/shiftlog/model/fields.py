@@ -38,6 +38,10 @@ class Field:
         """Return the JSON Schema of the value without its description."""
         raise NotImplementedError
 
+    def nested_schema(self) -> Schema:
+        """Return the JSON Schema inside a list or object, where limits are left to the check: schemas are read often."""
+        return self.schema()
+
     def schema(self) -> Schema:
         """Return the JSON Schema with description and default."""
         schema = self.type_schema()
@@ -50,7 +54,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(Field):
-    """A string; one line unless `lines`; `check(value, path)` may refuse it with its own error."""
+    """A string; one line unless `lines`; the schema states the limit only of what must be given; `check(value, path)` may refuse it with its own error."""
 
     max_chars: int = 1_048_576
     lines: bool = False
@@ -82,11 +86,14 @@ class Text(Field):
         schema: Schema = {"type": "string"}
         if self.required:
             schema["minLength"] = 1
-        if self.max_chars < 1_048_576:
-            schema["maxLength"] = self.max_chars
+            if self.max_chars < 1_048_576:
+                schema["maxLength"] = self.max_chars
         if self.pattern is not None:
             schema["pattern"] = f"^{self.pattern}$"
         return schema
+
+    def nested_schema(self) -> Schema:
+        return _described({"type": "string"}, self.description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +125,12 @@ class Integer(Field):
         schema: Schema = {"type": "integer"}
         if self.minimum is not None:
             schema["minimum"] = self.minimum
-        if self.maximum is not None:
+        if self.maximum is not None and self.maximum < 2**31 - 1:
             schema["maximum"] = self.maximum
         return schema
+
+    def nested_schema(self) -> Schema:
+        return _described({"type": "integer"}, self.description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +222,7 @@ class ListOf(Field):
         return self.item.read(item, path)
 
     def type_schema(self) -> Schema:
-        schema: Schema = {"type": "array", "items": self.item.schema()}
+        schema: Schema = {"type": "array", "items": self.item.nested_schema()}
         if self.required:
             schema["minItems"] = 1
         if self.max_items < 10_000:
@@ -272,10 +282,41 @@ class Record(Field):
     def type_schema(self) -> Schema:
         schema: Schema = {
             "type": "object",
-            "properties": {name: spec.schema() for name, spec in self.fields.items()},
+            "properties": {
+                name: spec.nested_schema() if isinstance(spec, Record) else spec.schema()
+                for name, spec in self.fields.items()
+            },
         }
         required = [name for name, spec in self.fields.items() if spec.required]
         if required:
             schema["required"] = required
         schema["additionalProperties"] = False
         return schema
+
+    def nested_schema(self) -> Schema:
+        properties = {name: spec.nested_schema() for name, spec in self.fields.items()}
+        schema: Schema = {"type": "object", "properties": properties}
+        required = [name for name, spec in self.fields.items() if spec.required]
+        if required:
+            schema["required"] = required
+        return _described(schema, self.description)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated(Field):
+    """A field that a sibling tool describes in full; here its schema is only the type."""
+
+    field: Field
+
+    def read(self, value: object, path: str) -> Any:
+        return self.field.read(value, path)
+
+    def type_schema(self) -> Schema:
+        schema = self.field.type_schema()
+        if schema["type"] == "array":
+            return {"type": "array", "items": {"type": schema["items"]["type"]}}
+        return {"type": schema["type"]}
+
+
+def _described(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description} if description else schema

@@ -104,6 +104,17 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A hand-over that nobody has accepted yet: to one agent, or without one to whoever has the token."""
+
+    agent_id: str | None
+    agent_key: str | None
+    at: datetime
+    expires_at: datetime
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """One shift of one agent, as its journal says."""
 
@@ -130,6 +141,7 @@ class Session:
     executable_version: str | None = None
     run: Run | None = None
     closing: Closing | None = None
+    offer: Offer | None = None
     suspended_cause: str | None = None
     fence: int = 0
     usage: Usage | None = None
@@ -275,3 +287,20 @@ class Receipt:
     key_id: str
     signature: str
     test_clock: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """What is kept of a recovery token: its SHA-256, whose session it is for, and what became of it."""
+
+    hash: str
+    session_id: str
+    issued_at: datetime
+    expires_at: datetime
+    used_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+    @property
+    def is_unspent(self) -> bool:
+        """Tell whether it was neither used nor revoked."""
+        return self.used_at is None and self.revoked_at is None

@@ -109,3 +109,12 @@ def _parts(value: Any) -> Iterator[Any]:
             yield item
     elif isinstance(value, list):
         yield from cast(list[Any], value)
+
+
+def dump(value: object) -> str:
+    """Return a value as JSON on one line, also for readers that count other characters as line ends."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for character, escape in (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029")):
+        if character in text:
+            text = text.replace(character, escape)
+    return text

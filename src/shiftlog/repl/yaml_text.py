@@ -136,7 +136,7 @@ class _Builder:
         self.last = event
         kind = "map" if isinstance(into, dict) else "seq"
         if event.tag is not None and str(event.tag) != _CORE + kind:
-            raise Unreadable(f"the tag {event.tag} is not known")
+            raise Unreadable(f"a tag is not known (line {event.start_mark.line + 1})")
         if self._stack and isinstance(self._stack[-1].into, dict) and self._stack[-1].key is None:
             raise Unreadable("a key must be a plain value")
         self._stack.append(_Open(into))
@@ -145,7 +145,7 @@ class _Builder:
         top = self._stack[-1] if self._stack else None
         if top is not None and isinstance(top.into, dict) and top.key is None:
             if event.value in top.into:
-                raise Unreadable(f"the key '{str(event.value)[:100]}' stands twice")
+                raise Unreadable(f"a key stands twice in one mapping (line {event.start_mark.line + 1})")
             top.key = _whole(str(event.value))
             return
         self._put(_typed(event))
@@ -168,7 +168,7 @@ def _typed(event: Any) -> Any:
     if tag in ("!", _CORE + "str") or (tag is None and not event.implicit[0]):
         return _whole(text)
     if tag is not None and tag not in {_CORE + kind for kind in ("null", "bool", "int", "float")}:
-        raise Unreadable(f"the tag {tag} is not known")
+        raise Unreadable(f"a tag is not known (line {event.start_mark.line + 1})")
     return _core(text)
 
 

@@ -34,6 +34,8 @@ def session_alone_matches(session: Session, where: Filter) -> bool:
         (where.run_status, run.status if run else None),
         (where.workspace, session.workspace),
         (where.parent_id, session.parent_session_id),
+        (where.predecessor_id, session.predecessor_session_id),
+        (where.offered_to, session.offer.agent_key if session.offer else None),
     )
     return (
         all(wanted is None or wanted == actual for wanted, actual in asked)
@@ -43,6 +45,7 @@ def session_alone_matches(session: Session, where: Filter) -> bool:
         and (where.to is None or millis(session.started) <= millis(where.to))
         and (where.idle_since is None or millis(session.last_activity) <= millis(where.idle_since))
         and (run is not None or not where.with_run)
+        and (session.offer is not None or not where.offered)
         and _is_in_history(session, where)
     )
 

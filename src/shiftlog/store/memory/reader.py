@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from shiftlog.model.entry import Body, Entry, Kind
-from shiftlog.model.nouns import Lease, Receipt, Session, Turn
+from shiftlog.model.nouns import Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr, line_of, matches, needle, positive_terms, tokens
 from shiftlog.model.times import millis
 from shiftlog.store.memory.filters import all_tags, path_matches, session_alone_matches, session_matches, turn_matches
@@ -216,6 +216,12 @@ class MemoryReader:
 
     def grant(self, session_id: str, client_id: str) -> int | None:
         return self._shelves.grants.get((session_id, client_id))
+
+    def agent_of(self, client_id: str) -> str | None:
+        return self._shelves.agents.get(client_id)
+
+    def token(self, token_hash: str) -> Token | None:
+        return self._shelves.tokens.get(token_hash)
 
     def answer(self, scope: str, key: str) -> Answer | None:
         return self._shelves.answers.get((scope, key))

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from shiftlog.model.entry import Body
-from shiftlog.model.nouns import Lease, Receipt, Session, Turn
+from shiftlog.model.nouns import Lease, Receipt, Session, Token, Turn
 from shiftlog.store.protocol import Answer, Indexed
 
 K = TypeVar("K")
@@ -44,6 +44,8 @@ class Shelves:
     answers: dict[Pair, Answer] = field(default_factory=dict[Pair, Answer])
     outcomes: dict[Pair, tuple[datetime, Body]] = field(default_factory=dict[Pair, tuple[datetime, Body]])
     receipts: dict[tuple[str, int], Receipt] = field(default_factory=dict[tuple[str, int], Receipt])
+    agents: dict[str, str] = field(default_factory=dict[str, str])
+    tokens: dict[str, Token] = field(default_factory=dict[str, Token])
     pointers: dict[Pair, str] = field(default_factory=dict[Pair, str])
     last_alias: int = 0
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from shiftlog.model.entry import Body
 from shiftlog.model.errors import StorageError
-from shiftlog.model.nouns import Lease, Receipt, Session, Turn
+from shiftlog.model.nouns import Lease, Receipt, Session, Token, Turn
 from shiftlog.model.times import millis
 from shiftlog.store.memory.reader import MemoryReader
 from shiftlog.store.memory.shelves import Shelf, Shelves, Undo
@@ -64,6 +64,17 @@ class MemoryWriter(MemoryReader):
         for lease in self.leases():
             if lease.client_id in renewed:
                 self._undo.put(self._shelves.leases, lease.session_id, replace(lease, expires_at=expires_at))
+
+    def put_agent_of(self, client_id: str, agent_key: str) -> None:
+        self._undo.put(self._shelves.agents, client_id, agent_key)
+
+    def put_token(self, token: Token) -> None:
+        self._undo.put(self._shelves.tokens, token.hash, token)
+
+    def revoke_tokens(self, session_id: str, at: datetime) -> None:
+        for token in list(self._shelves.tokens.values()):
+            if token.session_id == session_id and token.is_unspent:
+                self._undo.put(self._shelves.tokens, token.hash, replace(token, revoked_at=at))
 
     def put_answer(self, scope: str, key: str, answer: Answer) -> None:
         self._undo.put(self._shelves.answers, (scope, key), answer)

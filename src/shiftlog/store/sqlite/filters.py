@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shiftlog.model.moves import UNFINISHED
+from shiftlog.model.moves import UNFINISHED, RunStatus
 from shiftlog.model.search import And, Expr, Not, Or, Phrase, Word
 from shiftlog.model.times import millis
 from shiftlog.store.protocol import Filter
@@ -24,11 +24,15 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
         "s.run_status": where.run_status,
         "s.workspace": where.workspace,
         "s.parent_id": where.parent_id,
+        "s.predecessor_id": where.predecessor_id,
+        "s.offered_to": where.offered_to,
     }
     for column, value in plain.items():
         if value is not None:
             clauses.append(f"{column} = ?")
             values.append(value)
+    if where.run_status == RunStatus.RUNNING:
+        clauses.append("s.run_status = 'running'")  # a partial index is not chosen for a bound value
     if where.states is not None:
         if where.states <= UNFINISHED:
             clauses.append("s.unfinished = 1")  # lets the partial index serve the few among the many
@@ -46,6 +50,8 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
     if where.idle_since is not None:
         clauses.append("s.active_ms <= ?")
         values.append(millis(where.idle_since))
+    if where.offered:
+        clauses.append("s.offered_to IS NOT NULL")
     if where.with_run:
         clauses.append("s.run_alias IS NOT NULL")
     _add_history_conditions(where, clauses, values)

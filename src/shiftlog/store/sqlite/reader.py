@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 
 from shiftlog.model.entry import Body, Entry, Kind
-from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Turn
+from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
 from shiftlog.store import blobs
 from shiftlog.store.documents import decode, from_document
@@ -35,6 +35,7 @@ from shiftlog.store.sqlite.rows import (
     entry_of,
     fetch_blob,
     hash_shown,
+    time_of_ms,
 )
 
 
@@ -312,6 +313,25 @@ class SqliteReader:
 
     def grant(self, session_id: str, client_id: str) -> int | None:
         return self._value("SELECT fence FROM grants WHERE session_id = ? AND client_id = ?", session_id, client_id)
+
+    def agent_of(self, client_id: str) -> str | None:
+        return self._value("SELECT agent_key FROM client_agents WHERE client_id = ?", client_id)
+
+    def token(self, token_hash: str) -> Token | None:
+        row: Row | None = self._db.execute(
+            "SELECT session_id, issued_ms, expires_ms, used_ms, revoked_ms FROM tokens WHERE hash = ?", (token_hash,)
+        ).fetchone()
+        if row is None:
+            return None
+        session_id, issued, expires, used, revoked = row
+        return Token(
+            hash=token_hash,
+            session_id=session_id,
+            issued_at=time_of_ms(issued),
+            expires_at=time_of_ms(expires),
+            used_at=None if used is None else time_of_ms(used),
+            revoked_at=None if revoked is None else time_of_ms(revoked),
+        )
 
     def answer(self, scope: str, key: str) -> Answer | None:
         data = self._value("SELECT doc FROM answers WHERE scope = ? AND key = ?", scope, key)

@@ -35,6 +35,11 @@ def whole_second_ms(at: datetime) -> int:
     return int(at.timestamp()) * 1000
 
 
+def time_of_ms(ms: int) -> datetime:
+    """Return the time of a column that holds milliseconds."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
 def hour_of(at: datetime) -> int:
     """Return the hour by which outcomes are kept, so that forgetting the old needs no index of its own."""
     return int(at.timestamp()) // 3600

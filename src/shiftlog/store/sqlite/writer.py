@@ -11,7 +11,7 @@ import msgspec
 from shiftlog.model.entry import Body, Entry
 from shiftlog.model.errors import StorageError
 from shiftlog.model.moves import UNFINISHED
-from shiftlog.model.nouns import Amendment, FileTouch, Lease, Receipt, Session, Turn
+from shiftlog.model.nouns import Amendment, FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
 from shiftlog.model.times import millis, precise
 from shiftlog.store import blobs
@@ -87,6 +87,8 @@ def _session_columns(session: Session) -> dict[str, str | int | None]:
         "project": session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
         "vendor_id": session.vendor_session_id.lower() if session.vendor_session_id else None,
         "parent_id": session.parent_session_id,
+        "predecessor_id": session.predecessor_session_id,
+        "offered_to": (session.offer.agent_key or "") if session.offer else None,
         "hidden": int(session.hidden),
         "unfinished": int(session.state in UNFINISHED),
         "started_ms": millis(session.started),
@@ -294,6 +296,22 @@ class SqliteWriter(SqliteReader):
                     "UPDATE leases SET expires_ms = ?, doc = ? WHERE session_id = ?",
                     (millis(expires_at), encode(to_document(lease)), lease.session_id),
                 )
+
+    def put_agent_of(self, client_id: str, agent_key: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO client_agents VALUES (?, ?)", (client_id, agent_key))
+
+    def put_token(self, token: Token) -> None:
+        used, revoked = (None if at is None else millis(at) for at in (token.used_at, token.revoked_at))
+        self._db.execute(
+            "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)",
+            (token.hash, token.session_id, millis(token.issued_at), millis(token.expires_at), used, revoked),
+        )
+
+    def revoke_tokens(self, session_id: str, at: datetime) -> None:
+        self._db.execute(
+            "UPDATE tokens SET revoked_ms = ? WHERE session_id = ? AND used_ms IS NULL AND revoked_ms IS NULL",
+            (millis(at), session_id),
+        )
 
     def put_answer(self, scope: str, key: str, answer: Answer) -> None:
         session_id = answer.answer.get("session_id")

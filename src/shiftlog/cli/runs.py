@@ -1,0 +1,216 @@
+"""The ledger of runs: `runs` lists them with tokens and cost, `usage` adds them up.
+
+A cost that nobody knows is shown as unknown, never as nothing.
+"""
+
+import csv
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from shiftlog.cli.asking import ask, filters, json_option
+from shiftlog.cli.output import Column, Part, Screen, clean_line, count, print_json, styled, when
+from shiftlog.model.moves import RunStatus
+
+DIMENSIONS = ("day", "model", "agent", "caller", "project")
+STATUSES = tuple(map(str, RunStatus))
+UNKNOWN = "unknown"
+
+F = TypeVar("F", bound=Callable[..., Any])
+Item = dict[str, Any]
+
+_RUN_COLUMNS = (
+    Column("RUN", right=True),
+    Column("STATUS"),
+    Column("BACKEND", spare=2),
+    Column("MODEL", cut=True),
+    Column("CALLER", spare=3),
+    Column("STARTED", spare=1),
+    Column("TIME", right=True),
+    Column("INPUT", right=True, spare=4),
+    Column("CACHED", right=True, spare=5),
+    Column("OUTPUT", right=True, spare=4),
+    Column("COST", right=True),
+    Column("SESSION", spare=6),
+)
+_USAGE_COLUMNS = (
+    Column("SESSIONS", right=True),
+    Column("RUNNING", right=True, spare=2),
+    Column("OK", right=True, spare=2),
+    Column("FAILED", right=True, spare=2),
+    Column("CANCELLED", right=True, spare=4),
+    Column("ORPHANED", right=True, spare=3),
+    Column("INPUT", right=True, spare=1),
+    Column("CACHED", right=True, spare=5),
+    Column("OUTPUT", right=True, spare=1),
+    Column("COST", right=True),
+)
+_CSV_FIGURES = (
+    "sessions",
+    *STATUSES,
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_creation_tokens",
+    "output_tokens",
+    "cost_usd",
+    "cost_unknown",
+)
+
+
+def _run_filters(command: F) -> F:
+    """Add the filters that narrow down which runs count."""
+    options = (
+        click.option("--agent", metavar="KIND", help="Agent kind, such as ClaudeCode."),
+        click.option("--agent-id", metavar="NAME", help="The agent's stable name."),
+        click.option("--caller", metavar="NAME", help="The client that launched the run."),
+        click.option("--backend", metavar="NAME", help="The program that ran, such as codex."),
+        click.option("--model", metavar="NAME", help="The model's whole name."),
+        click.option("--status", "run_status", type=click.Choice(STATUSES), help="How the run stands."),
+        click.option("--project", metavar="NAME", help="Name or path of the workspace."),
+        click.option("--day", metavar="DATE", help="Started on this day in UTC (2026-01-31, or today)."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command(short_help="List runs with tokens and cost.")
+@_run_filters
+@click.option("--limit", type=click.IntRange(1, 10_000), metavar="N", default=20, show_default=True, help="How many.")
+@json_option
+def runs(limit: int, as_json: bool, **given: str | None) -> None:
+    """List runs, the one that started last first: who launched which model, for how long, at what cost.
+
+    The number of a run names its session everywhere. A run whose process is gone without a word is orphaned.
+
+    \b
+    Examples:
+      shiftlog runs
+      shiftlog runs --status failed --day today
+      shiftlog runs --backend codex --json
+    """
+    chosen = filters(**given)
+    found = ask("runs", {**chosen, "limit": limit})
+    if as_json:
+        print_json(found)
+        return
+    screen = Screen()
+    items: list[Item] = found["items"]
+    if not items:
+        screen.line("No run fits these filters." if chosen else "There is no run yet.")
+        return
+    screen.table(_RUN_COLUMNS, map(_run_row, items))
+    if found["total"] > len(items):
+        screen.line((f"{len(items):,} of {count(found['total'], 'run')}; --limit shows more", "dim"))
+
+
+def _run_row(item: Item) -> list[Part]:
+    used: Item = item["usage"] or {}
+    return [
+        str(item["run_id"]),
+        styled(item["status"]),
+        item["backend"] or "",
+        (item["model"] or "", "bold"),
+        item["caller"] or "",
+        when(item["started"]),
+        _duration(item["duration_ms"]),
+        *(_tokens(used, name) for name in ("input_tokens", "cached_input_tokens", "output_tokens")),
+        _cost(used.get("cost_usd")),
+        item["session_id"],
+    ]
+
+
+@click.command(short_help="Add up tokens and cost.")
+@click.option(
+    "--by",
+    type=click.Choice(DIMENSIONS),
+    multiple=True,
+    help="How to group; may be given more than once. By day where left out.",
+)
+@_run_filters
+@click.option("--from", "from_", metavar="DATE", help="Started on this date or later (2026-01-31).")
+@click.option("--to", metavar="DATE", help="Started on this date or earlier.")
+@json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV for spreadsheets.")
+def usage(by: tuple[str, ...], as_json: bool, as_csv: bool, **given: str | None) -> None:
+    """Add up tokens and cost by day, model, agent, caller or project, with a total.
+
+    Tokens are counted once. A cost that nobody stated follows from the prices in the configuration; where a model has
+    no price, and while a run is going, it is unknown. Days are those on which sessions started, in UTC.
+
+    \b
+    Examples:
+      shiftlog usage
+      shiftlog usage --by model --from 2026-01-01
+      shiftlog usage --by day --by agent --csv
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other.", click.get_current_context())
+    chosen = filters(**given)
+    dimensions = list(dict.fromkeys(by)) or ["day"]
+    found = ask("usage", {**chosen, "by": dimensions})
+    if as_json:
+        print_json(found)
+    elif as_csv:
+        _print_csv(dimensions, found)
+    else:
+        _print_usage(dimensions, found, "No run fits these filters." if chosen else "There is no run yet.")
+
+
+def _print_usage(dimensions: Sequence[str], found: Item, nothing: str) -> None:
+    screen = Screen()
+    rows: list[Item] = found["rows"]
+    if not rows:
+        screen.line(nothing)
+        return
+    columns = (*(Column(name.upper()) for name in dimensions), *_USAGE_COLUMNS)
+    lines = [[*(row[name] or "(none)" for name in dimensions), *_figures(row)] for row in rows]
+    labels = ["total", *[""] * (len(dimensions) - 1)]
+    lines.append([(label, "bold") for label in labels] + [(figure, "bold") for figure in _figures(found["total"])])
+    screen.table(columns, lines)
+    if found["total"]["cost_unknown"]:
+        left_out = count(found["total"]["cost_unknown"], "session")
+        screen.line((f"The cost of {left_out} is not known, or not to its end.", "dim"))
+
+
+def _figures(row: Item) -> list[str]:
+    statuses = ("sessions", "running", "ok", "failed", "cancelled", "orphaned")
+    tokens = ("input_tokens", "cached_input_tokens", "output_tokens")
+    return [*(f"{row[name]:,}" for name in (*statuses, *tokens)), _cost(row["cost_usd"])]
+
+
+def _print_csv(dimensions: Sequence[str], found: Item) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([*dimensions, *_CSV_FIGURES])
+    for row in found["rows"]:
+        writer.writerow([*(_cell(row[name]) for name in dimensions), *(row[name] for name in _CSV_FIGURES)])
+    labels = ["total", *[""] * (len(dimensions) - 1)]
+    writer.writerow([*labels, *(found["total"][name] for name in _CSV_FIGURES)])
+
+
+def _cell(value: str | None) -> str:
+    """Return a name that a spreadsheet cannot take for a formula."""
+    text = clean_line(value or "")
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+def _tokens(used: Item, name: str) -> str:
+    return f"{used[name]:,}" if name in used else ""
+
+
+def _cost(dollars: float | None) -> str:
+    if dollars is None:
+        return UNKNOWN
+    return f"${dollars:,.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"
+
+
+def _duration(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return ""
+    seconds = milliseconds // 1000
+    if seconds < 60:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes, seconds = divmod(seconds, 60)
+    return f"{minutes}:{seconds:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"

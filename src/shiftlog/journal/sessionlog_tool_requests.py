@@ -1,0 +1,155 @@
+"""The parameters of the session log's MCP tools, and of the names that are only called and never listed.
+
+They are checked as the methods' parameters are; a name that nobody knows is refused.
+"""
+
+from shiftlog.journal import sessionlog_requests as requests
+from shiftlog.journal.requests import APPEND_ITEMS, ERROR_CHARS, NAME_CHARS, PATH_CHARS
+from shiftlog.journal.sessionlog_requests import JsonOf, Params, required
+from shiftlog.model.fields import Choice, Field, ListOf, Record, Text
+
+SECTION_NAMES = (
+    "actions",
+    "tags",
+    "context",
+    "dialog",
+    "commits",
+    "designDecisions",
+    "requirementsDiscovered",
+    "filesModified",
+    "blockers",
+)
+
+SESSION: dict[str, Field] = {
+    "agent": required(requests.AGENT),
+    "sessionId": required(
+        Text(description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; it begins with the agent.")
+    ),
+}
+TURN: dict[str, Field] = {
+    **SESSION,
+    "requestId": required(Text(description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`.")),
+}
+SECTION = Choice(required=True, values=SECTION_NAMES, description="Which list of the turn.")
+OUTCOME = Record(
+    fields={
+        **requests.TURN_OBJECT.fields,
+        "failureNote": Text(lines=True, max_chars=ERROR_CHARS, description="What went wrong."),
+        "errorMessage": Text(lines=True, max_chars=ERROR_CHARS, description="The same as failureNote."),
+        "errorCode": Text(max_chars=NAME_CHARS, description="Short code of the failure."),
+    }
+)
+REPLACEMENT = Record(
+    required=True,
+    fields={
+        **requests.TURN_OBJECT.fields,
+        "queryTitle": requests.QUERY_TITLE,
+        "queryText": requests.QUERY_TEXT,
+    },
+)
+
+
+def _json(description: str, inner: Field) -> JsonOf:
+    return JsonOf(inner=inner, required=inner.required, description=description)
+
+
+TOOL_PARAMS: dict[str, dict[str, Field]] = {
+    "sessionlog_open": {
+        **SESSION,
+        "title": Text(max_chars=requests.TITLE.max_chars, description="What the session is for; default: its id."),
+        "model": requests.MODEL,
+    },
+    "sessionlog_begin_turn": {
+        **TURN,
+        "planFile": requests.PLAN_FILE,
+        "todoId": requests.TODO,
+        "queryTitle": Text(
+            max_chars=requests.QUERY_TITLE.max_chars, description="The request in one line; default: requestId."
+        ),
+        "queryText": Text(lines=True, description="The request in full; default: queryTitle."),
+    },
+    "sessionlog_dialog": {
+        **TURN,
+        "itemsJson": _json(
+            "Dialog items in order, a list or its JSON text.",
+            ListOf(item=requests.DIALOG, required=True, max_items=APPEND_ITEMS),
+        ),
+    },
+    "sessionlog_complete_turn": {
+        **TURN,
+        "turnJson": _json("`response` and other fields of the turn, an object or its JSON text.", OUTCOME),
+    },
+    "sessionlog_fail_turn": {
+        **TURN,
+        "turnJson": _json("`failureNote` and other fields of the turn, an object or its JSON text.", OUTCOME),
+    },
+    "sessionlog_submit": {
+        "json": _json(
+            "A session with turns, an object or its JSON text.",
+            Record(required=True, fields=requests.SESSION_OBJECT_FIELDS),
+        )
+    },
+    "sessionlog_query": dict(requests.HISTORY_FIELDS),
+    "sessionlog_replace_turn": {
+        **TURN,
+        "turnJson": _json("The new fields of the turn, an object or its JSON text.", REPLACEMENT),
+    },
+    "sessionlog_replace_section": {
+        **TURN,
+        "section": SECTION,
+        "sectionJson": _json("The new items, a list or its JSON text.", ListOf(item=requests.AsGiven(), required=True)),
+    },
+    "sessionlog_clear_section": {
+        **TURN,
+        "section": Choice(
+            required=True, values=tuple(requests.CLEARABLE), description="Which list or plain field of the turn."
+        ),
+    },
+    "sessionlog_delete_item": {
+        **TURN,
+        "section": SECTION,
+        "itemKey": Text(
+            required=True,
+            lines=True,
+            description="Which item: the value in a list of texts, a commit's sha, an action's order, a dialog item's "
+            "place from 1.",
+        ),
+    },
+    "sessionlog_delete_turn": dict(TURN),
+    "sessionlog_delete_session": dict(SESSION),
+}
+_SUFFIX = Text(max_chars=PATH_CHARS, description="What the new id ends with.")
+ALIAS_PARAMS: dict[str, dict[str, Field]] = {
+    "mcp_session_bootstrap": {
+        "agent": required(requests.AGENT),
+        "sessionIdSuffix": _SUFFIX,
+        "model": requests.MODEL,
+        "title": requests.TITLE,
+    },
+    "mcp_session_update": {
+        "agent": requests.AGENT,
+        "sessionId": requests.SESSION_ID,
+        "title": requests.TITLE,
+        "model": requests.MODEL,
+        "status": Choice(values=("in_progress", "completed"), description="`completed` closes the session."),
+    },
+    "mcp_session_turn_begin": {
+        "agent": requests.AGENT,
+        "sessionId": requests.SESSION_ID,
+        "requestIdSuffix": _SUFFIX,
+        "queryTitle": requests.QUERY_TITLE,
+        "queryText": requests.QUERY_TEXT,
+        "planFile": requests.PLAN_FILE,
+        "todoId": requests.TODO,
+        "model": requests.MODEL,
+    },
+    "mcp_session_turn_update": dict(requests.UPDATE_TURN.record.fields),
+    "mcp_session_turn_complete": dict(requests.COMPLETE_TURN.record.fields),
+    "mcp_session_query_history": dict(requests.QUERY_HISTORY.record.fields),
+}
+
+
+def tool_params(name: str) -> Params:
+    """Return what a tool takes."""
+    fields = TOOL_PARAMS.get(name) or ALIAS_PARAMS[name]
+    return Params(record=Record(fields=fields), aliases=requests.ALIASES)

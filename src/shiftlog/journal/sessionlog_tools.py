@@ -1,0 +1,261 @@
+"""What the session log's MCP tools do that its methods do not: join a session, replace and delete, whole sessions.
+
+The tools name session and turn in every call. What models read of them stands with the MCP face.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from shiftlog.journal import rules
+from shiftlog.journal import sessionlog_edits as edits
+from shiftlog.journal import sessionlog_requests as requests
+from shiftlog.journal import sessionlog_turns as turns
+from shiftlog.journal.pen import Pen
+from shiftlog.journal.sessionlog import PREFIX, Sessionlog, importing, opening
+from shiftlog.journal.sessionlog_calls import Asked, Prepare, Result, Rule
+from shiftlog.journal.sessionlog_current import Place, check_binding, current_session, is_live
+from shiftlog.journal.sessionlog_objects import session_object
+from shiftlog.journal.sessionlog_requests import Params
+from shiftlog.journal.sessionlog_sessions import already_exists, delete_session, fill_session, update_session
+from shiftlog.journal.sessionlog_tool_requests import tool_params
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.fields import Record
+from shiftlog.model.ids import check_request_id, mint_request_id, mint_session_id, numbered
+from shiftlog.model.nouns import Session
+from shiftlog.model.times import shown
+from shiftlog.store.protocol import Writer
+
+Values = Mapping[str, Any]
+ToolRun = Callable[[Sessionlog, str, object, Place], Awaitable[Result]]
+
+QUERY_LIMIT = 100
+
+
+def _succeeded(result: Result) -> Result:
+    return {"success": True, **result}
+
+
+def _turn_tool(rule: Rule, prepare: Prepare = dict) -> ToolRun:
+    async def run(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+        asked = log.calls.asked(name, tool_params(name), given, place, lambda values: turns.addressed(prepare(values)))
+        return _succeeded(await log.calls.write(asked, rule))
+
+    return run
+
+
+# Sessions
+
+
+async def _open(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    def prepare(values: Values) -> dict[str, Any]:
+        return {**opening(values), "title": values.get("title") or values["session_id"]}
+
+    asked = log.calls.asked(name, tool_params(name), given, place, prepare)
+    log.check_new(asked)
+
+    def work(writer: Writer) -> Result:
+        existing = writer.session(asked.values["session_id"])
+        if existing is None:
+            made = log.open_new(writer, asked)
+            return {**_opened(made["agent"], made["sessionId"], made["started"], created=True), **_extras(made)}
+        if not is_live(existing):
+            raise already_exists(existing)
+        return _join(log, writer, asked, existing)
+
+    return await log.calls.transaction(asked, work)
+
+
+def _join(log: Sessionlog, writer: Writer, asked: Asked, existing: Session) -> Result:
+    """Make a session that exists current, and fill what it lacks."""
+    pen = log.calls.journal.pen(writer, existing.id, existing)
+    fill_session(pen, asked.values)
+    writer.put_pointer(asked.place.workspace, existing.agent, existing.id)
+    result = _opened(existing.agent, existing.id, shown(existing.started), created=False)
+    if pen.entries:
+        return log.calls.stored(writer, asked, pen, result, None)
+    return log.calls.unchanged(writer, asked, pen, existing, result, None)
+
+
+def _opened(agent: str, session_id: str, started: str, *, created: bool) -> Result:
+    return {"success": True, "agent": agent, "sessionId": session_id, "created": created, "started": started}
+
+
+def _extras(result: Result) -> Result:
+    return {name: result[name] for name in ("journal", "warnings") if name in result}
+
+
+async def _submit(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    def prepare(values: Values) -> dict[str, Any]:
+        return importing({"session_log": values["json"]})
+
+    made = await log.store_import(log.calls.asked(name, tool_params(name), given, place, prepare))
+    return {"success": True, "id": made["sessionId"], **_extras(made)}
+
+
+async def _query(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place)
+    return await log.history(asked, session_object, "items", QUERY_LIMIT)
+
+
+async def _delete_session(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place)
+
+    def work(writer: Writer) -> Result:
+        session = current_session(writer, asked.values, place)
+        pen = log.calls.journal.pen(writer, session.id, session)
+        delete_session(pen)
+        check_binding(writer, session, place)
+        return log.calls.stored(writer, asked, pen, {"success": True, "tombstoned": True}, None)
+
+    return await log.calls.transaction(asked, work)
+
+
+# Turns
+
+
+def _begin(values: Values) -> dict[str, Any]:
+    title = values.get("query_title") or values["request_id"]
+    return {**values, "query_title": title, "query_text": values.get("query_text") or title}
+
+
+async def _begin_turn(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    def prepare(values: Values) -> dict[str, Any]:
+        check_request_id(values["request_id"])
+        return _begin(values)
+
+    asked = log.calls.asked(name, tool_params(name), given, place, prepare)
+    log.calls.journal.refuse_secrets({"requestId": asked.values["request_id"]}, "requestId")
+    return _succeeded(await log.calls.write(asked, turns.begin_turn))
+
+
+def _outcome(values: Values) -> dict[str, Any]:
+    """Return the fields of `turnJson` beside the address."""
+    given: dict[str, Any] = values.get("turn_json") or {}
+    fields = {name: value for name, value in given.items() if value is not None and name != "request_id"}
+    note = fields.pop("failure_note", None)
+    fields["error_message"] = fields.get("error_message") or note
+    return {**fields, **{name: value for name, value in values.items() if name != "turn_json"}}
+
+
+def _fail(pen: Pen, values: Values) -> tuple[Result, str]:
+    if not values.get("error_message"):
+        # The order of checks puts a terminal turn first, because its note is stored.
+        rules.open_turn(pen, values.get("request_id"))
+        raise InvalidParameter.missing("failureNote")
+    return turns.fail_turn(pen, values)
+
+
+def _complete(pen: Pen, values: Values) -> tuple[Result, str]:
+    return turns.complete_turn(pen, {**values, "error_message": None, "error_code": None})
+
+
+def _renamed(old: str, new: str) -> Prepare:
+    return lambda values: {new if name == old else name: value for name, value in values.items()}
+
+
+def _section_items(values: Values) -> dict[str, Any]:
+    """Return the values with the new items of the section, checked as its items are."""
+    field = requests.RICH[requests.dialect_name(requests.SECTIONS[values["section"]])]
+    params = Params(record=Record(fields={"sectionJson": field}))
+    items = params.read({"sectionJson": requests.to_dialect(values["section_json"])}, None)["section_json"]
+    return {**values, "items": items}
+
+
+def _edit(rule: edits.Edit) -> Rule:
+    def edited(pen: Pen, values: Values) -> tuple[Result, str]:
+        name = rule(pen, values)
+        return {"lastUpdated": shown(pen.session.last_activity)}, name
+
+    return edited
+
+
+def _clear(pen: Pen, values: Values) -> tuple[Result, str]:
+    made, name = turns.clear_section(pen, values)
+    return {"lastUpdated": made["lastUpdated"]}, name
+
+
+# Call-time aliases
+
+
+async def _alias_bootstrap(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    def prepare(values: Values) -> dict[str, Any]:
+        return {**values, "session_id": None}
+
+    asked = log.calls.asked(name, tool_params(name), given, place, prepare)
+    values = asked.values
+    source = values.get("session_id_suffix") or values.get("model") or values.get("title") or "session"
+
+    def work(writer: Writer) -> Result:
+        minted = mint_session_id(values["agent"], source, log.calls.journal.clock.now())
+        n = 1
+        while writer.head(numbered(minted, n)) is not None:
+            n += 1
+        values["session_id"] = numbered(minted, n)
+        values["title"] = values.get("title") or values["session_id"]
+        made = log.open_new(writer, asked)
+        opened = _opened(made["agent"], made["sessionId"], made["started"], created=True)
+        return {"initialized": True, **opened, **_extras(made)}
+
+    return await log.calls.transaction(asked, work)
+
+
+async def _alias_update(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place)
+
+    def rule(pen: Pen, values: Values) -> tuple[Result, None]:
+        return {"success": True, "sessionId": pen.session.id, **update_session(pen, values)}, None
+
+    result = await log.calls.write(asked, rule)
+    if asked.values.get("status") == "completed":
+        closed = await log.close(f"{PREFIX}closeSession", {"sessionId": result["sessionId"]}, place)
+        result |= {"status": closed["status"], "closed": True, "closedAt": closed["closedAt"]}
+    return result
+
+
+async def _alias_begin(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place)
+
+    def rule(pen: Pen, values: Values) -> tuple[Result, str]:
+        given = (values.get(field) for field in ("request_id_suffix", "query_title", "query_text"))
+        minted = mint_request_id(next(filter(None, given), "turn"), pen.now)
+        n = 1
+        while pen.turn(numbered(minted, n)) is not None:
+            n += 1
+        return turns.begin_turn(pen, _begin({**values, "request_id": numbered(minted, n)}))
+
+    return _succeeded(await log.calls.write(asked, rule))
+
+
+def _method(method: str) -> ToolRun:
+    async def run(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+        return _succeeded(await log.answer(PREFIX + method, given, place) or {})
+
+    return run
+
+
+TOOLS: dict[str, ToolRun] = {
+    "sessionlog_open": _open,
+    "sessionlog_begin_turn": _begin_turn,
+    "sessionlog_dialog": _turn_tool(turns.append_dialog, _renamed("items_json", "dialog")),
+    "sessionlog_complete_turn": _turn_tool(_complete, _outcome),
+    "sessionlog_fail_turn": _turn_tool(_fail, _outcome),
+    "sessionlog_submit": _submit,
+    "sessionlog_query": _query,
+    "sessionlog_replace_turn": _turn_tool(_edit(edits.replace_turn), _renamed("turn_json", "turn")),
+    "sessionlog_replace_section": _turn_tool(_edit(edits.replace_section), _section_items),
+    "sessionlog_clear_section": _turn_tool(_clear),
+    "sessionlog_delete_item": _turn_tool(_edit(edits.delete_item)),
+    "sessionlog_delete_turn": _turn_tool(_edit(edits.delete_turn)),
+    "sessionlog_delete_session": _delete_session,
+    "mcp_session_bootstrap": _alias_bootstrap,
+    "mcp_session_update": _alias_update,
+    "mcp_session_turn_begin": _alias_begin,
+    "mcp_session_turn_update": _method("updateTurn"),
+    "mcp_session_turn_complete": _method("completeTurn"),
+    "mcp_session_query_history": _method("queryHistory"),
+}
+
+
+async def call_tool(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    """Answer a tool by its name within its time; raise ShiftlogError."""
+    return await log.calls.within(place, lambda: TOOLS[name](log, name, given, place))

@@ -1,0 +1,144 @@
+"""Envelopes: what a document asks for, and how an answer is written in the form of its request."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, cast
+
+from shiftlog.repl.framing import Document
+
+ID_CHARS = 200
+UNKNOWN_ID = "unknown"
+SUPPORTED_TYPES = ["hello", "request"]
+BATCH_MESSAGE = (
+    "Batch envelopes are not supported by agent-stdio. Send one request envelope per YAML document, separated by '---'."
+)
+MULTI_REQUEST_SHAPE = "YAML stream with one envelope per document separated by '---'."
+CAPABILITIES = ["workflow.sessionlog", "json-line", "yaml"]
+PROTOCOL_VERSION = "1.0"
+
+Envelope = dict[str, Any]
+
+_ID_IN_TEXT = re.compile(
+    r"""(?<![A-Za-z0-9_])["']?requestId["']?[ \t]*:[ \t]*
+        (?: (?P<double> "(?:[^"\\\n]|\\.)*" ) | '(?P<single> [^'\n]* )' | (?P<plain> [^\s"'{}\[\],\#]+ ) )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request that is well-formed as an envelope."""
+
+    request_id: str
+    method: str
+    params: object
+
+
+def read(document: Document) -> Request | Envelope:
+    """Return the request that a document is, or the envelope that answers it already."""
+    if document.problem is not None:
+        return refusal(_id_in(document.text), document.problem)
+    value = document.value
+    if isinstance(value, list):
+        return _no_batch(_id_in(document.text), "array")
+    if not isinstance(value, dict):
+        return refusal(_id_in(document.text), "a mapping is expected")
+    envelope = cast(Envelope, value)
+    payload = envelope.get("payload")
+    name = _id_of(payload)
+    if envelope.get("type") == "batch":
+        return _no_batch(name, "batch")
+    for key in ("type", "payload"):
+        if envelope.get(key) is None:
+            return refusal(name, f"'{key}' is missing")
+    if envelope["type"] not in SUPPORTED_TYPES:
+        return refusal(name, "unknown type; expected hello or request")
+    if not isinstance(payload, dict):
+        return refusal(name, "'payload' must be a mapping")
+    if envelope["type"] == "hello":
+        return hello()
+    return _request(name, cast(Envelope, payload))
+
+
+def _request(name: str, payload: Envelope) -> Request | Envelope:
+    given, method = payload.get("requestId"), payload.get("method")
+    if not isinstance(given, str) or not given.strip():
+        return refusal(name, "'requestId' must be a string that is not blank")
+    if len(given) > ID_CHARS:
+        return refusal(given[:ID_CHARS], f"'requestId' is longer than {ID_CHARS} characters")
+    if not isinstance(method, str) or not method.strip():
+        return refusal(name, "'method' must be a string that is not blank")
+    params = payload.get("params")
+    return Request(request_id=given, method=method, params={} if params is None else params)
+
+
+def _id_of(payload: object) -> str:
+    given = cast(Envelope, payload).get("requestId") if isinstance(payload, dict) else None
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = str(given)
+    return given[:ID_CHARS] if isinstance(given, str) and given.strip() else UNKNOWN_ID
+
+
+def _id_in(text: str) -> str:
+    """Return the request id that stands in a text nobody could read, if one does."""
+    found = _ID_IN_TEXT.search(text)
+    if found is None:
+        return UNKNOWN_ID
+    name = found["single"] or found["plain"] or ""
+    if found["double"]:
+        try:
+            name = str(json.loads(found["double"]))
+        except ValueError:
+            return UNKNOWN_ID
+    name = name.encode("utf-8", "replace").decode("utf-8")
+    return name[:ID_CHARS] if name.strip() else UNKNOWN_ID
+
+
+def hello() -> Envelope:
+    """Return the answer to a greeting."""
+    return {"type": "hello", "payload": {"protocolVersion": PROTOCOL_VERSION, "capabilities": CAPABILITIES}}
+
+
+def result(request_id: str, value: object) -> Envelope:
+    """Return the envelope of a result."""
+    return {"type": "result", "payload": {"requestId": request_id, "result": value}}
+
+
+def error(request_id: str, payload: Envelope) -> Envelope:
+    """Return the envelope of an error."""
+    return {"type": "error", "payload": {"requestId": request_id, **payload}}
+
+
+def refusal(request_id: str, reason: str) -> Envelope:
+    """Return the answer to what is no envelope of ours."""
+    return error(
+        request_id,
+        {
+            "code": "invalid_envelope",
+            "message": f"Invalid request envelope: {reason}",
+            "retryable": False,
+            "details": {"reason": reason},
+        },
+    )
+
+
+def _no_batch(request_id: str, kind: str) -> Envelope:
+    details = {
+        "unsupportedType": kind,
+        "supportedEnvelopeTypes": SUPPORTED_TYPES,
+        "supportedMultiRequestShape": MULTI_REQUEST_SHAPE,
+    }
+    payload = {"code": "unsupported_batch_envelope", "message": BATCH_MESSAGE, "retryable": False}
+    return error(request_id, {**payload, "details": details})
+
+
+def written(envelope: Envelope, form: str) -> bytes:
+    """Return an envelope as bytes: one line of JSON, or a YAML document, a blank line and `---`."""
+    if form == "json":
+        from shiftlog.repl.json_text import dump
+
+        return (dump(envelope) + "\n").encode("utf-8")
+    from shiftlog.repl.yaml_writer import write
+
+    return f"{write(envelope)}\n---\n".encode()

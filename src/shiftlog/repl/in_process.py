@@ -1,0 +1,48 @@
+"""The session log without a daemon: the app of the state directory, opened in this process."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, cast
+
+from shiftlog import processes
+from shiftlog.app import App, open_app
+from shiftlog.control import answer
+from shiftlog.model.caller import Caller
+
+
+class InProcess:
+    """Answers questions about the session log over a store of its own; a daemon may use the same file."""
+
+    def __init__(self, home: str) -> None:
+        os.umask(0o077)
+        self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._caller = Caller(
+            face="repl",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            pid_started=processes.started(),
+            cwd=str(Path.cwd()),
+        )
+        try:
+            self._app: App = self._runner.run(self._stack.enter_async_context(open_app(Path(home))))
+        except BaseException:
+            self._runner.close()
+            raise
+
+    def ask(self, question: dict[str, object]) -> dict[str, Any]:
+        """Answer one question."""
+
+        async def work() -> Any:
+            return await cast(Awaitable[Any], answer(self._app, "sessionlog", question, self._caller))
+
+        return self._runner.run(work())
+
+    def close(self) -> None:
+        """Close the store."""
+        self._runner.run(self._stack.aclose())
+        self._runner.close()

@@ -1,0 +1,54 @@
+"""The loop: read, frame, answer in order, flush; until the input ends. The edge of this face."""
+
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+
+from shiftlog.repl import envelopes
+from shiftlog.repl.backend import Backend
+from shiftlog.repl.framing import Document, Framing
+
+CHUNK_BYTES = 65_536
+PROMPT = "shiftlog> "
+
+
+def serve(backend: Backend, *, stdin: int = 0, stdout: int = 1, prompt: bool = False) -> int:
+    """Answer every document until the input ends or nobody reads the answers; return the exit status."""
+    framing = Framing()
+    try:
+        while True:
+            if prompt:
+                sys.stderr.write(PROMPT)
+                sys.stderr.flush()
+            piece = os.read(stdin, CHUNK_BYTES)
+            _answer(backend, framing.feed(piece) if piece else framing.end(), stdout)
+            if not piece:
+                return 0
+    except BrokenPipeError:
+        return 0
+
+
+def _answer(backend: Backend, documents: Iterable[Document], stdout: int) -> None:
+    for document in documents:
+        written = memoryview(envelopes.written(answered(backend, document), document.form))
+        while written:
+            written = written[os.write(stdout, written) :]
+
+
+def answered(backend: Backend, document: Document) -> envelopes.Envelope:
+    """Return the envelope that answers a document."""
+    asked = envelopes.read(document)
+    if not isinstance(asked, envelopes.Request):
+        return asked
+    try:
+        answer = backend.call(asked.method, asked.params)
+    except Exception as error:  # noqa: BLE001 - the edge of this face: whatever happened, there is one answer
+        # Messages can repeat what was sent, so only the places are logged.
+        sys.stderr.write("".join(traceback.format_tb(error.__traceback__)) + f"{type(error).__name__}\n")
+        reason = f"{type(error).__name__}; standard error says where"
+        payload = {"code": "internal_error", "message": "Internal error", "retryable": False}
+        return envelopes.error(asked.request_id, {**payload, "details": {"reason": reason}})
+    if "error" in answer:
+        return envelopes.error(asked.request_id, answer["error"])
+    return envelopes.result(asked.request_id, answer.get("result"))

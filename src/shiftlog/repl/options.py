@@ -1,0 +1,139 @@
+"""The REPL's command line, read by hand and without pathlib because a one-shot call must start in milliseconds."""
+
+import os
+import sys
+
+from shiftlog import __version__
+
+OK, FAILED, MISUSED = 0, 1, 2
+TIMEOUT_VARIABLE = "MCPSERVER_REPL_COMMAND_TIMEOUT_SECONDS"
+TIMEOUT_S = 120.0
+AGENT_VARIABLE = "SHIFTLOG_AGENT"
+
+USAGE = """\
+Usage: {program} [OPTIONS]
+       {program} --invoke METHOD [PARAMS]
+
+Speak the session log's envelopes on standard input and output, as JSON lines or YAML documents.
+
+Options:
+  --agent-stdio          read envelopes until the input ends (the default when nobody types)
+  --interactive          the same, with a prompt
+  --invoke METHOD        send one request and print its result; PARAMS is JSON or YAML, `-` reads it from the input
+  --workspace-path PATH  the workspace, default: the working directory
+  --agent NAME           the agent that calls belong to, default: SHIFTLOG_AGENT
+  --marker-file FILE     accepted; a local store needs no marker
+  --version              print the version
+  --help                 print this text
+
+Exit status: 0 when the input has ended or the request succeeded, 1 when the request of --invoke failed, 2 for misuse.
+"""
+
+_VALUES = {"--workspace-path": "workspace_path", "--agent": "agent", "--marker-file": "marker_file"}
+_SWITCHES = {"--agent-stdio": "agent_stdio", "--interactive": "interactive"}
+
+
+class Misused(Exception):
+    """Why a command line makes no sense."""
+
+
+class Options:
+    """What the command line asks for."""
+
+    __slots__ = ("agent", "agent_stdio", "interactive", "invoke", "marker_file", "params", "workspace_path")
+
+    def __init__(self) -> None:
+        self.agent: str | None = None
+        self.agent_stdio = False
+        self.interactive = False
+        self.invoke: str | None = None
+        self.marker_file: str | None = None
+        self.params: str | None = None
+        self.workspace_path: str | None = None
+
+
+def parse(arguments: list[str]) -> Options:
+    """Read the arguments; raise Misused."""
+    options = Options()
+    waiting = iter(arguments)
+    rest: list[str] = []
+    for argument in waiting:
+        flag, given, value = argument.partition("=")
+        if argument in _SWITCHES:
+            setattr(options, _SWITCHES[argument], True)
+        elif flag in _VALUES or flag == "--invoke":
+            text = value if given else next(waiting, None)
+            if text is None:
+                raise Misused(f"{flag} needs a value")
+            setattr(options, _VALUES.get(flag, "invoke"), text)
+        elif argument == "-" or not argument.startswith("-"):
+            rest.append(argument)
+        elif options.invoke is not None and argument == "--":
+            rest.extend(waiting)
+        else:
+            raise Misused(f"there is no option {flag}")
+    return check(options, rest)
+
+
+def check(options: Options, rest: list[str]) -> Options:
+    """Check what does not go together, and take the parameters of a one-shot call."""
+    if options.invoke is None and rest:
+        raise Misused(f"unexpected argument {rest[0]!r}")
+    if len(rest) > 1:
+        raise Misused("--invoke takes a method and one text of parameters")
+    if options.invoke is not None and (options.agent_stdio or options.interactive):
+        raise Misused("--invoke goes neither with --agent-stdio nor with --interactive")
+    options.params = rest[0] if rest else None
+    path = options.workspace_path
+    if path is not None and not os.path.isdir(path):  # noqa: PTH112
+        raise Misused(f"the workspace {path} is no directory")
+    return options
+
+
+def run(options: Options) -> int:
+    """Do what the options ask for; return the exit status."""
+    from shiftlog.repl.backend import Backend
+
+    backend = Backend(
+        workspace=os.path.realpath(options.workspace_path or os.getcwd()),  # noqa: PTH109
+        agent=options.agent or os.environ.get(AGENT_VARIABLE) or None,
+        timeout_s=_timeout_s(),
+    )
+    try:
+        if options.invoke is not None:
+            from shiftlog.repl.one_shot import invoke
+
+            return invoke(backend, options.invoke, options.params)
+        from shiftlog.repl.loop import serve
+
+        prompt = options.interactive or (not options.agent_stdio and sys.stdin.isatty())
+        return serve(backend, prompt=prompt)
+    finally:
+        backend.close()
+
+
+def _timeout_s() -> float:
+    try:
+        seconds = float(os.environ.get(TIMEOUT_VARIABLE, ""))
+    except ValueError:
+        return TIMEOUT_S
+    return seconds if 0 < seconds < float("inf") else TIMEOUT_S
+
+
+def main(arguments: list[str], program: str) -> int:
+    """Run the program; return its exit status."""
+    if "--help" in arguments or "-h" in arguments:
+        sys.stdout.write(USAGE.format(program=program))
+        return OK
+    if "--version" in arguments:
+        sys.stdout.write(f"{program} {__version__}\n")
+        return OK
+    try:
+        options = parse(arguments)
+    except Misused as error:
+        sys.stderr.write(f"{program}: {error}\nTry '{program} --help'.\n")
+        return MISUSED
+    try:
+        return run(options)
+    except KeyboardInterrupt:
+        return 130
