@@ -15,7 +15,7 @@ from shiftlog import config as configuration
 from shiftlog import processes
 from shiftlog.guard.redaction import Redactor, Rule
 from shiftlog.journal.clock import Clock
-from shiftlog.journal.continuity import Continuity
+from shiftlog.journal.continuity import Continuity, Terms
 from shiftlog.journal.history import History
 from shiftlog.journal.journal import Journal
 from shiftlog.journal.keys import Keys
@@ -66,7 +66,12 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
     journal = Journal(store, redactor, clock)
     host = socket.gethostname()
     runs = Runs(journal, config.runs, config.prices, processes.started, host)
-    continuity = Continuity(journal, keys, runs, processes.started, host)
+    terms = Terms(
+        token_ttl=timedelta(days=config.token_ttl_days),
+        require_token=config.resume.require_token,
+        idle_limit=timedelta(minutes=config.idle_suspend_minutes),
+    )
+    continuity = Continuity(journal, keys, runs, processes.started, host, terms)
     calls = Calls(journal, redactor, continuity, timedelta(minutes=config.idle_suspend_minutes))
     return App(
         home=home,

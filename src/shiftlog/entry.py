@@ -1,4 +1,4 @@
-"""The `shiftlog` program: `shiftlog mcp` goes straight to the bridge, everything else to the command line.
+"""The `shiftlog` program: `mcp` goes straight to the bridge, `repl` to the REPL, all else to the command line.
 
 Only the bridge's own flags are read here. Anything else about `mcp` (help, `--in-process`, a mistake) is left
 to the command line, which explains itself.
@@ -23,6 +23,10 @@ def main() -> int:
         from shiftlog.bridge import run
 
         return run(options)
+    if arguments[:1] == ["repl"] and not {"-h", "--help"} & set(arguments):
+        from shiftlog.repl.options import main as repl
+
+        return repl(arguments[1:], "shiftlog repl")
     from shiftlog.cli import main as command_line
 
     return command_line()

@@ -382,4 +382,65 @@ gs://my-bucket/tokens/2024/01/01.json
 C:\Users\bob\secrets\notes.txt
 docs/passwords.md:3: A password is a secret.
 README.md:12:export TOKEN=<token>
+# errors, tests, more code
+I changed the password handling so that it hashes with argon2id.
+Next: rotate the token and update the secret in the vault.
+The test failed: expected token to be "abc" but got undefined
+AssertionError: assert 'password' in {'username': 'bob'}
+E       KeyError: 'token'
+>       token = data["token"]
+  File "app/auth.py", line 12, in get_token
+ModuleNotFoundError: No module named 'secrets_manager'
+TypeError: Cannot read properties of undefined (reading 'token')
+error[E0308]: mismatched types: expected `Token`, found `&str`
+warning: unused variable: `password`
+src/auth.ts(12,5): error TS2322: Type 'string' is not assignable to type 'Token'.
+const { password, ...rest } = user;
+const [token, setToken] = useState<string | null>(null);
+setPassword(event.target.value)
+onChange={(e) => setPassword(e.target.value)}
+password={password} onSubmit={login}
+type Props = { token: string; secret?: string };
+export const selectToken = (state: RootState) => state.auth.token;
+private final String password;
+public string Password { get; set; }
+this.password = Objects.requireNonNull(password);
+token: Annotated[str, Depends(oauth2_scheme)]
+oauth2_scheme = OAuth2PasswordBearer(tokenUrl="token")
+api_key_header = APIKeyHeader(name="X-API-Key", auto_error=False)
+secret: SecretStr = Field(..., env="APP_SECRET")
+cfg.Token = os.Getenv("TOKEN")
+password: process.env.DB_PASSWORD || "postgres",
+let token = std::env::var("TOKEN")?;
+token = ENV.fetch("TOKEN")
+secrets = dotenv_values(".env")
+with open("token.txt") as f: token = f.read()
+token = json.load(open("creds.json"))["token"]
+data "aws_secretsmanager_secret" "db" { name = "prod/db" }
+resource "random_password" "db" { length = 24 }
+password = random_password.db.result
+sensitive = true
+variable "db_password" { type = string }
+output "token" { value = module.auth.token }
+vault_password_file = .vault_pass
+password_encryption = scram-sha-256
+ssl_key_password_file = "/run/secrets/key"
+hba: host all all 0.0.0.0/0 scram-sha-256
+"scripts": { "token": "node scripts/token.js", "test:password": "jest password" }
+"@types/cookie": "^0.6.0", "cookie-parser": "~1.4.6"
+Cookie policy: essential cookies only
+git log --grep=password --oneline
+grep -rn "password" src/ | head
+rg 'api[_-]?key' -i
+sed -i 's/token/secret/' file
+find . -name "*token*" -not -path "./node_modules/*"
+tests/auth/test_password.py ..........                    [ 42%]
+PASS src/token.test.ts (5.2 s)
+✓ resets the password (12 ms)
+input_tokens: 1834, output_tokens: 92, cache_read_input_tokens: 15000
+{"type":"token_count","info":{"total_token_usage":{"input_tokens":12091}}}
+usage: prompt=1200 tokens, completion=80 tokens
+"stop_reason": "max_tokens"
+model: claude-opus-4-6, tokenizer: cl100k_base
+Rate limit: 40,000 tokens per minute
 """

@@ -49,12 +49,14 @@ async def test_a_plain_close_gives_reason_policy_receipt_summary_and_capsule(des
     assert answered == {
         "ok": True,
         "tool_name": "close_session",
+        "response_profile": "full",
+        "ritual_stripped": False,
         "session_id": session,
         "agent_id": "Codex",
         "status": "closed",
         "warnings": [],
     }
-    capsule, receipt = data.pop("capsule"), data.pop("receipt")
+    capsule, receipt, token = data.pop("capsule"), data.pop("receipt"), data.pop("recovery_token")
     assert data == {
         "session_id": session,
         "agent_id": "Codex",
@@ -84,7 +86,8 @@ async def test_a_plain_close_gives_reason_policy_receipt_summary_and_capsule(des
         },
         "head_hash": now.head_hash,
         "entry_count": now.head_seq,
-        "next_action": {"name": "resume_session", "arguments": {"agent_id": "Codex", "session_id": session}},
+        "recovery_token_expires_at": "2026-07-31T20:00:00Z",
+        "next_action": {"name": "resume_session", "arguments": {"agent_id": "Codex", "recovery_token": token}},
     }
     assert receipt["seq"] == now.head_seq
     assert receipt["head_hash"] == now.head_hash
@@ -412,6 +415,9 @@ async def test_a_damaged_journal_is_not_gone_on_with(tmp_path: Path) -> None:
         error = await desk.refusal("resume_session", {"agent_id": "Codex"})
         assert error.code == "journal_tampered"
         assert error.message == "Journal verification failed"
+        candidates = error.details.pop("candidates")
+        assert isinstance(candidates, list)
+        assert [row["session_id"] for row in candidates] == [session, other]
         assert error.details == {"session_id": session, "first_bad_seq": 2, "kind": "edited"}
         assert (await desk.query(session_id=session))["session"]["chain"]["status"] == "edited"
         assert (await resume(desk, session_id=other))["ok"]

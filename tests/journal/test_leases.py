@@ -122,6 +122,9 @@ async def test_a_held_session_names_its_holder(desk: Desk) -> None:
     assert error.code == "session_held"
     assert error.message == "Session is held by another writer"
     assert error.retryable
+    candidates = error.details.pop("candidates")
+    assert isinstance(candidates, list)
+    assert [(row["session_id"], row["why_not"]) for row in candidates] == [(session, "held")]
     assert error.details == {
         "session_id": session,
         "fence": 1,

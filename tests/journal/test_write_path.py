@@ -81,8 +81,17 @@ async def test_the_same_key_and_arguments_give_the_first_answer_and_store_nothin
         first = await desk.call(tool, keyed)
         rows = desk.rows()
         desk.wait(minutes=1)
-        assert await desk.call(tool, keyed) == first, tool
+        assert tokenless(await desk.call(tool, keyed)) == tokenless(first), tool
         assert desk.rows() == rows, tool
+
+
+def tokenless(answered: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer without what close and resume give anew each time: the token, and the call that carries it."""
+    data = answered.get("data")
+    if data is None:
+        return answered
+    anew = ("recovery_token", "recovery_token_expires_at", "next_action")
+    return {**answered, "data": {name: value for name, value in data.items() if name not in anew}}
 
 
 async def test_the_same_key_with_other_arguments_is_a_conflict(desk: Desk) -> None:

@@ -42,6 +42,7 @@ class Site:
         self.agent.call("begin_turn", session_id=self.session_id, query_title="turn", query_text="go on")
         listed = self.agent.ask("tools/list")["result"]["tools"]
         self.schemas: dict[str, Schema] = {tool["name"]: tool["inputSchema"] for tool in listed}
+        assert set(self.schemas) == set(TOOLS)
         self.before = read_record(home)
         self.daemon = lock_holder(home)
 

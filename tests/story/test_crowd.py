@@ -6,15 +6,14 @@ import pytest
 
 from tests.daemon.support import daemons, lock_holder
 from tests.story.agents import Agent, check_intact, read_record
-from tests.story.writers import Crew, Writer, check_books
+from tests.story.writers import Crew, Writer, check_books, open_shared
 
 AGENTS = 32
 
 
 def crowd(home: Path, writes: int) -> None:
     with Agent(home) as agent:
-        shared = agent.call("open_session", agent="Test", title="shared")["session_id"]
-        agent.call("begin_turn", session_id=shared, query_title="shared turn", query_text="go on")
+        shared = open_shared(agent)
         writers = [Writer(home, f"w{number}", shared=shared) for number in range(AGENTS)]
         with Crew(writers, lambda writer: writer.acknowledged >= writes) as crew:
             pass

@@ -6,7 +6,7 @@ import pytest
 
 from tests.daemon.support import daemons, lock_holder
 from tests.story.agents import Agent, Refused, check_intact, read_record
-from tests.story.writers import Crew, Writer, check_books
+from tests.story.writers import Crew, Writer, check_books, open_shared
 
 IN_PROCESS = "--in-process"
 WRITES = 30
@@ -14,8 +14,7 @@ WRITES = 30
 
 def test_both_write_one_session_at_once_and_nothing_is_lost(home: Path) -> None:
     with Agent(home) as agent:
-        shared = agent.call("open_session", agent="Test", title="shared")["session_id"]
-        agent.call("begin_turn", session_id=shared, query_title="shared turn", query_text="go on")
+        shared = open_shared(agent)
         writers = [
             Writer(home, "w0", shared=shared),
             Writer(home, "w1", IN_PROCESS, shared=shared),

@@ -151,6 +151,13 @@ class Crew:
         return [booked for writer in self.writers for booked in writer.books]
 
 
+def open_shared(agent: Agent) -> str:
+    """Open a session with a turn that many may write to, and return its id."""
+    name: str = agent.call("open_session", agent="Test", title="shared")["session_id"]
+    agent.call("begin_turn", session_id=name, query_title="shared turn", query_text="go on")
+    return name
+
+
 def check_books(home: Path, books: Iterable[Booked]) -> None:
     """See that the record holds exactly what the writers were told, once each, where they were told."""
     record = read_record(home)

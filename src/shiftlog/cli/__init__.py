@@ -70,7 +70,12 @@ SECTIONS: dict[str, dict[str, str]] = {
         "usage": "runs:usage",
     },
     "Prove and repair": {"verify": "proof:verify", "rebuild": "proof:rebuild", "erase": "proof:erase"},
-    "Serve": {"mcp": "serving:mcp", "serve": "serving:serve", "daemon": "service:daemon"},
+    "Serve": {
+        "mcp": "serving:mcp",
+        "repl": "repl:repl",
+        "serve": "serving:serve",
+        "daemon": "service:daemon",
+    },
     "More": {"completion": "completion:completion"},
 }
 

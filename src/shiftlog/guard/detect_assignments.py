@@ -33,9 +33,16 @@ _PAIR_AFTER = re.compile(
     re.ASCII | re.I,
 )
 _SPACED = re.compile(
-    r"(?:ENV|#define|setx|set -[a-z]{1,3}|setenv|configure set|config set)\s{1,4}(?P<name>[A-Za-z_][\w.-]{1,63})\s{1,8}"
+    r"(?:ENV|(?P<macro>#define)|setx|set -[a-z]{1,3}|setenv|configure set|config set)\s{1,4}"
+    r"(?P<name>[A-Za-z_][\w.-]{1,63})\s{1,8}(?(macro)(?=L?\"))"
     r"|(?:login\s{1,4}\S{1,128}\s{1,4}password|requirepass|masterauth|bindpw|rootpw)\s{1,8}",
     re.ASCII,
+)
+# What people write: `the password is …`, `password for admin: …`, `password "…"`
+_SAID = re.compile(
+    r"pass(?:word|wd|phrase|code)[ \t]{1,4}(?:(?=[\"'`])|(?:is|was)(?: now)?:?[ \t]{1,4}"
+    r"|(?:for|of|to|on)[ \t]{1,4}[\w@.'\"/-]{1,80}:[ \t]{1,4})",
+    re.ASCII | re.I,
 )
 _OTHER_PART = re.compile(r"[^;]{0,256};\s?[A-Za-z][A-Za-z ]{1,40}=", re.ASCII)
 _AWS_SECRET = re.compile(r"[A-Za-z0-9/+]{40}")
@@ -83,7 +90,7 @@ def find_assignments(line: str, data: bytes) -> Iterator[Finding]:
     for hit in _NAMES.finditer(data):
         if hit.start() < position:
             continue
-        finding = _judge_spaced(line, hit.start()) or _judge_named(line, hit.start())
+        finding = _judge_spaced(line, hit.start()) or _judge_named(line, hit.start()) or _judge_said(line, hit.start())
         if finding is not None:
             yield finding
             position = finding.end
@@ -92,7 +99,17 @@ def find_assignments(line: str, data: bytes) -> Iterator[Finding]:
 def _judge_spaced(line: str, start: int) -> Finding | None:
     match = _SPACED.match(line, start)
     name = classify_name(match["name"] or "password") if match else None
-    return _judge_value(line, match.end(), name, name.kind, Setting.SHELL, name.need) if match and name else None
+    if match is None or name is None or name.header:
+        return None
+    return _judge_value(line, match.end(), name, name.kind, Setting.SHELL, name.need)
+
+
+def _judge_said(line: str, start: int) -> Finding | None:
+    """In prose a word after `password` is more prose; a password has digits in it."""
+    match = _SAID.match(line, start)
+    name = classify_name("password") if match else None
+    found = _judge_value(line, match.end(), name, name.kind, Setting.SHELL, Need.MIXED) if match and name else None
+    return found if found and any(map(str.isdigit, line[found.start : found.end])) else None
 
 
 def _judge_named(line: str, inside: int) -> Finding | None:

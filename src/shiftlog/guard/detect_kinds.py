@@ -41,6 +41,27 @@ RECOVERY_TOKEN = Kind("recovery_token", "recovery_token")
 SIGNATURE = Kind("signature", "signature")
 URL_PASSWORD = Kind("url_password", "url_password")
 
+ALL_KINDS = (
+    API_KEY,
+    AUTHORIZATION,
+    AWS_SECRET,
+    AZURE_PART,
+    BASIC_AUTH,
+    BEARER,
+    CLI_API_KEY,
+    CLI_PASSWORD,
+    CONNECTION_PART,
+    COOKIE,
+    ENV_VALUE,
+    JWT,
+    LEARNED,
+    PASSWORD,
+    PRIVATE_KEY,
+    RECOVERY_TOKEN,
+    SIGNATURE,
+    URL_PASSWORD,
+)
+
 # The classes that the session log's dialect fixed before it had names for them.
 PLAIN_CLASSES = frozenset({"api_key", "authorization", "bearer"})
 

@@ -44,15 +44,17 @@ NAME_PATTERN = "|".join(
         rf"-[\w-]*{NAME_ENDING}[ \t]+[^ \t]",
         rf"(?:\bENV|#define|\bsetx|\bset -[a-z]+|\bsetenv|\bconfigure set|\bconfig set)\s+[\w.-]*{NAME_ENDING}\s",
         r"\b(?:login\s+\S+\s+password|requirepass|masterauth|bindpw|rootpw)\s",
+        r"(?i:\bpass(?:word|wd|phrase|code)[ \t]+(?:[\"'`]|(?:is|was|for|of|to|on)[ \t]))",
     )
 )
 
 _PASSWORD = SecretName(kind=PASSWORD, need=Need.PLAIN)
 _SECRET = SecretName(kind=PASSWORD, need=Need.MIXED)
-_TOKEN = SecretName(kind=PASSWORD, need=Need.RANDOM)
+_TOKEN = SecretName(kind=PASSWORD, need=Need.DIGITS)
+_LEXICAL_TOKEN = SecretName(kind=PASSWORD, need=Need.RANDOM)
 _KEY = SecretName(kind=PASSWORD, need=Need.RANDOM, weak=True)
 _PASS = SecretName(kind=PASSWORD, need=Need.MIXED, weak=True)
-_API_KEY = SecretName(kind=API_KEY, need=Need.MIXED)
+_API_KEY = SecretName(kind=API_KEY, need=Need.PLAIN)
 _API_KEY_HEADER = SecretName(kind=API_KEY, need=Need.ANY, header=True)
 _AUTHORIZATION = SecretName(kind=AUTHORIZATION, need=Need.ANY, header=True)
 _COOKIE = SecretName(kind=COOKIE, need=Need.ANY, header=True)
@@ -126,7 +128,9 @@ def _classify_last(words: tuple[str, ...]) -> SecretName | None:
     if last.endswith("secret") or last in _CREDENTIALS or words[-2:] in (("seed", "phrase"), ("recovery", "phrase")):
         return _SECRET
     if last.endswith("token"):
-        return _SECRET if (before and before not in _LEXICAL) or len(last) > len("token") else _TOKEN
+        if last == "token" and not before:
+            return _TOKEN
+        return _LEXICAL_TOKEN if before in _LEXICAL else _SECRET
     if last == "key" and before:
         return _SECRET if before in _SECRET_KEYS else _KEY if before in _OTHER_KEYS else None
     if last in ("accesskey", "secretkey", "privatekey"):

@@ -42,6 +42,8 @@ _FLAGS = (
         r"(?:\"[^\s:\"/]{1,128}:(?P<d0>[^\"]{1,512})\"|'[^\s:'/]{1,128}:(?P<s0>[^']{1,512})'"
         r"|[^\s:\"'/]{1,128}:(?!//)(?P<u0>[^\s\"'|;&<>\\]{1,512}))"
     ),
+    re.compile(rf"\bssh-keygen\b.{{0,200}}?\s-P\s{{1,4}}{_value(0)}"),
+    re.compile(rf"\bssh-keygen\b.{{0,200}}?\s-N\s{{1,4}}{_value(0)}"),
     re.compile(rf"\bredis-cli\b.{{0,300}}?\s-a\s{{1,4}}{_value(0)}"),
     re.compile(rf"\bldap[a-z]{{3,8}}\b.{{0,300}}?\s-w\s{{0,4}}{_value(0)}"),
     re.compile(
@@ -73,7 +75,7 @@ FLAG_PATTERN = (
     r"|\s-p[^\s-]"
     r"|\s-[pP]\s+[^\s-]"
     r"|\s(?:-u|--user|-a|--auth|-A|--proxy-user|-U|--basic-auth)[ =]*[\"']?[^\s:/\"']+:[^/\s]"
-    r"|\bredis-cli\s"
+    r"|\bredis-cli\s|\bssh-keygen\s"
     r"|\bldap[a-z]{3,8}\s"
     r"|\s-U\s*[^\s%]+%"
     r"|\s(?:-b|--cookie)[ =]*[\"']?[\w.%-]+="

@@ -18,6 +18,7 @@ from shiftlog.guard.detect_words import (
 
 JUDGED_CHARS = 128
 _MIN_CHARS = 4
+_MIN_TOKEN_CHARS = 8
 
 
 class Need(IntEnum):
@@ -26,7 +27,8 @@ class Need(IntEnum):
     ANY = 0  # headers and keys of JSON objects: everything but references, placeholders and types
     PLAIN = 1  # passwords: a plain word will do
     MIXED = 2  # secrets and compound tokens: more than a word that code would use as a name
-    RANDOM = 3  # a bare `token`, most keys: only what nobody would think up
+    DIGITS = 3  # a bare `token`: letters and digits together
+    RANDOM = 4  # most keys, arguments: only what nobody would think up
 
 
 class Setting(IntEnum):
@@ -61,7 +63,7 @@ _DOTTED = re.compile(
     r"[&*!]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.|!\.)(?:[A-Za-z_$][\w$]*|\d{1,2}))+[;,)]*$", re.ASCII
 )
 _IDENTIFIER = re.compile(r"[&*]{0,2}[A-Za-z_$][\w$]*$", re.ASCII)
-_NUMBER = re.compile(r"[-+]?\d+(?:[.:,_]\d+)*(?:[a-zA-Z%]{1,3})?$|0x[0-9a-fA-F]{1,8}$")
+_NUMBER = re.compile(r"#[0-9a-fA-F]{3,8}$|[-+]?\d+(?:[.:,_]\d+)*(?:[a-zA-Z%]{1,3})?$|0x[0-9a-fA-F]{1,8}$")
 _PATH = re.compile(
     r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+ ={}$*-]++[/\\]?+)*+$"
     r"|(?:[\w.@-]++/)++[\w@-]+(?:\.[A-Za-z]\w{0,4})?$|[\w-]++\.[a-z]{2,4}$",
@@ -150,8 +152,8 @@ def is_secret(value: str, *, need: Need, setting: Setting, quoted: bool, context
     if need == Need.RANDOM:
         return False
     if _WORDS_ONLY.match(value):
-        return _is_word_secret(value, need, setting)
-    return need == Need.PLAIN or _is_mixed(value)
+        return need < Need.DIGITS and _is_word_secret(value, need, setting)
+    return need == Need.PLAIN or (_is_mixed(value) and (need == Need.MIXED or _has_letters_and_digits(value)))
 
 
 def is_path(value: str) -> bool:
@@ -181,7 +183,7 @@ def _has_other_shape(literal: str, need: Need) -> bool:
 
 def _is_passphrase(literal: str, need: Need) -> bool:
     words = literal.lower().split()
-    if need == Need.RANDOM or len(words) > 24:
+    if need >= Need.DIGITS or len(words) > 24:
         return False
     stripped = [word.strip(".,:;!?'\"()") for word in words]
     if any(word in PROSE_WORDS for word in stripped):
@@ -199,10 +201,12 @@ def _is_bare_word_secret(literal: str, need: Need, *, alone: bool) -> bool:
         return True
     if any(word in _LABELS for word in words) or need == Need.RANDOM or not literal[0].isalpha():
         return False
+    if need == Need.DIGITS and (sum(map(str.isdigit, literal)) < 2 or len(literal) < _MIN_TOKEN_CHARS):
+        return False
     if has_digit:
         typed = literal[0].isupper() and not (alone and need == Need.PLAIN)
         return NUMBERED_WORDS.isdisjoint(words[:1]) and not typed and "_" not in literal
-    return alone and need == Need.PLAIN and literal.islower() and literal.isalpha() and len(literal) >= 5
+    return alone and need == Need.PLAIN and literal.islower() and literal.isalpha()
 
 
 def _is_word_secret(literal: str, need: Need, setting: Setting) -> bool:
@@ -214,6 +218,10 @@ def _is_word_secret(literal: str, need: Need, setting: Setting) -> bool:
         return True
     single = literal.isalpha() and (literal.islower() or setting == Setting.SHELL)
     return single and (len(literal) >= 8 or setting == Setting.SHELL) and literal.lower() not in PLAIN_WORDS
+
+
+def _has_letters_and_digits(literal: str) -> bool:
+    return any(map(str.isdigit, literal)) and any(map(str.isalpha, literal)) and len(literal) >= _MIN_TOKEN_CHARS - 2
 
 
 def _is_mixed(literal: str) -> bool:

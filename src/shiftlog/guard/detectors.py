@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from shiftlog.guard.detect_assignments import find_assignments
 from shiftlog.guard.detect_blocks import BLOCK_PATTERN, EXPECTING_PATTERN
-from shiftlog.guard.detect_kinds import PASSWORD, Finding
+from shiftlog.guard.detect_kinds import ALL_KINDS, PASSWORD, Finding
 from shiftlog.guard.detect_names import NAME_PATTERN
 from shiftlog.guard.detect_places import (
     ADDRESS_PATTERN,
@@ -18,7 +18,7 @@ from shiftlog.guard.detect_places import (
     find_flags,
     find_schemes,
 )
-from shiftlog.guard.detect_tokens import TOKEN_PATTERN, find_tokens, token_kind
+from shiftlog.guard.detect_tokens import SHAPES, TOKEN_PATTERN, find_tokens, token_kind
 from shiftlog.guard.redact_re2 import compile_linear
 
 _PATTERNS = (
@@ -30,6 +30,7 @@ _PATTERNS = (
     BLOCK_PATTERN,
     EXPECTING_PATTERN,
 )
+RULE_IDS = frozenset({*(shape.rule for shape in SHAPES), *(kind.rule for kind in ALL_KINDS)})
 TRIGGER = compile_linear("|".join(_PATTERNS))
 
 

@@ -26,8 +26,10 @@ _PATH_KEYED = frozenset({"changes"})
 
 _PAIR_NAMES = ("name", "key", "Name", "Key")
 _PAIR_VALUES = ("value", "Value")
+_NAME = re.compile(r"[\w .$@/-]{1,128}", re.ASCII)
 _LONG_HEX = re.compile(r"[0-9a-fA-F]{40,}")
 _MIN_DIGITS = 4
+_MIN_KEY_CHARS = 16  # a shorter identifier is no token
 _MAX_ARGUMENTS = 256
 
 
@@ -89,7 +91,7 @@ class JsonMask:
             below = self._place_below(key, place)
             if paired and key in _PAIR_VALUES:
                 below = _Place(secret=paired, direct=True)
-            if isinstance(key, str):
+            if isinstance(key, str) and (len(key) >= _MIN_KEY_CHARS or not key.isidentifier()):
                 key = self._free_key(self.mask_text(key, place.only, self.counts), made)
             made[key] = None
             self._waiting.append((value, made, key, below))
@@ -102,7 +104,7 @@ class JsonMask:
             return _Place(only=PATH_CLASSES)
         if key in _PATH_KEYED and self.path_fields:
             return _Place(only=PATH_CLASSES)
-        name = classify_name(key) if len(key) <= 128 else None
+        name = _announced_by(key)
         if name is not None and self.allow(name.kind):
             return _Place(secret=name, direct=True)
         return _Place(secret=place.secret)
@@ -168,6 +170,11 @@ class JsonMask:
         return self.placeholder(place.secret.kind)
 
 
+def _announced_by(text: str) -> SecretName | None:
+    """Say what a key announces, if it has the form of a name at all."""
+    return classify_name(text) if _NAME.fullmatch(text) else None
+
+
 def _view(text: str) -> str:
     """Show a text as the detectors want it: its UTF-8 bytes through Latin-1."""
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("latin-1")
@@ -193,7 +200,7 @@ def _paired_name(item: Mapping[Any, object]) -> SecretName | None:
     if not any(key in item for key in _PAIR_VALUES):
         return None
     names = (item.get(key) for key in _PAIR_NAMES)
-    return next((found for name in names if isinstance(name, str) and (found := classify_name(name[:128]))), None)
+    return next((found for name in names if isinstance(name, str) and (found := _announced_by(name))), None)
 
 
 def _announced_items(words: Sequence[str]) -> Iterable[tuple[int, SecretName]]:
@@ -201,8 +208,8 @@ def _announced_items(words: Sequence[str]) -> Iterable[tuple[int, SecretName]]:
     for index in range(1, len(words)):
         before = words[index - 1]
         if before.startswith("-") and "=" not in before:
-            name = classify_name(before[:128])
+            name = _announced_by(before)
             if name is not None and not words[index].startswith("-"):
                 yield index, name
-        elif len(words) == 2 and (name := classify_name(before[:128])) is not None and name.header:
+        elif len(words) == 2 and (name := _announced_by(before)) is not None and name.header:
             yield index, name

@@ -2,7 +2,8 @@
 
 Lines without a trigger are copied unseen. A line is looked at alone, one longer than `LINE_BYTES` in windows
 that overlap by the longest secret; keys and environment dumps are followed from line to line. What is decided
-depends on the text alone, never on where it was cut into pieces.
+depends on the text alone, never on where it was cut into pieces. Only lines of up to `LINE_BYTES` are looked at
+again once they are masked, so only for them it is certain that masking twice is masking once.
 """
 
 import re
@@ -168,7 +169,7 @@ class Scan:
                     position = self._pass_window(data, position, out, final=final)
                     long_line = position if self._long else find_long_line(data, position)
                 elif position == long_line:
-                    self._begin_long_line(data, position, out)
+                    self._begin_long_line(out)
                 elif self._key:
                     position = self._pass_key_line(data, position, out, final=final)
                 elif self._expected is not None or (stop := hits.line_start(position, long_line)) == position:
@@ -328,7 +329,7 @@ class Scan:
         self._key_break = data[end:after]
         return after
 
-    def _begin_long_line(self, data: bytes, start: int, out: list[bytes]) -> None:
+    def _begin_long_line(self, out: list[bytes]) -> None:
         out.append(self.close())
         self._long, self._left, self._covered, self._unended = True, b"", 0, False
         self._key, self._expected, self._recent = 0, None, ()

@@ -22,8 +22,7 @@ class StreamRedactor:
     def __init__(self, redactor: Redactor, *, by_rule: bool = False) -> None:
         self._scan = Scan(redactor.rules(by_rule=by_rule))
         self._held = b""
-        self._chunks: list[str] = []
-        self._chars = 0
+        self._chunks: list[bytes] = []
 
     @property
     def count(self) -> int:
@@ -35,11 +34,15 @@ class StreamRedactor:
         """How many secrets of each class were masked so far."""
         return dict(sorted(self._scan.classes.items()))
 
+    @property
+    def held_bytes(self) -> int:
+        """How much text is held back."""
+        return len(self._held) + sum(map(len, self._chunks))
+
     def feed(self, text: str) -> str:
         """Take the next chunk and return the masked text that no later chunk can change."""
-        self._chunks.append(text)
-        self._chars += len(text)
-        if "\n" not in text and len(self._held) + self._chars <= LINE_BYTES:
+        self._chunks.append(text.encode("utf-8", "surrogatepass"))
+        if "\n" not in text and self.held_bytes <= LINE_BYTES:
             return ""
         return self._push(final=False)
 
@@ -55,9 +58,8 @@ class StreamRedactor:
         return self._push(final=True) + self._scan.close().decode()
 
     def _push(self, *, final: bool) -> str:
-        data = self._held + "".join(self._chunks).encode("utf-8", "surrogatepass")
+        data = b"".join((self._held, *self._chunks))
         self._chunks.clear()
-        self._chars = 0
         masked, used = self._scan.push(data, final=final)
         self._held = data[used:]
         return masked.decode("utf-8", "surrogatepass")

@@ -1,12 +1,36 @@
 """The parameters of closing and resuming, and the classes of reasons."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from shiftlog.journal.profiles import VIEW_FIELDS
 from shiftlog.journal.requests import FENCE, IDEMPOTENCY_KEY, SESSION_ID
-from shiftlog.model.fields import Boolean, Choice, Field, Integer, Number, Record, SessionRef, Text
+from shiftlog.journal.statement import STATEMENT
+from shiftlog.journal.tokens import MAX_CHARS
+from shiftlog.model.fields import Boolean, Choice, Field, Integer, Number, Record, Schema, SessionRef, Text
+from shiftlog.model.moves import Succession
 
 REASON_CHARS = 4_000
 NOTE_CHARS = 20_000
+LOOKBACK_DAYS = 30
+
+TAKE_OVER, FORK, READ_ONLY = "take_over", "fork", "read_only"
+
+# Names that clients of Delx send along; they are accepted and dropped before anything else happens.
+RESERVED = frozenset(
+    {
+        "include_meta",
+        "include_nudge",
+        "nudge_mode",
+        "compact_output",
+        "source",
+        "agent_token",
+        "cli_version",
+        "install_id",
+    }
+)
 
 _REASON_CLASSES = {
     "end_of_shift": "end_of_shift",
@@ -19,32 +43,50 @@ _REASON_CLASSES = {
     "crash": "failed",
 }
 
-ON_HELD = Choice(
-    values=("refuse", "take_over"),
-    description="When another client holds the session: refuse (default) or take_over.",
-)
+_KEYS = ", ".join(name for name in STATEMENT.fields if name != "version")
 
 FIGURES: dict[str, Field] = {
-    "returncode": Integer(minimum=-(2**31), maximum=2**31, description="Exit code of the run; default 0."),
-    "duration_ms": Integer(minimum=0, description="Duration of the run; 0: derived from start and now."),
-    "input_tokens": Integer(minimum=0, description="Input tokens of the run."),
-    "cached_input_tokens": Integer(minimum=0, description="Cached input tokens of the run."),
-    "output_tokens": Integer(minimum=0, description="Output tokens of the run."),
-    "total_cost_usd": Number(description="Cost of the run where the client knows it."),
-    "telemetry_source": Text(max_chars=100, description="Where the tokens come from."),
-    "cost_source": Text(max_chars=100, description="Where the cost comes from."),
-    "error": Text(lines=True, description="Error of the run, which makes it failed; 65,536 characters are kept."),
+    "returncode": Integer(minimum=-(2**31), maximum=2**31, description="Exit code of the run."),
+    "duration_ms": Integer(minimum=0, description="Its duration; 0: derived."),
+    "input_tokens": Integer(minimum=0, description="Input tokens."),
+    "cached_input_tokens": Integer(minimum=0, description="Cached input tokens."),
+    "output_tokens": Integer(minimum=0, description="Output tokens."),
+    "total_cost_usd": Number(description="Cost where known."),
+    "telemetry_source": Text(max_chars=100, description="Source of the tokens."),
+    "cost_source": Text(max_chars=100, description="Source of the cost."),
+    "error": Text(lines=True, description="Error; makes the run failed."),
 }
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Capsule(Field):
+    """The agent's statement; the schema only names its keys, the check knows each of them."""
+
+    def read(self, value: object, path: str) -> dict[str, object]:
+        return STATEMENT.read(value, path)
+
+    def type_schema(self) -> Schema:
+        return {"type": ["object", "string"]}
+
 
 CLOSE_SESSION = Record(
     fields={
         "session_id": SESSION_ID,
-        "reason": Text(
-            lines=True, max_chars=REASON_CHARS, description="Why, in any words; default manual_close."
+        "reason": Text(lines=True, max_chars=REASON_CHARS, description="Why, in any words; default manual_close."),
+        "epitaph": Text(lines=True, max_chars=NOTE_CHARS, description="Closing note; immutable."),
+        "succession_policy": Choice(
+            values=tuple(map(str, (Succession.ALLOWED, Succession.REQUIRED, Succession.NONE))),
+            fold=True,
+            description="Who may continue: default successor_allowed.",
         ),
-        "epitaph": Text(lines=True, max_chars=NOTE_CHARS, description="Closing note; immutable afterwards."),
-        "include_summary": Boolean(description="False leaves the summary out; default true."),
-        "on_held": ON_HELD,
+        "allow_rebirth": Boolean(description="Without a policy: false means closed_without_successor."),
+        "capsule": _Capsule(
+            description=f"Your hand-over note, shown as claimed: object or JSON with version (1) and any of {_KEYS}."
+        ),
+        "include_summary": Boolean(description="False leaves the summary out."),
+        **VIEW_FIELDS,
+        "on_held": Choice(values=("refuse", TAKE_OVER), description="If another client holds it; default refuse."),
         **FIGURES,
         "idempotency_key": IDEMPOTENCY_KEY,
         "fence": FENCE,
@@ -53,20 +95,23 @@ CLOSE_SESSION = Record(
 
 RESUME_SESSION = Record(
     fields={
-        "agent_id": Text(
-            required=True, max_chars=200, description="Who resumes: the stable name given at open."
+        "agent_id": Text(required=True, max_chars=200, description="Who resumes: the stable name given at open."),
+        "recovery_token": Text(max_chars=MAX_CHARS, description="From the last close or resume; names its session."),
+        "session_id": SessionRef(description="Resume exactly this one; default: the latest resumable."),
+        "lookback_days": Integer(minimum=1, maximum=90, description="Window on last activity; default 30."),
+        "on_held": Choice(
+            values=("refuse", TAKE_OVER, FORK, READ_ONLY), description="If another client holds it; default refuse."
         ),
-        "session_id": SessionRef(description="Resume exactly this session; default: the latest resumable."),
-        "lookback_days": Integer(
-            minimum=1, maximum=90, description="Window on last activity, 1..90 days; default 30."
-        ),
-        "on_held": ON_HELD,
-        "capsule_budget_bytes": Integer(
-            minimum=2_000, maximum=64_000, description="Size limit of the capsule, 2000..64000; default 8000."
-        ),
+        "capsule_budget_bytes": Integer(minimum=2_000, maximum=64_000, description="Capsule size; default 8000."),
+        **VIEW_FIELDS,
         "idempotency_key": IDEMPOTENCY_KEY,
     }
 )
+
+
+def unreserved(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments without those that are accepted for nothing."""
+    return {name: value for name, value in arguments.items() if name not in RESERVED}
 
 
 def reason_class(reason: str) -> str:

@@ -93,7 +93,7 @@ class Pen:
         self.warnings.append({"code": code, "message": message, **more})
 
     def commit(self, writer: Writer) -> bool:
-        """Hand everything to the store; tell whether there was anything."""
+        """Hand everything written since the last commit to the store; tell whether there was anything."""
         if not self.entries:
             return False
         writer.append(
@@ -105,4 +105,7 @@ class Pen:
             writer.forget_turn(self._session_id, request_id)
         for request_id in self._changed:
             writer.put_turn(self._session_id, self._turns[request_id])
+        self.entries = []
+        self._changed.clear()
+        self._deleted.clear()
         return True

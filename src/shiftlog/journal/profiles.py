@@ -8,21 +8,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shiftlog.model.fields import Boolean, Choice, Field
+
 PROFILES = ("full", "compact", "minimal", "machine")
 STANDARD, MODEL_SAFE = "standard", "model_safe"
-MODE_ALIASES = {
-    name: MODEL_SAFE
-    for name in (
-        "model-safe",
-        "guardrail_safe",
-        "guardrail-safe",
-        "policy_safe",
-        "policy-safe",
-        "safe",
-        "operational_safe",
-        "operational-safe",
-    )
-}
+SAFE_WORDS = (
+    MODEL_SAFE,
+    "model-safe",
+    "guardrail_safe",
+    "guardrail-safe",
+    "policy_safe",
+    "policy-safe",
+    "safe",
+    "operational_safe",
+    "operational-safe",
+)
 
 _MINIMAL = {
     "close_session": (
@@ -52,6 +52,25 @@ _HEADINGS = {"close_session": "SESSION CLOSED", "resume_session": "SESSION RESUM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Profile(Choice):
+    """A profile; the word for a mode is accepted in its place."""
+
+    def read(self, value: object, path: str) -> str:
+        return MODEL_SAFE if value in SAFE_WORDS else Choice.read(self, value, path)
+
+
+VIEW_FIELDS: dict[str, Field] = {
+    "response_profile": _Profile(values=PROFILES, description="How much to return; default full."),
+    "response_mode": Choice(
+        values=(STANDARD, MODEL_SAFE),
+        aliases=dict.fromkeys(SAFE_WORDS, MODEL_SAFE),
+        description="Wording of the prose.",
+    ),
+    "ritual_strip": Boolean(description="True: no prose."),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """How an answer is to be shown; it changes nothing that is stored."""
 
@@ -65,24 +84,37 @@ class View:
         return self.strip or self.profile == "machine"
 
 
-def view_of(values: Mapping[str, Any], warn: Any) -> View:
-    """Read the three parameters; a mode given as profile counts as the mode."""
-    profile, mode = values.get("response_profile") or "full", values.get("response_mode") or STANDARD
-    if profile not in PROFILES:
-        mode, profile = MODEL_SAFE, "full"
-        warn("profile_taken_as_mode", "response_profile holds a mode; it was taken as response_mode")
-    return View(profile=profile, mode=mode, strip=bool(values.get("ritual_strip")))
+def view_of(arguments: Mapping[str, Any]) -> View:
+    """Read the three parameters of a request that was accepted; a mode given as profile counts as the mode."""
+    given = {name: field.read(arguments[name], name) for name, field in VIEW_FIELDS.items() if _given(arguments, name)}
+    profile, mode = given.get("response_profile", "full"), given.get("response_mode", STANDARD)
+    if profile == MODEL_SAFE:
+        profile, mode = "full", MODEL_SAFE
+    return View(profile=profile, mode=mode, strip=given.get("ritual_strip", False))
 
 
-def shown_answer(full: Mapping[str, Any], view: View) -> dict[str, Any]:
-    """Return the shell with the part of its data that the profile shows."""
-    tool = full["tool_name"]
-    return {
-        **full,
+def _given(arguments: Mapping[str, Any], name: str) -> bool:
+    return arguments.get(name) is not None
+
+
+def view_warnings(arguments: Mapping[str, Any]) -> list[dict[str, object]]:
+    """Return the warnings that the three parameters deserve."""
+    if arguments.get("response_profile") not in SAFE_WORDS:
+        return []
+    message = "response_profile holds a mode; it was taken as response_mode"
+    return [{"code": "profile_taken_as_mode", "message": message}]
+
+
+def presented(answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Return an answer as the request wants to see it, and the prose, None where it wants none."""
+    view = view_of(arguments)
+    shown = {
+        **answer,
         "response_profile": view.profile,
         "ritual_stripped": view.is_stripped,
-        "data": _selected(tool, full["data"], view.profile),
+        "data": _selected(answer["tool_name"], answer["data"], view.profile),
     }
+    return shown, None if view.profile != "full" or view.is_stripped else prose(shown, view)
 
 
 def _selected(tool: str, data: Mapping[str, Any], profile: str) -> dict[str, Any]:
@@ -95,25 +127,27 @@ def _selected(tool: str, data: Mapping[str, Any], profile: str) -> dict[str, Any
     return chosen
 
 
-def prose(full: Mapping[str, Any], view: View) -> str | None:
-    """Return the text for people, None where the profile or the caller wants none."""
-    if view.profile != "full" or view.is_stripped:
-        return None
-    heading = _HEADINGS[full["tool_name"]]
-    lines = [heading, "=" * len(heading)]
-    seen: set[str] = set()
-    note = "CLOSING NOTE" if view.mode == MODEL_SAFE else "EPITAPH"
-    for name, value in [*full.items(), *full["data"].items()]:
-        if name in seen or isinstance(value, dict | list | tuple):
-            continue
-        seen.add(name)
-        lines.append(f"{note if name == 'closing_note' and value else name}={_one_line(value)}")
+def prose(answer: Mapping[str, Any], view: View) -> str:
+    """Return the text for people: a heading, one line per scalar, the closing note under a heading of its own."""
+    lines = _headed(_HEADINGS[answer["tool_name"]])
+    scalars = {
+        name: value
+        for name, value in [*answer.items(), *answer["data"].items()]
+        if not isinstance(value, dict | list | tuple)
+    }
+    lines += [f"{name}={_one_line(value)}" for name, value in scalars.items()]
+    note = answer["data"].get("closing_note")
+    if note:
+        lines += ["", *_headed("CLOSING NOTE" if view.mode == MODEL_SAFE else "EPITAPH"), json.dumps(note)]
     return "\n".join(lines)
+
+
+def _headed(heading: str) -> list[str]:
+    return [heading, "=" * len(heading)]
 
 
 def _one_line(value: object) -> str:
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
     text = str(value)
-    plain = text.isprintable()
-    return text if plain else json.dumps(text)
+    return text if text.isprintable() else json.dumps(text)

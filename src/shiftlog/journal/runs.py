@@ -194,6 +194,11 @@ class Runs:
             after = rows[-1].at
         return found
 
+    def is_gone(self, session: Session) -> bool:
+        """Tell whether a session has a running run whose process is not there any more."""
+        run = session.run
+        return run is not None and run.status is RunStatus.RUNNING and self._is_gone(run)
+
     def orphan(self, pen: Pen) -> None:
         """Give a running run up as orphaned, unless its process can be seen to run."""
         run = pen.session.run

@@ -211,8 +211,9 @@ AGENT = Text(
     pattern_says="PascalCase letters and digits, such as ClaudeCode",
     description="Agent kind in PascalCase, the part of the session id before its first `-`.",
 )
-SESSION_ID = Text(description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: the current one.")
-REQUEST_ID = Text(description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`; default: the turn begun last.")
+# Ids have checks and errors of their own, so that any text gets as far as those.
+SESSION_ID = Text(lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: the current one.")
+REQUEST_ID = Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`; default: the turn begun last.")
 TITLE = Text(max_chars=TITLE_CHARS, description="What the session is for, 1..500 characters.")
 QUERY_TITLE = Text(max_chars=TITLE_CHARS, description="The request in one line.")
 QUERY_TEXT = Text(lines=True, description="The request in full.")

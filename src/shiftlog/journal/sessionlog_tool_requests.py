@@ -23,12 +23,12 @@ SECTION_NAMES = (
 SESSION: dict[str, Field] = {
     "agent": required(requests.AGENT),
     "sessionId": required(
-        Text(description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; it begins with the agent.")
+        Text(lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; it begins with the agent.")
     ),
 }
 TURN: dict[str, Field] = {
     **SESSION,
-    "requestId": required(Text(description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`.")),
+    "requestId": required(Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`.")),
 }
 SECTION = Choice(required=True, values=SECTION_NAMES, description="Which list of the turn.")
 OUTCOME = Record(

@@ -30,6 +30,10 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _AUTHORITY = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?")
 
+# Where a request names the session that its calls are about, the first that is there.
+HANDLE_HEADERS = ("x-delx-session-id", "x-session-id")
+HANDLE_QUERY = "session_id"
+
 CallerFor = Callable[[HTTPConnection], Caller]
 
 
@@ -58,8 +62,10 @@ def http_app(
     )
 
 
-def _unknown_caller(_: HTTPConnection) -> Caller:
-    return Caller(face="http")
+def _unknown_caller(connection: HTTPConnection) -> Caller:
+    named = [connection.headers.get(name) for name in HANDLE_HEADERS]
+    handle = next((name for name in (*named, connection.query_params.get(HANDLE_QUERY)) if name), None)
+    return Caller(face="http", session_handle=handle)
 
 
 class HostGate:

@@ -96,53 +96,66 @@ QUERY_HISTORY = _object(
         "turn": OPEN_OBJECT,
         "note": _text(),
         "total_is_lower_bound": {"type": "boolean"},
+        "warnings": OBJECTS,
     },
-    also=("session", "session_id", "turn", "note", "total_is_lower_bound"),
+    also=("session", "session_id", "turn", "note", "total_is_lower_bound", "warnings"),
 )
 
 
-def _shell(data: Schema) -> Schema:
+def _shell(data: Schema, always: tuple[str, ...]) -> Schema:
+    """Describe an answer whose data has more keys in the larger profiles."""
     return _object(
         {
             "ok": {"type": "boolean"},
             "tool_name": _text(),
+            "response_profile": _text(),
+            "ritual_stripped": {"type": "boolean"},
             "session_id": _text(),
             "agent_id": _text(),
             "status": _text(),
-            "data": data,
+            "data": _object(data, also=tuple(data.keys() - set(always))),
             "warnings": OBJECTS,
         }
     )
 
 
+_TOKEN: Schema = {"recovery_token": _text(null=True), "recovery_token_expires_at": _text(null=True)}
+_OBJECT_OR_NULL: Schema = {"type": ["object", "null"]}
+
 CLOSE_SESSION = _shell(
-    _object(
-        {
-            "session_id": _text(),
-            "state": _text(),
-            "reason": _text(null=True),
-            "closed_at": _text(null=True),
-            "summary": OPEN_OBJECT,
-            "capsule": OPEN_OBJECT,
-            "receipt": {"type": ["object", "null"]},
-            "head_hash": _text(),
-            "entry_count": _count(),
-            "next_action": {"type": ["object", "null"]},
-        },
-        also=("summary",),
-    )
+    {
+        "session_id": _text(),
+        "status": _text(),
+        "state": _text(),
+        **_TOKEN,
+        "next_action": _OBJECT_OR_NULL,
+        "reason": _text(null=True),
+        "succession_policy": _text(null=True),
+        "closed_at": _text(null=True),
+        "summary": OPEN_OBJECT,
+        "successor_deadline": _text(null=True),
+        "capsule": OPEN_OBJECT,
+        "receipt": _OBJECT_OR_NULL,
+        "head_hash": _text(),
+        "entry_count": _count(),
+    },
+    always=("session_id", "status", "state", *_TOKEN, "next_action"),
 )
 RESUME_SESSION = _shell(
-    _object(
-        {
-            "resumed_session_id": _text(),
-            "resume_mode": _text(),
-            "state_before": _text(),
-            "state": _text(),
-            "lease": LEASE,
-            "capsule": OPEN_OBJECT,
-            "vendor_resume": _text(null=True),
-            "other_candidates": OBJECTS,
-        }
-    )
+    {
+        "resumed_session_id": _text(),
+        "resume_mode": {"type": "string", "enum": ["reattached", "reopened", "forked", "read_only"]},
+        "state": _text(),
+        **_TOKEN,
+        "lease": _object({"fence": _count(), "expires_at": _text(null=True)}, null=True),
+        "how_to_reattach": OPEN_OBJECT,
+        "state_before": _text(),
+        "attested": {"type": "boolean"},
+        "last_activity": _text(),
+        "capsule": OPEN_OBJECT,
+        "vendor_resume": _text(null=True),
+        "drift": _OBJECT_OR_NULL,
+        "other_candidates": OBJECTS,
+    },
+    always=("resumed_session_id", "resume_mode", "state", *_TOKEN, "lease", "how_to_reattach"),
 )

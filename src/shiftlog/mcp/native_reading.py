@@ -6,7 +6,7 @@ from typing import Any
 
 from shiftlog.app import App
 from shiftlog.journal.capsule import capsule_markdown
-from shiftlog.journal.continuity import capsule_of
+from shiftlog.journal.capsule_reading import capsule_of
 from shiftlog.journal.digest import digest_markdown
 from shiftlog.journal.history_items import session_facts, turn_contents, turn_facts, turn_item
 from shiftlog.journal.history_requests import parse_bound

@@ -1,77 +1,68 @@
-"""The error shape of close_session and resume_session, which clients of Delx read: our code and theirs."""
+"""close_session and resume_session over MCP: profiles, the error shape, and the names that Delx clients call."""
 
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
-from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.journal.continuity_requests import unreserved
+from shiftlog.journal.profiles import presented
+from shiftlog.journal.refusals import refusal
+from shiftlog.mcp.registry import RenderError, Reply, Run
+from shiftlog.model.caller import Caller
 from shiftlog.model.fields import Record
 
-# Our code → the code that Delx clients know; absent: ours.
-DELX_CODES = {
-    "unknown_tool": "DELX-1002",
-    "invalid_session_id": "DELX-1004",
-    "session_not_found": "DELX-404",
-    "session_closed": "DELX-1010",
-    "no_resumable_session": "DELX-404",
-    "storage_error": "DELX-1500",
-    "internal_error": "DELX-1999",
-}
-DELX_MESSAGES = {"session_closed": "session is closed"}
-RETRYABLE = frozenset({"session_held", "storage_error", "invalid_parameter"})
-FIELDS_HINT = "Fix the fields listed in fields"
+Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
 
 
-def render_error(tool: str, params: Record) -> Callable[[ShiftlogError], dict[str, Any]]:
+def in_profile(service: Service) -> Run:
+    """Return a tool that shows what the service answers in the profile that the arguments ask for."""
+
+    async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        shown, prose = presented(await service(arguments, caller), arguments)
+        return Reply(data=shown, extra_texts=() if prose is None else (prose,))
+
+    return run
+
+
+def through(service: Service) -> Run:
+    """Return a tool that shows what the service answers as it is."""
+
+    async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        return Reply(data=await service(arguments, caller))
+
+    return run
+
+
+def with_handle(run: Run) -> Run:
+    """Return a tool whose `session_id`, where it is missing, is the one that the transport names.
+
+    Only HTTP names one, by header or query. An argument wins over it, with a warning where they differ.
+    """
+
+    async def filled(caller: Caller, arguments: dict[str, Any]) -> Any:
+        handle, given = caller.session_handle, arguments.get("session_id")
+        if not handle:
+            return await run(caller, arguments)
+        if given is None or given == "":
+            return await run(caller, {**arguments, "session_id": handle})
+        reply = await run(caller, arguments)
+        if str(given).casefold() == handle.casefold() or not isinstance(reply, Reply) or isinstance(reply.data, list):
+            return reply
+        message = "session_id and the header or query name different sessions; the argument counts"
+        warnings = [*reply.data.get("warnings", []), {"code": "session_id_mismatch", "message": message}]
+        return Reply(data={**reply.data, "warnings": warnings}, extra_texts=reply.extra_texts)
+
+    return filled
+
+
+def without_reserved(run: Run) -> Run:
+    """Return a tool that drops the arguments which clients of Delx send for nothing."""
+
+    async def dropped(caller: Caller, arguments: dict[str, Any]) -> Any:
+        return await run(caller, unreserved(arguments))
+
+    return dropped
+
+
+def render_error(tool: str, params: Record) -> RenderError:
     """Return the function that gives errors of a tool their shape."""
-    required = [name for name, field in params.fields.items() if field.required]
-
-    def render(error: ShiftlogError) -> dict[str, Any]:
-        parameter, missing, fields = _parameter(error)
-        details = {} if isinstance(error, InvalidParameter) else error.details
-        hint = FIELDS_HINT if fields else error.hint
-        if error.code == "session_not_found":
-            hint = "Call resume_session with your agent_id"
-        retryable = error.code in RETRYABLE
-        code, message = _delx(error, missing)
-        allowed = error.details.get("allowed") if isinstance(error, InvalidParameter) else None
-        return {
-            "ok": False,
-            "code": error.code,
-            "status": error.code,
-            "tool_name": tool,
-            "message": error.message,
-            "hint": hint,
-            "retryable": retryable,
-            "missing": missing,
-            "required": required,
-            "fields": fields,
-            "details": details,
-            "error": {
-                "code": code,
-                "message": message,
-                "param": parameter,
-                "hint": hint,
-                "retryable": retryable,
-                "allowed": allowed,
-            },
-        }
-
-    return render
-
-
-def _parameter(error: ShiftlogError) -> tuple[str | None, list[str], dict[str, str]]:
-    if not isinstance(error, InvalidParameter):
-        return None, [], {}
-    name = cast(str, error.details.get("parameter", ""))
-    if error.details.get("problem") == "missing":
-        return name, [name], {}
-    return name, [], {name: cast(str, error.details.get("constraint", ""))}
-
-
-def _delx(error: ShiftlogError, missing: list[str]) -> tuple[str, str]:
-    if isinstance(error, InvalidParameter):
-        if missing:
-            return "DELX-1001", f"missing required parameter(s): {', '.join(missing)}"
-        code = "DELX-1003" if "allowed" in error.details else "DELX-1005"
-        return code, "validation failed for one or more fields"
-    return DELX_CODES.get(error.code, error.code), DELX_MESSAGES.get(error.code, error.message)
+    return lambda error: refusal(tool, params, error)

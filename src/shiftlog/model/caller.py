@@ -9,6 +9,7 @@ class Caller:
 
     `call_id` names the request within the client, so that its outcome can be asked for after a broken
     connection. `holds_leases` is false for short-lived writers (CLI, hooks, REPL) that write beside a holder.
+    `session_handle` is the session that the transport names for calls that name none.
     """
 
     client_id: str | None = None
@@ -21,6 +22,7 @@ class Caller:
     call_id: str | None = None
     holds_leases: bool = False
     operator: bool = False
+    session_handle: str | None = None
 
 
 LIBRARY = Caller()

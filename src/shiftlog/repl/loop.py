@@ -3,17 +3,20 @@
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from shiftlog.repl import envelopes
-from shiftlog.repl.backend import Backend
 from shiftlog.repl.framing import Document, Framing
+
+# Answers a method and its parameters with `{"result": …}` or `{"error": …}`.
+Call = Callable[[str, object], dict[str, Any]]
 
 CHUNK_BYTES = 65_536
 PROMPT = "shiftlog> "
 
 
-def serve(backend: Backend, *, stdin: int = 0, stdout: int = 1, prompt: bool = False) -> int:
+def serve(call: Call, *, stdin: int = 0, stdout: int = 1, prompt: bool = False) -> int:
     """Answer every document until the input ends or nobody reads the answers; return the exit status."""
     framing = Framing()
     try:
@@ -22,27 +25,27 @@ def serve(backend: Backend, *, stdin: int = 0, stdout: int = 1, prompt: bool = F
                 sys.stderr.write(PROMPT)
                 sys.stderr.flush()
             piece = os.read(stdin, CHUNK_BYTES)
-            _answer(backend, framing.feed(piece) if piece else framing.end(), stdout)
+            _answer(call, framing.feed(piece) if piece else framing.end(), stdout)
             if not piece:
                 return 0
     except BrokenPipeError:
         return 0
 
 
-def _answer(backend: Backend, documents: Iterable[Document], stdout: int) -> None:
+def _answer(call: Call, documents: Iterable[Document], stdout: int) -> None:
     for document in documents:
-        written = memoryview(envelopes.written(answered(backend, document), document.form))
+        written = memoryview(envelopes.written(answered(call, document), document.form))
         while written:
             written = written[os.write(stdout, written) :]
 
 
-def answered(backend: Backend, document: Document) -> envelopes.Envelope:
+def answered(call: Call, document: Document) -> envelopes.Envelope:
     """Return the envelope that answers a document."""
     asked = envelopes.read(document)
     if not isinstance(asked, envelopes.Request):
         return asked
     try:
-        answer = backend.call(asked.method, asked.params)
+        answer = call(asked.method, asked.params)
     except Exception as error:  # noqa: BLE001 - the edge of this face: whatever happened, there is one answer
         # Messages can repeat what was sent, so only the places are logged.
         sys.stderr.write("".join(traceback.format_tb(error.__traceback__)) + f"{type(error).__name__}\n")

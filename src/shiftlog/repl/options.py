@@ -107,7 +107,7 @@ def run(options: Options) -> int:
         from shiftlog.repl.loop import serve
 
         prompt = options.interactive or (not options.agent_stdio and sys.stdin.isatty())
-        return serve(backend, prompt=prompt)
+        return serve(backend.call, prompt=prompt)
     finally:
         backend.close()
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*")
 _RESERVED = frozenset("true false null yes no on off y n".split())
-_BREAKS = {"\x7f": "\\x7f", "\x85": "\\x85", "\u2028": "\\u2028", "\u2029": "\\u2029", "\ufeff": "\\ufeff"}
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def write(value: dict[str, Any]) -> str:
@@ -57,7 +57,4 @@ def _text(text: str) -> str:
     if len(text) <= 200 and _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
         return text
     quoted = json.dumps(text, ensure_ascii=False)
-    for character, escape in _BREAKS.items():
-        if character in quoted:
-            quoted = quoted.replace(character, escape)
-    return quoted
+    return _UNPRINTABLE.sub(lambda character: f"\\u{ord(character[0]):04x}", quoted)

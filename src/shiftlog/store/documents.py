@@ -13,20 +13,26 @@ _REQUIRED: dict[type, frozenset[str]] = {
     noun: frozenset(f.name for f in fields(noun) if f.default is MISSING and f.default_factory is MISSING)
     for noun in (Session, Turn, Lease, Receipt)
 }
-# No field has a default other than these, so that leaving them out loses nothing.
-_EMPTY: tuple[Any, ...] = (None, "", 0, False, [], {})
+_DECODERS: dict[type, msgspec.json.Decoder[Any]] = {
+    noun: msgspec.json.Decoder(noun) for noun in (Session, Turn, Lease, Receipt)
+}
 
 
 def to_document(noun: Session | Turn | Lease | Receipt) -> dict[str, Any]:
-    """Return a noun as JSON values; optional fields that are empty are left out."""
+    """Return a noun as JSON values; optional fields that are empty are left out, since no default is anything else."""
     document: dict[str, Any] = msgspec.to_builtins(noun)
     required = _REQUIRED[type(noun)]
-    return {name: value for name, value in document.items() if name in required or value not in _EMPTY}
+    return {name: value for name, value in document.items() if value or name in required}
 
 
 def from_document(document: object, noun: type[T]) -> T:
     """Return the noun that a document was made from."""
     return msgspec.convert(document, noun)
+
+
+def read_document(data: bytes, noun: type[T]) -> T:
+    """Return the noun of an encoded document."""
+    return _DECODERS[noun].decode(data)
 
 
 encode = msgspec.json.encode

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from shiftlog.journal.journal import Journal
 from shiftlog.journal.sessions import Sessions
 from tests.daemon.support import end_daemon
 from tests.dialects.nexo.ledger import CLOSE, CREATE, LEAST, Ledger, open_ledger
@@ -20,7 +21,7 @@ TOKEN = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
 
 
 @contextmanager
-def child_process() -> Iterator["subprocess.Popen[bytes]"]:
+def child_process() -> Generator["subprocess.Popen[bytes]"]:
     """Run a process that lives until it is killed."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         yield child
@@ -136,7 +137,8 @@ async def test_09_a_killed_child_makes_its_run_orphaned_within_one_sweep_and_res
 async def test_10_a_recycled_pid_is_still_orphaned(desk: Desk) -> None:
     with child_process() as child:
         # The row is written while another process has the pid: one that the kernel had started before.
-        before = Sessions(desk.app.sessions._journal, desk.app.config.runs, lambda pid: "started earlier")  # pyright: ignore[reportPrivateUsage]
+        journal = Journal(desk.app.store, desk.app.redactor, desk.app.clock)
+        before = Sessions(journal, desk.app.config.runs, lambda pid: "started earlier")
         async with open_ledger(replace(desk, app=replace(desk.app, sessions=before))) as ledger:
             row = (await ledger.create(pid=child.pid))["session_id"]
             await desk.app.sweep()

@@ -2,6 +2,8 @@
 
 import threading
 from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -9,35 +11,51 @@ import pytest
 from tests.dialects.nexo.ledger import CLOSE, CREATE
 from tests.story.agents import Agent, check_intact, read_projections
 
+STARTING_AT_ONCE = 4
 
-def keep_books(home: Path, number: int, pairs: int, rows: list[int], options: tuple[str, ...]) -> None:
-    """Be one client: a process of its own that creates and closes rows."""
-    with Agent(home, *options, "--dialect", "nexo") as agent:
-        for pair in range(pairs):
-            made = agent.call(CREATE, caller=f"client_{number}", backend="codex", cwd=str(home))
-            agent.call(
-                CLOSE, session_id=made["session_id"], input_tokens=pair + 1, output_tokens=1, total_cost_usd="0.01"
-            )
-            rows.append(made["session_id"])
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Office:
+    """Where the clients meet: processes start a few at a time, and then all of them work at once."""
+
+    home: Path
+    options: tuple[str, ...]
+    pairs: int
+    ready: threading.Barrier
+    starting: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(STARTING_AT_ONCE))
+    rows: list[int] = field(default_factory=list[int])
+    failures: list[BaseException] = field(default_factory=list[BaseException])
+
+    def work(self, number: int) -> None:
+        """Be one client; what goes wrong is kept, and nobody waits for it any longer."""
+        try:
+            with ExitStack() as process:
+                with self.starting:
+                    agent = process.enter_context(Agent(self.home, *self.options, "--dialect", "nexo"))
+                self.ready.wait()
+                self._keep_books(agent, number)
+        except BaseException as error:  # noqa: BLE001 - raised by the test
+            self.failures.append(error)
+            self.ready.abort()
+
+    def _keep_books(self, agent: Agent, number: int) -> None:
+        for pair in range(self.pairs):
+            made = agent.call(CREATE, caller=f"client_{number}", backend="codex", cwd=str(self.home))
+            figures = {"input_tokens": pair + 1, "output_tokens": 1, "total_cost_usd": "0.01"}
+            agent.call(CLOSE, session_id=made["session_id"], **figures)
+            self.rows.append(made["session_id"])
 
 
 def run_clients(home: Path, clients: int, pairs: int, *options: str) -> None:
-    rows: list[int] = []
-    failures: list[BaseException] = []
-
-    def client(number: int) -> None:
-        try:
-            keep_books(home, number, pairs, rows, options)
-        except BaseException as error:  # noqa: BLE001 - raised below, by the test
-            failures.append(error)
-
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
+    office = Office(home=home, options=options, pairs=pairs, ready=threading.Barrier(clients))
+    threads = [threading.Thread(target=office.work, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if failures:
-        raise failures[0]
+    if office.failures:
+        raise office.failures[0]
+    rows = office.rows
     assert len(set(rows)) == len(rows) == clients * pairs
     runs = [session.run for session, _ in read_projections(home).values() if session is not None]
     assert {run.alias for run in runs if run} == set(rows)

@@ -9,7 +9,7 @@ from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
 from shiftlog.store import blobs
-from shiftlog.store.documents import decode, from_document
+from shiftlog.store.documents import decode, from_document, read_document
 from shiftlog.store.protocol import (
     Answer,
     Counts,
@@ -63,7 +63,7 @@ class SqliteReader:
         if row is None:
             return None
         self._keys[session_id] = row[0]
-        session = self._sessions[session_id] = from_document(decode(row[1]), Session)
+        session = self._sessions[session_id] = read_document(row[1], Session)
         return session
 
     def session_id_of_alias(self, alias: int) -> str | None:
@@ -98,9 +98,9 @@ class SqliteReader:
         return [self._turn_of(row[0]) for row in rows]
 
     def _turn_of(self, data: bytes) -> Turn:
-        document = decode(data)
-        if REFERENCE_MARK in data:
-            document = blobs.internalise(document, lambda digest: fetch_blob(self._db, digest))
+        if REFERENCE_MARK not in data:
+            return read_document(data, Turn)
+        document = blobs.internalise(decode(data), lambda digest: fetch_blob(self._db, digest))
         return from_document(document, Turn)
 
     def entries(
@@ -141,7 +141,7 @@ class SqliteReader:
             f" ORDER BY {time} DESC, s.key DESC LIMIT ?",
             (*values, page.limit),
         )
-        return [SessionRow(session=from_document(decode(doc), Session), at=(ms, key)) for doc, ms, key in rows]
+        return [SessionRow(session=read_document(doc, Session), at=(ms, key)) for doc, ms, key in rows]
 
     def find_turns(self, where: Filter, page: Page) -> list[TurnRow]:
         clauses, values = turn_conditions(where)
@@ -154,7 +154,7 @@ class SqliteReader:
             (*values, page.limit),
         ).fetchall()
         return [
-            TurnRow(session=from_document(decode(s), Session), turn=self._turn_of(t), at=(ms, key))
+            TurnRow(session=read_document(s, Session), turn=self._turn_of(t), at=(ms, key))
             for s, t, ms, key in rows
         ]
 
@@ -303,11 +303,11 @@ class SqliteReader:
 
     def lease(self, session_id: str) -> Lease | None:
         data = self._value("SELECT doc FROM leases WHERE session_id = ?", session_id)
-        return None if data is None else from_document(decode(data), Lease)
+        return None if data is None else read_document(data, Lease)
 
     def leases(self) -> list[Lease]:
         return [
-            from_document(decode(row[0]), Lease)
+            read_document(row[0], Lease)
             for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")
         ]
 
@@ -348,7 +348,7 @@ class SqliteReader:
 
     def receipts(self, session_id: str) -> list[Receipt]:
         rows = self._db.execute("SELECT doc FROM receipts WHERE session_id = ? ORDER BY seq", (session_id,))
-        return [from_document(decode(row[0]), Receipt) for row in rows]
+        return [read_document(row[0], Receipt) for row in rows]
 
     def counts(self) -> Counts:
         pages, size = self._value("PRAGMA page_count"), self._value("PRAGMA page_size")
@@ -372,7 +372,7 @@ class SqliteReader:
             " ORDER BY s.active_ms / 1000 DESC, s.id LIMIT ? OFFSET ?",
             (*values, limit, offset),
         )
-        return [from_document(decode(row[0]), Session) for row in rows]
+        return [read_document(row[0], Session) for row in rows]
 
     def tags_of(self, session_id: str) -> list[str]:
         return [str(row[0]) for row in self._db.execute(_distinct("turn_tags", "tag"), (self._key(session_id),))]

@@ -1,0 +1,51 @@
+"""Reading from the store what a capsule is built from: a session's turns, and the entries that count for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from shiftlog.journal.capsule import DEFAULT_BUDGET_BYTES, build_capsule
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.store.protocol import Reader
+
+CAPSULE_KINDS = (
+    Kind.DIALOG,
+    Kind.ACTION,
+    Kind.CAPSULE_SAVED,
+    Kind.SESSION_CLOSED,
+    Kind.COMMAND_STARTED,
+    Kind.COMMAND_FINISHED,
+    Kind.SHELL_OPENED,
+    Kind.SHELL_ENDED,
+    Kind.CHECKPOINT_SAVED,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """What was read of a session; capsules can be built from it without reading again."""
+
+    turns: Sequence[Turn]
+    entries: Sequence[Entry]
+
+    @classmethod
+    def read(cls, reader: Reader, session_id: str) -> "Material":
+        """Read a session's turns and entries."""
+        return cls(turns=reader.turns(session_id), entries=reader.entries(session_id, kinds=CAPSULE_KINDS))
+
+    def capsule(
+        self, session: Session, now: datetime, budget_bytes: int = DEFAULT_BUDGET_BYTES
+    ) -> dict[str, Any]:
+        """Build the capsule of the session as it is given here."""
+        return build_capsule(
+            session, self.turns, self.entries, statement=None, budget_bytes=budget_bytes, now=now
+        )
+
+
+def capsule_of(
+    reader: Reader, session: Session, now: datetime, budget_bytes: int = DEFAULT_BUDGET_BYTES
+) -> dict[str, Any]:
+    """Build a session's capsule from its journal as it stands."""
+    return Material.read(reader, session.id).capsule(session, now, budget_bytes)

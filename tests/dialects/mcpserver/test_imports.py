@@ -1,0 +1,179 @@
+"""Acceptance cases 32 and 34: importing what was recorded elsewhere, again and again, without changing what is sealed."""
+
+from typing import Any
+
+from tests.dialects.mcpserver.log import SESSION, TURN, TURN_2, Log, Tools, without
+
+TURNS: list[dict[str, Any]] = [
+    {"requestId": TURN, "queryTitle": "First", "queryText": "First?", "status": "completed", "response": "ok"},
+    {
+        "requestId": TURN_2,
+        "timestamp": "2026-06-30T10:00:00Z",
+        "status": "interrupted by user",
+        "tags": ["late"],
+        "filesModified": ["src/a.py"],
+        "actions": [{"order": 1, "description": "x", "type": "edit", "status": "completed", "filePath": "src/b.py"}],
+        "processingDialog": [
+            {"role": "model", "category": "decision", "content": "y", "timestamp": "2026-06-30T10:01:00Z"}
+        ],
+        "commits": [{"sha": "abc"}],
+    },
+]
+
+
+def session_log(*turns: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "sessionLog": {
+            "sourceType": "Codex",
+            "sessionId": SESSION,
+            "title": "Fix upload",
+            "turns": list(turns),
+            **more,
+        }
+    }
+
+
+def counts(result: dict[str, Any]) -> tuple[int, int, int, int, int]:
+    return tuple(result[f"{name}Turns"] for name in ("imported", "merged", "skipped", "amended", "total"))  # pyright: ignore[reportReturnType]
+
+
+def test_an_unknown_session_is_imported_once_and_the_second_time_changes_nothing(log: Log) -> None:
+    first = log.do("importRecovery", **session_log(*TURNS))
+    assert without(first, "submitId") == {
+        "sourceType": "Codex",
+        "sessionId": SESSION,
+        "existingSessionFound": False,
+        "importedTurns": 2,
+        "mergedTurns": 0,
+        "skippedTurns": 0,
+        "totalTurns": 2,
+        "amendedTurns": 0,
+    }
+    assert first["submitId"] == first["journal"]["hash"]
+    log.wait(hours=1)
+    again = log.do("importRecovery", **session_log(*TURNS))
+    assert counts(again) == (0, 0, 2, 0, 2)
+    assert again["journal"]["changed"] is False
+    assert (again["existingSessionFound"], again["submitId"]) == (True, first["submitId"])
+
+
+def test_an_imported_turn_keeps_all_its_fields_and_its_defaults(log: Log) -> None:
+    log.do("importRecovery", **session_log(*TURNS))
+    first, second = log.turn(TURN), log.turn(TURN_2)
+    assert (first["status"], first["response"], first["query_text"]) == ("completed", "ok", "First?")
+    assert (second["status"], second["failure_note"]) == ("failed", "interrupted by user")
+    assert (second["query_title"], second["query_text"]) == (TURN_2, TURN_2)
+    assert second["begun_at"] == "2026-06-30T10:00:00Z"
+    assert (second["tags"], second["commits"]) == (["late"], [{"sha": "abc"}])
+    assert [item["kind"] for item in second["contents"]] == ["dialog", "action"]
+
+
+def test_an_imported_session_is_suspended_or_closed_and_never_current(log: Log) -> None:
+    log.do("importRecovery", **session_log(*TURNS))
+    assert log.do("currentSession") is None
+    (shown,) = log.do("queryHistory")["sessions"]
+    assert (shown["state"], shown["status"]) == ("suspended", "completed")
+    other = {"agent": "Codex", "sessionId": "Codex-20260601T080000Z-old", "title": "Old", "status": "completed"}
+    log.do("importRecovery", **other, started="2026-06-01T08:00:00Z", lastUpdated="2026-06-01T09:00:00Z")
+    old = log.do("queryHistory", to="2026-06-02")["sessions"][0]
+    assert (old["state"], old["started"], old["lastUpdated"]) == (
+        "closed",
+        "2026-06-01T08:00:00Z",
+        "2026-06-01T09:00:00Z",
+    )
+
+
+def test_an_open_turn_is_merged_with_what_the_import_brings(log: Log) -> None:
+    log.open()
+    log.begin(planFile="plan.md")
+    log.do("updateTurn", tags=["mine"], response="draft")
+    incoming = TURNS[0] | {"status": "in_progress", "response": "", "tags": ["theirs"], "planFile": "None"}
+    merged = log.do("importRecovery", **session_log(incoming))
+    assert counts(merged) == (0, 1, 0, 0, 1)
+    turn = log.turn()
+    assert (turn["tags"], turn["response"], turn["plan_file"]) == (["mine", "theirs"], "draft", "plan.md")
+    assert (turn["status"], turn["query_title"]) == ("in_progress", "First")
+    assert counts(log.do("importRecovery", **session_log(incoming))) == (0, 0, 1, 0, 1)
+    done = log.do("importRecovery", **session_log(incoming | {"status": "partial"}))
+    assert counts(done) == (0, 1, 0, 0, 1)
+    assert log.turn()["status"] == "completed"
+
+
+def test_a_completed_turn_stays_as_it_is_and_what_is_new_becomes_an_amendment(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.do("completeTurn", response="ok", tags=["own"])
+    before = log.turn()
+    incoming = {
+        "requestId": TURN,
+        "status": "completed",
+        "response": "another",
+        "tags": ["own", "later"],
+        "filesModified": ["c.py"],
+    }
+    amended = log.do("importRecovery", **session_log(incoming))
+    assert counts(amended) == (0, 0, 1, 1, 1)
+    after = log.turn()
+    assert without(after, "amendments") == without(before, "amendments")
+    (note,) = after["amendments"]
+    assert note["source"] == "import"
+    assert note["fields"] == {"response": "another", "tags": ["later"], "files_modified": ["c.py"]}
+    again = log.do("importRecovery", **session_log(incoming))
+    assert (counts(again), again["journal"]["changed"]) == ((0, 0, 1, 0, 1), False)
+    (shown,) = log.do("queryHistory", text="another")["sessions"]
+    assert (shown["tags"], shown["filesModifiedCount"]) == (["later", "own"], 1)
+    with Tools(log) as tools:
+        (item,) = tools.do("sessionlog_query")["items"]
+    (shown_note,) = item["turns"][0]["amendments"]
+    assert set(shown_note) == {"at", "source", "fields"}
+    assert shown_note["fields"]["filesModified"] == ["c.py"]
+
+
+def test_an_import_does_not_disturb_the_turn_that_is_being_worked_on(log: Log) -> None:
+    log.open()
+    log.begin(TURN_2)
+    late = TURNS[0] | {"timestamp": "2026-07-01T12:00:00Z", "status": "in_progress"}
+    assert counts(log.do("importRecovery", **session_log(late))) == (1, 0, 0, 0, 2)
+    assert log.do("currentSession")["currentTurnRequestId"] == TURN_2
+    assert log.do("completeTurn", response="ok")["turnRequestId"] == TURN_2
+
+
+def test_one_bad_turn_stores_nothing_of_an_import(log: Log) -> None:
+    refused = log.error("importRecovery", **session_log(TURNS[0], TURNS[1] | {"requestId": "req-1"}))
+    assert refused["code"] == "invalid_request_id"
+    assert log.do("queryHistory")["totalCount"] == 0
+
+
+def test_a_closed_session_takes_an_import_and_stays_closed(log: Log) -> None:
+    log.open()
+    log.do("closeSession")
+    assert counts(log.do("importRecovery", **session_log(*TURNS))) == (2, 0, 0, 0, 2)
+    assert log.do("queryHistory")["sessions"][0]["state"] == "closed"
+
+
+def test_the_times_of_a_session_only_grow(log: Log) -> None:
+    log.open()
+    span = {"started": "2026-06-01T08:00:00Z", "lastUpdated": "2026-06-01T09:00:00Z"}
+    log.wait(hours=1)
+    log.do("importRecovery", **session_log(**span))
+    (shown,) = log.do("queryHistory")["sessions"]
+    assert (shown["started"], shown["lastUpdated"]) == ("2026-06-01T08:00:00Z", "2026-07-01T12:00:00Z")
+
+
+def test_persisting_a_turn_is_an_import_that_says_only_that_it_is_safe(log: Log) -> None:
+    persisted = log.do("repl.sessionlog.persistTurn", **session_log(*TURNS))
+    assert without(persisted) == {
+        "persisted": True,
+        "degraded": False,
+        "persistenceStrategy": "primary",
+        "failsafePath": None,
+        "message": "persisted",
+    }
+    assert log.turn()["response"] == "ok"
+
+
+def test_a_session_rebuilt_from_its_journal_is_the_same_after_imports(log: Log) -> None:
+    log.do("importRecovery", **session_log(*TURNS))
+    log.do("importRecovery", **session_log(TURNS[0] | {"response": "more"}, title="Other", model="m"))
+    (done,) = log.items("rebuild")[1:]
+    assert done["changed"] is False

@@ -1,0 +1,117 @@
+"""Acceptance cases 35 to 37: many writers, an edited journal, repeated keys; and what a lost connection may not do twice."""
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+from tests.daemon.support import end_daemon, lock_holder
+from tests.dialects.mcpserver.log import OTHER_SESSION, REPL, SESSION, TURN, Call, Log, lines
+
+ITEM = {"role": "tool", "category": "tool_result", "content": "2 passed"}
+ACTION = {"description": "x", "type": "edit", "status": "completed"}
+
+
+def test_two_processes_append_fifty_items_each_and_none_is_lost(log: Log) -> None:
+    log.open()
+    log.begin()
+    calls: list[Call] = [("appendDialog", {"dialogItems": [ITEM]})] * 50
+    writers = [
+        subprocess.Popen(
+            [*REPL, "--agent-stdio"],
+            cwd=log.workspace,
+            env=log.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    outputs = [writer.communicate(lines(calls).encode(), timeout=60)[0] for writer in writers]
+    assert [output.count(b'"type":"result"') for output in outputs] == [50, 50]
+    assert len(log.dialog()) == 100
+    assert all(item["ok"] for item in log.items("verify")[1:])
+
+
+def test_an_entry_edited_outside_is_named_by_verify(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.do("updateTurn", interpretation="Race")
+    end_daemon(log.home)
+    with closing(sqlite3.connect(log.home / "shiftlog.db", isolation_level=None)) as database:
+        changed = database.execute(
+            "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'Race', 'Rice') AS BLOB) WHERE id & 0xffffff = 3"
+        )
+        assert changed.rowcount == 1
+    program = "import sys; from shiftlog.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "verify", SESSION],
+        env=log.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert SESSION in done.stdout
+    assert "edited" in done.stdout
+    assert "3" in done.stdout
+
+
+def test_a_repeated_key_answers_the_first_result_and_stores_nothing(log: Log) -> None:
+    log.open()
+    log.begin()
+    first = log.do("appendActions", actions=[ACTION], idempotencyKey="k")
+    assert log.do("appendActions", actions=[ACTION], idempotencyKey="k") == first
+    assert len(log.actions()) == 1
+    refused = log.error("appendActions", actions=[ACTION, ACTION], idempotencyKey="k")
+    assert (refused["code"], refused["details"]) == ("idempotency_conflict", {})
+    assert refused["message"] == "Idempotency key reused with other parameters"
+
+
+def test_a_key_counts_for_its_method_and_session_alone(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.do("appendActions", actions=[ACTION], idempotencyKey="k")
+    log.do("appendDialog", dialogItems=[ITEM], idempotencyKey="k")
+    assert (len(log.actions()), len(log.dialog())) == (1, 1)
+    log.open(OTHER_SESSION)
+    log.begin(sessionId=OTHER_SESSION)
+    log.do("appendActions", actions=[ACTION], idempotencyKey="k", sessionId=OTHER_SESSION)
+
+
+def test_completing_again_with_its_key_is_the_first_result_and_no_refusal(log: Log) -> None:
+    log.open(idempotencyKey="open")
+    log.begin(idempotencyKey="begin")
+    done = log.do("completeTurn", response="ok", idempotencyKey="k")
+    assert log.do("completeTurn", response="ok", idempotencyKey="k") == done
+    assert log.begin(idempotencyKey="begin")["turnRequestId"] == TURN
+    assert log.open(idempotencyKey="open")["sessionId"] == SESSION
+
+
+def test_a_repl_goes_on_with_a_new_daemon_where_the_old_one_died(log: Log) -> None:
+    import json
+
+    from tests.dialects.mcpserver.log import envelope
+
+    log.open()
+    log.open(OTHER_SESSION)
+    with subprocess.Popen(
+        [*REPL, "--agent-stdio"],
+        cwd=log.workspace,
+        env=log.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as repl:
+        assert repl.stdin is not None
+        assert repl.stdout is not None
+        begin = {"requestId": TURN, "queryTitle": "x", "queryText": "x", "sessionId": SESSION}
+        for method, params in [("beginTurn", begin), ("appendDialog", {"dialogItems": [ITEM]})]:
+            repl.stdin.write(json.dumps(envelope(method, params)).encode() + b"\n")
+            repl.stdin.flush()
+            answer = json.loads(repl.stdout.readline())["payload"]
+            assert answer["result"]["journal"]["sessionId"] == SESSION, answer
+            if method == "beginTurn":
+                assert lock_holder(log.home) is not None
+                end_daemon(log.home)
+        repl.stdin.close()
+    assert len(log.dialog()) == 1

@@ -1,0 +1,102 @@
+"""Acceptance cases 21 and 22: what parameters may be, and what the refusal names."""
+
+from typing import Any
+
+import pytest
+
+from tests.dialects.mcpserver.log import Log
+
+ITEM = {"role": "model", "category": "decision", "content": "x"}
+ACTION = {"description": "x", "type": "edit", "status": "completed"}
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "parameter"),
+    [
+        ("completeTurn", {"response": "  "}, "response"),
+        ("completeTurn", {}, "response"),
+        ("failTurn", {"errorMessage": ""}, "errorMessage"),
+        ("appendDialog", {"dialogItems": []}, "dialogItems"),
+        ("appendDialog", {"dialogItems": [ITEM | {"role": "assistant"}]}, "dialogItems[0].role"),
+        ("appendDialog", {"dialogItems": [ITEM, ITEM | {"category": "note"}]}, "dialogItems[1].category"),
+        ("appendDialog", {"dialogItems": [ITEM | {"content": " "}]}, "dialogItems[0].content"),
+        ("appendDialog", {"dialogItems": [ITEM | {"timestamp": "2026-07-01T10:00:00"}]}, "dialogItems[0].timestamp"),
+        ("appendDialog", {"dialogItems": [ITEM] * 1001}, "dialogItems"),
+        ("appendActions", {"actions": [ACTION | {"status": "done"}]}, "actions[0].status"),
+        ("appendActions", {"actions": [ACTION | {"type": "Test Run"}]}, "actions[0].type"),
+        ("appendActions", {"actions": [ACTION | {"order": -1}]}, "actions[0].order"),
+        ("appendActions", {"actions": [ACTION | {"description": "x" * 8193}]}, "actions[0].description"),
+        ("updateTurn", {"tokenCount": "x"}, "tokenCount"),
+        ("updateTurn", {"tokenCount": True}, "tokenCount"),
+        ("updateTurn", {"tokenCount": 2**53}, "tokenCount"),
+        ("updateTurn", {"tags": ["x" * 201]}, "tags[0]"),
+        ("updateTurn", {"commits": [{"branch": "main"}]}, "commits[0].sha"),
+        ("updateTurn", {"planFile": "../plan.md"}, "planFile"),
+        ("updateTurn", {"response": 5}, "response"),
+        ("setTurnTitle", {"queryTitle": "x" * 501}, "queryTitle"),
+        ("clearSection", {"section": "everything"}, "section"),
+        ("queryHistory", {"limit": -1}, "limit"),
+        ("queryHistory", {"limit": 1001}, "limit"),
+        ("queryHistory", {"offset": -1}, "offset"),
+        ("queryHistory", {"from": "yesterday"}, "from"),
+        ("queryHistory", {"text": "(a || b"}, "text"),
+        ("queryHistory", {"text": 'a "b'}, "text"),
+        ("queryHistory", {"turnStatus": "done"}, "turnStatus"),
+        ("openSession", {"sessionId": "Codex-20260701T090000Z-x", "title": " "}, "title"),
+        ("openSession", {"sessionId": "Codex-20260701T090000Z-x", "title": "x", "agent": "codex"}, "agent"),
+        ("importRecovery", {"agent": "Codex", "sessionId": "Codex-20260701T090000Z-x"}, "title"),
+        (
+            "importRecovery",
+            {"sessionLog": {"agent": "Codex", "sessionId": "Codex-20260701T090000Z-x", "title": "x", "turns": [{}]}},
+            "sessionLog.turns[0].requestId",
+        ),
+    ],
+)
+def test_a_bad_parameter_is_refused_by_its_path(
+    begun_log: Log, method: str, params: dict[str, Any], parameter: str
+) -> None:
+    refused = begun_log.error(method, **params)
+    assert refused["code"] == "invalid_parameter"
+    assert refused["details"]["parameter"] == parameter
+    assert {"parameter", "value", "constraint"} <= set(refused["details"])
+    assert refused["details"]["constraint"] in refused["message"] or refused["message"].endswith("null or empty")
+    assert "hint" not in refused
+
+
+def test_numeric_text_counts_as_a_number_and_one_string_as_a_list(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.do("updateTurn", tokenCount="12", tags="lone")
+    turn = log.turn()
+    assert (turn["token_count"], turn["tags"]) == (12, ["lone"])
+
+
+def test_params_that_are_no_object_are_refused_after_the_method(begun_log: Log) -> None:
+    log = begun_log
+    (refused,) = log.answers(("queryHistory", []))  # pyright: ignore[reportArgumentType]
+    assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", "params")
+    (refused,) = log.answers(("workflow.sessionlog.nothing", []))  # pyright: ignore[reportArgumentType]
+    assert refused["code"] == "method_not_found"
+    assert refused["details"]["methodName"] == "workflow.sessionlog.nothing"
+    assert "workflow.sessionlog.completeTurn" in refused["details"]["supportedMethods"]
+
+
+def test_another_action_type_is_stored_with_a_warning(log: Log) -> None:
+    log.open()
+    log.begin()
+    appended = log.do("appendActions", actions=[ACTION | {"type": "test_run"}])
+    assert [(w["code"], w["type"]) for w in appended["warnings"]] == [("nonstandard_action_type", "test_run")]
+    assert [action["type"] for action in log.actions()] == ["test_run"]
+    refused = log.error("appendActions", actions=[ACTION | {"type": "Test Run"}])
+    assert refused["details"]["parameter"] == "actions[0].type"
+
+
+def test_ids_are_checked_before_the_session_is_looked_for(begun_log: Log) -> None:
+    log = begun_log
+    refused = log.error("completeTurn", response="x", requestId="req-1", sessionId="Codex-20260701T090000Z-none")
+    assert refused["code"] == "invalid_request_id"
+    refused = log.error("completeTurn", response="x", sessionId="Codex-20260701T090000Z-none")
+    assert (refused["code"], refused["message"]) == (
+        "session_not_found",
+        "Session not found: Codex-20260701T090000Z-none",
+    )

@@ -1,0 +1,257 @@
+"""Acceptance cases 7 to 12, and which session a call is about."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, TURN_2, Log, Tools, without
+
+BAD_SESSION_IDS = [
+    "claudecode-20260409T120000Z-task",
+    "Copilot-20260304-feature",
+    "Copilot-20260304T113901Z-",
+    "Copilot-20260304T113901Z-Fix",
+    "Copilot-20260304T113901Z-a--b",
+    "Copilot-20260230T113901Z-x",
+    "Copilot-20260304T250000Z-x",
+]
+BAD_TURN_IDS = [
+    "request-20260409T120001Z-task",
+    "req-20260409-task",
+    "req-20260409T120001Z-Add",
+    "req-20260409T120001Z-add\n",
+]
+GOOD_SESSION_IDS = [
+    "ClaudeCode-20260409T120000Z-implement-auth",
+    "Copilot-20260304T113901Z-refactor-session",
+    "SessionId-20260525T100000Z-fix",
+    "A-20240229T235959Z-1",
+]
+
+
+def test_open_session_answers_id_start_and_opened(log: Log) -> None:
+    opened = log.open(model="gpt-x")
+    assert without(opened) == {
+        "sessionId": SESSION,
+        "started": "2026-07-01T12:00:00Z",
+        "agent": "Codex",
+        "opened": True,
+    }
+    assert opened["journal"]["changed"] is True
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", opened["journal"]["hash"])
+
+
+def test_every_valid_session_id_opens_a_session(log: Log) -> None:
+    opened = log.results(*(("openSession", {"sessionId": name, "title": "x"}) for name in GOOD_SESSION_IDS))
+    assert [result["sessionId"] for result in opened] == GOOD_SESSION_IDS
+
+
+@pytest.mark.parametrize("session", BAD_SESSION_IDS)
+def test_an_invalid_session_id_is_refused_with_the_format(begun_log: Log, session: str) -> None:
+    refused = begun_log.error("openSession", sessionId=session, title="x")
+    assert refused["code"] == "invalid_session_id"
+    assert refused["message"] == "Session ID does not conform to canonical format"
+    assert refused["details"] == {
+        "providedId": session,
+        "expectedFormat": "<Agent>-<yyyyMMddTHHmmssZ>-<suffix>",
+        "regex": r"^[A-Z][A-Za-z0-9]*-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*$",
+    }
+
+
+@pytest.mark.parametrize("turn", BAD_TURN_IDS)
+def test_an_invalid_request_id_is_refused_with_the_format(begun_log: Log, turn: str) -> None:
+    refused = begun_log.error("beginTurn", requestId=turn, queryTitle="x", queryText="x")
+    assert refused["code"] == "invalid_request_id"
+    assert refused["message"] == "Request ID does not conform to canonical format"
+    assert refused["details"] == {
+        "providedId": turn,
+        "expectedFormat": "req-<yyyyMMddTHHmmssZ>-<slugOrOrdinal>",
+        "regex": r"^req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*$",
+    }
+
+
+def test_an_agent_that_is_not_the_prefix_of_the_id_is_refused(log: Log) -> None:
+    refused = log.error("openSession", agent="Copilot", sessionId=SESSION, title="x")
+    assert (refused["code"], refused["message"]) == (
+        "invalid_session_id",
+        "Session ID prefix must match agent name",
+    )
+    assert (refused["details"]["providedId"], refused["details"]["agent"]) == (SESSION, "Copilot")
+
+
+def test_without_an_agent_the_prefix_of_the_id_is_the_agent(log: Log) -> None:
+    assert log.open()["agent"] == "Codex"
+
+
+def test_a_taken_id_is_refused_from_another_process(log: Log) -> None:
+    log.open()
+    refused = log.error("openSession", sessionId=SESSION, title="Again")
+    assert (refused["code"], refused["message"]) == (
+        "session_already_exists",
+        f"Session with ID {SESSION} already exists",
+    )
+    assert refused["details"] == {
+        "sessionId": SESSION,
+        "status": "in_progress",
+        "started": "2026-07-01T12:00:00Z",
+        "hint": "Use a new session ID",
+    }
+
+
+def test_a_turn_without_a_session_is_refused_with_the_hint(log: Log) -> None:
+    refused = log.error("beginTurn", requestId=TURN, queryTitle="x", queryText="x")
+    assert (refused["code"], refused["message"]) == ("session_not_found", "No active session exists")
+    assert refused["hint"] == refused["details"]["hint"] == "Call workflow.sessionlog.openSession first"
+    assert refused["details"]["operation"] == "workflow.sessionlog.beginTurn"
+
+
+def test_the_current_session_is_null_or_shown_with_its_turn(log: Log) -> None:
+    assert log.do("currentSession") is None
+    log.open(model="gpt-x", agentSessionId="abc", agentExecutableVersion="1.2")
+    assert log.do("currentSession") == {
+        "agent": "Codex",
+        "sessionId": SESSION,
+        "title": "Fix upload",
+        "model": "gpt-x",
+        "started": "2026-07-01T12:00:00Z",
+        "lastUpdated": "2026-07-01T12:00:00Z",
+        "status": "in_progress",
+        "state": "open",
+        "currentTurnRequestId": None,
+        "currentTurnStatus": None,
+        "turnCount": 0,
+        "agentSessionId": "abc",
+        "agentExecutableVersion": "1.2",
+    }
+
+
+def test_a_transcript_is_remembered_only_if_the_file_exists(log: Log) -> None:
+    transcript = log.workspace / "rollout.jsonl"
+    opened = log.open(agentSessionTranscriptFile=str(transcript))
+    assert opened["warnings"] == [{"code": "ignored_param", "param": "agentSessionTranscriptFile"}]
+    transcript.write_text("{}\n")
+    log.open(OTHER_SESSION, agentSessionTranscriptFile=str(transcript))
+    shown = log.do("currentSession", sessionId=OTHER_SESSION)
+    assert shown["agentSessionTranscriptFile"] == str(transcript)
+
+
+def test_among_several_open_sessions_the_agents_pointer_decides(log: Log) -> None:
+    claude = "ClaudeCode-20260701T080000Z-review"
+    log.open()
+    log.open(claude)
+    refused = log.error("beginTurn", requestId=TURN, queryTitle="x", queryText="x")
+    assert {row["sessionId"] for row in refused["details"]["candidates"]} == {SESSION, claude}
+    assert set(refused["details"]["candidates"][0]) == {"sessionId", "agent", "title", "lastUpdated"}
+    begun = log.do("beginTurn", requestId=TURN, queryTitle="x", queryText="x", agent="ClaudeCode")
+    assert begun["journal"]["sessionId"] == claude
+    (shown,) = log.results(("currentSession", {}), SHIFTLOG_AGENT="Codex")
+    assert shown["sessionId"] == SESSION
+
+
+def test_a_connection_stays_with_the_session_that_it_addressed_last(log: Log) -> None:
+    log.open()
+    log.open(OTHER_SESSION)
+    begin = {"queryTitle": "x", "queryText": "x"}
+    first, second = log.results(
+        ("beginTurn", {"requestId": TURN, "sessionId": SESSION, **begin}), ("beginTurn", {"requestId": TURN_2, **begin})
+    )
+    assert first["journal"]["sessionId"] == second["journal"]["sessionId"] == SESSION
+
+
+def test_a_session_of_another_workspace_is_not_current(log: Log, tmp_path: Path) -> None:
+    log.open()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert log.answers(("currentSession", {}), workspace=elsewhere)[0]["result"] is None  # pyright: ignore[reportArgumentType]
+
+
+def test_a_folder_below_a_repository_belongs_to_the_repository(log: Log) -> None:
+    (log.workspace / ".git").mkdir()
+    below = log.workspace / "src"
+    below.mkdir()
+    log.open()
+    assert log.run("", "--invoke", "workflow.sessionlog.currentSession", workspace=below).stdout.startswith(b'{"agent"')
+
+
+def test_a_closed_session_takes_no_writes_and_is_not_current(log: Log) -> None:
+    log.open()
+    closed = log.do("closeSession", reason="task_completed")
+    assert without(closed, "recoveryToken", "recoveryTokenExpiresAt", "warnings") == {
+        "sessionId": SESSION,
+        "status": "completed",
+        "closedAt": "2026-07-01T12:00:00Z",
+        "closed": True,
+        "state": "closed",
+    }
+    assert log.do("currentSession") is None
+    refused = log.error("beginTurn", requestId=TURN, queryTitle="x", queryText="x", sessionId=SESSION)
+    assert (refused["code"], refused["message"]) == ("session_closed", "Session is closed")
+    assert refused["details"] == {
+        "sessionId": SESSION,
+        "state": "closed",
+        "closedAt": "2026-07-01T12:00:00Z",
+        "hint": "Call workflow.sessionlog.openSession with a new session ID",
+    }
+
+
+def test_an_idle_session_is_suspended_and_a_write_wakes_it(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.do("completeTurn", response="ok")
+    log.wait(hours=3)
+    (shown,) = log.do("queryHistory")["sessions"]
+    assert (shown["state"], shown["status"]) == ("suspended", "completed")
+    log.do("beginTurn", requestId=TURN_2, queryTitle="x", queryText="x", sessionId=SESSION)
+    shown = log.do("currentSession")
+    assert (shown["state"], shown["status"]) == ("open", "in_progress")
+
+
+def test_a_session_taken_over_answers_lease_lost_to_a_connection_bound_before(log: Log) -> None:
+    import json
+    import subprocess
+
+    from tests.dialects.mcpserver.log import REPL, envelope
+
+    log.open()
+    with subprocess.Popen(
+        [*REPL, "--agent-stdio"],
+        cwd=log.workspace,
+        env=log.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as repl:
+        assert repl.stdin is not None
+        assert repl.stdout is not None
+
+        def ask(method: str, params: object) -> dict[str, object]:
+            assert repl.stdin is not None
+            assert repl.stdout is not None
+            repl.stdin.write(json.dumps(envelope(method, params)).encode() + b"\n")
+            repl.stdin.flush()
+            return json.loads(repl.stdout.readline())["payload"]
+
+        assert "result" in ask("beginTurn", {"requestId": TURN, "queryTitle": "x", "queryText": "x"})
+        with Tools(log) as tools:
+            tools.request("tools/call", name="resume_session", arguments={"agent_id": "codex"})
+            lost = ask("updateTurn", {"response": "late"})
+            assert (lost["code"], lost["message"]) == ("lease_lost", "Lease lost: a newer holder exists")
+            assert set(lost["details"]) == {"fenceGiven", "fenceCurrent", "heldBy"}  # pyright: ignore[reportArgumentType, reportUnknownArgumentType]
+        repl.stdin.close()
+    assert log.do("updateTurn", response="a new process may write beside the holder")["updated"] is True
+
+
+def test_titles_are_set_and_shown(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.wait(minutes=2)
+    assert without(log.do("setSessionTitle", sessionTitle="Upload")) == {
+        "updated": True,
+        "lastUpdated": "2026-07-01T12:02:00Z",
+    }
+    assert without(log.do("setTurnTitle", queryTitle="Upload race")) == {
+        "updated": True,
+        "lastUpdated": "2026-07-01T12:02:00Z",
+    }
+    assert log.do("currentSession")["title"] == "Upload"
+    assert log.turn()["query_title"] == "Upload race"

@@ -1,0 +1,184 @@
+"""What runs used: every token once, unknown costs as unknown, groups that add up to their total."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shiftlog.journal.usage import DIMENSIONS, Totals, list_runs, runs_filter, total_usage
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.nouns import Usage
+from shiftlog.store.protocol import Filter
+from tests.contract.builders import session as any_session
+from tests.journal.desk import Desk
+
+PRICED = "claude-opus-4-5"
+
+
+async def totals(desk: Desk, *by: str, **asked: str) -> dict[str, Any]:
+    now = desk.now()
+    return await desk.read(
+        lambda reader: total_usage(reader, desk.app.runs, runs_filter(reader, asked, now), by or ("day",))
+    )
+
+
+async def runs(desk: Desk, **asked: str) -> list[dict[str, Any]]:
+    now = desk.now()
+    found = await desk.read(
+        lambda reader: list_runs(reader, desk.app.runs, runs_filter(reader, asked, now), int(asked.get("limit", 20)))
+    )
+    return found["items"]
+
+
+async def ended(desk: Desk, by: dict[str, Any] | None = None, **figures: Any) -> str:
+    """Record a run that has ended and return its session's id."""
+    session = await desk.open(**{"agent": "ClaudeCode", "model": PRICED, "caller": "headless_task", **(by or {})})
+    await desk.call("close_session", {"session_id": session, "returncode": 0, **figures})
+    return session
+
+
+async def test_a_running_run_counts_as_running_and_its_cost_as_unknown(desk: Desk) -> None:
+    await desk.open(model=PRICED)
+    await ended(desk, total_cost_usd=0.5)
+    total = (await totals(desk))["total"]
+    assert (total["sessions"], total["running"], total["ok"], total["failed"]) == (2, 1, 1, 0)
+    assert (total["cost_usd"], total["cost_unknown"]) == (0.5, 1)
+
+
+async def test_nothing_known_is_unknown_and_not_zero(desk: Desk) -> None:
+    await desk.open(model=PRICED)
+    await ended(desk, {"model": "nobody-knows"}, input_tokens=5)
+    total = (await totals(desk))["total"]
+    assert (total["cost_usd"], total["cost_unknown"], total["input_tokens"]) == (None, 2, 5)
+
+
+async def test_what_a_running_session_used_so_far_counts_though_its_cost_is_not_final(desk: Desk) -> None:
+    session = await desk.open(model=PRICED)
+    await desk.begin(session)
+    await desk.update(session, usage={"input_tokens": 7, "cache_creation_tokens": 2, "cost_usd": 0.25})
+    total = (await totals(desk))["total"]
+    assert (total["input_tokens"], total["cache_creation_tokens"]) == (7, 2)
+    assert (total["cost_usd"], total["cost_unknown"]) == (0.25, 1)
+
+
+async def test_tokens_that_both_turns_and_launcher_report_count_once(desk: Desk) -> None:
+    session = await desk.open(agent="ClaudeCode", model=PRICED)
+    await desk.begin(session)
+    await desk.update(session, usage={"input_tokens": 100, "output_tokens": 10, "cost_usd": 1.0})
+    await desk.complete(session)
+    await desk.call("close_session", {"session_id": session, "input_tokens": 100, "output_tokens": 10})
+    total = (await totals(desk))["total"]
+    assert (total["input_tokens"], total["output_tokens"], total["sessions"]) == (100, 10, 1)
+
+
+@pytest.mark.parametrize(("agent", "fresh"), [("Codex", 600), ("GeminiCli", 600), ("ClaudeCode", 1000)])
+async def test_cached_input_is_part_of_input_for_some_backends_and_a_class_of_its_own_for_others(
+    desk: Desk, agent: str, fresh: int
+) -> None:
+    await ended(desk, {"agent": agent}, input_tokens=1000, cached_input_tokens=400, output_tokens=7)
+    total = (await totals(desk))["total"]
+    assert (total["input_tokens"], total["cached_input_tokens"], total["output_tokens"]) == (fresh, 400, 7)
+
+
+async def test_a_session_without_a_run_counts_with_what_its_turns_reported(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    await desk.update(session, usage={"output_tokens": 3, "cost_usd": 0.1})
+    await desk.open(title="used nothing")
+    total = (await totals(desk))["total"]
+    assert (total["sessions"], total["output_tokens"], total["cost_usd"]) == (1, 3, 0.1)
+
+
+async def test_prices_given_later_price_what_nobody_priced_before(desk: Desk) -> None:
+    session = await desk.open(model=PRICED)
+    await desk.begin(session)
+    await desk.update(session, usage={"input_tokens": 1_000_000, "output_tokens": 100_000})
+    await desk.complete(session)
+    await desk.call("close_session", {"session_id": session})
+    assert (await totals(desk))["total"]["cost_usd"] == 7.5
+
+
+async def test_totals_group_by_day_model_agent_caller_and_project(desk: Desk) -> None:
+    await ended(desk, {"agent_id": "fixer", "cwd": "/work/webshop"}, total_cost_usd=1)
+    desk.wait(days=1)
+    await ended(desk, {"model": "other", "caller": "chat_interactive", "cwd": "/work/api"}, total_cost_usd=2)
+    await desk.open(agent="Codex", pid=1)
+    rows = {name: (await totals(desk, name))["rows"] for name in DIMENSIONS}
+    assert [(row["day"], row["sessions"]) for row in rows["day"]] == [("2026-07-01", 1), ("2026-07-02", 2)]
+    assert [row["model"] for row in rows["model"]] == ["other", PRICED, "gpt-5.6-sol"]
+    assert [row["agent"] for row in rows["agent"]] == ["ClaudeCode", "fixer", "Codex"]
+    assert [row["caller"] for row in rows["caller"]] == ["chat_interactive", "headless_task", None]
+    assert {row["project"] for row in rows["project"]} == {"webshop", "api", None}
+    both = await totals(desk, "day", "model")
+    assert [(row["day"], row["model"]) for row in both["rows"]] == [
+        ("2026-07-01", PRICED),
+        ("2026-07-02", "gpt-5.6-sol"),
+        ("2026-07-02", "other"),
+    ]
+
+
+async def test_runs_are_listed_newest_first_and_filtered_by_everything_that_names_them(desk: Desk) -> None:
+    first = await ended(desk, {"cwd": "/work/webshop", "agent_id": "fixer"}, returncode=1)
+    desk.wait(days=1)
+    second = await ended(desk, {"agent": "Codex", "model": "m2", "caller": "desktop_new_session"}, output_tokens=5)
+    third = await desk.open(model="m3")
+    await desk.open(title="no run at all")
+    assert [item["session_id"] for item in await runs(desk)] == [third, second, first]
+    for asked, expected in (
+        ({"agent": "ClaudeCode"}, first),
+        ({"agent_id": "fixer"}, first),
+        ({"project": "webshop"}, first),
+        ({"run_status": "failed"}, first),
+        ({"day": "2026-07-01"}, first),
+        ({"backend": "codex", "model": "m2"}, second),
+        ({"caller": "desktop_new_session"}, second),
+        ({"run_status": "running"}, third),
+        ({"day": "today", "run_status": "running"}, third),
+    ):
+        assert [item["session_id"] for item in await runs(desk, **asked)] == [expected], asked
+    [item] = await runs(desk, model="m2")
+    assert item["usage"]["output_tokens"] == 5
+    assert (item["run_id"], item["agent_id"]) == (2, "Codex")
+
+
+async def test_days_and_dimensions_that_are_none_are_refused(desk: Desk) -> None:
+    for day in ("yesterdayish", "2026-13-01", "2026-07-01T10:00:00Z"):
+        with pytest.raises(InvalidParameter, match="day"):
+            await runs(desk, day=day)
+    with pytest.raises(InvalidParameter, match="one of day, model"):
+        await totals(desk, "weekday")
+
+
+async def test_bounds_are_those_of_the_start(desk: Desk) -> None:
+    session = await desk.open(model=PRICED)
+    desk.wait(days=2)
+    await desk.begin(session)
+    assert (await totals(desk, **{"from": "2026-07-02"}))["rows"] == []
+    assert (await totals(desk, to="2026-07-01"))["total"]["sessions"] == 1
+
+
+async def test_an_empty_store_has_no_rows_and_a_total_of_nothing_known(desk: Desk) -> None:
+    found = await desk.read(lambda reader: total_usage(reader, desk.app.runs, Filter(), ["model"]))
+    assert found["rows"] == []
+    assert found["total"]["cost_usd"] is None
+
+
+COSTS = st.one_of(st.none(), st.floats(min_value=0, max_value=1e6, allow_nan=False))
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 10**9), COSTS), max_size=30))
+def test_groups_always_add_up_to_their_total(used: list[tuple[bool, int, float | None]]) -> None:
+    groups = {True: Totals(), False: Totals()}
+    total = Totals()
+    for key, tokens, cost in used:
+        each = Usage(input_tokens=tokens, cost_usd=cost)
+        groups[key].add(any_session(), each)
+        total.add(any_session(), each)
+    items = [group.as_item() for group in groups.values()]
+    whole = total.as_item()
+    for name in ("sessions", "input_tokens", "cost_unknown"):
+        assert sum(item[name] for item in items) == whole[name]
+    known = [item["cost_usd"] for item in items if item["cost_usd"] is not None]
+    assert (whole["cost_usd"] is None) == (not known)
+    assert sum(known) == pytest.approx(whole["cost_usd"] or 0.0, abs=1e-6)
