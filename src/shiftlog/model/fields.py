@@ -39,7 +39,7 @@ class Field:
         raise NotImplementedError
 
     def nested_schema(self) -> Schema:
-        """Return the JSON Schema inside a list or object, where limits are left to the check: schemas are read often."""
+        """Return the JSON Schema inside a list or object; there limits are left to the check, to keep it short."""
         return self.schema()
 
     def schema(self) -> Schema:
@@ -54,7 +54,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(Field):
-    """A string; one line unless `lines`; the schema states the limit only of what must be given; `check(value, path)` may refuse it with its own error."""
+    """A string; one line unless `lines`; `check(value, path)` may refuse it with its own error.
+
+    The schema states the limit only of what must be given, to keep it short; the check knows them all.
+    """
 
     max_chars: int = 1_048_576
     lines: bool = False

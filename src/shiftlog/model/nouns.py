@@ -3,30 +3,37 @@
 All are frozen; `journal.projection` makes the next one from the last and an entry. Text here is redacted already.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar, cast
 
 from shiftlog.model.moves import LIVE, RunStatus, SessionState, Succession, TurnStatus
-
 
 Noun = TypeVar("Noun")
 
 _put = object.__setattr__
+_readers: dict[type, tuple[tuple[str, ...], frozenset[str], Callable[[Any], tuple[Any, ...]]]] = {}
 
 
 def changed(noun: Noun, **values: Any) -> Noun:
-    """Return a noun with some fields changed: `dataclasses.replace`, in a third of its time.
+    """Return a noun with some fields changed: `dataclasses.replace`, in two thirds of its time.
 
     Every entry moves a session and often a turn, each with dozens of fields; this is most of what applying costs.
     """
     kind = type(noun)
-    names: tuple[str, ...] = kind.__slots__  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-    if not values.keys() <= set(names):
-        raise TypeError(f"{kind.__name__} has no field {sorted(values.keys() - set(names))}")
+    if kind not in _readers:
+        names = tuple(item.name for item in fields(cast(Any, kind)))
+        _readers[kind] = (names, frozenset(names), attrgetter(*names))
+    names, known, read = _readers[kind]
+    if not known.issuperset(values):
+        raise TypeError(f"{kind.__name__} has no field {sorted(values.keys() - known)}")
     copy = object.__new__(kind)
-    for name in names:
-        _put(copy, name, values[name] if name in values else getattr(noun, name))
+    for name, value in zip(names, read(noun), strict=True):
+        _put(copy, name, value)
+    for name, value in values.items():
+        _put(copy, name, value)
     return copy
 
 
