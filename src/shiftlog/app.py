@@ -3,6 +3,7 @@
 Faces get an App and nothing else. What the services decide stands in their rooms; here they are only joined.
 """
 
+import difflib
 import os
 import socket
 from collections.abc import AsyncGenerator, Mapping
@@ -13,7 +14,8 @@ from pathlib import Path
 
 from shiftlog import config as configuration
 from shiftlog import processes
-from shiftlog.guard.redaction import Redactor, Rule
+from shiftlog.guard.detectors import RULE_IDS
+from shiftlog.guard.redaction import InvalidRule, Redactor, Rule
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity import Continuity, Terms
 from shiftlog.journal.history import History
@@ -24,6 +26,7 @@ from shiftlog.journal.runs import Runs
 from shiftlog.journal.sessionlog import Sessionlog
 from shiftlog.journal.sessionlog_calls import Calls
 from shiftlog.journal.sessions import Sessions
+from shiftlog.model.errors import ConfigError
 from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
 
@@ -58,10 +61,7 @@ class App:
 def build_app(home: Path, config: configuration.Config, store: Store, environ: Mapping[str, str]) -> App:
     """Join the services over an open store."""
     clock = Clock.from_environ(environ)
-    redactor = Redactor(
-        [Rule(id=rule.name, pattern=rule.pattern) for rule in config.redaction.rules],
-        frozenset(config.redaction.silenced),
-    )
+    redactor = _redactor(home, config)
     keys = Keys.load(home / "keys")
     journal = Journal(store, redactor, clock)
     host = socket.gethostname()
@@ -87,6 +87,21 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
         maintenance=Maintenance(journal, keys),
         sessionlog=Sessionlog(calls, continuity),
     )
+
+
+def _redactor(home: Path, config: configuration.Config) -> Redactor:
+    """Build the redactor of the operator's rules; what cannot be used is an error that names the key."""
+    source = str(home / configuration.FILE_NAME)
+    try:
+        rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in config.redaction.rules]
+    except InvalidRule as error:
+        raise ConfigError.invalid(source, "redaction.rules", str(error)) from None
+    known = RULE_IDS | {rule.id for rule in rules}
+    for name in config.redaction.silenced:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0)[0]
+            raise ConfigError.invalid(source, "redaction.silenced", f"no rule '{name}'; the nearest is '{nearest}'")
+    return Redactor(rules, frozenset(config.redaction.silenced))
 
 
 @asynccontextmanager

@@ -98,7 +98,7 @@ res.cookie("session", token, { httpOnly: true });
 parse_cookie(cookie=cookie, cls=cls)
 sk-fading-circle sk-circle12 sk-child-animation-delay
 class="sk-cube-grid-loading-animation-large"
-npm_config_registry=https://registry.npmjs.org/
+npm_config_registry=https://npm.example.com/
 hf_hub_download(repo_id="gpt2", filename="config.json")
 github_pat_ is the prefix of fine-grained tokens
 import { AIzaButton } from './buttons'
@@ -158,7 +158,7 @@ index {hex7}..{hex7} 100644
 sha256:{hex64}
 image: nginx@sha256:{hex64}
 "integrity": "sha512-{b6486}=="
-resolved "https://registry.yarnpkg.com/a/-/a-1.0.0.tgz#{hex40}"
+resolved "https://registry.example.com/a/-/a-1.0.0.tgz#{hex40}"
 flask==3.0.0 --hash=sha256:{hex64}
 id: {uuid}
 session {uuid} resumed

@@ -37,7 +37,7 @@ set DB_PASSWORD=⟦Winter2024!⟧
 setx API_TOKEN ⟦{alnum32}⟧
 ENV API_TOKEN ⟦{alnum32}⟧
 PATH=/usr/bin⏎HOME=/root⏎LANG=en_US.UTF-8⏎SHELL=/bin/bash⏎DEPLOY_HOOK=⟦{mixed40}⟧⏎USER=root
-HOSTNAME=ci-7⏎declare -x BUILD_AUTH="⟦{mixed36}⟧"⏎PWD=/work⏎SHLVL=1⏎_=/usr/bin/env
+HOSTNAME=ci-7⏎declare -x BUILD_AUTH="⟦{mixed36}⟧"⏎PWD=/srv⏎SHLVL=1⏎_=/usr/bin/env
   NODE_ENV: production⏎  PORT: 8080⏎  SENTRY_DSN_RAW: ⟦{mixed32}⟧⏎  LOG_LEVEL: info
 # configuration
 password: ⟦hunter2hunter2⟧
@@ -69,7 +69,7 @@ refreshToken: "⟦{url64}⟧"
 <password>⟦s3cret!DB⟧</password>
 <string name="google_api_key">⟦AIza{url35}⟧</string>
 secret_key: |⏎  ⟦{alnum40}⟧
-//registry.npmjs.org/:_authToken=⟦npm_{alnum36}⟧
+//npm.example.com/:_authToken=⟦npm_{alnum36}⟧
 _auth=⟦{userpass}⟧
 {"auths":{"registry.example.com":{"auth":"⟦{userpass}⟧"}}}
 machine github.com login bob password ⟦{alnum40}⟧
@@ -287,8 +287,8 @@ github_token: ⟦ghp_{alnum36}⟧
 git remote set-url origin https://⟦ghp_{alnum36}⟧@github.com/acme/app.git
 git -c http.extraheader="AUTHORIZATION: bearer ⟦ghs_{alnum36}⟧" fetch
 http.extraheader=AUTHORIZATION: basic ⟦{userpass}⟧
-npm config set //registry.npmjs.org/:_authToken ⟦npm_{alnum36}⟧
-echo "//npm.pkg.github.com/:_authToken=⟦ghp_{alnum36}⟧" >> .npmrc
+npm config set //npm.example.com/:_authToken ⟦npm_{alnum36}⟧
+echo "//npm.example.com/:_authToken=⟦ghp_{alnum36}⟧" >> .npmrc
 Enter passphrase: ⟦correct-horse-9⟧
 root password: ⟦toor1234⟧
 login: admin password: ⟦admin123⟧

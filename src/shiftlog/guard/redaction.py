@@ -1,7 +1,7 @@
 """The redactor: masks secrets in any text or JSON value before it is stored or shown.
 
-Pure, and idempotent on lines of up to 64 KiB. The detectors are in the `detect_*` modules, the walk through a text in `redact_scan`; streams
-are masked by `redact_stream`.
+Pure, and idempotent on lines of up to 64 KiB. The detectors are in the `detect_*` modules, the walk through a text
+in `redact_scan`; streams are masked by `redact_stream`.
 """
 
 import re

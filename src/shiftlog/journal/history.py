@@ -16,6 +16,7 @@ from shiftlog.journal.history_items import (
     Item,
     entry_item,
     file_item,
+    obligation,
     run_item,
     session_facts,
     session_item,
@@ -60,7 +61,7 @@ class History:
                 raise InvalidParameter.missing("session_id")
             return _one_turn(reader, values, cursor)
         if values.keys() & _ASKED == {"session_id"}:
-            return _one_session(reader, values, cursor)
+            return _one_session(reader, values, cursor, now)
         where = filter_of(reader, values)
         if "text" in values:
             return _searched(reader, values, where, cursor, now, self._trails)
@@ -79,13 +80,13 @@ def _chars(values: Mapping[str, Any]) -> int:
 # One session, one turn
 
 
-def _one_session(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> Answered:
+def _one_session(reader: Reader, values: Mapping[str, Any], cursor: Cursor, now: datetime) -> Answered:
     session = find_session(reader, values["session_id"])
     limit = _limit(values)
     turns = reader.turns(session.id, after=cursor.after[0] if cursor.after else 0, limit=limit + 1)
     # Later pages give turns only: the facts were shown, and proving a long chain takes a while.
     return fit(
-        {"session_id": session.id} if cursor.after else {"session": _session_whole(reader, session)},
+        {"session_id": session.id} if cursor.after else {"session": _session_whole(reader, session, now)},
         [(turn_item(session.id, turn), Cursor(after=(turn.ordinal, 0))) for turn in turns[:limit]],
         values,
         total=session.turns_total,
@@ -94,7 +95,7 @@ def _one_session(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> A
     )
 
 
-def _session_whole(reader: Reader, session: Session) -> Item:
+def _session_whole(reader: Reader, session: Session, now: datetime) -> Item:
     found = check_chain(
         session.id,
         reader.entries(session.id),
@@ -104,6 +105,7 @@ def _session_whole(reader: Reader, session: Session) -> Item:
     children = reader.find_sessions(Filter(parent_id=session.id), Page(limit=50))
     return {
         **session_facts(session),
+        **obligation(session, now),
         "chain": {"status": found.kind or "verified", "first_bad_seq": found.seq, "erased": found.erased},
         "children": [row.session.id for row in children],
     }

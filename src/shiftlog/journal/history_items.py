@@ -43,12 +43,15 @@ def session_item(session: Session, *, now: Any) -> Item:
         "cost_usd": session.usage.cost_usd if session.usage else None,
         "summary": one_line(session.title, 160),
     }
+    return item | obligation(session, now) | {"more": more(session.id)}
+
+
+def obligation(session: Session, now: Any) -> Item:
+    """Return by when a session must be continued, empty where nobody has to."""
     deadline = session.closing.successor_deadline if session.closing else None
-    if session.state is SessionState.AWAITING_SUCCESSOR and deadline is not None:
-        item["successor_deadline"] = shown(deadline)
-        item["overdue"] = now > deadline
-    item["more"] = more(session.id)
-    return item
+    if session.state is not SessionState.AWAITING_SUCCESSOR or deadline is None:
+        return {}
+    return {"successor_deadline": shown(deadline), "overdue": now > deadline}
 
 
 def turn_item(session_id: str, turn: Turn) -> Item:

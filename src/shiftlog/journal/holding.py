@@ -84,7 +84,9 @@ class Holding:
 
     def _suspend_stale(self, writer: Writer, idle_limit: timedelta, gone: list[str]) -> list[str]:
         now = self._journal.clock.now()
-        causes = dict.fromkeys(gone, PROCESS_ENDED)
+        # Between the look and this transaction another sweep may have acted, and somebody gone on since.
+        still = (writer.session(name) for name in gone)
+        causes = {session.id: PROCESS_ENDED for session in still if session and self._runs.is_gone(session)}
         for lease in writer.leases():
             if not self.is_live(lease, now):
                 writer.end_lease(lease.session_id)

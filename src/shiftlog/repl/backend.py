@@ -9,13 +9,18 @@ from typing import Any, Protocol
 
 from shiftlog import wire
 from shiftlog.client import Client, DaemonUnreachable
-from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.errors import ShiftlogError, StorageError, Unauthorized
 
 # The daemon keeps the time of a call; we wait a little longer for it to say so.
 GRACE_S = 30.0
 ATTEMPTS = 3
 QUESTION = "sessionlog"
 BOOTSTRAP = "workflow.sessionlog.bootstrap"
+MESSAGES = {
+    "storage_error": "Storage error",
+    "internal_error": "Internal error",
+    "unauthorized": "The state directory belongs to another user",
+}
 
 Answer = dict[str, Any]
 
@@ -73,35 +78,43 @@ class Backend:
     def _reach(self) -> Answers:
         try:
             home = wire.open_home(self._home)
+        except wire.WireError as error:
+            raise _problem(error) from error
+        try:
             hello = wire.hello_line(role="control", face="repl", client_id=str(self._about["client"]))
             return _Daemon(Client(wire.open_connection(home, hello), home), self._timeout_s + GRACE_S)
         except wire.WireError as error:
             if error.code != "storage_error":
-                raise ShiftlogError(error.message, details={"code": error.code}, hint=error.hint) from error
+                raise _problem(error) from error
+        except OSError:
+            pass  # whatever keeps a daemon from starting need not keep us from opening the store
         from shiftlog.repl.in_process import InProcess
 
-        return InProcess(wire.open_home(self._home))
+        return InProcess(home)
 
     def _failure(self, method: str, problem: ShiftlogError) -> Answer:
-        if problem.code == "storage_error" and method == BOOTSTRAP:
+        if method == BOOTSTRAP:
             details = {"storageError": _said(problem), "permissions": self._permissions()}
             message = "Failed to initialize session log storage"
             return {"code": "bootstrap_failed", "message": message, "retryable": False, "details": details}
-        known = {"storage_error": "Storage error", "internal_error": "Internal error"}
-        code = str(problem.details.get("code") or problem.code)
-        payload: Answer = {
+        code = problem.code if problem.code in MESSAGES else "storage_error"
+        return {
             "code": code,
-            "message": known.get(code, problem.message),
+            "message": MESSAGES[code],
             "retryable": code == "storage_error",
             "details": {"reason": _said(problem)},
         }
-        return payload
 
     def _permissions(self) -> str | None:
         try:
             return oct(os.stat(self._home or wire.home_path()).st_mode & 0o7777)  # noqa: PTH116 - no pathlib here
         except OSError:
             return None
+
+
+def _problem(error: wire.WireError) -> ShiftlogError:
+    kind = Unauthorized if error.code == "unauthorized" else StorageError
+    return kind(error.message, hint=error.hint)
 
 
 def _said(problem: ShiftlogError) -> str:

@@ -88,7 +88,8 @@ class Office:
         return Visitor(office=self, caller=client(name, **facts))
 
     async def counts(self) -> dict[str, int]:
-        return self.desk.rows()
+        """Count what is stored, but for the outcomes of calls, which every answered call leaves."""
+        return {table: count for table, count in self.desk.rows().items() if table != "outcomes"}
 
     async def state(self, session: str) -> str:
         return str((await self.desk.session(session)).state)

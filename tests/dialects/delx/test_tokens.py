@@ -1,0 +1,233 @@
+"""Acceptance of recovery tokens and of the policies that ask for them: forks, seals and hand-overs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shiftlog.journal import tokens
+from tests.dialects.delx.office import Office
+from tests.journal.desk import Desk, open_desk, row_id, tamper
+
+
+async def closed_token(office: Office, **arguments: object) -> tuple[str, str]:
+    """Open and close a session; return its id and token."""
+    agent = office.visitor("closer")
+    session = await agent.open(agent_id="alpha")
+    data = (await agent.close(session, **arguments)).data
+    await agent.leave()
+    return session, data["recovery_token"]
+
+
+def swapped(token: str) -> str:
+    """Return a token with one character of its payload changed."""
+    at = len(tokens.PREFIX) + 10
+    return token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :]
+
+
+async def test_09_the_token_of_a_close_attests_and_a_new_one_comes_back(office: Office) -> None:
+    session, token = await closed_token(office)
+    agent = office.visitor()
+    data = (await agent.resume("alpha", recovery_token=token)).data
+    assert (data["attested"], data["resumed_session_id"], data["entries_since_token"]) == (True, session, 0)
+    assert data["recovery_token"] != token
+    await agent.begin(session)
+    again = (await agent.resume("alpha", recovery_token=data["recovery_token"])).data
+    assert (again["entries_since_token"], again["resume_mode"]) == (1, "reattached")
+
+
+async def test_10_a_token_is_used_once(office: Office) -> None:
+    _, token = await closed_token(office)
+    agent = office.visitor()
+    await agent.resume("alpha", recovery_token=token)
+    counts = await office.counts()
+    said = await agent.resume("alpha", recovery_token=token)
+    assert said.refusal("recovery_token_used") == {"used_at": "2026-07-01T12:00:00Z"}
+    assert said.body["message"] == "Recovery token already used"
+    assert said.body["error"]["code"] == "DELX-IDENTITY-401"
+    assert await office.counts() == counts
+
+
+async def test_11_a_changed_a_malformed_and_a_foreign_token_are_told_apart_and_consume_nothing(office: Office) -> None:
+    _, token = await closed_token(office)
+    agent = office.visitor()
+    for bad, reason in ((swapped(token), "signature"), ("abc", "malformed"), ("", "malformed"), ("slr1..", "malformed")):
+        said = await agent.resume("alpha", recovery_token=bad)
+        assert said.refusal("recovery_token_invalid") == {"reason": reason}
+        assert said.body["message"] == "Recovery token invalid"
+    said = await agent.resume("beta", recovery_token=token)
+    assert said.refusal("recovery_token_mismatch") == {"reason": "agent"}
+    assert said.body["message"] == "Recovery token does not match"
+    assert (await agent.resume("alpha", recovery_token=token)).data["attested"] is True
+
+
+async def test_12_a_token_expires_and_the_session_can_still_be_resumed_without(office: Office) -> None:
+    session, token = await closed_token(office)
+    agent = office.visitor()
+    office.desk.wait(days=31)
+    said = await agent.resume("alpha", recovery_token=token)
+    assert said.refusal("recovery_token_expired") == {"expired_at": "2026-07-31T12:00:00Z"}
+    data = (await agent.resume("alpha", lookback_days=90)).data
+    assert (data["resume_mode"], data["resumed_session_id"]) == ("reopened", session)
+
+
+async def test_14_a_sealed_session_is_resumed_by_nobody_and_still_read(office: Office) -> None:
+    agent = office.visitor()
+    session = await agent.open()
+    await agent.close(session, succession_policy="closed_without_successor")
+    for arguments in ({}, {"session_id": session}):
+        said = await agent.resume(**arguments)
+        details = said.refusal("session_sealed")
+        assert (details["session_id"], details["closed_at"]) == (session, "2026-07-01T12:00:00Z")
+        assert said.body["message"] == "Session is sealed: closed without successor"
+    assert (await agent.say("query_history", session_id=session)).body["session"]["state"] == "sealed"
+    refused = await agent.begin(session)
+    assert refused.body["error"]["hint"] == "Open a new session"
+
+
+async def test_15_a_session_that_needs_a_successor_is_forked_with_its_token(office: Office) -> None:
+    agent = office.visitor()
+    session = await agent.open()
+    turn = (await agent.begin(session, "Fix eviction")).body["request_id"]
+    closed = (await agent.close(session, succession_policy="successor_required")).data
+    assert closed["state"] == "awaiting_successor"
+    said = await agent.resume()
+    assert said.refusal("recovery_token_required")["session_id"] == session
+    assert said.body["message"] == "Recovery token required"
+    resumed = await agent.say("resume_session", **closed["next_action"]["arguments"])
+    data = resumed.data
+    new = data["resumed_session_id"]
+    assert (data["resume_mode"], data["predecessor_session_id"], data["state_before"]) == (
+        "forked",
+        session,
+        "awaiting_successor",
+    )
+    assert new != session
+    assert data["capsule"]["open_turn"]["request_id"] == turn
+    old = await office.desk.session(session)
+    assert (str(old.state), old.successor_session_id) == ("succeeded", new)
+    failed = await office.desk.turn(session, turn)
+    assert (failed.status, failed.failure_note) == ("failed", f"superseded: Continued in {new}")
+    first = (await office.desk.entries(new))[0].facts["predecessor"]
+    assert (first["session_id"], first["head_hash"]) == (session, closed["head_hash"])
+    assert not (await agent.begin(new)).is_error
+    assert (await agent.begin(session)).body["error"]["code"] == "session_closed"
+    again = await agent.resume(session_id=session)
+    assert again.refusal("session_succeeded")["successor_session_id"] == new
+    assert all(found.ok for found in await office.desk.verify())
+    assert not any(done.changed for done in await office.desk.rebuild())
+
+
+@pytest.mark.parametrize("policy", ["successor_allowed", "successor_required"])
+async def test_17_a_session_handed_to_beta_is_forked_by_beta_alone(office: Office, policy: str) -> None:
+    statement = {"version": 1, "handoff_to": "Beta", "next": "Write the test"}
+    session, token = await closed_token(office, capsule=statement, succession_policy=policy)
+    alpha, beta = office.visitor("a"), office.visitor("b")
+    said = await alpha.resume("alpha", recovery_token=token)
+    assert said.refusal("recovery_token_mismatch") == {"reason": "agent"}
+    (await beta.resume("beta")).refusal("recovery_token_required")
+    (await beta.resume("gamma", session_id=session)).refusal("agent_not_entitled")
+    data = (await beta.resume("beta", recovery_token=token)).data
+    assert (data["resume_mode"], data["predecessor_session_id"], data["agent_id"]) == ("forked", session, "Beta")
+    assert data["capsule"]["next"][0]["text"] == "Write the test"
+    assert "handoff.accepted" in await office.desk.kinds(session)
+
+
+async def test_a_session_handed_over_is_still_reopened_by_its_own_agent_which_ends_the_offer(office: Office) -> None:
+    session, token = await closed_token(office, capsule={"version": 1, "handoff_to": "beta"})
+    alpha, beta = office.visitor("a"), office.visitor("b")
+    assert (await alpha.resume("alpha")).data["resume_mode"] == "reopened"
+    assert (await beta.resume("beta", recovery_token=token)).refusal("recovery_token_invalid") == {"reason": "revoked"}
+    assert (await office.desk.kinds(session)).count("handoff.ended") == 1
+    assert (await office.desk.session(session)).offer is None
+
+
+async def test_one_that_must_be_continued_by_beta_is_not_open_to_its_own_agent(office: Office) -> None:
+    session, _ = await closed_token(
+        office, capsule={"version": 1, "handoff_to": "beta"}, succession_policy="successor_required"
+    )
+    details = (await office.visitor().resume("alpha")).refusal("agent_not_entitled")
+    assert (details["session_id"], details["entitled"]) == (session, ["beta"])
+    assert [row["why_not"] for row in details["candidates"]] == ["not_entitled"]
+
+
+async def test_a_token_for_one_session_does_not_open_another(office: Office) -> None:
+    _, token = await closed_token(office)
+    other, _ = await closed_token(office)
+    said = await office.visitor().resume("alpha", recovery_token=token, session_id=other)
+    assert said.refusal("recovery_token_mismatch") == {"reason": "session"}
+
+
+async def test_closing_again_after_a_resume_revokes_the_token_of_the_resume(office: Office) -> None:
+    session, token = await closed_token(office)
+    agent = office.visitor()
+    resumed = (await agent.resume("alpha", recovery_token=token)).data["recovery_token"]
+    closed = (await agent.close(session)).data["recovery_token"]
+    said = await agent.resume("alpha", recovery_token=resumed)
+    assert said.refusal("recovery_token_invalid") == {"reason": "revoked"}
+    assert (await agent.resume("alpha", recovery_token=closed)).data["attested"] is True
+
+
+async def test_a_token_of_another_state_directory_is_not_taken(office: Office, tmp_path: Path) -> None:
+    await closed_token(office)
+    async with open_desk(tmp_path / "other") as desk:
+        _, foreign = await closed_token(Office(desk))
+    said = await office.visitor().resume("alpha", recovery_token=foreign)
+    assert said.refusal("recovery_token_invalid") == {"reason": "signature"}
+
+
+async def test_a_token_that_the_store_never_issued_is_unknown_however_well_it_is_signed(office: Office) -> None:
+    session, token = await closed_token(office)
+    keys = office.desk.app.keys
+    forged = tokens.mint(keys, replace(tokens.read(keys, token), token_id="0" * 32))
+    said = await office.visitor().resume("alpha", recovery_token=forged)
+    assert said.refusal("recovery_token_invalid") == {"reason": "unknown"}
+    assert await office.state(session) == "closed"
+
+
+async def test_when_the_key_is_gone_old_tokens_fail_by_their_signature(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with open_desk(home) as desk:
+        _, token = await closed_token(Office(desk))
+    (home / "keys" / "ed25519").unlink()
+    async with open_desk(home) as desk:
+        said = await Office(desk).visitor().resume("alpha", recovery_token=token)
+        assert said.refusal("recovery_token_invalid") == {"reason": "signature"}
+        assert (await Office(desk).visitor().resume("alpha")).data["resume_mode"] == "reopened"
+
+
+async def test_a_token_whose_head_is_not_on_the_chain_does_not_match(tmp_path: Path) -> None:
+    """A store set back to an earlier copy: the chain is sound, but it is not the one that the token saw."""
+    home = tmp_path / "home"
+    async with open_desk(home) as desk:
+        session, token = await closed_token(Office(desk))
+        keys = desk.app.keys
+        other = tokens.mint(keys, replace(tokens.read(keys, token), head_hash="sha256:" + "0" * 64))
+    tamper(home, "UPDATE tokens SET hash = ? WHERE session_id = ?", tokens.token_hash(other), session)
+    async with open_desk(home) as desk:
+        said = await Office(desk).visitor().resume("alpha", recovery_token=other)
+        assert said.refusal("recovery_token_mismatch") == {"reason": "head"}
+
+
+async def test_a_damaged_journal_is_not_resumed_with_the_best_token(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with open_desk(home) as desk:
+        session, token = await closed_token(Office(desk))
+    tamper(home, "UPDATE entries SET at = '2020-01-01T00:00:00.000Z' WHERE id = ?", row_id(home, session, 2))
+    async with open_desk(home) as desk:
+        said = await Office(desk).visitor().resume("alpha", recovery_token=token)
+        assert said.refusal("journal_tampered") == {"session_id": session, "first_bad_seq": 2, "kind": "edited"}
+        assert await _unspent(desk, token)
+
+
+async def _unspent(desk: Desk, token: str) -> bool:
+    kept = await desk.read(lambda reader: reader.token(tokens.token_hash(token)))
+    return kept is not None and kept.is_unspent
+
+
+async def test_the_life_of_a_token_is_the_operators(tmp_path: Path) -> None:
+    async with open_desk(tmp_path / "home", environ={"SHIFTLOG_TOKEN_TTL_DAYS": "2"}) as desk:
+        office = Office(desk)
+        agent = office.visitor()
+        data = (await agent.close(await agent.open())).data
+        assert data["recovery_token_expires_at"] == "2026-07-03T12:00:00Z"

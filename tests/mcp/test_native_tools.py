@@ -1,0 +1,307 @@
+"""What the native tools say of themselves: golden files, structure, size, and that they keep what they promise.
+
+`SHIFTLOG_UPDATE_GOLDEN=1` writes the golden files anew; a changed description is then a diff to review.
+"""
+
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from shiftlog.mcp.face import PROTOCOL_CODES
+from shiftlog.mcp.native import native_registry
+from shiftlog.mcp.registry import DEFAULT_TOOLSETS, Reply, Tool
+from shiftlog.mcp.server import build_server
+from shiftlog.model.caller import LIBRARY
+from shiftlog.model.errors import ShiftlogError, leaves
+from tests.journal.desk import Desk, client, open_desk
+from tests.mcp.wire import sdk_client
+
+pytestmark = pytest.mark.anyio
+
+GOLDEN = Path(__file__).parent / "golden"
+JOURNAL = (
+    "open_session",
+    "resume_session",
+    "close_session",
+    "begin_turn",
+    "update_turn",
+    "finish_turn",
+    "query_history",
+)
+# The tools of the other default toolsets, which a description may name before they are there.
+SIBLINGS = (
+    *JOURNAL,
+    *("open_shell", "run_command", "read_output", "send_input", "list_shells", "close_shell"),
+    *("create_checkpoint", "list_checkpoints", "diff_checkpoint", "restore_checkpoint"),
+)
+CODES = frozenset(leaf.code for leaf in leaves())
+ITEM = {"role": "model", "category": "decision", "content": "Decision: lock the temp dir"}
+ACTION = {"description": "Lock it", "type": "edit", "status": "completed", "file_path": "src/up.py"}
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
+    async with open_desk(tmp_path / "home") as desk:
+        yield desk
+
+
+async def listed(desk: Desk) -> dict[str, dict[str, Any]]:
+    """Return the tools as `tools/list` gives them to a client."""
+    async with sdk_client(build_server(native_registry(desk.app))) as mcp:
+        tools = (await mcp.list_tools()).tools
+    return {tool.name: tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools}
+
+
+def native(desk: Desk) -> dict[str, Tool]:
+    return {tool.name: tool for tool in native_registry(desk.app).tools}
+
+
+async def run(desk: Desk, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """Run a tool and return its data, having held them against its output schema."""
+    found = native(desk)[tool]
+    reply = await found.run(LIBRARY, arguments)
+    assert isinstance(reply, Reply)
+    assert isinstance(reply.data, dict)
+    assert found.output is not None
+    jsonschema.Draft202012Validator(found.output).validate(reply.data)
+    assert json.loads(json.dumps(reply.data)) == reply.data
+    return reply.data
+
+
+# Golden files
+
+
+async def test_the_journal_lists_its_seven_tools_and_nothing_else(desk: Desk) -> None:
+    assert tuple(await listed(desk)) == JOURNAL
+
+
+@pytest.mark.parametrize("name", JOURNAL)
+async def test_a_tool_is_listed_as_its_golden_file_says(desk: Desk, name: str) -> None:
+    text = json.dumps((await listed(desk))[name], indent=2, ensure_ascii=False) + "\n"
+    golden = GOLDEN / f"{name}.json"
+    if os.environ.get("SHIFTLOG_UPDATE_GOLDEN") == "1":
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_there_is_no_golden_file_without_a_tool() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.json")} >= set(JOURNAL)
+
+
+# Structure
+
+
+def _parameters(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return every named parameter of a schema, also those inside lists and objects."""
+    for name, part in schema.get("properties", {}).items():
+        yield f"{path}{name}", part
+        yield from _parameters(part, f"{path}{name}.")
+        yield from _parameters(part.get("items", {}), f"{path}{name}[].")
+
+
+@pytest.mark.parametrize("name", JOURNAL)
+async def test_every_parameter_is_described_and_typed_in_place(desk: Desk, name: str) -> None:
+    schema = (await listed(desk))[name]["inputSchema"]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["additionalProperties"] is False
+    assert "$ref" not in json.dumps(schema)
+    assert "$defs" not in schema
+    parameters = dict(_parameters(schema))
+    assert len(parameters) > 4
+    for path, part in parameters.items():
+        assert part.get("description", "").endswith((".", "…")), path
+        assert "type" in part or "enum" in part, path
+    assert set(schema.get("required", ())) <= set(schema["properties"])
+
+
+@pytest.mark.parametrize("name", JOURNAL)
+async def test_the_listed_parameters_are_those_that_are_checked(desk: Desk, name: str) -> None:
+    tool = native(desk)[name]
+    schema = (await listed(desk))[name]["inputSchema"]
+    assert set(schema["properties"]) == set(tool.params.fields)
+    required = [field for field, spec in tool.params.fields.items() if spec.required]
+    assert schema.get("required", []) == required
+
+
+@pytest.mark.parametrize("name", JOURNAL)
+async def test_the_four_annotations_are_explicit(desk: Desk, name: str) -> None:
+    tool = (await listed(desk))[name]
+    hints = {hint: tool["annotations"][hint] for hint in tool["annotations"] if hint.endswith("Hint")}
+    reads = name == "query_history"
+    assert hints == {
+        "readOnlyHint": reads,
+        "destructiveHint": False,
+        "idempotentHint": name in ("close_session", "finish_turn", "query_history"),
+        "openWorldHint": False,
+    }
+    assert tool["title"]
+
+
+def _stated_codes(description: str) -> set[str]:
+    """Return the codes of a description's last sentence; `_invalid` goes on from the name before it."""
+    stated: set[str] = set()
+    before = ""
+    for word in re.findall(r"[a-z_]+", re.sub(r"\([^)]*\)", "", description.split("Errors:")[1])):
+        code = before + word if word.startswith("_") else word
+        stated.add(code)
+        if not word.startswith("_"):
+            before = word.rsplit("_", 1)[0]
+    return stated
+
+
+@pytest.mark.parametrize("name", JOURNAL)
+async def test_a_description_names_a_sibling_and_only_codes_that_exist(desk: Desk, name: str) -> None:
+    description = (await listed(desk))[name]["description"]
+    words = set(re.findall(r"[a-z]+(?:_[a-z]+)+", description))
+    assert words & (set(SIBLINGS) - {name}), "it names no other tool"
+    first = description.split(".")[0]
+    assert first[0].isupper()
+    assert len(first) < 160, "the purpose comes first, in one sentence"
+    assert description.count("Errors:") == 1
+    stated = _stated_codes(description)
+    assert stated <= CODES, stated - CODES
+    assert stated <= PROTOCOL_CODES.keys()
+    assert "invalid_parameter" in stated
+    assert len(description) < 1_300
+
+
+PROVOKED: list[tuple[str, str, dict[str, Any]]] = [
+    ("open_session", "session_already_exists", {"agent": "Codex", "title": "x", "session_id": "$open"}),
+    ("open_session", "invalid_session_id", {"agent": "Codex", "title": "x", "session_id": "x"}),
+    ("open_session", "invalid_parameter", {"agent": "Codex"}),
+    ("open_session", "session_not_found", {"agent": "Codex", "title": "x", "parent_session_id": 99}),
+    ("open_session", "idempotency_conflict", {"agent": "Codex", "title": "y", "idempotency_key": "k"}),
+    ("begin_turn", "session_not_found", {"session_id": 99, "query_title": "x", "query_text": "x"}),
+    ("begin_turn", "invalid_session_id", {"session_id": "x", "query_title": "x", "query_text": "x"}),
+    ("begin_turn", "session_closed", {"session_id": "$closed", "query_title": "x", "query_text": "x"}),
+    ("begin_turn", "invalid_parameter", {"session_id": "$open", "query_title": "x"}),
+    ("begin_turn", "lease_lost", {"session_id": "$open", "query_title": "x", "query_text": "x", "fence": 9}),
+    (
+        "begin_turn",
+        "turn_already_exists",
+        {"session_id": "$open", "query_title": "x", "query_text": "x", "request_id": "$turn"},
+    ),
+    ("begin_turn", "invalid_request_id", {"session_id": "$open", "query_title": "x", "query_text": "x", "request_id": "x"}),
+    ("update_turn", "session_not_found", {"session_id": 99, "tags": ["x"]}),
+    ("update_turn", "invalid_session_id", {"session_id": "x", "tags": ["x"]}),
+    ("update_turn", "invalid_request_id", {"session_id": "$open", "request_id": "x", "tags": ["x"]}),
+    ("update_turn", "session_closed", {"session_id": "$closed", "tags": ["x"]}),
+    ("update_turn", "turn_not_found", {"session_id": "$fresh", "tags": ["x"]}),
+    ("update_turn", "turn_immutable", {"session_id": "$open", "request_id": "$done", "tags": ["x"]}),
+    ("update_turn", "lease_lost", {"session_id": "$open", "tags": ["x"], "fence": 9}),
+    ("update_turn", "invalid_parameter", {"session_id": "$open"}),
+    ("finish_turn", "session_not_found", {"session_id": 99, "outcome": "completed"}),
+    ("finish_turn", "invalid_session_id", {"session_id": "x", "outcome": "completed"}),
+    ("finish_turn", "invalid_request_id", {"session_id": "$open", "request_id": "x", "outcome": "completed"}),
+    ("finish_turn", "session_closed", {"session_id": "$closed", "outcome": "completed"}),
+    ("finish_turn", "turn_not_found", {"session_id": "$fresh", "outcome": "completed"}),
+    ("finish_turn", "turn_immutable", {"session_id": "$open", "request_id": "$done", "outcome": "failed", "error_message": "x"}),
+    ("finish_turn", "lease_lost", {"session_id": "$open", "outcome": "completed", "response": "x", "fence": 9}),
+    ("finish_turn", "invalid_parameter", {"session_id": "$open", "outcome": "completed"}),
+    ("close_session", "session_not_found", {"session_id": 99}),
+    ("close_session", "invalid_session_id", {"session_id": "x"}),
+    ("close_session", "session_held", {"session_id": "$held"}),
+    ("close_session", "invalid_parameter", {}),
+    ("resume_session", "no_resumable_session", {"agent_id": "nobody"}),
+    ("resume_session", "session_not_found", {"agent_id": "Codex", "session_id": 99}),
+    ("resume_session", "invalid_session_id", {"agent_id": "Codex", "session_id": "x"}),
+    ("resume_session", "session_held", {"agent_id": "Codex", "session_id": "$held"}),
+    ("resume_session", "agent_not_entitled", {"agent_id": "Other", "session_id": "$open"}),
+    ("resume_session", "invalid_parameter", {}),
+    ("query_history", "session_not_found", {"session_id": 99}),
+    ("query_history", "invalid_session_id", {"session_id": "x"}),
+    ("query_history", "turn_not_found", {"session_id": "$open", "request_id": "req-20260701T120000Z-x"}),
+    ("query_history", "invalid_request_id", {"session_id": "$open", "request_id": "x"}),
+    ("query_history", "invalid_parameter", {"limit": 0}),
+]
+
+
+@pytest.mark.parametrize(("name", "code", "arguments"), PROVOKED, ids=lambda value: value if isinstance(value, str) else "")
+async def test_an_error_that_can_be_provoked_is_in_the_description_and_has_its_shape(
+    desk: Desk, name: str, code: str, arguments: dict[str, Any]
+) -> None:
+    names = {"$open": await desk.open(title="Open", idempotency_key="k")}
+    names["$done"] = await desk.begin(names["$open"])
+    await desk.complete(names["$open"])
+    names["$turn"] = await desk.begin(names["$open"])
+    names["$fresh"] = await desk.open(title="Fresh")
+    names["$closed"] = await desk.open(title="Closed")
+    await desk.call("close_session", {"session_id": names["$closed"]})
+    names["$held"] = await desk.open(client("holder"), title="Held")
+    given = {key: names.get(value, value) if isinstance(value, str) else value for key, value in arguments.items()}
+    tool = native(desk)[name]
+    with pytest.raises(ShiftlogError) as refused:
+        await tool.run(LIBRARY, given)
+    assert refused.value.code == code
+    assert code in _stated_codes(tool.description)
+    async with sdk_client(build_server(native_registry(desk.app))) as mcp:
+        result = await mcp.call_tool(name, given)
+    assert result.is_error
+    body = result.structured_content
+    assert body is not None
+    assert json.loads(result.content[0].model_dump()["text"]) == body
+    assert body["error"].keys() >= {"code", "message", "hint", "retryable"}
+    shown = body if name in ("close_session", "resume_session") else body["error"]
+    assert shown.keys() >= {"code", "message", "details", "hint", "retryable"}
+    assert (shown["code"], shown["message"]) == (code, refused.value.message)
+    if name not in ("close_session", "resume_session"):
+        assert list(shown) == ["code", "message", "details", "hint", "retryable"]
+        assert shown == refused.value.as_dict()
+
+
+# Size
+
+
+async def test_the_list_of_tools_stays_small(desk: Desk) -> None:
+    tools = await listed(desk)
+    bare = [{key: value for key, value in tool.items() if key != "outputSchema"} for tool in tools.values()]
+    whole_bytes, bare_bytes = (
+        len(json.dumps(list(part), ensure_ascii=False, separators=(",", ":")).encode()) for part in (tools.values(), bare)
+    )
+    assert bare_bytes < 24_000
+    assert whole_bytes < 40_000
+    assert DEFAULT_TOOLSETS == ("journal", "shell", "workspace")
+
+
+# Results
+
+
+async def test_what_the_tools_answer_fits_their_output_schemas(desk: Desk) -> None:
+    for more in ({}, {"model": "m", "pid": 1, "tags": ["a"]}, {"agent_id": "agent-0123456789ab"}):
+        opened = await run(desk, "open_session", agent="Codex", title="x", **more)
+    session = opened["session_id"]
+    await run(desk, "begin_turn", session_id=session, query_title="x", query_text="x")
+    await run(desk, "begin_turn", session_id=session, query_title="x", query_text="x")
+    await run(desk, "update_turn", session_id=session, dialog=[ITEM], actions=[{**ACTION, "type": "odd"}])
+    await run(desk, "update_turn", session_id=session, tags=[])
+    await run(desk, "finish_turn", session_id=session, outcome="completed", response="x")
+    await run(desk, "finish_turn", session_id=session, outcome="completed", response="y")
+    await run(desk, "begin_turn", session_id=session, query_title="x", query_text="x")
+    await run(desk, "finish_turn", session_id=session, outcome="failed", error_message="x", error_code="c")
+    for question in (
+        {},
+        {"session_id": session},
+        {"session_id": session, "max_chars": 500},
+        {"kinds": ["session", "turn", "entry", "decision", "file", "run"]},
+        {"text": "lock"},
+        {"text": "nothing"},
+    ):
+        await run(desk, "query_history", **question)
+    for more in ({"include_summary": False}, {}):
+        await run(desk, "close_session", session_id=session, returncode=0, **more)
+    await run(desk, "resume_session", agent_id="agent-0123456789ab")
+
+
+async def test_every_output_schema_is_a_schema_that_asks_for_something(desk: Desk) -> None:
+    for name, tool in (await listed(desk)).items():
+        schema = tool["outputSchema"]
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object"
+        assert schema["required"], name
+        assert not jsonschema.Draft202012Validator(schema).is_valid({})

@@ -1,0 +1,169 @@
+"""The REPL as a program: one-shot calls, its options, its time limit, and life without a daemon."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.daemon.support import daemons, end_daemon, lock_holder
+from tests.dialects.mcpserver.log import PREFIX, SESSION, TURN, Log, envelope
+
+SHIFTLOG = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())"]
+QUERY = PREFIX + "queryHistory"
+
+
+def test_one_call_prints_its_result_as_one_line(log: Log) -> None:
+    done = log.run("never read", "--invoke", PREFIX + "bootstrap")
+    assert (done.returncode, done.stdout) == (0, b'{"initialized":true}\n')
+    for params in ('{"limit": 0}', "limit: 0", "limit: 0\n"):
+        done = log.run("", "--invoke", QUERY, params)
+        assert json.loads(done.stdout) == {"sessions": [], "totalCount": 0, "offset": 0, "limit": 0}
+
+
+def test_one_call_reads_its_parameters_from_the_input_if_asked_to(log: Log) -> None:
+    text = "x" * 300_000
+    opened = {"sessionId": SESSION, "title": "Any size"}
+    assert log.run(json.dumps(opened), "--invoke", PREFIX + "openSession", "-").returncode == 0
+    begun = {"requestId": TURN, "queryTitle": "x", "queryText": text}
+    assert log.run(json.dumps(begun), "--invoke", PREFIX + "beginTurn", "-").returncode == 0
+    assert log.turn()["query_text"] == text
+
+
+def test_one_call_that_fails_prints_the_error_and_ends_with_status_1(log: Log) -> None:
+    done = log.run("", "--invoke", PREFIX + "beginTurn", "{}")
+    payload = json.loads(done.stdout)
+    assert (done.returncode, payload["code"]) == (1, "invalid_parameter")
+    assert payload["requestId"].startswith("req-2")
+    assert payload["requestId"].endswith("Z-workflow-sessionlog-beginturn")
+    for params in ("{nonsense", "a: [", "[]"):
+        done = log.run("", "--invoke", QUERY, params)
+        assert done.returncode == 1
+        assert json.loads(done.stdout)["code"] in ("invalid_envelope", "invalid_parameter")
+
+
+def test_shiftlog_repl_is_the_same_program(log: Log) -> None:
+    done = subprocess.run(
+        [*SHIFTLOG, "repl", "--workspace-path", str(log.workspace), "--agent-stdio"],
+        input=json.dumps(envelope("bootstrap", {})).encode(),
+        env=log.environment(),
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(done.stdout)["payload"]["result"] == {"initialized": True}
+    helped = subprocess.run([*SHIFTLOG, "repl", "--help"], capture_output=True, text=True, timeout=60, check=True)
+    assert "--agent-stdio" in helped.stdout
+
+
+def test_version_and_misuse_have_their_own_endings(log: Log) -> None:
+    assert log.run("", "--version").stdout.startswith(b"mcpserver-repl ")
+    for arguments in (["extra"], ["--agent"], ["--invoke", "a", "b", "c"], ["--invoke", "a", "--agent-stdio"]):
+        done = log.run("", *arguments)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"mcpserver-repl: " in done.stderr
+
+
+def test_the_prompt_goes_to_standard_error(log: Log) -> None:
+    done = log.run(json.dumps(envelope("bootstrap", {})) + "\n", "--interactive")
+    assert done.stderr.startswith(b"shiftlog> ")
+    assert json.loads(done.stdout)["type"] == "result"
+
+
+def test_the_workspace_option_names_another_workspace(log: Log, tmp_path: Path) -> None:
+    log.open()
+    done = log.run("", "--invoke", PREFIX + "currentSession", "--workspace-path", str(tmp_path))
+    assert done.stdout == b"null\n"
+    link = tmp_path / "link"
+    link.symlink_to(log.workspace)
+    done = log.run("", "--invoke", PREFIX + "currentSession", "--workspace-path", str(link))
+    assert json.loads(done.stdout)["sessionId"] == SESSION
+
+
+def test_without_a_daemon_to_be_had_everything_works_in_process(log: Log) -> None:
+    log.home.mkdir(mode=0o700)
+    (log.home / "daemon.lock").mkdir()
+    begun = {"requestId": TURN, "queryTitle": "x", "queryText": "x"}
+    opened = {"sessionId": SESSION, "title": "Alone"}
+    results = log.results(("bootstrap", {}), ("openSession", opened), ("beginTurn", begun))
+    assert results[2]["turnRequestId"] == TURN
+    assert daemons(log.home) == []
+    (log.home / "daemon.lock").rmdir()
+    assert log.do("completeTurn", response="ok")["turnRequestId"] == TURN
+    assert lock_holder(log.home) is not None
+
+
+def test_a_store_that_cannot_be_opened_is_bootstrap_failed_or_storage_error(log: Log, tmp_path: Path) -> None:
+    log.home = tmp_path / "file" / "home"
+    (tmp_path / "file").write_text("in the way")
+    first, second = log.answers(("bootstrap", {}), ("queryHistory", {}))
+    assert (first["code"], first["message"]) == ("bootstrap_failed", "Failed to initialize session log storage")
+    assert set(first["details"]) == {"storageError", "permissions"}
+    assert (second["code"], second["message"], second["retryable"]) == ("storage_error", "Storage error", True)
+
+
+def test_a_call_whose_time_is_over_has_not_happened(log: Log) -> None:
+    log.open()
+    hold = (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "db.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(log.home / "shiftlog.db")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        begun = {"requestId": TURN, "queryTitle": "x", "queryText": "x"}
+        (answer,) = log.answers(("beginTurn", begun), MCPSERVER_REPL_COMMAND_TIMEOUT_SECONDS="0.5")
+        assert (answer["code"], answer["message"], answer["retryable"]) == ("command_timeout", "Command timed out", True)
+        holder.stdin.close()
+    assert log.turns() == {}
+    assert log.begin()["status"] == "in_progress"
+
+
+def test_what_starts_in_milliseconds_imports_the_standard_library_alone() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import shiftlog.repl_entry, shiftlog.repl.one_shot, shiftlog.repl.loop;"
+        "print('\\n'.join(sorted({name.partition('.')[0] for name in set(sys.modules) - before})))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ours = {"shiftlog"}
+    assert set(done.stdout.split()) - ours <= set(sys.stdlib_module_names)
+
+
+def test_a_closed_output_ends_the_program_quietly(log: Log) -> None:
+    from tests.dialects.mcpserver.log import REPL
+
+    repl = subprocess.Popen(
+        [*REPL, "--agent-stdio"],
+        cwd=log.workspace,
+        env=log.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert repl.stdout is not None
+    assert repl.stdin is not None
+    assert repl.stderr is not None
+    repl.stdout.close()
+    repl.stdin.write(json.dumps(envelope("bootstrap", {})).encode() + b"\n")
+    repl.stdin.close()
+    assert repl.wait(60) == 0
+    assert repl.stderr.read() == b""
+    repl.stderr.close()
+
+
+def test_a_daemon_killed_under_a_call_leaves_it_done_once_or_not_at_all(log: Log) -> None:
+    log.open()
+    log.begin()
+    item = {"role": "model", "category": "reasoning", "content": "x"}
+    calls = [("appendDialog", {"dialogItems": [item]})] * 30
+    from threading import Timer
+
+    timer = Timer(0.15, end_daemon, (log.home,))
+    timer.start()
+    answers = log.answers(*calls)
+    timer.join()
+    done = [answer for answer in answers if "result" in answer]
+    assert [answer["result"]["totalDialogItems"] for answer in done] == list(range(1, len(done) + 1))
+    assert len(log.dialog()) == len(done) == 30
