@@ -30,8 +30,8 @@ async def test_a_silenced_rule_masks_no_more(tmp_path: Path) -> None:
 
 
 async def test_silencing_a_rule_that_does_not_exist_names_the_nearest(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text("[redaction]\nsilenced = ['githab']\n")
-    with pytest.raises(ConfigError, match="no rule 'githab'; the nearest is 'github'"):
+    (tmp_path / "config.toml").write_text("[redaction]\nsilenced = ['gthub']\n")
+    with pytest.raises(ConfigError, match="no rule 'gthub'; the nearest is 'github'"):
         await stored_title(tmp_path, "never")
 
 

@@ -80,21 +80,21 @@ class Desk:
         given = {"agent": "Codex", "title": "Fix upload", **arguments}
         return str((await self.call("open_session", given, by))["session_id"])
 
-    async def begin(self, session_id: str, caller: Caller = LIBRARY, **arguments: Any) -> str:
+    async def begin(self, session_id: str, by: Caller = LIBRARY, /, **arguments: Any) -> str:
         """Begin a turn and return its request id."""
         given = {"session_id": session_id, "query_title": "Find the race", "query_text": "Why does it flake?"}
-        return str((await self.call("begin_turn", given | arguments, caller))["request_id"])
+        return str((await self.call("begin_turn", given | arguments, by))["request_id"])
 
-    async def update(self, session_id: str, caller: Caller = LIBRARY, **arguments: Any) -> dict[str, Any]:
-        return await self.call("update_turn", {"session_id": session_id, **arguments}, caller)
+    async def update(self, session_id: str, by: Caller = LIBRARY, /, **arguments: Any) -> dict[str, Any]:
+        return await self.call("update_turn", {"session_id": session_id, **arguments}, by)
 
-    async def complete(self, session_id: str, caller: Caller = LIBRARY, **arguments: Any) -> dict[str, Any]:
+    async def complete(self, session_id: str, by: Caller = LIBRARY, /, **arguments: Any) -> dict[str, Any]:
         given = {"session_id": session_id, "outcome": "completed", "response": "Done", **arguments}
-        return await self.call("finish_turn", given, caller)
+        return await self.call("finish_turn", given, by)
 
-    async def fail(self, session_id: str, caller: Caller = LIBRARY, **arguments: Any) -> dict[str, Any]:
+    async def fail(self, session_id: str, by: Caller = LIBRARY, /, **arguments: Any) -> dict[str, Any]:
         given = {"session_id": session_id, "outcome": "failed", "error_message": "No runner", **arguments}
-        return await self.call("finish_turn", given, caller)
+        return await self.call("finish_turn", given, by)
 
     async def query(self, **arguments: Any) -> dict[str, Any]:
         return await self.call("query_history", arguments)
@@ -136,8 +136,7 @@ class Desk:
         """Count what is stored, past the app, over a connection of our own."""
         tables = ("journals", "entries", "sessions", "turns", "answers", "outcomes", "leases", "receipts", "blobs")
         with self.database() as database:
-            counts = {table: list(database.execute(f"SELECT count(*) FROM {table}"))[0][0] for table in tables}
-        return counts
+            return {table: next(iter(database.execute(f"SELECT count(*) FROM {table}")))[0] for table in tables}
 
     def database(self) -> "closing[apsw.Connection]":
         """Open the file beside the app; with apsw, as two copies of SQLite in one process break each other's locks."""

@@ -115,8 +115,12 @@ async def test_an_untouched_journal_verifies(closed: Closed) -> None:
 @pytest.mark.parametrize(
     ("edits", "kind", "seq"),
     [
-        (["UPDATE entries SET body = CAST('{\"title\":\"Other\"}' AS BLOB) WHERE id = {1}"], "edited", 1),
-        (["UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'Edit', 'X') AS BLOB) WHERE id = {6}"], "edited", 6),
+        (['UPDATE entries SET body = CAST(\'{"title":"Other"}\' AS BLOB) WHERE id = {1}'], "edited", 1),
+        (
+            ["UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'Edit', 'X') AS BLOB) WHERE id = {6}"],
+            "edited",
+            6,
+        ),
         (["UPDATE entries SET body = CAST('no JSON at all' AS BLOB) WHERE id = {5}"], "edited", 5),
         (["UPDATE entries SET body = CAST('[1, 2]' AS BLOB) WHERE id = {5}"], "edited", 5),
         (["UPDATE entries SET body = NULL, salt = NULL WHERE id = {5}"], "edited", 5),
@@ -158,7 +162,7 @@ async def test_an_untouched_journal_verifies(closed: Closed) -> None:
         (["DELETE FROM blobs"], "edited", 3),
         (["UPDATE blobs SET data = x'28b52ffd0000'"], "edited", 3),
     ],
-    ids=lambda value: value[0][:60] if isinstance(value, list) else str(value),
+    ids=str,
 )
 async def test_damage_is_named_with_its_first_bad_entry(closed: Closed, edits: list[str], kind: str, seq: int) -> None:
     home, session, receipt = closed
@@ -320,7 +324,7 @@ async def test_receipts_of_a_key_that_was_replaced_still_verify(closed: Closed) 
 
 
 async def test_a_public_key_that_is_no_key_proves_nothing(closed: Closed) -> None:
-    home, session, receipt = closed
+    home, _, receipt = closed
     (home / "keys" / f"{receipt.key_id}.pub").write_bytes(b"short")
     async with open_desk(home) as desk:
         assert not desk.app.keys.is_signed(receipt)
@@ -328,14 +332,28 @@ async def test_a_public_key_that_is_no_key_proves_nothing(closed: Closed) -> Non
 
 @pytest.mark.parametrize(
     "document",
-    [None, [], "x", {}, {"seq": 1}, {"session_id": "s", "seq": "1", "head_hash": "h", "at": "x", "key_id": "k", "signature": "s"}],
+    [
+        None,
+        [],
+        "x",
+        {},
+        {"seq": 1},
+        {"session_id": "s", "seq": "1", "head_hash": "h", "at": "x", "key_id": "k", "signature": "s"},
+    ],
 )
 def test_what_is_no_receipt_is_refused(document: object) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"receipt|Invalid isoformat"):
         receipt_from(document)
 
 
 def test_a_receipt_with_a_seq_that_is_no_number_is_refused() -> None:
-    document = {"session_id": "s", "seq": [1], "head_hash": "h", "at": "2026-07-01T12:00:00Z", "key_id": "k", "signature": "s"}
+    document = {
+        "session_id": "s",
+        "seq": [1],
+        "head_hash": "h",
+        "at": "2026-07-01T12:00:00Z",
+        "key_id": "k",
+        "signature": "s",
+    }
     with pytest.raises(ValueError, match="integer"):
         receipt_from(document)

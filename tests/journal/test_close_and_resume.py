@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -250,7 +250,9 @@ async def test_a_closed_session_is_reopened_under_its_own_id_with_the_capsule(de
     data = answered["data"]
     now = await desk.session(session)
     assert (answered["ok"], answered["status"], answered["agent_id"]) == (True, "resumed", "Codex")
-    assert {name: data[name] for name in ("resumed_session_id", "resume_mode", "state_before", "state", "is_active")} == {
+    assert {
+        name: data[name] for name in ("resumed_session_id", "resume_mode", "state_before", "state", "is_active")
+    } == {
         "resumed_session_id": session,
         "resume_mode": "reopened",
         "state_before": "closed",
@@ -273,7 +275,11 @@ async def test_an_open_or_suspended_session_is_reattached(desk: Desk) -> None:
     desk.wait(hours=2)
     await desk.app.sweep()
     data = (await resume(desk))["data"]
-    assert (data["resumed_session_id"], data["state_before"], data["resume_mode"]) == (session, "suspended", "reattached")
+    assert (data["resumed_session_id"], data["state_before"], data["resume_mode"]) == (
+        session,
+        "suspended",
+        "reattached",
+    )
 
 
 async def test_a_vendor_command_is_shown_only_where_it_is_known_and_always_quoted(desk: Desk) -> None:
@@ -348,8 +354,7 @@ async def test_an_agent_without_sessions_learns_of_names_near_its_own(desk: Desk
     for n in range(8):
         await desk.open(agent_id=f"x{n}")
     error = await desk.refusal("resume_session", {"agent_id": "x"})
-    similar = error.details["similar_agent_ids"]
-    assert isinstance(similar, list)
+    similar = cast(list[str], error.details["similar_agent_ids"])
     assert len(set(similar)) == 5
     assert error.details["candidates"] == []
 
@@ -415,8 +420,7 @@ async def test_a_damaged_journal_is_not_gone_on_with(tmp_path: Path) -> None:
         error = await desk.refusal("resume_session", {"agent_id": "Codex"})
         assert error.code == "journal_tampered"
         assert error.message == "Journal verification failed"
-        candidates = error.details.pop("candidates")
-        assert isinstance(candidates, list)
+        candidates = cast(list[dict[str, Any]], error.details.pop("candidates"))
         assert [row["session_id"] for row in candidates] == [session, other]
         assert error.details == {"session_id": session, "first_bad_seq": 2, "kind": "edited"}
         assert (await desk.query(session_id=session))["session"]["chain"]["status"] == "edited"

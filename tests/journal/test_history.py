@@ -114,7 +114,9 @@ async def test_sessions_are_listed_newest_first_with_the_call_that_shows_more(
         assert read["session"]["session_id"] == item["session_id"]
 
 
-async def test_turns_are_listed_with_counts_and_filtered_by_their_own_facts(desk: Desk, archive: dict[str, str]) -> None:
+async def test_turns_are_listed_with_counts_and_filtered_by_their_own_facts(
+    desk: Desk, archive: dict[str, str]
+) -> None:
     assert (await desk.query(kinds=["turn"]))["total"] == 3
     failed = await desk.query(kinds=["turn"], turn_status="failed")
     assert [item["title"] for item in failed["items"]] == ["Second"]
@@ -196,6 +198,7 @@ async def test_a_session_with_a_filter_is_a_list_and_not_a_reading(desk: Desk, a
 
 async def test_later_pages_of_a_session_or_turn_give_only_what_is_new(desk: Desk) -> None:
     session = await desk.open()
+    name = ""
     for n in range(5):
         name = await desk.begin(session, query_title=f"Step {n}")
         await desk.update(session, dialog=[{**DECISION, "content": f"{n}-{m}"} for m in range(3)])

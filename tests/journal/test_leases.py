@@ -2,9 +2,9 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +16,7 @@ OTHERS_HOST = "somewhere-else"
 
 
 @contextmanager
-def child_process() -> Iterator["subprocess.Popen[bytes]"]:
+def child_process() -> Generator["subprocess.Popen[bytes]"]:
     """Run a process that lives until it is told to end."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         yield child
@@ -68,7 +68,12 @@ async def test_a_stale_fence_is_refused_whether_given_or_known_from_the_grant(de
     session = await desk.open(former)
     await desk.begin(session, former)
     await resume(desk, client("newer"), on_held="take_over")
-    for caller, given in ((former, {}), (LIBRARY, {"fence": 1}), (client("newer"), {"fence": 1}), (LIBRARY, {"fence": 3})):
+    for caller, given in (
+        (former, {}),
+        (LIBRARY, {"fence": 1}),
+        (client("newer"), {"fence": 1}),
+        (LIBRARY, {"fence": 3}),
+    ):
         error = await desk.refusal("update_turn", {"session_id": session, "tags": ["x"], **given}, caller)
         assert error.code == "lease_lost"
         assert error.message == "Lease lost: a newer holder exists"
@@ -105,13 +110,11 @@ async def test_a_repeat_that_changes_nothing_still_needs_the_fence(desk: Desk) -
 
 async def test_the_fence_grows_by_one_with_every_grant_and_never_else(desk: Desk) -> None:
     session = await desk.open(client("a"))
-    fences = [1]
-    for name in ("b", "c"):
-        fences.append((await resume(desk, client(name), on_held="take_over"))["data"]["lease"]["fence"])
+    fences = [(await resume(desk, client(name), on_held="take_over"))["data"]["lease"]["fence"] for name in "bc"]
     again = await resume(desk, client("c"))
     assert again["data"]["lease"]["fence"] == 3
     assert again["data"]["resume_mode"] == "reattached"
-    assert fences == [1, 2, 3]
+    assert fences == [2, 3]
     assert (await desk.kinds(session)).count("lease.taken") == 3
 
 
@@ -122,8 +125,7 @@ async def test_a_held_session_names_its_holder(desk: Desk) -> None:
     assert error.code == "session_held"
     assert error.message == "Session is held by another writer"
     assert error.retryable
-    candidates = error.details.pop("candidates")
-    assert isinstance(candidates, list)
+    candidates = cast(list[dict[str, Any]], error.details.pop("candidates"))
     assert [(row["session_id"], row["why_not"]) for row in candidates] == [(session, "held")]
     assert error.details == {
         "session_id": session,

@@ -47,7 +47,7 @@ async def test_the_result_has_every_key_of_the_contract(desk: Desk) -> None:
 
 @pytest.mark.parametrize("name", VALID_SESSIONS)
 async def test_a_well_formed_id_of_the_agent_is_taken_as_given(desk: Desk, name: str) -> None:
-    assert (await opened(desk, agent=name.split("-")[0], session_id=name))["session_id"] == name
+    assert (await opened(desk, agent=name.split("-", maxsplit=1)[0], session_id=name))["session_id"] == name
 
 
 @pytest.mark.parametrize("name", [name for name in INVALID_SESSIONS if name])

@@ -242,7 +242,9 @@ async def test_a_closed_session_refuses_every_write_and_says_how_it_ended(desk: 
         ("query_history", "agentid", "agent_id"),
     ],
 )
-async def test_an_unknown_argument_is_refused_naming_the_nearest(desk: Desk, tool: str, name: str, nearest: str) -> None:
+async def test_an_unknown_argument_is_refused_naming_the_nearest(
+    desk: Desk, tool: str, name: str, nearest: str
+) -> None:
     error = await desk.refusal(tool, {name: "x"})
     assert error.code == "invalid_parameter"
     assert error.details["parameter"] == name

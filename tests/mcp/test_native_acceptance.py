@@ -16,7 +16,7 @@ from mcp.client.client import Client
 from shiftlog.journal.fitting import size
 from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.server import build_server
-from shiftlog.model.fields import Field, ListOf, Record, Text
+from shiftlog.model.fields import Field, ListOf, Record
 from tests.journal.desk import Desk, client, files_holding, open_desk
 from tests.mcp.wire import REVISIONS, sdk_client
 
@@ -82,7 +82,15 @@ async def test_04_an_update_with_empty_lists_and_strings_only_leaves_what_is_sto
     await desk.begin(session, tags=["a"])
     await desk.update(session, response="Stored", blockers=["b"], dialog=[ITEM])
     before = await desk.turn(session)
-    empty = {"response": "", "interpretation": " ", "tags": [], "blockers": [], "dialog": [], "actions": [], "clear": []}
+    empty: dict[str, Any] = {
+        "response": "",
+        "interpretation": " ",
+        "tags": [],
+        "blockers": [],
+        "dialog": [],
+        "actions": [],
+        "clear": [],
+    }
     answered = await desk.update(session, **empty)
     assert answered["receipt"]["code"] == "unchanged"
     assert answered["updated"] is True
@@ -354,9 +362,10 @@ async def _day(mcp: Client) -> list[Any]:
 async def test_14_a_client_of_either_protocol_revision_gets_the_same_results_for_the_same_calls(tmp_path: Path) -> None:
     days: list[list[Any]] = []
     for revision in REVISIONS:
-        async with open_desk(tmp_path / revision) as desk, sdk_client(
-            build_server(native_registry(desk.app)), revision
-        ) as mcp:
+        async with (
+            open_desk(tmp_path / revision) as desk,
+            sdk_client(build_server(native_registry(desk.app)), revision) as mcp,
+        ):
             days.append(await _day(mcp))
     old, new = (json.loads(_comparable(day)) for day in days)
     for before, now in zip(old, new, strict=True):
@@ -392,3 +401,11 @@ async def test_15_a_vendor_session_id_that_fits_two_sessions_is_an_invalid_param
         assert error.details["allowed"] == both
     error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", "parent_session_id": VENDOR})
     assert error.details["parameter"] == "parent_session_id"
+
+
+def test_the_documentation_names_the_test_of_every_case() -> None:
+    page = (ROOT / "docs" / "dialects" / "native.md").read_text(encoding="utf-8")
+    named = re.findall(r"\| (\d+) [^|]*\| `(test_\w+)`", page)
+    cases = [name for name in globals() if re.match(r"test_\d\d_", name)]
+    assert [name for _, name in named] == cases
+    assert [int(number) for number, _ in named] == list(range(1, 16))

@@ -69,7 +69,8 @@ async def run(desk: Desk, tool: str, /, **arguments: Any) -> dict[str, Any]:
     assert isinstance(reply, Reply)
     assert isinstance(reply.data, dict)
     assert found.output is not None
-    jsonschema.Draft202012Validator(found.output).validate(reply.data)
+    schema: Any = jsonschema.Draft202012Validator(found.output)
+    schema.validate(reply.data)
     assert json.loads(json.dumps(reply.data)) == reply.data
     return reply.data
 
@@ -187,7 +188,11 @@ PROVOKED: list[tuple[str, str, dict[str, Any]]] = [
         "turn_already_exists",
         {"session_id": "$open", "query_title": "x", "query_text": "x", "request_id": "$turn"},
     ),
-    ("begin_turn", "invalid_request_id", {"session_id": "$open", "query_title": "x", "query_text": "x", "request_id": "x"}),
+    (
+        "begin_turn",
+        "invalid_request_id",
+        {"session_id": "$open", "query_title": "x", "query_text": "x", "request_id": "x"},
+    ),
     ("update_turn", "session_not_found", {"session_id": 99, "tags": ["x"]}),
     ("update_turn", "invalid_session_id", {"session_id": "x", "tags": ["x"]}),
     ("update_turn", "invalid_request_id", {"session_id": "$open", "request_id": "x", "tags": ["x"]}),
@@ -201,7 +206,11 @@ PROVOKED: list[tuple[str, str, dict[str, Any]]] = [
     ("finish_turn", "invalid_request_id", {"session_id": "$open", "request_id": "x", "outcome": "completed"}),
     ("finish_turn", "session_closed", {"session_id": "$closed", "outcome": "completed"}),
     ("finish_turn", "turn_not_found", {"session_id": "$fresh", "outcome": "completed"}),
-    ("finish_turn", "turn_immutable", {"session_id": "$open", "request_id": "$done", "outcome": "failed", "error_message": "x"}),
+    (
+        "finish_turn",
+        "turn_immutable",
+        {"session_id": "$open", "request_id": "$done", "outcome": "failed", "error_message": "x"},
+    ),
     ("finish_turn", "lease_lost", {"session_id": "$open", "outcome": "completed", "response": "x", "fence": 9}),
     ("finish_turn", "invalid_parameter", {"session_id": "$open", "outcome": "completed"}),
     ("close_session", "session_not_found", {"session_id": 99}),
@@ -222,7 +231,9 @@ PROVOKED: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "code", "arguments"), PROVOKED, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("name", "code", "arguments"), PROVOKED, ids=lambda value: value if isinstance(value, str) else ""
+)
 async def test_an_error_that_can_be_provoked_is_in_the_description_and_has_its_shape(
     desk: Desk, name: str, code: str, arguments: dict[str, Any]
 ) -> None:
@@ -262,7 +273,8 @@ async def test_the_list_of_tools_stays_small(desk: Desk) -> None:
     tools = await listed(desk)
     bare = [{key: value for key, value in tool.items() if key != "outputSchema"} for tool in tools.values()]
     whole_bytes, bare_bytes = (
-        len(json.dumps(list(part), ensure_ascii=False, separators=(",", ":")).encode()) for part in (tools.values(), bare)
+        len(json.dumps(list(part), ensure_ascii=False, separators=(",", ":")).encode())
+        for part in (tools.values(), bare)
     )
     assert bare_bytes < 24_000
     assert whole_bytes < 40_000
@@ -304,4 +316,3 @@ async def test_every_output_schema_is_a_schema_that_asks_for_something(desk: Des
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["type"] == "object"
         assert schema["required"], name
-        assert not jsonschema.Draft202012Validator(schema).is_valid({})

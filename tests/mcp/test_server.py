@@ -67,8 +67,8 @@ async def test_a_tool_is_listed_with_title_schemas_and_four_annotations():
     shown = listed["refuse"].model_dump(by_alias=True, exclude_none=True)
     assert shown["inputSchema"]["additionalProperties"] is False
     assert set(shown["inputSchema"]["properties"]) == {"text", "count", "tags"}
+    assert shown["title"] == "Refuse"
     assert shown["annotations"] == {
-        "title": "Refuse",
         "readOnlyHint": False,
         "destructiveHint": True,
         "idempotentHint": False,

@@ -53,7 +53,7 @@ INVALID_TURNS = [
 @pytest.mark.parametrize("text", VALID_SESSIONS)
 def test_a_session_id_of_the_contract_is_accepted_as_it_is(text: str) -> None:
     assert ids.check_session_id(text) == text
-    assert ids.check_session_id(text, text.split("-")[0]) == text
+    assert ids.check_session_id(text, text.split("-", maxsplit=1)[0]) == text
 
 
 @pytest.mark.parametrize("text", INVALID_SESSIONS)

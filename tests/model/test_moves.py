@@ -21,28 +21,28 @@ AWAITING, SEALED, SUCCEEDED = SessionState.AWAITING_SUCCESSOR, SessionState.SEAL
 
 
 def test_a_turn_moves_once_and_then_never_again() -> None:
-    assert TURN_MOVES == {
+    assert {
         TurnStatus.IN_PROGRESS: {TurnStatus.COMPLETED, TurnStatus.FAILED},
         TurnStatus.COMPLETED: frozenset(),
         TurnStatus.FAILED: frozenset(),
-    }
+    } == TURN_MOVES
 
 
 def test_a_session_moves_as_the_contract_draws_it() -> None:
-    assert SESSION_MOVES == {
+    assert {
         OPEN: {SUSPENDED, CLOSED, AWAITING, SEALED},
         SUSPENDED: {OPEN, CLOSED, AWAITING, SEALED},
         CLOSED: {OPEN, SUCCEEDED},
         AWAITING: {SUCCEEDED},
         SEALED: frozenset(),
         SUCCEEDED: frozenset(),
-    }
+    } == SESSION_MOVES
 
 
 def test_every_state_is_live_or_ended() -> None:
-    assert LIVE == {OPEN, SUSPENDED}
-    assert ENDED == {CLOSED, AWAITING, SEALED, SUCCEEDED}
-    assert UNFINISHED == {OPEN, SUSPENDED, AWAITING}
+    assert {OPEN, SUSPENDED} == LIVE
+    assert {CLOSED, AWAITING, SEALED, SUCCEEDED} == ENDED
+    assert {OPEN, SUSPENDED, AWAITING} == UNFINISHED
 
 
 def test_the_policy_says_the_state_after_a_close() -> None:

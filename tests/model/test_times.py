@@ -41,5 +41,5 @@ def test_precise_times_sort_as_text_as_they_do_as_times(one: datetime, other: da
     ["2026-07-01T12:00:00", "2026-07-01", "noon", "", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"],
 )
 def test_a_text_that_names_no_instant_is_refused(text: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"a time .* is expected|Invalid isoformat"):
         times.parse(text)

@@ -24,9 +24,7 @@ class SyncDesk:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
 
-    def attempt(
-        self, tool: str, arguments: dict[str, Any], caller: Caller = LIBRARY
-    ) -> dict[str, Any] | ShiftlogError:
+    def attempt(self, tool: str, arguments: dict[str, Any], caller: Caller = LIBRARY) -> dict[str, Any] | ShiftlogError:
         """Call a tool and return its answer or the error of ours; any other exception is a failure."""
         try:
             return self.run(self.desk.call(tool, arguments, caller))

@@ -13,7 +13,7 @@ from shiftlog.journal.fitting import fit, size
 from tests.property.sync_desk import SyncDesk, open_sync_desk
 
 LONG_NAME = "x" * 174
-TEXTS = ["short", "line\n" * 500, "“quotes” \\ \" \x1b[0m é\U0001f600 " * 80, "x" * 5_000]
+TEXTS = ["short", "line\n" * 500, '“quotes” \\ " \x1b[0m é\U0001f600 ' * 80, "x" * 5_000]
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=300) | st.sampled_from(TEXTS),
@@ -85,7 +85,9 @@ async def _fill(sync: SyncDesk) -> None:
             await desk.update(
                 session,
                 dialog=[{"role": "tool", "category": "decision", "content": f"Shard {text}"} for text in TEXTS],
-                actions=[{"description": "Shard " + "d" * 3_000, "type": "edit", "status": "pending", "file_path": f"{m}/a"}],
+                actions=[
+                    {"description": "Shard " + "d" * 3_000, "type": "edit", "status": "pending", "file_path": f"{m}/a"}
+                ],
                 files_modified=[f"{'p' * 400}/{k}" for k in range(10)],
                 design_decisions=[f"{k} {text}" for k, text in enumerate(TEXTS)],
             )

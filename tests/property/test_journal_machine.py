@@ -31,7 +31,7 @@ CALLERS = [LIBRARY, client("a"), client("b")]
 DIALOG = {"role": "model", "category": "decision", "content": "Decision: go on"}
 ACTION = {"description": "Edit", "type": "edit", "status": "pending", "file_path": "a.py"}
 WORDS = st.sampled_from(["", "a", "b", "long " * 1_200])
-FIELDS = st.fixed_dictionaries(
+FIELDS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
     optional={
         "response": WORDS,
@@ -41,7 +41,7 @@ FIELDS = st.fixed_dictionaries(
         "files_modified": st.lists(st.sampled_from(["a.py", "./a.py", "b.py"]), max_size=2),
         "commits": st.lists(st.sampled_from([{"sha": "1"}, {"sha": "2", "message": "m"}]), max_size=2),
         "actions": st.lists(st.just(ACTION), max_size=2),
-        "usage": st.fixed_dictionaries({}, optional={"input_tokens": st.integers(0, 5), "cost_usd": st.just(0.5)}),
+        "usage": st.sampled_from([{}, {"input_tokens": 5}, {"output_tokens": 1, "cost_usd": 0.5}]),
         "clear": st.lists(st.sampled_from(["tags", "response", "actions", "files_modified", "commits"]), max_size=2),
     },
 )
@@ -173,15 +173,11 @@ class JournalMachine(RuleBasedStateMachine):
         older=st.integers(0, 9),
         key=st.none() | st.uuids().map(str),
     )
-    def update(
-        self, n: int, caller: Caller, fields: dict[str, Any], dialog: int, older: int, key: str | None
-    ) -> None:
+    def update(self, n: int, caller: Caller, fields: dict[str, Any], dialog: int, older: int, key: str | None) -> None:
         session, model = self._known(n)
         turn = list(model.turns)[-1 - older % len(model.turns)] if model.turns else None
         arguments = {"session_id": session, "request_id": turn, "dialog": [DIALOG] * dialog, **fields}
-        answered = self._call(
-            "update_turn", {**arguments, "idempotency_key": key}, caller, model.refuses(caller, turn)
-        )
+        answered = self._call("update_turn", {**arguments, "idempotency_key": key}, caller, model.refuses(caller, turn))
         if answered is not None:
             self._woken(model, answered)
             model.dialog += dialog

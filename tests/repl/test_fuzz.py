@@ -2,6 +2,7 @@
 
 import json
 import os
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -84,7 +85,7 @@ def test_where_the_input_is_cut_does_not_matter(data: bytes, cuts: list[int]) ->
     framing = Framing()
     found: list[Document] = []
     bounds = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         found += framing.feed(data[start:end])
     assert found + framing.end() == whole(data)
 

@@ -4,9 +4,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 
 from tests.daemon.support import daemons, end_daemon, lock_holder
-from tests.dialects.mcpserver.log import PREFIX, SESSION, TURN, Log, envelope
+from tests.dialects.mcpserver.log import PREFIX, REPL, SESSION, TURN, Call, Log, envelope
 
 SHIFTLOG = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())"]
 QUERY = PREFIX + "queryHistory"
@@ -114,8 +115,12 @@ def test_a_call_whose_time_is_over_has_not_happened(log: Log) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         begun = {"requestId": TURN, "queryTitle": "x", "queryText": "x"}
-        (answer,) = log.answers(("beginTurn", begun), MCPSERVER_REPL_COMMAND_TIMEOUT_SECONDS="0.5")
-        assert (answer["code"], answer["message"], answer["retryable"]) == ("command_timeout", "Command timed out", True)
+        (answer,) = log.answers(("beginTurn", begun), environ={"MCPSERVER_REPL_COMMAND_TIMEOUT_SECONDS": "0.5"})
+        assert (answer["code"], answer["message"], answer["retryable"]) == (
+            "command_timeout",
+            "Command timed out",
+            True,
+        )
         holder.stdin.close()
     assert log.turns() == {}
     assert log.begin()["status"] == "in_progress"
@@ -132,8 +137,6 @@ def test_what_starts_in_milliseconds_imports_the_standard_library_alone() -> Non
 
 
 def test_a_closed_output_ends_the_program_quietly(log: Log) -> None:
-    from tests.dialects.mcpserver.log import REPL
-
     repl = subprocess.Popen(
         [*REPL, "--agent-stdio"],
         cwd=log.workspace,
@@ -157,9 +160,7 @@ def test_a_daemon_killed_under_a_call_leaves_it_done_once_or_not_at_all(log: Log
     log.open()
     log.begin()
     item = {"role": "model", "category": "reasoning", "content": "x"}
-    calls = [("appendDialog", {"dialogItems": [item]})] * 30
-    from threading import Timer
-
+    calls: list[Call] = [("appendDialog", {"dialogItems": [item]})] * 30
     timer = Timer(0.15, end_daemon, (log.home,))
     timer.start()
     answers = log.answers(*calls)

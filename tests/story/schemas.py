@@ -1,6 +1,7 @@
 """Walking the input schemas that a client sees: every place in a tool's arguments, and what may not stand there."""
 
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ Arguments = dict[str, Any]
 
 LONG_CHARS = 1_048_577
 DEEP = 200
+
+_ELSEWHERE = re.compile(r"As in (\w+)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,16 @@ class Place:
             at = at[step]
         at[self.steps[-1]] = value
         return changed
+
+
+def input_schemas(listed: list[dict[str, Any]]) -> dict[str, Schema]:
+    """Return the input schemas of a tools/list by tool, with what stands under another tool filled in from there."""
+    found: dict[str, Schema] = {tool["name"]: tool["inputSchema"] for tool in listed}
+    for schema in found.values():
+        for name, inner in schema["properties"].items():
+            if elsewhere := _ELSEWHERE.fullmatch(inner.get("description", "")):
+                schema["properties"][name] = found[elsewhere[1]]["properties"][name]
+    return found
 
 
 def places(schema: Schema, path: str = "", steps: tuple[str | int, ...] = ()) -> Iterator[Place]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.daemon.support import end_daemon, lock_holder
 from tests.story.agents import Agent, Answer, Refused, read_record
-from tests.story.schemas import LONG_CHARS, Arguments, Schema, around, bad_values, places, valid_arguments
+from tests.story.schemas import LONG_CHARS, Arguments, around, bad_values, input_schemas, places, valid_arguments
 
 TOOLS = (
     "open_session",
@@ -41,7 +41,7 @@ class Site:
         self.session_id = self.agent.call("open_session", agent="Test", title="fuzzed")["session_id"]
         self.agent.call("begin_turn", session_id=self.session_id, query_title="turn", query_text="go on")
         listed = self.agent.ask("tools/list")["result"]["tools"]
-        self.schemas: dict[str, Schema] = {tool["name"]: tool["inputSchema"] for tool in listed}
+        self.schemas = input_schemas(listed)
         assert set(self.schemas) == set(TOOLS)
         self.before = read_record(home)
         self.daemon = lock_holder(home)

@@ -48,16 +48,12 @@ class Writer:
         self.name = name
         self._arguments = arguments
         self.books: list[Booked] = []
+        self.acknowledged = 0
         self.failure: BaseException | None = None
         self._home = home
         self._shared = shared
         self._own: str | None = None
         self._marks = 0
-
-    @property
-    def acknowledged(self) -> int:
-        """How many writes were answered with a receipt so far."""
-        return sum(booked.acknowledged for booked in list(self.books))
 
     def write_until(self, stop: Callable[[], bool]) -> None:
         """Write until told to stop; what goes wrong is kept in `failure`."""
@@ -100,6 +96,7 @@ class Writer:
             answer = agent.bridge.read()
             booked.append(Booked.of(marks.pop(answer["id"]), answer))
         self.books += booked
+        self.acknowledged += sum(each.acknowledged for each in booked)
         return booked
 
 
@@ -114,6 +111,7 @@ class Crew:
 
     def __init__(self, writers: Iterable[Writer], stop: Callable[[Writer], bool]) -> None:
         self.writers = list(writers)
+        self._seen = [0] * len(self.writers)
         self._stopped = threading.Event()
         self._threads = [
             threading.Thread(target=writer.write_until, args=(self._stop(writer, stop),)) for writer in self.writers
@@ -144,6 +142,15 @@ class Crew:
     def acknowledged(self) -> int:
         """How many writes were answered with a receipt so far."""
         return sum(writer.acknowledged for writer in self.writers)
+
+    def sessions_since(self) -> set[str]:
+        """Return the sessions that were written to since the last time this was asked."""
+        named: set[str] = set()
+        for number, writer in enumerate(self.writers):
+            fresh = writer.books[self._seen[number] :]
+            self._seen[number] += len(fresh)
+            named |= {booked.session_id for booked in fresh if booked.session_id}
+        return named
 
     @property
     def books(self) -> list[Booked]:

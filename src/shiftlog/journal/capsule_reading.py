@@ -35,13 +35,9 @@ class Material:
         """Read a session's turns and entries."""
         return cls(turns=reader.turns(session_id), entries=reader.entries(session_id, kinds=CAPSULE_KINDS))
 
-    def capsule(
-        self, session: Session, now: datetime, budget_bytes: int = DEFAULT_BUDGET_BYTES
-    ) -> dict[str, Any]:
+    def capsule(self, session: Session, now: datetime, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> dict[str, Any]:
         """Build the capsule of the session as it is given here."""
-        return build_capsule(
-            session, self.turns, self.entries, statement=None, budget_bytes=budget_bytes, now=now
-        )
+        return build_capsule(session, self.turns, self.entries, statement=None, budget_bytes=budget_bytes, now=now)
 
 
 def capsule_of(

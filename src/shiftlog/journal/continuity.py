@@ -3,13 +3,14 @@
 What each of them does stands in `closing`, `resuming`, `holding` and `handover`; here they are joined.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from shiftlog.journal.closing import Closing, Ending
 from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION, unreserved
+from shiftlog.journal.drift import look
 from shiftlog.journal.holding import Holding
 from shiftlog.journal.journal import Answered, Journal
 from shiftlog.journal.keys import Keys
@@ -45,6 +46,8 @@ class Continuity:
     ) -> None:
         self._journal = journal
         self._runs = runs
+        # Whoever keeps shells alive puts the ids of those that live here.
+        self.live_shells: Callable[[], Collection[str]] = tuple
         self._holding = Holding(journal, runs, process_started, host, terms.idle_limit)
         self._tokens = Tokens(keys, terms.token_ttl)
         self._closing = Closing(journal, keys, runs, self._tokens, self._holding, require_token=terms.require_token)
@@ -71,7 +74,8 @@ class Continuity:
         """Continue a session of an agent and return the whole answer. Never opens an empty one."""
         request = self._journal.request("resume_session", RESUME_SESSION, unreserved(arguments), caller)
         agent_key(request.values["agent_id"])
-        return await self._journal.transaction(request, lambda writer: self._resuming.resume(writer, request))
+        answered, left = await self._journal.transaction(request, lambda w: self._resuming.resume(w, request))
+        return {**answered, "data": {**answered["data"], "drift": await look(left, self.live_shells())}}
 
     # Leases and suspension
 

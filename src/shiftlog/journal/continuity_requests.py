@@ -58,7 +58,6 @@ FIGURES: dict[str, Field] = {
 }
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Capsule(Field):
     """The agent's statement; the schema only names its keys, the check knows each of them."""

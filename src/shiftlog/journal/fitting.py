@@ -54,7 +54,7 @@ def _cut_down(
     max_chars: int,
 ) -> Answered:
     longest = max((cursor.encoded(question) for _, cursor in rows), key=len, default=None)
-    shell = {"items": [], "total": whole["total"], "next_cursor": longest, "truncated": True, "note": _MORE}
+    shell: Answered = {"items": [], "total": whole["total"], "next_cursor": longest, "truncated": True, "note": _MORE}
     room = max_chars - size(shell)
     short_head = _shortened(dict(head), room * 2 // 3 if rows else room)
     room -= size(short_head) - 1

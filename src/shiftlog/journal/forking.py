@@ -33,7 +33,7 @@ def fork(
     pen = journal.pen(writer, session_id, None)
     facts: dict[str, Any] = {
         "agent": kind,
-        "agent_id": spelling(writer, agent_id),
+        "agent_id": _spelling(writer, agent_id, predecessor),
         "title": predecessor.title,
         "workspace": caller.workspace or predecessor.workspace,
         "cwd": caller.cwd or predecessor.cwd,
@@ -66,6 +66,12 @@ def _succeed(journal: Journal, writer: Writer, predecessor: Session, successor: 
     pen.commit(writer)
     writer.end_lease(predecessor.id)
     writer.revoke_tokens(predecessor.id, pen.now)
+
+
+def _spelling(reader: Reader, agent_id: str, predecessor: Session) -> str:
+    offered = predecessor.offer.agent_id if predecessor.offer else None
+    same = offered is not None and agent_key(offered) == agent_key(agent_id)
+    return spelling(reader, offered if same and offered else agent_id)
 
 
 def _kind(reader: Reader, agent_id: str, predecessor: Session) -> str:

@@ -10,6 +10,7 @@ from shiftlog.journal.capsule_reading import capsule_of
 from shiftlog.journal.chain import check_chain
 from shiftlog.journal.continuity_answers import keep, repeated, shell, vendor_resume, with_token
 from shiftlog.journal.continuity_requests import FORK, READ_ONLY, TAKE_OVER
+from shiftlog.journal.drift import Left
 from shiftlog.journal.forking import fork
 from shiftlog.journal.holding import Holding, held
 from shiftlog.journal.journal import Answered, Journal, Request
@@ -22,7 +23,7 @@ from shiftlog.model.errors import JournalTampered, ShiftlogError
 from shiftlog.model.ids import agent_key, is_unstable_agent_id
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session
-from shiftlog.model.times import shown
+from shiftlog.model.times import parse, shown
 from shiftlog.store.protocol import Reader, Writer
 
 CAVEAT = "Items with basis 'claimed' were written by an agent and are not verified."
@@ -58,13 +59,13 @@ class Resuming:
         self._holding = holding
         self._require_token = require_token
 
-    def resume(self, writer: Writer, request: Request) -> Answered:
-        """Continue the session that a request names or chooses; never opens an empty one."""
+    def resume(self, writer: Writer, request: Request) -> tuple[Answered, Left]:
+        """Continue the session that a request names or chooses, and say what was left; never opens an empty one."""
         values, now = request.values, self._journal.clock.now()
         key = agent_key(values["agent_id"])
         first = repeated(self._journal, writer, request, key, self._tokens)
         if first is not None:
-            return first
+            return first, _left(first["data"], writer.session(first["session_id"]))
         claims = None
         if "recovery_token" in values:
             claims = self._tokens.check(writer, values["recovery_token"], key, now)
@@ -78,7 +79,7 @@ class Resuming:
 
     def _resume(
         self, writer: Writer, request: Request, chosen: Chosen, key: str, claims: Claims | None, now: datetime
-    ) -> Answered:
+    ) -> tuple[Answered, Left]:
         admitted = self._admit(writer, request, chosen, key, claims, now)
         before = admitted.session
         warnings = _warnings(request, before)
@@ -93,7 +94,7 @@ class Resuming:
         answered = shell(request, resumed.session, "resumed", _data(admitted, resumed), warnings)
         answered = with_token(answered, issued)
         keep(self._journal, writer, request, key, answered, issued)
-        return answered
+        return answered, _left(answered["data"], before)
 
     # Who may
 
@@ -197,6 +198,17 @@ def _warnings(request: Request, session: Session) -> list[dict[str, object]]:
         message = "agent_id looks drawn anew for each run; resume needs a stable name"
         warnings.append({"code": "unstable_agent_id", "message": message})
     return warnings
+
+
+def _left(data: dict[str, Any], session: Session | None) -> Left:
+    """Return what the session that was resumed left behind, as its capsule knows it."""
+    capsule = data["capsule"]
+    return Left(
+        workspace=session.workspace if session else None,
+        since=parse(data["last_activity"]),
+        touched=[item["path"] for item in capsule["files_touched"]],
+        shells=[shell["shell_id"] for shell in capsule["shells"] if shell["state"] != "ended"],
+    )
 
 
 def _data(admitted: Admitted, resumed: Resumed) -> dict[str, Any]:

@@ -39,9 +39,7 @@ class Chosen:
         return [candidate(session) | {"why_not": why_not(session)} for session in (self.session, *self.others)]
 
 
-def choose(
-    reader: Reader, values: Mapping[str, Any], key: str, claims: Claims | None, now: datetime
-) -> Chosen:
+def choose(reader: Reader, values: Mapping[str, Any], key: str, claims: Claims | None, now: datetime) -> Chosen:
     """Return the session that a token or an id names, else the latest; never an older one instead of the first."""
     if values.get("session_id"):
         session = find_session(reader, values["session_id"])

@@ -123,7 +123,7 @@ class Sessionlog:
         session = await self.calls.read(asked, work)
         given = {name: value for name, value in asked.values.items() if name not in ("agent", "session_id")}
         answered = await self._continuity.close_session({"session_id": session.id, **given}, place.caller)
-        data = answered["data"]
+        data, changed = answered["data"], answered["status"] == "closed"
         result = {
             "sessionId": session.id,
             "status": "completed",
@@ -136,8 +136,8 @@ class Sessionlog:
                 "sessionId": session.id,
                 "seq": data["entry_count"],
                 "hash": data["head_hash"],
-                "changed": answered["status"] == "closed",
-                "redactions": asked.request.masked,
+                "changed": changed,
+                "redactions": asked.request.masked if changed else 0,
             },
         }
         return with_warnings(result, [*asked.warnings, *answered["warnings"]])

@@ -8,14 +8,15 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from shiftlog.journal.history_requests import parse_bound
-from shiftlog.journal.sessionlog_objects import NONE, turns_with_items
-from shiftlog.journal.sessionlog_search import Expression, matches, parse
+from shiftlog.journal.sessionlog_objects import NONE, items_of, turns_with_items
+from shiftlog.journal.sessionlog_search import Expression, cover, matches, parse
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Reader
 
 LOOKED_AT = 200
+MOST_PARTS = 20
 # Between the texts of a turn, so that no term can match across two of them.
 SEPARATOR = "\x00"
 _PLAIN = (
@@ -101,8 +102,32 @@ def _session_matches(reader: Reader, session: Session, expression: Expression) -
         return matches(expression, own)
     return any(
         matches(expression, own + SEPARATOR + turn_text(turn, entries))
-        for turn, entries in turns_with_items(reader, session.id)
+        for turn, entries in _turns_in_question(reader, session, expression, own)
     )
+
+
+def _turns_in_question(
+    reader: Reader, session: Session, expression: Expression, own: str
+) -> Iterator[tuple[Turn, list[Entry]]]:
+    """Yield the turns that may match; the store narrows them down where it can be sure."""
+    terms = cover(expression)
+    sure = terms is not None and len(terms) <= MOST_PARTS and all(_is_plain(t) and t not in own for t in terms)
+    if terms is None or not sure:
+        yield from turns_with_items(reader, session.id)
+        return
+    names = reader.turns_that_may_hold(session.id, terms)
+    if len(names) > LOOKED_AT:
+        yield from turns_with_items(reader, session.id)
+        return
+    for name in names:
+        turn = reader.turn(session.id, name)
+        if turn is not None:
+            yield turn, items_of(reader, session.id, [turn])[name]
+
+
+def _is_plain(term: str) -> bool:
+    """Tell whether a term stands in JSON text as it stands in the text itself."""
+    return term.isascii() and term.isprintable() and '"' not in term and "\\" not in term
 
 
 def turn_text(turn: Turn, entries: list[Entry]) -> str:

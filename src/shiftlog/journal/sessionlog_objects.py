@@ -99,13 +99,14 @@ def turns_with_items(reader: Reader, session_id: str) -> Iterator[tuple[Turn, li
     """Yield the turns of a session in order, each with its dialog items and actions that still count."""
     after = 0
     while turns := reader.turns(session_id, after=after, limit=TURNS_AT_ONCE):
-        of_turn = _items_of(reader, session_id, turns)
+        of_turn = items_of(reader, session_id, turns)
         for turn in turns:
             yield turn, of_turn[turn.request_id]
         after = turns[-1].ordinal
 
 
-def _items_of(reader: Reader, session_id: str, turns: Sequence[Turn]) -> dict[str, list[Entry]]:
+def items_of(reader: Reader, session_id: str, turns: Sequence[Turn]) -> dict[str, list[Entry]]:
+    """Return the dialog items and actions that still count, by the turn that they belong to."""
     known = {turn.request_id: turn for turn in turns}
     of_turn: dict[str, list[Entry]] = defaultdict(list)
     first, last = min(turn.begun_seq for turn in turns), max(turn.last_seq for turn in turns)

@@ -212,10 +212,12 @@ AGENT = Text(
     description="Agent kind in PascalCase, the part of the session id before its first `-`.",
 )
 # Ids have checks and errors of their own, so that any text gets as far as those.
-SESSION_ID = Text(lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: the current one.")
+SESSION_ID = Text(
+    lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: the current one."
+)
 REQUEST_ID = Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`; default: the turn begun last.")
-TITLE = Text(max_chars=TITLE_CHARS, description="What the session is for, 1..500 characters.")
-QUERY_TITLE = Text(max_chars=TITLE_CHARS, description="The request in one line.")
+TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="What the session is for, 1..500 characters.")
+QUERY_TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="The request in one line.")
 QUERY_TEXT = Text(lines=True, description="The request in full.")
 MODEL = Text(max_chars=NAME_CHARS, description="Model name; `unknown` says nothing.")
 TODO = Text(max_chars=NAME_CHARS, description="To-do item that the turn works on.")
@@ -234,11 +236,11 @@ HEADERS: dict[str, Field] = {
     "agentExecutableVersion": HEADER,
 }
 LISTS: dict[str, Field] = {
-    "tags": ListOf(item=Text(max_chars=NAME_CHARS), description="Labels; added to those stored."),
-    "contextList": ListOf(item=Text(max_chars=PATH_CHARS), description="Files or sources read; added."),
+    "tags": ListOf(item=Text(lines=True, max_chars=NAME_CHARS), description="Labels; added to those stored."),
+    "contextList": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Files or sources read; added."),
     "designDecisions": ListOf(item=Text(lines=True), description="Decisions with reasons; added."),
     "requirementsDiscovered": ListOf(item=Text(lines=True), description="Requirement ids; added."),
-    "filesModified": ListOf(item=Text(max_chars=PATH_CHARS), description="Files changed; added."),
+    "filesModified": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Files changed; added."),
     "blockers": ListOf(item=Text(lines=True), description="What stands in the way; added."),
     "commits": ListOf(item=COMMIT, description="Commits made; added by sha."),
 }

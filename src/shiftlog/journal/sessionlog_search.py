@@ -65,6 +65,23 @@ def matches(expression: Expression, folded: str) -> bool:
             return any(matches(part, folded) for part in parts)
 
 
+def cover(expression: Expression) -> tuple[str, ...] | None:
+    """Return terms of which every matching text holds at least one; None where there are none such."""
+    match expression:
+        case Term(text=text):
+            return (text,)
+        case Not():
+            return None
+        case And(parts=parts):
+            covers = [found for part in parts if (found := cover(part)) is not None]
+            return min(covers, key=lambda terms: (len(terms), -min(map(len, terms))), default=None)
+        case Or(parts=parts):
+            each = [cover(part) for part in parts]
+            if None in each:
+                return None
+            return tuple(dict.fromkeys(term for terms in each for term in terms or ()))
+
+
 def parse(text: str) -> Expression:
     """Read an expression; raise InvalidParameter for `text` that says what is wrong."""
     parser = _Parser(text)

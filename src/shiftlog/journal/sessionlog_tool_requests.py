@@ -3,6 +3,8 @@
 They are checked as the methods' parameters are; a name that nobody knows is refused.
 """
 
+from dataclasses import replace
+
 from shiftlog.journal import sessionlog_requests as requests
 from shiftlog.journal.requests import APPEND_ITEMS, ERROR_CHARS, NAME_CHARS, PATH_CHARS
 from shiftlog.journal.sessionlog_requests import JsonOf, Params, required
@@ -56,16 +58,14 @@ def _json(description: str, inner: Field) -> JsonOf:
 TOOL_PARAMS: dict[str, dict[str, Field]] = {
     "sessionlog_open": {
         **SESSION,
-        "title": Text(max_chars=requests.TITLE.max_chars, description="What the session is for; default: its id."),
+        "title": replace(requests.TITLE, description="What the session is for; default: its id."),
         "model": requests.MODEL,
     },
     "sessionlog_begin_turn": {
         **TURN,
         "planFile": requests.PLAN_FILE,
         "todoId": requests.TODO,
-        "queryTitle": Text(
-            max_chars=requests.QUERY_TITLE.max_chars, description="The request in one line; default: requestId."
-        ),
+        "queryTitle": replace(requests.QUERY_TITLE, description="The request in one line; default: requestId."),
         "queryText": Text(lines=True, description="The request in full; default: queryTitle."),
     },
     "sessionlog_dialog": {

@@ -80,9 +80,7 @@ class Tokens:
         )
         issued = Issued(text=text, hash=token_hash(text), expires_at=now + self.ttl)
         writer.revoke_tokens(session.id, now)
-        writer.put_token(
-            Token(hash=issued.hash, session_id=session.id, issued_at=now, expires_at=issued.expires_at)
-        )
+        writer.put_token(Token(hash=issued.hash, session_id=session.id, issued_at=now, expires_at=issued.expires_at))
         return issued
 
     def check(self, reader: Reader, text: str, agent_key: str, now: datetime) -> Claims:

@@ -25,14 +25,15 @@ use resume_session.
 Stores the session and, when a run field (model, backend, caller, pid, cwd …) is given, its run; you hold the lease. \
 Repeats make another session unless idempotency_key repeats. session_id stays valid for ever. `predecessor` names an \
 unfinished session of the same agent_id and workspace; opening does not touch it.
-Errors: session_already_exists, invalid_session_id, invalid_parameter, idempotency_conflict, storage_error."""
+Errors: session_already_exists, invalid_session_id, session_not_found (parent), invalid_parameter, \
+idempotency_conflict, storage_error."""
 
 BEGIN_TURN_TEXT = """\
 Begin a turn, one request and the work on it. Use it before the work; then update_turn, and finish_turn at the end.
 A turn still open is failed as superseded and named. Wakes a suspended session. Repeats make another turn unless \
 request_id or idempotency_key repeats. Returns request_id, the turn's handle.
-Errors: session_not_found, session_closed, turn_already_exists, invalid_request_id, invalid_parameter, lease_lost, \
-idempotency_conflict, storage_error."""
+Errors: session_not_found, session_closed, turn_already_exists, invalid_session_id, invalid_request_id, \
+invalid_parameter, lease_lost, idempotency_conflict, storage_error."""
 
 UPDATE_TURN_TEXT = """\
 Record what happens in the open turn: fields, dialog and actions, in one atomic call. Use it as often as you like; to \
@@ -41,8 +42,9 @@ Texts replace, lists are united, empty values change nothing; dialog and actions
 unless idempotency_key repeats. `clear` empties fields; the journal keeps the old values. Record decisions as dialog \
 category decision, file changes as actions with file_path. Secrets are masked.
 Returns totals; receipt.code is unchanged when nothing was stored.
-Errors: turn_not_found, turn_immutable, session_not_found, session_closed, invalid_parameter (names the item, such as \
-actions[0].type; nothing is stored), lease_lost, idempotency_conflict, storage_error."""
+Errors: turn_not_found, turn_immutable, session_not_found, session_closed, invalid_session_id, invalid_request_id, \
+invalid_parameter (names the item, such as actions[0].type; nothing is stored), lease_lost, idempotency_conflict, \
+storage_error."""
 
 FINISH_TURN_TEXT = """\
 Finish a turn as completed or failed, right after the work. Before that use update_turn; to end the session use \
@@ -50,8 +52,8 @@ close_session.
 Fields of update_turn may come along and are applied first; stored dialog and actions are not stored twice. The turn \
 is then sealed and never changes. The same outcome again answers unchanged and names differing fields in warnings; \
 the other outcome is turn_immutable.
-Errors: turn_not_found, turn_immutable, session_not_found, session_closed, invalid_parameter, lease_lost, \
-idempotency_conflict, storage_error."""
+Errors: turn_not_found, turn_immutable, session_not_found, session_closed, invalid_session_id, invalid_request_id, \
+invalid_parameter, lease_lost, idempotency_conflict, storage_error."""
 
 CLOSE_SESSION_TEXT = """\
 Close a session: end the shift with a capsule, a signed receipt and a recovery token. Use it when the work is over or \
@@ -79,7 +81,7 @@ session or turn whole. To continue a session use resume_session.
 Read-only. session_id alone: the session, its chain status and turns; with request_id: that turn whole; text: ranked \
 matches with snippets («match»); else a list, newest first. Filters are joined by and. Each item names in `more` the \
 call that shows more. Pages by next_cursor, every item once even while others write; says when it was cut.
-Errors: session_not_found, turn_not_found, invalid_session_id, invalid_parameter, storage_error."""
+Errors: session_not_found, turn_not_found, invalid_session_id, invalid_request_id, invalid_parameter, storage_error."""
 
 
 def native_tools(app: App) -> tuple[Tool, ...]:

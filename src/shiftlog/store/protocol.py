@@ -24,7 +24,8 @@ class Filter:
     """Conditions on sessions and their turns, joined by and; None asks nothing.
 
     `model_part` is a part of the model's name in any case. `finished` sessions have ended, or are suspended with
-    turns of which none is open. `offered_to` is the key of an agent; `offered` asks for any open offer. `turn_status`, `plan_file`, `todo_id` and `untouched_since` must hold for one turn.
+    turns of which none is open. `offered_to` is the key of an agent; `offered` asks for any open offer.
+    `turn_status`, `plan_file`, `todo_id` and `untouched_since` must hold for one turn.
     """
 
     session_id: str | None = None
@@ -204,6 +205,7 @@ class Reader(Protocol):
     def recent_sessions(self, where: Filter, *, offset: int, limit: int) -> list[Session]: ...
     def tags_of(self, session_id: str) -> list[str]: ...
     def count_files(self, session_id: str) -> int: ...
+    def turns_that_may_hold(self, session_id: str, parts: Sequence[str]) -> list[str]: ...
 
 
 class Writer(Reader, Protocol):

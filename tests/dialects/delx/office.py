@@ -37,7 +37,16 @@ class Said:
         """Return the details of an error, having checked its shape and code."""
         assert self.is_error, self.body
         assert (self.body["ok"], self.body["code"], self.body["status"]) == (False, code, code)
-        assert self.body.keys() >= {"tool_name", "message", "hint", "retryable", "missing", "required", "fields", "error"}
+        assert self.body.keys() >= {
+            "tool_name",
+            "message",
+            "hint",
+            "retryable",
+            "missing",
+            "required",
+            "fields",
+            "error",
+        }
         return self.body["details"]
 
 

@@ -158,7 +158,12 @@ async def test_36_an_unknown_argument_is_refused_by_name_and_a_reserved_one_drop
     said.refusal("invalid_parameter")
     assert said.body["error"]["param"] == "foo"
     assert list(said.body["fields"]) == ["foo"]
-    reserved = {"include_meta": True, "include_nudge": {"a": 1}, "source": "marker-7f3", "agent_token": "marker-8a1"}
+    reserved: dict[str, Any] = {
+        "include_meta": True,
+        "include_nudge": {"a": 1},
+        "source": "marker-7f3",
+        "agent_token": "marker-8a1",
+    }
     resumed = await agent.resume(**reserved, nudge_mode=1, compact_output=1, cli_version="1", install_id="marker-9b2")
     assert resumed.data["resumed_session_id"] == session
     assert "marker" not in "".join(resumed.texts)

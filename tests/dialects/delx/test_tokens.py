@@ -51,7 +51,12 @@ async def test_10_a_token_is_used_once(office: Office) -> None:
 async def test_11_a_changed_a_malformed_and_a_foreign_token_are_told_apart_and_consume_nothing(office: Office) -> None:
     _, token = await closed_token(office)
     agent = office.visitor()
-    for bad, reason in ((swapped(token), "signature"), ("abc", "malformed"), ("", "malformed"), ("slr1..", "malformed")):
+    for bad, reason in (
+        (swapped(token), "signature"),
+        ("abc", "malformed"),
+        ("", "malformed"),
+        ("slr1..", "malformed"),
+    ):
         said = await agent.resume("alpha", recovery_token=bad)
         assert said.refusal("recovery_token_invalid") == {"reason": reason}
         assert said.body["message"] == "Recovery token invalid"

@@ -1,10 +1,9 @@
 """A session log to talk to: a fresh state directory, a workspace, a clock that tests move, and real REPL processes."""
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +21,7 @@ TURN = "req-20260701T080005Z-upload-001"
 TURN_2 = "req-20260701T080100Z-upload-002"
 
 Payload = dict[str, Any]
-Call = tuple[str, dict[str, Any]]
+Call = tuple[str, Any]
 
 
 def envelope(method: str, params: object, request_id: str = "c-1") -> dict[str, Any]:
@@ -51,14 +50,18 @@ class Log:
         return environment(self.home, **clock, **more)
 
     def run(
-        self, text: str | bytes, *arguments: str, workspace: Path | None = None, **more: str
+        self,
+        text: str | bytes,
+        *arguments: str,
+        workspace: Path | None = None,
+        environ: dict[str, str] | None = None,
     ) -> "subprocess.CompletedProcess[bytes]":
         """Run one REPL process over some input, which must not end in a traceback."""
         done = subprocess.run(
             [*REPL, *(arguments or ("--agent-stdio",))],
             input=text.encode() if isinstance(text, str) else text,
             cwd=workspace or self.workspace,
-            env=self.environment(**more),
+            env=self.environment(**(environ or {})),
             capture_output=True,
             timeout=DEADLINE_S * 2,
             check=False,
@@ -66,17 +69,19 @@ class Log:
         assert b"Traceback" not in done.stderr, done.stderr.decode()
         return done
 
-    def answers(self, *calls: Call, **more: str) -> list[Payload]:
+    def answers(
+        self, *calls: Call, workspace: Path | None = None, environ: dict[str, str] | None = None
+    ) -> list[Payload]:
         """Send calls to one process and return the payloads of its answers, in order."""
-        done = self.run(lines(calls), **more)
+        done = self.run(lines(calls), workspace=workspace, environ=environ)
         assert done.returncode == 0, done.stderr.decode()
         answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
         assert [answer["payload"]["requestId"] for answer in answers] == [f"c-{n + 1}" for n in range(len(calls))]
         return [answer["payload"] for answer in answers]
 
-    def results(self, *calls: Call, **more: str) -> list[Any]:
+    def results(self, *calls: Call, environ: dict[str, str] | None = None) -> list[Any]:
         """Return the results of calls, none of which may fail."""
-        answers = self.answers(*calls, **more)
+        answers = self.answers(*calls, environ=environ)
         assert all("result" in answer for answer in answers), answers
         return [answer["result"] for answer in answers]
 
@@ -97,6 +102,10 @@ class Log:
 
     def begin(self, turn: str = TURN, **params: Any) -> Any:
         return self.do("beginTurn", **{"requestId": turn, "queryTitle": "Find it", "queryText": "Why?", **params})
+
+    def live(self) -> "Live":
+        """Start a process that stays, to be asked one call after the other."""
+        return Live(self)
 
     # Looking at what is stored
 
@@ -142,13 +151,50 @@ class Log:
         self.set_time(self.now() + timedelta(**span))
 
 
+class Live:
+    """A REPL process that stays."""
+
+    def __init__(self, log: Log) -> None:
+        self.process = subprocess.Popen(
+            [*REPL, "--agent-stdio"],
+            cwd=log.workspace,
+            env=log.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> "Live":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        assert self.process.wait(DEADLINE_S) == 0
+        self.process.stdout.close()
+
+    def ask(self, method: str, params: object = None, request_id: str = "live") -> Payload:
+        """Send one call and wait for its answer, while the input stays open."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(envelope(method, params, request_id)).encode() + b"\n")
+        self.process.stdin.flush()
+        payload = json.loads(self.process.stdout.readline())["payload"]
+        assert payload["requestId"] == request_id
+        return payload
+
+
 class Tools:
     """An MCP client of the dialect, over a real bridge."""
 
     def __init__(self, log: Log, *arguments: str) -> None:
         self.log = log
-        clock = {"SHIFTLOG_TEST": "1", "SHIFTLOG_NOW": f"@{log.clock}"}
-        self._bridge = Bridge(log.home, *(arguments or ("--dialect", "mcpserver")), **clock)
+        self._bridge = Bridge(
+            log.home,
+            *(arguments or ("--dialect", "mcpserver")),
+            SHIFTLOG_TEST="1",
+            SHIFTLOG_NOW=f"@{log.clock}",
+        )
         self._number = 0
 
     def __enter__(self) -> "Tools":
@@ -194,11 +240,3 @@ def free_of(home: Path, *secrets: str) -> bool:
 def numbered(n: int) -> str:
     """Return the nth turn id of a test."""
     return f"req-20260701T080000Z-n{n:03d}"
-
-
-def pythonpath() -> str:
-    return os.pathsep.join(sys.path)
-
-
-def pairs(values: Sequence[Any]) -> list[tuple[Any, Any]]:
-    return list(zip(values, values[1:], strict=False))

@@ -1,14 +1,17 @@
 """Acceptance cases 1 to 6 and what else the wire promises: one answer a request, in its form, in order."""
 
 import json
+from typing import Any
 
 import pytest
 
 from shiftlog.repl.yaml_text import load
-from tests.dialects.mcpserver.log import SESSION, TURN, Log, envelope, lines
+from tests.dialects.mcpserver.log import SESSION, TURN, Call, Log, envelope, lines
+
+BOOTSTRAP: Call = ("bootstrap", {})
 
 
-def yaml_answers(text: str) -> list[dict[str, object]]:
+def yaml_answers(text: str) -> list[dict[str, Any]]:
     """Read a stream of YAML answers: each a document without a blank line inside, a blank line, `---`."""
     assert text.endswith("\n\n---\n")
     documents = text.removesuffix("\n\n---\n").split("\n\n---\n")
@@ -17,7 +20,7 @@ def yaml_answers(text: str) -> list[dict[str, object]]:
 
 
 def test_ten_json_lines_get_ten_json_lines_with_the_same_ids_in_the_same_order(log: Log) -> None:
-    done = log.run(lines([("bootstrap", {})] * 10))
+    done = log.run(lines([BOOTSTRAP] * 10))
     answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
     assert [answer["payload"]["requestId"] for answer in answers] == [f"c-{n}" for n in range(1, 11)]
     assert done.returncode == 0
@@ -100,12 +103,12 @@ def test_a_request_id_is_read_from_text_that_nobody_can_parse(log: Log, text: st
 
 
 def test_bootstrap_answers_exactly_one_key_every_time(log: Log) -> None:
-    assert log.results(*[("bootstrap", {})] * 3) == [{"initialized": True}] * 3
+    assert log.results(*[BOOTSTRAP] * 3) == [{"initialized": True}] * 3
 
 
 def test_a_hello_is_answered_with_version_and_capabilities(log: Log) -> None:
-    sent = {"type": "hello", "payload": {"protocolVersion": "1.0", "capabilities": [], "metadata": {}}}
-    assert json.loads(log.run(json.dumps(sent) + "\n").stdout) == {
+    sent = '{"type":"hello","payload":{"protocolVersion":"1.0","capabilities":[],"metadata":{}}}'
+    assert json.loads(log.run(sent + "\n").stdout) == {
         "type": "hello",
         "payload": {"protocolVersion": "1.0", "capabilities": ["workflow.sessionlog", "json-line", "yaml"]},
     }
@@ -137,25 +140,9 @@ def test_a_line_of_nine_mib_is_refused_and_the_next_line_is_answered(log: Log) -
 
 
 def test_an_answer_comes_before_the_input_ends(log: Log) -> None:
-    import subprocess
-
-    from tests.dialects.mcpserver.log import REPL
-
-    with subprocess.Popen(
-        [*REPL, "--agent-stdio"],
-        cwd=log.workspace,
-        env=log.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as repl:
-        assert repl.stdin is not None
-        assert repl.stdout is not None
+    with log.live() as live:
         for n in range(3):
-            repl.stdin.write(json.dumps(envelope("bootstrap", {}, f"live-{n}")).encode() + b"\n")
-            repl.stdin.flush()
-            assert json.loads(repl.stdout.readline())["payload"]["requestId"] == f"live-{n}"
-        repl.stdin.close()
-        assert repl.wait(30) == 0
+            assert live.ask("bootstrap", {}, f"live-{n}")["result"] == {"initialized": True}
 
 
 def test_unknown_parameters_are_ignored_and_named(log: Log) -> None:

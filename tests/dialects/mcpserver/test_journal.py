@@ -1,4 +1,4 @@
-"""Acceptance cases 35 to 37: many writers, an edited journal, repeated keys; and what a lost connection may not do twice."""
+"""Acceptance cases 35 to 37: many writers, an edited journal, repeated keys, and a daemon that dies in between."""
 
 import sqlite3
 import subprocess
@@ -39,7 +39,8 @@ def test_an_entry_edited_outside_is_named_by_verify(log: Log) -> None:
     end_daemon(log.home)
     with closing(sqlite3.connect(log.home / "shiftlog.db", isolation_level=None)) as database:
         changed = database.execute(
-            "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'Race', 'Rice') AS BLOB) WHERE id & 0xffffff = 3"
+            "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'Race', 'Rice') AS BLOB)"
+            " WHERE id & 0xffffff = 3"
         )
         assert changed.rowcount == 1
     program = "import sys; from shiftlog.cli import main; sys.exit(main())"
@@ -89,29 +90,13 @@ def test_completing_again_with_its_key_is_the_first_result_and_no_refusal(log: L
 
 
 def test_a_repl_goes_on_with_a_new_daemon_where_the_old_one_died(log: Log) -> None:
-    import json
-
-    from tests.dialects.mcpserver.log import envelope
-
     log.open()
     log.open(OTHER_SESSION)
-    with subprocess.Popen(
-        [*REPL, "--agent-stdio"],
-        cwd=log.workspace,
-        env=log.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as repl:
-        assert repl.stdin is not None
-        assert repl.stdout is not None
+    with log.live() as live:
         begin = {"requestId": TURN, "queryTitle": "x", "queryText": "x", "sessionId": SESSION}
-        for method, params in [("beginTurn", begin), ("appendDialog", {"dialogItems": [ITEM]})]:
-            repl.stdin.write(json.dumps(envelope(method, params)).encode() + b"\n")
-            repl.stdin.flush()
-            answer = json.loads(repl.stdout.readline())["payload"]
-            assert answer["result"]["journal"]["sessionId"] == SESSION, answer
-            if method == "beginTurn":
-                assert lock_holder(log.home) is not None
-                end_daemon(log.home)
-        repl.stdin.close()
+        live.ask("beginTurn", begin)
+        assert lock_holder(log.home) is not None
+        end_daemon(log.home)
+        answer = live.ask("appendDialog", {"dialogItems": [ITEM]})
+        assert answer["result"]["journal"]["sessionId"] == SESSION
     assert len(log.dialog()) == 1

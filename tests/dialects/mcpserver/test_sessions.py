@@ -145,7 +145,7 @@ def test_among_several_open_sessions_the_agents_pointer_decides(log: Log) -> Non
     assert set(refused["details"]["candidates"][0]) == {"sessionId", "agent", "title", "lastUpdated"}
     begun = log.do("beginTurn", requestId=TURN, queryTitle="x", queryText="x", agent="ClaudeCode")
     assert begun["journal"]["sessionId"] == claude
-    (shown,) = log.results(("currentSession", {}), SHIFTLOG_AGENT="Codex")
+    (shown,) = log.results(("currentSession", {}), environ={"SHIFTLOG_AGENT": "Codex"})
     assert shown["sessionId"] == SESSION
 
 
@@ -163,7 +163,7 @@ def test_a_session_of_another_workspace_is_not_current(log: Log, tmp_path: Path)
     log.open()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    assert log.answers(("currentSession", {}), workspace=elsewhere)[0]["result"] is None  # pyright: ignore[reportArgumentType]
+    assert log.answers(("currentSession", {}), workspace=elsewhere)[0]["result"] is None
 
 
 def test_a_folder_below_a_repository_belongs_to_the_repository(log: Log) -> None:
@@ -208,36 +208,14 @@ def test_an_idle_session_is_suspended_and_a_write_wakes_it(log: Log) -> None:
 
 
 def test_a_session_taken_over_answers_lease_lost_to_a_connection_bound_before(log: Log) -> None:
-    import json
-    import subprocess
-
-    from tests.dialects.mcpserver.log import REPL, envelope
-
     log.open()
-    with subprocess.Popen(
-        [*REPL, "--agent-stdio"],
-        cwd=log.workspace,
-        env=log.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as repl:
-        assert repl.stdin is not None
-        assert repl.stdout is not None
-
-        def ask(method: str, params: object) -> dict[str, object]:
-            assert repl.stdin is not None
-            assert repl.stdout is not None
-            repl.stdin.write(json.dumps(envelope(method, params)).encode() + b"\n")
-            repl.stdin.flush()
-            return json.loads(repl.stdout.readline())["payload"]
-
-        assert "result" in ask("beginTurn", {"requestId": TURN, "queryTitle": "x", "queryText": "x"})
+    with log.live() as live:
+        assert "result" in live.ask("beginTurn", {"requestId": TURN, "queryTitle": "x", "queryText": "x"})
         with Tools(log) as tools:
             tools.request("tools/call", name="resume_session", arguments={"agent_id": "codex"})
-            lost = ask("updateTurn", {"response": "late"})
+            lost = live.ask("updateTurn", {"response": "late"})
             assert (lost["code"], lost["message"]) == ("lease_lost", "Lease lost: a newer holder exists")
-            assert set(lost["details"]) == {"fenceGiven", "fenceCurrent", "heldBy"}  # pyright: ignore[reportArgumentType, reportUnknownArgumentType]
-        repl.stdin.close()
+            assert set(lost["details"]) == {"fenceGiven", "fenceCurrent", "heldBy"}
     assert log.do("updateTurn", response="a new process may write beside the holder")["updated"] is True
 
 

@@ -8,7 +8,7 @@ from shiftlog.repl.yaml_text import load
 from shiftlog.repl.yaml_writer import write
 from tests.dialects.mcpserver.log import SESSION, TURN, Log, envelope
 
-PROMPT = 'Do: this # that {now} [or] "never" \'ever\' \\ back\n\n  indented\ttab\n- item\n🚀 ünïcode \u2028 end'
+PROMPT = "Do: this # that {now} [or] \"never\" 'ever' \\ back\n\n  indented\ttab\n- item\n🚀 ünïcode \u2028 end"
 
 STREAM = f"""\
 type: request
@@ -104,9 +104,7 @@ def test_a_prompt_of_awkward_characters_is_read_back_identical(log: Log, form: s
 def test_a_stream_of_yaml_documents_is_answered_one_by_one(log: Log) -> None:
     out = log.run(STREAM).stdout.decode()
     answers = [load(part + "\n").value for part in out.removesuffix("\n\n---\n").split("\n\n---\n")]
-    assert [(a["type"], a["payload"]["requestId"]) for a in answers] == [
-        ("result", f"c-{n}") for n in range(1, 9)
-    ]
+    assert [(a["type"], a["payload"]["requestId"]) for a in answers] == [("result", f"c-{n}") for n in range(1, 9)]
     assert answers[7]["payload"]["result"]["sessions"][0]["sessionId"] == SESSION
     (item,) = log.dialog()
     assert item["content"] == "Decision: lock the temp dir.\n\nRationale: two workers clean it.\n"

@@ -181,9 +181,7 @@ def test_a_query_shows_sessions_and_turns_whole(log: Log) -> None:
             "tokenCount": 12,
             "tags": ["bug"],
             "contextList": [],
-            "actions": [
-                {"order": 1, "description": "x", "type": "edit", "status": "completed", "filePath": "a.py"}
-            ],
+            "actions": [{"order": 1, "description": "x", "type": "edit", "status": "completed", "filePath": "a.py"}],
             "processingDialog": [{"timestamp": "2026-07-01T12:00:00Z", **ITEM}],
             "commits": [commit],
             "designDecisions": [],
@@ -271,23 +269,23 @@ def test_a_deleted_session_is_hidden_and_its_id_stays_taken(log: Log) -> None:
     assert [item["ok"] for item in log.items("verify")[1:]] == [True]
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "parameter"),
-    [
-        ("sessionlog_open", A | {"colour": "red"}, "colour"),
-        ("sessionlog_open", {"agent": "Codex"}, "sessionId"),
-        ("sessionlog_dialog", T | {"itemsJson": "[{"}, "itemsJson"),
-        ("sessionlog_dialog", T | {"itemsJson": [ITEM | {"role": "x"}]}, "itemsJson[0].role"),
-        ("sessionlog_dialog", T | {"itemsJson": []}, "itemsJson"),
-        ("sessionlog_replace_section", T | {"section": "tags", "sectionJson": []}, "sectionJson"),
-        ("sessionlog_replace_section", T | {"section": "actions", "sectionJson": [{}]}, "sectionJson[0].description"),
-        ("sessionlog_replace_turn", T | {"turnJson": {"mood": "x"}}, "turnJson.mood"),
-        ("sessionlog_complete_turn", T, "response"),
-        ("sessionlog_fail_turn", T, "failureNote"),
-        ("sessionlog_query", {"limit": 1001}, "limit"),
-        ("sessionlog_submit", {"json": {"agent": "Codex", "sessionId": SESSION}}, "json.title"),
-    ],
-)
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("sessionlog_open", A | {"colour": "red"}, "colour"),
+    ("sessionlog_open", {"agent": "Codex"}, "sessionId"),
+    ("sessionlog_dialog", T | {"itemsJson": "[{"}, "itemsJson"),
+    ("sessionlog_dialog", T | {"itemsJson": [ITEM | {"role": "x"}]}, "itemsJson[0].role"),
+    ("sessionlog_dialog", T | {"itemsJson": []}, "itemsJson"),
+    ("sessionlog_replace_section", T | {"section": "tags", "sectionJson": []}, "sectionJson"),
+    ("sessionlog_replace_section", T | {"section": "actions", "sectionJson": [{}]}, "sectionJson[0].description"),
+    ("sessionlog_replace_turn", T | {"turnJson": {"mood": "x"}}, "turnJson.mood"),
+    ("sessionlog_complete_turn", T, "response"),
+    ("sessionlog_fail_turn", T, "failureNote"),
+    ("sessionlog_query", {"limit": 1001}, "limit"),
+    ("sessionlog_submit", {"json": {"agent": "Codex", "sessionId": SESSION}}, "json.title"),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "parameter"), REFUSED)
 def test_a_bad_argument_is_refused_by_its_path(
     tools_log: tuple[Log, Tools], tool: str, arguments: dict[str, Any], parameter: str
 ) -> None:

@@ -1,6 +1,6 @@
 """Reading the in-memory store: the `Reader` half, by looking at everything there is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
@@ -261,6 +261,9 @@ class MemoryReader:
     def count_files(self, session_id: str) -> int:
         shelf = self._shelves.sessions.get(session_id)
         return len({path for turn in shelf.turns.values() for path in turn.files}) if shelf else 0
+
+    def turns_that_may_hold(self, session_id: str, parts: Sequence[str]) -> list[str]:
+        return [turn.request_id for turn in self.turns(session_id)]
 
 
 def _page(page: Page, rows: Iterable[Row]) -> list[Row]:

@@ -1,6 +1,6 @@
 """Reading one consistent state of the SQLite file: the `Reader` half of the store."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import apsw
@@ -381,9 +381,31 @@ class SqliteReader:
         sql = f"SELECT count(*) FROM ({_distinct('turn_files', 'path')})"
         return int(self._value(sql, self._key(session_id)) or 0)
 
+    def turns_that_may_hold(self, session_id: str, parts: Sequence[str]) -> list[str]:
+        key = self._key(session_id)
+        if key is None:
+            return []
+        turn, entry = _may_hold("t.doc", len(parts)), _may_hold("e.body", len(parts))
+        rows = self._db.execute(
+            f"SELECT request_id FROM turns t WHERE session_key = ? AND {turn}"
+            f" UNION SELECT turn FROM entries e WHERE id > ? AND id < ? AND kind IN ('dialog', 'action') AND {entry}",
+            (key, *parts, entry_id(key, 0), entry_id(key + 1, 0), *parts),
+        )
+        return [str(row[0]) for row in rows if row[0] is not None]
+
     def _value(self, sql: str, *values: Any) -> Any:
         row = self._db.execute(sql, values).fetchone()
         return None if row is None else row[0]
+
+
+def _may_hold(column: str, parts: int) -> str:
+    """Return the condition that JSON text may hold one of some parts, given in small ASCII letters without escapes.
+
+    What has other characters or keeps long texts elsewhere always may: only ASCII is folded here as the caller folds.
+    """
+    text = f"CAST({column} AS TEXT)"
+    found = " OR ".join([f"instr(lower({text}), ?) > 0"] * parts)
+    return f"({found} OR length({text}) <> length({column}) OR instr({text}, '\"$blob\"') > 0)"
 
 
 def _distinct(table: str, column: str) -> str:

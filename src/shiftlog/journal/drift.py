@@ -1,0 +1,167 @@
+"""Drift: what changed in a workspace while nobody worked in the session, as files and git tell it.
+
+Nothing of the workspace is executed: no hooks, filters or monitors of its configuration, and no content is read. Files
+are judged by their times. What cannot be seen, or not soon enough, is None.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+GIT_S = 2.0
+MOST_FILES = 100
+LOOKED_AT = 50_000
+REFLOG_LINES = 500
+# An agent's own last edits may be as young as the entry that tells of them, which is shown in whole seconds.
+GRACE_S = 1.0
+
+_GIT = (
+    "git",
+    "--no-pager",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.quotePath=false",
+)
+_MOVING = "checkout: moving from "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a session left behind: where it worked until when, which files it touched, which shells it had."""
+
+    workspace: str | None
+    since: datetime
+    touched: Sequence[str] = ()
+    shells: Sequence[str] = ()
+
+
+async def look(left: Left, live_shells: Collection[str] = ()) -> dict[str, Any] | None:
+    """Return what changed since a session was left; None where its workspace cannot be seen."""
+    if not left.workspace or not _is_folder(left.workspace):
+        return None
+    since = left.since.timestamp() + GRACE_S
+    with anyio.move_on_after(GIT_S):
+        repository = await _Repository.read(left.workspace, since)
+        names = {*left.touched, *repository.files}
+        changed = await anyio.to_thread.run_sync(_changed, left.workspace, names, since, abandon_on_cancel=True)
+        return {
+            "files_changed": sorted({*changed, *repository.committed})[:MOST_FILES],
+            "branch_before": repository.branch_before,
+            "branch_now": repository.branch_now,
+            "commits_added": repository.commits_added,
+            "shells_gone": [shell for shell in left.shells if shell not in live_shells],
+        }
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Repository:
+    """What git says about a workspace; everything is unknown where there is no repository."""
+
+    files: frozenset[str] = frozenset()
+    committed: frozenset[str] = frozenset()
+    branch_before: str | None = None
+    branch_now: str | None = None
+    commits_added: int | None = None
+
+    @classmethod
+    async def read(cls, workspace: str, since: float) -> "_Repository":
+        reflog = ("reflog", "show", "--date=unix", f"--max-count={REFLOG_LINES}", "--format=%H%x09%gd%x09%gs", "HEAD")
+        branch, listed, moves = await _together(
+            workspace,
+            ("symbolic-ref", "--short", "--quiet", "HEAD"),
+            ("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
+            reflog,
+        )
+        if listed is None:
+            return cls()
+        files = frozenset(listed.split("\0")[:LOOKED_AT]) - {""}
+        branch_now = (branch or "").strip() or None
+        steps = [_step(line) for line in (moves or "").splitlines()]
+        earlier = [commit for commit, at, _ in steps if at <= since]
+        if not earlier:
+            return cls(files=files, branch_now=branch_now)
+        later = [says for _, at, says in reversed(steps) if at > since]
+        left = [says.removeprefix(_MOVING).partition(" to ")[0] for says in later if says.startswith(_MOVING)]
+        added, committed = 0, frozenset[str]()
+        if steps[0][0] != earlier[0]:
+            span = f"{earlier[0]}..{steps[0][0]}"
+            count, names = await _together(
+                workspace,
+                ("rev-list", "--count", span),
+                ("diff-tree", "-r", "-z", "--name-only", "--no-renames", earlier[0], steps[0][0]),
+            )
+            added = int(count) if count else None
+            committed = frozenset((names or "").split("\0")) - {""}
+        return cls(
+            files=files,
+            committed=committed,
+            branch_before=left[0] if left else branch_now,
+            branch_now=branch_now,
+            commits_added=added,
+        )
+
+
+def _step(line: str) -> tuple[str, float, str]:
+    commit, _, rest = line.partition("\t")
+    at, _, says = rest.partition("\t")
+    seconds = at.partition("{")[2].rstrip("}")
+    return commit, float(seconds) if seconds.isdecimal() else float("inf"), says
+
+
+async def _together(workspace: str, *commands: Sequence[str]) -> list[str | None]:
+    """Run git commands at the same time and return what each printed, None for one that failed."""
+    printed: list[str | None] = [None] * len(commands)
+
+    async def run(n: int, command: Sequence[str]) -> None:
+        try:
+            done = await anyio.run_process(
+                [*_GIT, *command], stdin=DEVNULL, stderr=DEVNULL, check=False, cwd=workspace, env=_environment()
+            )
+        except OSError:  # no git on this machine, or the folder went away
+            return
+        if done.returncode == 0:
+            printed[n] = done.stdout.decode("utf-8", "replace")
+
+    async with anyio.create_task_group() as tasks:
+        for n, command in enumerate(commands):
+            tasks.start_soon(run, n, command)
+    return printed
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return kept | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+
+def _changed(workspace: str, names: Iterable[str], since: float) -> list[str]:
+    """Return the files that were written or removed after a time."""
+    root = Path(workspace)
+    return [name for name in names if _moved_at(root / name) > since]
+
+
+def _moved_at(path: Path) -> float:
+    """Return when a file was last written; for one that is gone, when its folder last lost or got a name."""
+    for place in (path, path.parent):
+        try:
+            return place.lstat().st_mtime
+        except (OSError, ValueError):
+            continue
+    return 0.0
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,156 @@
+"""Drift on resume: files changed, branch moved and commits added since the last activity, seen with real git."""
+
+import os
+import subprocess
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftlog.model.caller import LIBRARY
+from tests.journal.desk import NOON, Desk, open_desk
+
+
+class Workspace:
+    """A folder, by default a git repository, whose files and commits carry the times that a test gives them."""
+
+    def __init__(self, root: Path, *, repository: bool = True) -> None:
+        self.root = root
+        root.mkdir()
+        if repository:
+            self.git("init", "--quiet", "--initial-branch=main", at=NOON - timedelta(days=1))
+
+    def git(self, *arguments: str, at: datetime) -> str:
+        when = f"{int(at.timestamp())} +0000"
+        who = {f"GIT_{role}_{what}": "t@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.root,
+            env={**os.environ, **who, "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        return done.stdout
+
+    def write(self, name: str, text: str, at: datetime) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (at.timestamp(), at.timestamp()))
+
+    def commit(self, name: str, text: str, at: datetime) -> None:
+        self.write(name, text, at)
+        self.git("add", name, at=at)
+        self.git("commit", "--quiet", "--message", name, at=at)
+
+
+async def resumed(desk: Desk, **arguments: Any) -> dict[str, Any]:
+    return (await desk.call("resume_session", {"agent_id": "Codex", **arguments}))["data"]["drift"]
+
+
+async def opened(desk: Desk, workspace: Path) -> str:
+    return await desk.open(replace(LIBRARY, cwd=str(workspace), workspace=str(workspace)))
+
+
+async def test_what_was_left_alone_has_not_drifted(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w")
+    workspace.commit("a.py", "a", NOON - timedelta(hours=1))
+    workspace.write("dirty.py", "written by the agent before it stopped", NOON)
+    await opened(desk, workspace.root)
+    assert await resumed(desk) == {
+        "files_changed": [],
+        "branch_before": "main",
+        "branch_now": "main",
+        "commits_added": 0,
+        "shells_gone": [],
+    }
+
+
+async def test_changed_files_a_moved_branch_and_new_commits_are_told(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w")
+    workspace.commit("a.py", "a", NOON - timedelta(hours=1))
+    workspace.commit("kept.py", "k", NOON - timedelta(hours=1))
+    await opened(desk, workspace.root)
+    later = NOON + timedelta(minutes=5)
+    workspace.git("checkout", "--quiet", "-b", "fix/ü", at=later)
+    workspace.commit("b.py", "b", later)
+    workspace.commit("c.py", "c", later)
+    workspace.write("a.py", "changed", later)
+    workspace.write("new file.py", "new", later)
+    (workspace.root / ".gitignore").write_text("ignored.log\n")
+    workspace.write("ignored.log", "noise", later)
+    drift = await resumed(desk)
+    assert set(drift["files_changed"]) == {"a.py", "b.py", "c.py", "new file.py", ".gitignore"}
+    assert (drift["branch_before"], drift["branch_now"], drift["commits_added"]) == ("main", "fix/ü", 2)
+
+
+async def test_a_deleted_file_is_told(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w")
+    workspace.commit("lib/gone.py", "x", NOON - timedelta(hours=1))
+    await opened(desk, workspace.root)
+    (workspace.root / "lib" / "gone.py").unlink()
+    assert (await resumed(desk))["files_changed"] == ["lib/gone.py"]
+
+
+async def test_without_a_repository_the_files_of_the_session_are_still_watched(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w", repository=False)
+    workspace.write("a.py", "a", NOON - timedelta(hours=1))
+    workspace.write("b.py", "b", NOON - timedelta(hours=1))
+    session = await opened(desk, workspace.root)
+    await desk.begin(session)
+    await desk.update(session, files_modified=["a.py", "b.py"])
+    workspace.write("a.py", "b", NOON + timedelta(minutes=1))
+    drift = await resumed(desk)
+    assert drift["files_changed"] == ["a.py"]
+    assert drift["branch_before"] is drift["branch_now"] is drift["commits_added"] is None
+
+
+async def test_a_workspace_that_is_not_there_or_not_known_cannot_be_seen(desk: Desk, tmp_path: Path) -> None:
+    await desk.open()
+    assert await resumed(desk) is None
+    desk.wait(minutes=1)
+    await opened(desk, tmp_path / "never was")
+    assert await resumed(desk) is None
+
+
+async def test_nothing_that_the_workspace_configures_is_executed(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w")
+    trap, mark = tmp_path / "trap", tmp_path / "sprung"
+    trap.write_text(f"#!/bin/sh\ntouch '{mark}'\ncat\n")
+    trap.chmod(0o755)
+    workspace.write(".gitattributes", "* filter=trap diff=trap\n", NOON)
+    workspace.commit("a.py", "a", NOON - timedelta(hours=1))
+    for key in ("core.fsmonitor", "filter.trap.clean", "filter.trap.smudge", "diff.trap.textconv", "diff.external"):
+        workspace.git("config", key, str(trap), at=NOON)
+    workspace.git("config", "core.hooksPath", str(tmp_path), at=NOON)
+    (tmp_path / "post-index-change").symlink_to(trap)
+    await opened(desk, workspace.root)
+    workspace.write("a.py", "changed", NOON + timedelta(minutes=1))
+    assert (await resumed(desk))["files_changed"] == ["a.py"]
+    assert not mark.exists()
+
+
+async def test_shells_that_are_gone_are_named(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w", repository=False)
+    await opened(desk, workspace.root)
+    desk.app.continuity.live_shells = lambda: {"sh-alive"}
+    assert (await resumed(desk))["shells_gone"] == []
+
+
+async def test_a_repository_made_after_the_session_says_nothing_of_before(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w")
+    await opened(desk, workspace.root)
+    workspace.commit("a.py", "a", NOON + timedelta(hours=1))
+    drift = await resumed(desk)
+    assert (drift["branch_before"], drift["branch_now"], drift["commits_added"]) == (None, "main", None)
+    assert drift["files_changed"] == ["a.py"]
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> Any:
+    async with open_desk(tmp_path / "home") as desk:
+        yield desk
