@@ -1,4 +1,4 @@
-"""`python -m bench [PART …]`: print the figures; parts are starts, tools, search, redaction."""
+"""`python -m bench [PART …]`: print the figures; parts are starts, tools, sessionlog, search, redaction."""
 
 import os
 import platform
@@ -7,9 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import search, starts, tools
+from bench import search, sessionlog, starts, tools
 
-PARTS = ("starts", "tools", "redaction", "search")
+PARTS = ("starts", "tools", "sessionlog", "redaction", "search")
 SIZES = [100_000, 1_000_000]
 
 
@@ -27,6 +27,8 @@ def main(parts: list[str]) -> int:
             starts.main(scratch)
         if "tools" in chosen:
             tools.main(scratch)
+        if "sessionlog" in chosen:
+            sessionlog.main(scratch)
         if "redaction" in chosen:
             from bench import redaction
 

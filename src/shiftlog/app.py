@@ -54,6 +54,7 @@ class App:
     async def sweep(self) -> None:
         """Do what is due now and then: suspend what idles or lost its holder, forget old answers."""
         await self.continuity.suspend_stale(timedelta(minutes=self.config.idle_suspend_minutes))
+        await self.continuity.expire_offers()
         before = self.clock.now() - ANSWERS_KEPT
         await self.store.write(lambda writer: writer.forget_answers(before=before))
 

@@ -8,11 +8,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from shiftlog.app import App
+from shiftlog.journal.brief import BRIEF_CHARS, brief
+from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.following import follow
+from shiftlog.journal.handover import offered, shown_offer
 from shiftlog.journal.history_items import session_facts, session_item, turn_contents, turn_facts
 from shiftlog.journal.history_requests import filter_of
 from shiftlog.journal.journal import find_session
 from shiftlog.journal.keys import receipt_from
+from shiftlog.journal.lineage import lineage
+from shiftlog.journal.profiles import presented
+from shiftlog.journal.refusals import refusal
 from shiftlog.journal.sessionlog_current import Binding, Place
 from shiftlog.journal.sessionlog_errors import payload
 from shiftlog.journal.sessions import workspace_of
@@ -197,6 +203,51 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
     return {**answered, "binding": asdict(binding)}
 
 
+async def _continuity(app: App, params: Params, caller: Caller) -> object:
+    """Close or resume as the tools do: the same answer with its prose, or the same error body."""
+    closing = params.get("tool") == "close_session"
+    tool, fields = ("close_session", CLOSE_SESSION) if closing else ("resume_session", RESUME_SESSION)
+    arguments: Mapping[str, Any] = params.get("arguments") or {}
+    service = app.continuity.close_session if closing else app.continuity.resume_session
+    try:
+        shown, prose = presented(await service(arguments, caller), arguments)
+    except ShiftlogError as error:
+        return {"refusal": refusal(tool, fields, error)}
+    return {"answer": shown, "prose": prose}
+
+
+async def _reissue_token(app: App, params: Params, caller: Caller) -> object:
+    return await app.continuity.reissue_token(params, caller)
+
+
+async def _offer(app: App, params: Params, caller: Caller) -> object:
+    return await app.continuity.offer(params, caller)
+
+
+async def _decline(app: App, params: Params, caller: Caller) -> object:
+    return await app.continuity.decline(params, caller)
+
+
+async def _revoke(app: App, params: Params, caller: Caller) -> object:
+    return await app.continuity.revoke(params, caller)
+
+
+async def _offers(app: App, params: Params, caller: Caller) -> object:
+    return {"items": await app.store.read(lambda reader: [shown_offer(each) for each in offered(reader)])}
+
+
+async def _lineage(app: App, params: Params, caller: Caller) -> object:
+    name = str(params["session_id"])
+    return await app.store.read(lambda reader: lineage(reader, find_session(reader, name)))
+
+
+async def _brief(app: App, params: Params, caller: Caller) -> object:
+    named = {name: str(params[name]) for name in ("agent_id", "cwd") if params.get(name)}
+    chars = int(params.get("max_chars") or BRIEF_CHARS)
+    now = app.clock.now()
+    return {"text": await app.store.read(lambda reader: brief(reader, caller, now, max_chars=chars, **named))}
+
+
 QUESTIONS: dict[str, Question] = {
     "status": _status,
     "sessions": _sessions,
@@ -210,6 +261,14 @@ QUESTIONS: dict[str, Question] = {
     "erase": _erase,
     "call_outcome": _call_outcome,
     "tool": _write,
+    "continuity": _continuity,
+    "reissue_token": _reissue_token,
+    "offer": _offer,
+    "decline": _decline,
+    "revoke": _revoke,
+    "offers": _offers,
+    "lineage": _lineage,
+    "brief": _brief,
     "sessionlog": _sessionlog,
 }
-OPERATORS = frozenset({"erase", "rebuild"})
+OPERATORS = frozenset({"erase", "rebuild", "reissue_token", "offer", "revoke"})

@@ -223,3 +223,12 @@ async def test_erasing_in_a_broken_journal_is_refused(desk: Desk) -> None:
     with pytest.raises(ValueError, match="Journal verification failed"):
         await erase(desk, session, 1)
     assert desk.rows() == rows
+
+
+async def test_erasing_how_a_session_was_closed_never_loosens_it(desk: Desk) -> None:
+    session = await desk.open()
+    note = {"epitaph": WORD, "succession_policy": "closed_without_successor"}
+    await desk.call("close_session", {"session_id": session, **note})
+    await erase(desk, session, await seq_of(desk, session, "session.closed"))
+    assert (await desk.session(session)).state == "sealed"
+    await desk.refusal("resume_session", {"agent_id": "ClaudeCode", "session_id": session})

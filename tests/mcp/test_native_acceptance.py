@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.client import Client
 
 from shiftlog.journal.fitting import size
@@ -169,10 +170,11 @@ async def test_10_query_history_pages_through_all_turns_exactly_once_while_anoth
         async with await anyio.open_process(command, stdin=pipe, stdout=pipe, stderr=None, cwd=ROOT) as adding:
             assert adding.stdin is not None
             assert adding.stdout is not None
-            assert await adding.stdout.receive() == b"ready\n"
+            lines = BufferedByteReceiveStream(adding.stdout)
+            assert await lines.receive_until(b"\n", 100) == b"ready"
             listed, read = await _page_while_adding(desk, session, other)
             await adding.stdin.aclose()
-            added = int(await adding.stdout.receive())
+            added = int(await lines.receive_until(b"\n", 100))
         assert added > 1, "nobody wrote meanwhile"
         assert [name for session_id, name in listed if session_id == session] == names[::-1]
         assert len(listed) == len(set(listed))

@@ -29,7 +29,7 @@ def shapes(data: str | bytes) -> list[str]:
     ("text", "expected"),
     [
         ("", []),
-        ("\n\n---\n  \n---\n...\n# only a comment\n%YAML 1.2\n---\n", []),
+        ("\n\n---\n  \n---\n...\n# only a comment\n  # another\n%YAML 1.2\n---\n", []),
         (HELLO, ["json"]),
         (f"{HELLO}\r\n{HELLO}\n", ["json", "json"]),
         (f"  {HELLO}\n", ["json"]),
@@ -44,7 +44,7 @@ def shapes(data: str | bytes) -> list[str]:
         ('{"a":\nx\n', ["json!"]),
         ('{"a":tru\n', ["json!"]),
         ('{"a":[\n' + HELLO + "\n[]\n", ["json!", "json", "json"]),
-        ('{"a":NaN}\n{"a":1e999}\n', ["json!", "json"]),
+        ('{"a":NaN}\n{"a":1e999}\n{"a":1e9}\n', ["json!", "json!", "json"]),
         ('{"a":"\\ud800"}\n{"a":"\\ud83d\\ude00"}\n', ["json!", "json"]),
         (REQUEST, ["yaml"]),
         (REQUEST + "---\n" + REQUEST + "...\n", ["yaml", "yaml"]),

@@ -69,6 +69,14 @@ SECTIONS: dict[str, dict[str, str]] = {
         "runs": "runs:runs",
         "usage": "runs:usage",
     },
+    "Continue": {
+        "resume": "continuity:resume",
+        "close": "continuity:close",
+        "handover": "continuity:handover",
+        "lineage": "continuity:lineage",
+        "brief": "continuity:brief",
+        "token": "continuity:token",
+    },
     "Prove and repair": {"verify": "proof:verify", "rebuild": "proof:rebuild", "erase": "proof:erase"},
     "Serve": {
         "mcp": "serving:mcp",

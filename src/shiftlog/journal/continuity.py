@@ -11,16 +11,24 @@ from typing import Any
 from shiftlog.journal.closing import Closing, Ending
 from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION, unreserved
 from shiftlog.journal.drift import look
+from shiftlog.journal.handover import END_OFFER, OFFER, Handover, offered
 from shiftlog.journal.holding import Holding
-from shiftlog.journal.journal import Answered, Journal
+from shiftlog.journal.journal import Answered, Journal, find_session
 from shiftlog.journal.keys import Keys
 from shiftlog.journal.pen import Pen
+from shiftlog.journal.requests import SESSION_ID
 from shiftlog.journal.resuming import Resuming
 from shiftlog.journal.runs import CLOSE_RUN, Runs
+from shiftlog.journal.selection import check_final
 from shiftlog.journal.tokens import Tokens
 from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Kind
+from shiftlog.model.fields import Record
 from shiftlog.model.ids import agent_key
+from shiftlog.model.times import precise, shown
 from shiftlog.store.protocol import Writer
+
+REISSUE = Record(fields={"session_id": SESSION_ID})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +59,10 @@ class Continuity:
         self._holding = Holding(journal, runs, process_started, host, terms.idle_limit)
         self._tokens = Tokens(keys, terms.token_ttl)
         self._closing = Closing(journal, keys, runs, self._tokens, self._holding, require_token=terms.require_token)
-        self._resuming = Resuming(journal, self._tokens, self._holding, require_token=terms.require_token)
+        self._handover = Handover(journal, self._tokens, self._closing, self._holding)
+        self._resuming = Resuming(
+            journal, self._tokens, self._holding, self._handover, require_token=terms.require_token
+        )
 
     async def close_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """End a session and return the whole answer; `profiles.presented` shows the part that was asked for."""
@@ -76,6 +87,50 @@ class Continuity:
         agent_key(request.values["agent_id"])
         answered, left = await self._journal.transaction(request, lambda w: self._resuming.resume(w, request))
         return {**answered, "data": {**answered["data"], "drift": await look(left, self.live_shells())}}
+
+    # Handing over
+
+    async def offer(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Offer a session to an agent, or to whoever has the token that comes back."""
+        request = self._journal.request("offer", OFFER, arguments, caller)
+        return await self._journal.transaction(request, lambda writer: self._handover.offer(writer, request))
+
+    async def decline(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """End an offer for the agent that it was made to."""
+        request = self._journal.request("decline", END_OFFER, arguments, caller)
+        return await self._journal.transaction(request, lambda writer: self._handover.decline(writer, request))
+
+    async def revoke(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Take an offer back."""
+        request = self._journal.request("revoke", END_OFFER, arguments, caller)
+        return await self._journal.transaction(request, lambda writer: self._handover.revoke(writer, request))
+
+    async def expire_offers(self) -> list[str]:
+        """End the offers whose time is over, and name their sessions."""
+        if not await self._journal.store.read(offered):
+            return []
+        return await self._journal.store.write(self._handover.expire)
+
+    async def reissue_token(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Replace a token that was lost; the journal notes it, and a final session is refused."""
+        request = self._journal.request("reissue_token", REISSUE, arguments, caller)
+
+        def work(writer: Writer) -> Answered:
+            session = find_session(writer, request.values["session_id"])
+            check_final(session)
+            pen = self._journal.pen(writer, session.id, session)
+            pen.write(Kind.TOKEN_REISSUED, {"expires_at": precise(pen.now + self._tokens.ttl)})
+            pen.commit(writer)
+            issued = self._tokens.issue(writer, pen.session, pen.now)
+            offer = pen.session.offer
+            return {
+                "session_id": session.id,
+                "agent_id": offer.agent_id if offer else session.agent_id,
+                "recovery_token": issued.text,
+                "recovery_token_expires_at": shown(issued.expires_at),
+            }
+
+        return await self._journal.transaction(request, work)
 
     # Leases and suspension
 

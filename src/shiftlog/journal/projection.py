@@ -136,7 +136,8 @@ def _session_resumed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
 
 def _session_closed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
-    policy = Succession(facts.get("policy", Succession.ALLOWED))
+    # Erasing how a session was closed must not loosen it, so without a body the strictest policy holds.
+    policy = Succession(facts.get("policy", Succession.NONE if entry.body is None else Succession.ALLOWED))
     deadline = facts.get("successor_deadline")
     closing = Closing(
         at=entry.at,

@@ -12,6 +12,7 @@ from shiftlog.journal.continuity_answers import keep, repeated, shell, vendor_re
 from shiftlog.journal.continuity_requests import FORK, READ_ONLY, TAKE_OVER
 from shiftlog.journal.drift import Left
 from shiftlog.journal.forking import fork
+from shiftlog.journal.handover import Handover
 from shiftlog.journal.holding import Holding, held
 from shiftlog.journal.journal import Answered, Journal, Request
 from shiftlog.journal.pen import Pen
@@ -53,10 +54,13 @@ class Resumed:
 class Resuming:
     """Continue sessions."""
 
-    def __init__(self, journal: Journal, tokens: Tokens, holding: Holding, *, require_token: bool) -> None:
+    def __init__(
+        self, journal: Journal, tokens: Tokens, holding: Holding, handover: Handover, *, require_token: bool
+    ) -> None:
         self._journal = journal
         self._tokens = tokens
         self._holding = holding
+        self._handover = handover
         self._require_token = require_token
 
     def resume(self, writer: Writer, request: Request) -> tuple[Answered, Left]:
@@ -101,7 +105,7 @@ class Resuming:
     def _admit(
         self, writer: Writer, request: Request, chosen: Chosen, key: str, claims: Claims | None, now: datetime
     ) -> Admitted:
-        session = chosen.session
+        session = self._handover.settled(writer, chosen.session, now)
         check_final(session)
         # Whoever holds the session has proved more than a token could.
         holds = self._holding.own_lease(writer, session, request.caller, now) is not None

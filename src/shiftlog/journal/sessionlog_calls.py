@@ -38,6 +38,7 @@ Rule = Callable[[Pen, Mapping[str, Any]], tuple[Result, str | None]]
 Prepare = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 STALE_CHECK = timedelta(seconds=1)
+IGNORED_SHOWN = 100
 # Names, not text: they are compared as given and have formats of their own.
 _NAMES = frozenset({"session_id", "request_id", "turn_request_id", "idempotency_key", "agent"})
 
@@ -97,7 +98,10 @@ class Calls:
         return Asked(
             request=Request(operation=method, values=values, masked=masked, caller=place.caller),
             place=place,
-            warnings=[{"code": "ignored_param", "param": self.journal.masked_text(name)} for name in ignored or ()],
+            warnings=[
+                {"code": "ignored_param", "param": self.journal.masked_text(name)}
+                for name in (ignored or ())[:IGNORED_SHOWN]
+            ],
             deadline=time.monotonic() + place.timeout_s,
         )
 
@@ -143,7 +147,11 @@ class Calls:
         if not asked.place.again or caller.client_id is None or caller.call_id is None:
             return None
         outcome = reader.outcome(caller.client_id, caller.call_id)
-        return None if outcome is None else outcome["result"]
+        session = reader.session(outcome["session_id"]) if outcome else None
+        if outcome is None or session is None:
+            return None
+        asked.place.binding.bind(session)
+        return outcome.get("result")
 
     def repeated(self, reader: Reader, asked: Asked, scope: str) -> Result | None:
         """Return the first result of a call whose key was used before."""
@@ -185,7 +193,17 @@ class Calls:
         }
         result = with_warnings({**result, "journal": journal}, [*asked.warnings, *pen.warnings])
         kept = {"session_id": session.id, "result": result}
-        self.journal.remember(writer, asked.request, session.id, kept, kept)
+        receipt = {
+            "code": "persisted" if changed else "unchanged",
+            "session_id": session.id,
+            "seq": session.head_seq,
+            "hash": session.head_hash,
+            "redactions": journal["redactions"],
+        }
+        if changed or asked.place.strict or asked.request.key is not None:
+            # A connection that may ask again needs the result; asked again, what changed nothing changes nothing.
+            outcome = receipt if asked.place.strict else {**receipt, "result": result}
+            self.journal.remember(writer, asked.request, session.id, kept, outcome)
         return result
 
 

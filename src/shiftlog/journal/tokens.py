@@ -100,6 +100,10 @@ class Tokens:
             raise mismatch("agent")
         return claims
 
+    def read(self, text: str) -> Claims:
+        """Return what a token says, if our key signed it, whatever became of it."""
+        return read(self._keys, text)
+
     def spend(self, writer: Writer, text: str, now: datetime) -> None:
         """Note that a token was used; from now on it is refused."""
         kept = writer.token(token_hash(text))

@@ -1,27 +1,22 @@
 """Resources and prompts of the journal: sessions, turns and capsules to read, a hand-over and a catch-up to paste."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from shiftlog.app import App
-from shiftlog.journal.capsule import capsule_markdown
+from shiftlog.journal.brief import brief
 from shiftlog.journal.capsule_reading import capsule_of
 from shiftlog.journal.digest import digest_markdown
 from shiftlog.journal.history_items import session_facts, turn_contents, turn_facts, turn_item
 from shiftlog.journal.history_requests import parse_bound
 from shiftlog.journal.journal import find_session
-from shiftlog.journal.sessions import workspace_of
 from shiftlog.mcp.registry import Prompt, PromptArgument, Resource
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import NoResumableSession, TurnNotFound
-from shiftlog.model.ids import agent_key
-from shiftlog.model.nouns import Session
-from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.model.errors import TurnNotFound
+from shiftlog.store.protocol import Filter, Reader
 
 JSON = "application/json"
-HANDOVER_CHARS = 12_000
 CATCH_UP_DAYS = 1
 TURNS_SHOWN = 200
 
@@ -96,7 +91,8 @@ def prompts(app: App) -> tuple[Prompt, ...]:
     """Return the prompts over an app."""
 
     async def handover(caller: Caller, arguments: dict[str, str]) -> str:
-        return await app.store.read(lambda reader: _handover(reader, app, caller, arguments))
+        agent_id, cwd = arguments.get("agent_id"), arguments.get("cwd")
+        return await app.store.read(lambda r: brief(r, caller, app.clock.now(), agent_id=agent_id, cwd=cwd))
 
     async def catch_up(caller: Caller, arguments: dict[str, str]) -> str:
         now = app.clock.now()
@@ -129,25 +125,3 @@ def prompts(app: App) -> tuple[Prompt, ...]:
             render=catch_up,
         ),
     )
-
-
-def _handover(reader: Reader, app: App, caller: Caller, arguments: Mapping[str, str]) -> str:
-    session = _last_session(reader, caller, arguments)
-    capsule = capsule_of(reader, session, app.clock.now())
-    return capsule_markdown(capsule, session=session, max_chars=HANDOVER_CHARS)
-
-
-def _last_session(reader: Reader, caller: Caller, arguments: Mapping[str, str]) -> Session:
-    agent_id, cwd = arguments.get("agent_id"), arguments.get("cwd")
-    workspace = workspace_of(cwd) if cwd else None
-    if agent_id is None and workspace is None:
-        workspace = caller.workspace or caller.cwd
-    where = Filter(agent_key=agent_key(agent_id) if agent_id else None, workspace=workspace)
-    rows = reader.find_sessions(where, Page(limit=1), by_activity=True)
-    if not rows:
-        raise NoResumableSession(
-            "NO RESUMABLE SESSION FOUND",
-            details={"agent_id": agent_id, "cwd": cwd or workspace},
-            hint="Name another agent_id or cwd, or call query_history",
-        )
-    return rows[0].session

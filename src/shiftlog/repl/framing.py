@@ -135,7 +135,7 @@ class Framing:
         if line.is_blank or line.is_bare_marker or line.is_end:
             return None
         if not line.is_json:
-            if line.text.startswith("#") or _DIRECTIVE.fullmatch(line.text):
+            if line.text.lstrip(" \t").startswith("#") or _DIRECTIVE.fullmatch(line.text):
                 return None
             self._open = _Yaml(line)
             return None

@@ -4,6 +4,7 @@ Also the check that a parsed value can be carried on: not too deep, and text tha
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, NoReturn, cast
@@ -78,7 +79,7 @@ class Outline:
 def load(text: str) -> Any:
     """Return the value of a JSON text; raise Unreadable."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         says = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply or a number too large"
         raise Unreadable(f"not valid JSON: {says}") from None
@@ -88,6 +89,13 @@ def load(text: str) -> Any:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise json.JSONDecodeError(f"{name} is no JSON value", name, 0)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise json.JSONDecodeError("a number is too large", text, 0)
+    return number
 
 
 def check(value: Any, *, surrogates: bool) -> None:

@@ -24,12 +24,19 @@ def serve(call: Call, *, stdin: int = 0, stdout: int = 1, prompt: bool = False) 
             if prompt:
                 sys.stderr.write(PROMPT)
                 sys.stderr.flush()
-            piece = os.read(stdin, CHUNK_BYTES)
+            piece = _read(stdin)
             _answer(call, framing.feed(piece) if piece else framing.end(), stdout)
             if not piece:
                 return 0
     except BrokenPipeError:
         return 0
+
+
+def _read(stdin: int) -> bytes:
+    try:
+        return os.read(stdin, CHUNK_BYTES)
+    except OSError:  # no input at all is an input that has ended
+        return b""
 
 
 def _answer(call: Call, documents: Iterable[Document], stdout: int) -> None:

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from shiftlog.journal.pen import Pen
 from shiftlog.model.caller import LIBRARY
+from shiftlog.model.entry import Kind
+from shiftlog.store.protocol import Writer
 from tests.journal.desk import NOON, Desk, open_desk
 
 
@@ -136,9 +139,18 @@ async def test_nothing_that_the_workspace_configures_is_executed(desk: Desk, tmp
 
 async def test_shells_that_are_gone_are_named(desk: Desk, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w", repository=False)
-    await opened(desk, workspace.root)
+    session = await opened(desk, workspace.root)
+
+    def work(writer: Writer) -> None:
+        pen = Pen(writer, session, writer.session(session), desk.now())
+        for name in ("sh-gone", "sh-alive", "sh-ended"):
+            pen.write(Kind.SHELL_OPENED, {"shell_id": name, "cwd": str(workspace.root)})
+        pen.write(Kind.SHELL_ENDED, {"shell_id": "sh-ended"})
+        pen.commit(writer)
+
+    await desk.app.store.write(work)
     desk.app.continuity.live_shells = lambda: {"sh-alive"}
-    assert (await resumed(desk))["shells_gone"] == []
+    assert (await resumed(desk))["shells_gone"] == ["sh-gone"]
 
 
 async def test_a_repository_made_after_the_session_says_nothing_of_before(desk: Desk, tmp_path: Path) -> None:

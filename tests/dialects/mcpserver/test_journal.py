@@ -100,3 +100,20 @@ def test_a_repl_goes_on_with_a_new_daemon_where_the_old_one_died(log: Log) -> No
         answer = live.ask("appendDialog", {"dialogItems": [ITEM]})
         assert answer["result"]["journal"]["sessionId"] == SESSION
     assert len(log.dialog()) == 1
+
+
+def test_a_call_asked_again_because_its_answer_was_lost_is_carried_out_once(log: Log) -> None:
+    log.open()
+    log.begin()
+    question = {
+        "method": "workflow.sessionlog.completeTurn",
+        "params": {"response": "ok"},
+        "workspace": str(log.workspace),
+        "client": "c",
+        "call": 1,
+    }
+    first = log.ask("sessionlog", **question)
+    assert log.ask("sessionlog", **question, again=True) == first
+    other = log.ask("sessionlog", **question | {"call": 2, "again": True})
+    assert other["error"]["code"] == "turn_immutable"
+    assert first["binding"]["session_id"] == SESSION

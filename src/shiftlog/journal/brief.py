@@ -1,0 +1,43 @@
+"""The brief: the capsule of the last session of an agent or a directory as Markdown, for the next prompt."""
+
+from datetime import datetime
+
+from shiftlog.journal.capsule import capsule_markdown
+from shiftlog.journal.capsule_reading import capsule_of
+from shiftlog.journal.sessions import workspace_of
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import NoResumableSession
+from shiftlog.model.ids import agent_key
+from shiftlog.model.nouns import Session
+from shiftlog.store.protocol import Filter, Page, Reader
+
+BRIEF_CHARS = 12_000
+
+
+def brief(
+    reader: Reader,
+    caller: Caller,
+    now: datetime,
+    *,
+    agent_id: str | None = None,
+    cwd: str | None = None,
+    max_chars: int = BRIEF_CHARS,
+) -> str:
+    """Write the brief of the session active last; without agent and directory, in the caller's workspace."""
+    session = _last_session(reader, caller, agent_id or None, cwd or None)
+    return capsule_markdown(capsule_of(reader, session, now), session=session, max_chars=max_chars)
+
+
+def _last_session(reader: Reader, caller: Caller, agent_id: str | None, cwd: str | None) -> Session:
+    workspace = workspace_of(cwd) if cwd else None
+    if agent_id is None and workspace is None:
+        workspace = caller.workspace or caller.cwd
+    where = Filter(agent_key=agent_key(agent_id) if agent_id else None, workspace=workspace)
+    rows = reader.find_sessions(where, Page(limit=1), by_activity=True)
+    if not rows:
+        raise NoResumableSession(
+            "NO RESUMABLE SESSION FOUND",
+            details={"agent_id": agent_id, "cwd": cwd or workspace},
+            hint="Name another agent_id or cwd, or call query_history",
+        )
+    return rows[0].session
