@@ -118,6 +118,7 @@ class Continuity:
         def work(writer: Writer) -> Answered:
             session = find_session(writer, request.values["session_id"])
             check_final(session)
+            session = self._handover.settled(writer, session, self._journal.clock.now())
             pen = self._journal.pen(writer, session.id, session)
             pen.write(Kind.TOKEN_REISSUED, {"expires_at": precise(pen.now + self._tokens.ttl)})
             pen.commit(writer)

@@ -1,6 +1,7 @@
 """What holds for any input: merging is idempotent and knows no order, and narrowing a search never changes it."""
 
 import asyncio
+import json
 from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -8,15 +9,22 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shiftlog.journal.sessionlog import METHODS
 from shiftlog.journal.sessionlog_current import Place
+from shiftlog.journal.sessionlog_errors import payload
 from shiftlog.journal.sessionlog_history import SEPARATOR, turn_text
 from shiftlog.journal.sessionlog_objects import turns_with_items
+from shiftlog.journal.sessionlog_requests import ACTION, DIALOG, IMPORT_TURN
 from shiftlog.journal.sessionlog_search import matches, parse
+from shiftlog.journal.sessionlog_tool_requests import ALIAS_PARAMS, TOOL_PARAMS
+from shiftlog.journal.sessionlog_tools import TOOLS, call_tool
 from shiftlog.model.caller import LIBRARY
+from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Turn
 from shiftlog.store.protocol import Reader
 from tests.journal.desk import Desk, open_desk
@@ -43,6 +51,13 @@ class Here:
     def do(self, method: str, workspace: str = "/work", **params: Any) -> Any:
         place = Place(caller=LIBRARY, workspace=workspace)
         return self._runner.run(self.desk.app.sessionlog.call(PREFIX + method, params, place))
+
+    def call(self, name: str, params: Any) -> Any:
+        """Call a method, or a tool with its stricter parameters."""
+        strict = name in TOOLS
+        place = Place(caller=LIBRARY, workspace="/fuzz", strict=strict)
+        log = self.desk.app.sessionlog
+        return self._runner.run(call_tool(log, name, params, place) if strict else log.call(name, params, place))
 
     def read(self, work: Callable[[Reader], T]) -> T:
         return self._runner.run(self.desk.read(work))
@@ -208,6 +223,56 @@ def test_any_text_is_read_as_an_expression_or_refused(text: str) -> None:
     except ValueError:
         return
     assert matches(expression, "") in (True, False)
+
+
+NAMES = sorted(
+    {name for params in TOOL_PARAMS.values() for name in params}
+    | {name for params in ALIAS_PARAMS.values() for name in params}
+    | set(IMPORT_TURN.fields)
+    | set(DIALOG.fields)
+    | set(ACTION.fields)
+    | {"sessionLog", "dialogItems", "errorMessage", "reason", "idempotencyKey", "TITLE", "unknown"}
+)
+IDS = st.sampled_from(
+    ["Codex-20260701T080000Z-fuzz", "req-20260701T080000Z-fuzz", "Codex", "tags", "completed", "model"]
+)
+WILD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | IDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=10,
+)
+FITTING = st.fixed_dictionaries(
+    {"sessionId": st.just("Codex-20260701T080000Z-fuzz"), "agent": st.just("Codex")},
+    optional={
+        "requestId": st.just("req-20260701T080000Z-fuzz"),
+        "title": WILD,
+        "queryTitle": WILD,
+        "queryText": WILD,
+        "response": WILD,
+        "tags": WILD,
+        "actions": WILD,
+        "payload": WILD,
+        "turns": WILD,
+        "turnJson": WILD,
+        "section": IDS,
+        "sectionJson": WILD,
+        "itemKey": WILD,
+    },
+)
+
+
+@shared
+@given(st.sampled_from([*METHODS, *TOOLS]), WILD | FITTING)
+def test_any_parameters_are_answered_or_refused_in_the_documented_shape(here: Here, method: str, params: Any) -> None:
+    try:
+        result = here.call(method, params)
+    except ShiftlogError as error:
+        body = payload(error)
+        assert set(body) - {"hint"} == {"code", "message", "retryable", "details"}
+        json.dumps(body)
+        msgspec.json.encode(body)
+    else:
+        msgspec.json.encode(result)
 
 
 @shared
