@@ -39,9 +39,7 @@ def test_the_tier_is_the_explicit_one_then_the_callers_then_the_operators_defaul
 
 
 def test_model_and_effort_are_kept_as_given(tmp_path: Path) -> None:
-    run = resolve_run(
-        resonance(tmp_path), caller="headless_task", backend="codex", model="any[1m]", effort="own"
-    )
+    run = resolve_run(resonance(tmp_path), caller="headless_task", backend="codex", model="any[1m]", effort="own")
     assert (run.model, run.effort) == ("any[1m]", "own")
 
 
@@ -52,9 +50,7 @@ def test_model_and_effort_are_kept_as_given(tmp_path: Path) -> None:
         ("codex", ["xhigh", "high", "medium", "low", "low"]),
     ],
 )
-def test_the_shipped_rows_are_those_of_the_contract(
-    tmp_path: Path, backend: str, efforts: list[str | None]
-) -> None:
+def test_the_shipped_rows_are_those_of_the_contract(tmp_path: Path, backend: str, efforts: list[str | None]) -> None:
     levels = resonance(tmp_path).levels[backend]
     assert [levels[tier].effort for tier in TIERS] == efforts
     assert all(levels[tier].model for tier in TIERS)

@@ -243,8 +243,7 @@ def _resonance(section: Mapping[str, Any], source: str) -> Resonance:
             raise ConfigError.unknown(source, key, f"runs.resonance.{nearest(backend, backends)}")
         rows = _overlaid(shipped["resonance"].get(backend, {}), section["resonance"].get(backend, {}))
         levels[backend] = {
-            tier: Level(model=row.get("model") or None, effort=row.get("effort") or None)
-            for tier, row in rows
+            tier: Level(model=row.get("model") or None, effort=row.get("effort") or None) for tier, row in rows
         }
     callers = {name: row.get("tier") for name, row in _overlaid(shipped["callers"], section["callers"])}
     return Resonance(default_tier=section["default_tier"], backends=backends, callers=callers, levels=levels)

@@ -107,9 +107,7 @@ class Setting:
         return PREFIX + self.key.replace(".", "_").upper()
 
 
-_NAME = Text(
-    max_chars=100, pattern=r"[a-z][a-z0-9_]*", pattern_says="lower-case letters, digits and underscores"
-)
+_NAME = Text(max_chars=100, pattern=r"[a-z][a-z0-9_]*", pattern_says="lower-case letters, digits and underscores")
 
 
 def _names(description: str) -> ListOf:
@@ -187,9 +185,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         key="daemon.log_level",
-        field=Choice(
-            values=("debug", "info", "warning", "error"), default="info", description="How much is logged"
-        ),
+        field=Choice(values=("debug", "info", "warning", "error"), default="info", description="How much is logged"),
     ),
     Setting(key="http.enabled", field=Boolean(default=False, description="Serve MCP over HTTP on loopback")),
     Setting(
@@ -198,17 +194,13 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         key="http.port",
-        field=Integer(
-            minimum=0, maximum=65_535, default=7437, description="Port to listen on; 0 takes any free one"
-        ),
+        field=Integer(minimum=0, maximum=65_535, default=7437, description="Port to listen on; 0 takes any free one"),
     ),
     Setting(key="mcp.toolsets", field=_names("Toolsets to list; empty lists the default ones")),
     Setting(key="mcp.tools", field=_names("Single tools to list besides the toolsets")),
     Setting(key="mcp.exclude_tools", field=_names("Tools never to list")),
     Setting(key="mcp.dialect", field=_names("Dialects to serve: `nexo`, `mcpserver`, `execkit`")),
-    Setting(
-        key="mcp.read_only", field=Boolean(default=False, description="List only tools that change nothing")
-    ),
+    Setting(key="mcp.read_only", field=Boolean(default=False, description="List only tools that change nothing")),
     # Masking less is for the operator's file alone: a variable can come from whoever starts the daemon.
     Setting(
         key="redaction.silenced",

@@ -57,6 +57,4 @@ def _turn_line(turn: Turn) -> str:
 def _plain(text: str) -> str:
     """Return recorded text on one line, without what Markdown would take for structure."""
     line = one_line(text, LINE_CHARS)
-    return line.translate(
-        str.maketrans({"`": "'", "#": "﹟", "<": "‹", ">": "›", "[": "(", "]": ")", "*": "∗"})
-    )
+    return line.translate(str.maketrans({"`": "'", "#": "﹟", "<": "‹", ">": "›", "[": "(", "]": ")", "*": "∗"}))

@@ -18,9 +18,7 @@ POLL_S = 0.2
 LOOKED_AT = 50
 
 
-async def follow(
-    store: Store, *, session: str | None, last: int, following: bool
-) -> AsyncGenerator[dict[str, Any]]:
+async def follow(store: Store, *, session: str | None, last: int, following: bool) -> AsyncGenerator[dict[str, Any]]:
     """Yield the last entries, oldest first, and then those that come."""
     name = None if session is None else (await store.read(lambda reader: find_session(reader, session))).id
     heads: dict[str, int] = {}

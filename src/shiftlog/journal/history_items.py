@@ -217,7 +217,5 @@ def turn_contents(turn: Turn, entries: Iterable[Entry]) -> list[Item]:
         if entry.kind in keeps and keeps[entry.kind](entry.seq):
             facts = {name: value for name, value in entry.facts.items() if name != "test_clock"}
             erased = {"erased": True} if entry.body is None else {}
-            contents.append(
-                {"kind": str(entry.kind), "seq": entry.seq, "at": shown(entry.at), **facts, **erased}
-            )
+            contents.append({"kind": str(entry.kind), "seq": entry.seq, "at": shown(entry.at), **facts, **erased})
     return contents

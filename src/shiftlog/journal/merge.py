@@ -68,9 +68,7 @@ def _fresh(stored: Sequence[str], incoming: Iterable[str]) -> list[str]:
     return [item for item in dict.fromkeys(incoming) if item.strip() and item not in known]
 
 
-def _fresh_commits(
-    stored: Sequence[Mapping[str, Any]], incoming: Iterable[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _fresh_commits(stored: Sequence[Mapping[str, Any]], incoming: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     seen = {str(commit["sha"]) for commit in stored}
     fresh: list[dict[str, Any]] = []
     for commit in incoming:

@@ -73,9 +73,7 @@ class Pen:
         entry = Entry.chained(
             Draft(kind=kind, turn=turn, body=body, salt=salt),
             seq=session.head_seq + 1 if session else 1,
-            prev_hash=session.head_hash
-            if session and session.head_hash
-            else first_prev_hash(self._session_id),
+            prev_hash=session.head_hash if session and session.head_hash else first_prev_hash(self._session_id),
             at=self.now,
         )
         self._session, after = apply(session, self.turn(turn) if turn else None, entry, self._session_id)

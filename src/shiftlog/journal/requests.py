@@ -110,12 +110,8 @@ OPEN_SESSION = Record(
             description="Kind: ClaudeCode, Codex, …",
         ),
         "title": Text(required=True, max_chars=TITLE_CHARS, description="What the session is for."),
-        "session_id": Text(
-            description="Own id `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: minted."
-        ),
-        "agent_id": Text(
-            max_chars=NAME_CHARS, description="Stable name to resume by; default: the kind."
-        ),
+        "session_id": Text(description="Own id `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: minted."),
+        "agent_id": Text(max_chars=NAME_CHARS, description="Stable name to resume by; default: the kind."),
         **RUN_FIELDS,
         "parent_session_id": SessionRef(description="Session that spawned this one."),
         "vendor_session_id": Text(max_chars=NAME_CHARS, description="The agent's own session id (UUID)."),
@@ -151,9 +147,7 @@ DIALOG_ITEM = Record(
 )
 ACTION_ITEM = Record(
     fields={
-        "description": Text(
-            required=True, lines=True, max_chars=DESCRIPTION_CHARS, description="What was done."
-        ),
+        "description": Text(required=True, lines=True, max_chars=DESCRIPTION_CHARS, description="What was done."),
         "type": Text(
             required=True,
             pattern=r"[a-z][a-z0-9_]{0,63}",
@@ -200,9 +194,7 @@ TURN_FIELDS: dict[str, Field] = {
     "files_modified": ListOf(item=Text(max_chars=PATH_CHARS), description="Files changed; added."),
     "blockers": ListOf(item=Text(lines=True), description="What stands in the way; added."),
     "commits": ListOf(item=COMMIT_ITEM, description="Commits; added by sha."),
-    "dialog": ListOf(
-        item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Dialog to append."
-    ),
+    "dialog": ListOf(item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Dialog to append."),
     "actions": ListOf(item=ACTION_ITEM, max_items=APPEND_ITEMS, description="Actions to append."),
     "usage": USAGE,
     "clear": ListOf(
@@ -218,9 +210,7 @@ FINISH_TURN = Record(
         "session_id": SESSION_ID,
         "outcome": Choice(required=True, values=("completed", "failed"), description="How the turn ended."),
         "request_id": REQUEST_ID,
-        "error_message": Text(
-            lines=True, max_chars=ERROR_CHARS, description="Required when failed."
-        ),
+        "error_message": Text(lines=True, max_chars=ERROR_CHARS, description="Required when failed."),
         "error_code": Text(max_chars=NAME_CHARS, description="Short code of the failure."),
         "response": Text(lines=True, description="Required when completed, unless stored."),
         **{

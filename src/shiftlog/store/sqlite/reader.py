@@ -154,8 +154,7 @@ class SqliteReader:
             (*values, page.limit),
         ).fetchall()
         return [
-            TurnRow(session=read_document(s, Session), turn=self._turn_of(t), at=(ms, key))
-            for s, t, ms, key in rows
+            TurnRow(session=read_document(s, Session), turn=self._turn_of(t), at=(ms, key)) for s, t, ms, key in rows
         ]
 
     def find_files(self, where: Filter, page: Page) -> list[FileRow]:
@@ -306,10 +305,7 @@ class SqliteReader:
         return None if data is None else read_document(data, Lease)
 
     def leases(self) -> list[Lease]:
-        return [
-            read_document(row[0], Lease)
-            for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")
-        ]
+        return [read_document(row[0], Lease) for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")]
 
     def grant(self, session_id: str, client_id: str) -> int | None:
         return self._value("SELECT fence FROM grants WHERE session_id = ? AND client_id = ?", session_id, client_id)

@@ -374,9 +374,7 @@ class SqliteWriter(SqliteReader):
             self._db.execute("DELETE FROM answers WHERE session_id = ?", (session_id,))
         if before is not None:
             self._db.execute("DELETE FROM answers WHERE at_ms < ?", (millis(before),))
-            self._db.execute(
-                "DELETE FROM outcomes WHERE hour <= ? AND at_ms < ?", (hour_of(before), millis(before))
-            )
+            self._db.execute("DELETE FROM outcomes WHERE hour <= ? AND at_ms < ?", (hour_of(before), millis(before)))
 
     # The session log's own
 
