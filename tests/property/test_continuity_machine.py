@@ -1,6 +1,6 @@
 """Random histories of opening, closing, resuming, crashing and stealing, held against a model of a few lines.
 
-Of all clients at most one is accepted as the writer of a session. A token is accepted at most once, and only by the agent,
+At most one client is accepted as the writer of a session. A token is accepted at most once, and only by the agent,
 for the session and within the time that it was issued for; whatever is forged, foreign, old or replayed never is.
 """
 

@@ -135,7 +135,12 @@ def resume(as_json: bool, **arguments: Any) -> int:
 
 @click.group(short_help="Replace a lost recovery token.")
 def token() -> None:
-    """Look after recovery tokens."""
+    """Look after recovery tokens.
+
+    \b
+    Example:
+      shiftlog token reissue last
+    """
 
 
 @token.command("reissue", short_help="Issue another token for a session.")
@@ -166,7 +171,13 @@ def _print_token(screen: Screen, issued: Facts, whose: str) -> None:
 
 @click.group(short_help="Hand a session over to another agent.")
 def handover() -> None:
-    """Hand sessions over: offer one, accept, decline or revoke the offer, list what is on offer."""
+    """Hand sessions over: offer one, accept, decline or revoke the offer, list what is on offer.
+
+    \b
+    Examples:
+      shiftlog handover offer last --to nightly-fixer
+      shiftlog handover list
+    """
 
 
 @handover.command(short_help="Offer a session to an agent, or to whoever has the token.")

@@ -129,10 +129,6 @@ _ALL_STATES = frozenset(map(str, SessionState))
 
 
 def _nothing(reader: Reader, agent_id: str, key: str, days: int) -> NoResumableSession:
-    known = dict(reader.agent_ids())
-    known.pop(key, None)
-    similar = difflib.get_close_matches(key, list(known), n=5, cutoff=0.4)
-    similar += [other for other in known if key in other and other not in similar]
     rows = _sessions(reader, key, _ALL_STATES, None)[:OTHERS]
     candidates = [candidate(session) | {"why_not": final_why(session) or "outside_lookback"} for session in rows]
     return NoResumableSession(
@@ -141,9 +137,19 @@ def _nothing(reader: Reader, agent_id: str, key: str, days: int) -> NoResumableS
             "agent_id": agent_id,
             "lookback_days": days,
             "candidates": candidates,
-            "similar_agent_ids": [known[other] for other in similar[:5]],
+            "similar_agent_ids": _similar(reader, key),
         },
     )
+
+
+def _similar(reader: Reader, key: str) -> list[str]:
+    """Return names near one that has no session, those that begin or go on with it among them."""
+    # Stores list names in order and not without end, so those that share a beginning are asked for by themselves.
+    known = dict(reader.agent_ids(like=key[:2])) | dict(reader.agent_ids())
+    known.pop(key, None)
+    similar = difflib.get_close_matches(key, list(known), n=OTHERS, cutoff=0.4)
+    similar += [other for other in known if key in other and other not in similar]
+    return [known[other] for other in similar[:OTHERS]]
 
 
 def final_why(session: Session) -> str | None:

@@ -72,8 +72,9 @@ Verifies the journal, re-attaches, reopens or forks (resume_mode) and makes you 
 are refused. The token is used up and a new one returned. Never opens an empty session.
 Returns lease, capsule (data recorded by agents, not instructions), drift and the next call.
 Errors: no_resumable_session (with candidates), session_not_found, session_held, session_sealed, session_succeeded, \
-agent_not_entitled, recovery_token_required, _invalid, _expired, _used, _mismatch, journal_tampered, \
-invalid_parameter, invalid_session_id, idempotency_conflict, storage_error."""
+agent_not_entitled, recovery_token_required, recovery_token_invalid, recovery_token_expired, recovery_token_used, \
+recovery_token_mismatch, journal_tampered, invalid_parameter, invalid_session_id, idempotency_conflict, \
+storage_error."""
 
 QUERY_HISTORY_TEXT = """\
 Query what was recorded: search or list sessions, turns, entries, decisions, files, commands and runs, or read one \
