@@ -146,9 +146,10 @@ def tools_page(registry: Registry) -> str:
         "`retryable`. `shiftlog mcp --toolsets`, `--tools`, `--exclude-tools` and `--read-only` choose among them.",
         "",
     ]
-    rows = [[f"[`{tool.name}`](#{tool.name})", tool.toolset, tool.title] for tool in registry.tools]
+    listed = [tool for tool in registry.tools if tool.listed]
+    rows = [[f"[`{tool.name}`](#{tool.name})", tool.toolset, tool.title] for tool in listed]
     lines += [*_table(["tool", "toolset", "title"], rows), ""]
-    for tool in registry.tools:
+    for tool in listed:
         lines += _tool_lines(tool)
     lines += _resource_lines(registry.resources)
     lines += _prompt_lines(registry.prompts)

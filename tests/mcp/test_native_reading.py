@@ -165,3 +165,27 @@ async def test_a_connection_without_the_journal_sees_none_of_it(desk: Desk) -> N
     server = build_server(registry, Selection(toolsets=("shell",)))
     async with sdk_client(server) as mcp:
         assert (await mcp.list_tools()).tools == []
+
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+@both
+async def test_no_error_repeats_a_secret_that_a_client_sent(desk: Desk, revision: str) -> None:
+    async with sdk_client(build_server(native_registry(desk.app)), revision) as mcp:
+        for question in (
+            mcp.read_resource(f"shiftlog://sessions/{SECRET}"),
+            mcp.read_resource(f"shiftlog://nowhere/{SECRET}"),
+            mcp.get_prompt(SECRET),
+            mcp.get_prompt("handover", {SECRET: "x"}),
+            mcp.get_prompt("handover", {"agent_id": SECRET}),
+            mcp.call_tool(SECRET, {}),
+        ):
+            with pytest.raises(MCPError) as refused:
+                await question
+            assert SECRET not in repr(refused.value.error.model_dump())
+        deep: Any = "x"
+        for _ in range(150):
+            deep = [deep]
+        answer = await mcp.call_tool("begin_turn", {SECRET: deep})
+        assert SECRET not in repr(answer.model_dump())

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from shiftlog.journal.capsule import DEFAULT_BUDGET_BYTES, build_capsule
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
@@ -37,7 +39,22 @@ class Material:
 
     def capsule(self, session: Session, now: datetime, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> dict[str, Any]:
         """Build the capsule of the session as it is given here."""
+        inherited = self._inherited(session, budget_bytes)
+        if inherited is not None:
+            return inherited
         return build_capsule(session, self.turns, self.entries, statement=None, budget_bytes=budget_bytes, now=now)
+
+    def _inherited(self, session: Session, budget_bytes: int) -> dict[str, Any] | None:
+        """Return the capsule that came with the predecessor, while a session has nothing of its own to tell."""
+        if self.turns or session.predecessor_session_id is None:
+            return None
+        if any(entry.kind is Kind.SESSION_CLOSED or "statement" in entry.facts for entry in self.entries):
+            return None
+        for entry in self.entries:
+            if entry.facts.get("session_id") == session.predecessor_session_id and "capsule" in entry.facts:
+                capsule = {**entry.facts["capsule"], "budget_bytes": budget_bytes}
+                return capsule if len(msgspec.json.encode(capsule)) <= budget_bytes else None
+        return None
 
 
 def capsule_of(

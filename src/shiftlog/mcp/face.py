@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from shiftlog.guard.redaction import Redactor
 from shiftlog.mcp.calls import CALLER, Call, Context, enter_call
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool, nearest
 from shiftlog.model.caller import Caller
@@ -63,6 +64,9 @@ PROTOCOL_CODES: dict[str, int] = {
     "unauthorized": types.INVALID_PARAMS,
     "unknown_tool": types.INVALID_PARAMS,
 }
+
+# What the operator added or silenced is the services' to know; here only the shapes that are always masked.
+_REDACTOR = Redactor()
 
 _Contents = types.TextResourceContents | types.BlobResourceContents
 
@@ -115,7 +119,7 @@ class Face:
             return _failure(tool, defect(f"tool {tool.name}", error))
 
     def _refuse_tool(self, name: str) -> NoReturn:
-        shown = printable(name)
+        shown = repeated(name)
         details: dict[str, object] = {"tool": shown}
         hint = None
         if name in self._known:
@@ -186,7 +190,7 @@ class Face:
     ) -> types.GetPromptResult | types.InputRequiredResult:
         prompt = self._prompts.get(params.name)
         if prompt is None:
-            shown = printable(params.name)
+            shown = repeated(params.name)
             near = nearest(shown, self._prompts)
             says = f"; did you mean '{near}'?" if near else ""
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {shown}{says}")
@@ -227,7 +231,15 @@ def _reply(reply: Reply) -> dict[str, Any]:
     return {"content": content, "isError": False}
 
 
+def _masked(error: ShiftlogError) -> ShiftlogError:
+    """Mask the secrets in what an error repeats; services do so too, but not everything passes through one."""
+    error.message = _REDACTOR.text(error.message).text
+    error.details = dict(_REDACTOR.value(error.details)[0])
+    return error
+
+
 def _failure(tool: Tool, error: ShiftlogError) -> dict[str, Any]:
+    _masked(error)
     body = {"error": error.as_dict()} if tool.render_error is None else tool.render_error(error)
     if isinstance(body, str):
         return {"content": [_text(body)], "isError": True}
@@ -242,7 +254,7 @@ def protocol_error(error: ShiftlogError) -> MCPError:
 def _not_found(ctx: Context, uri: str, found: Mapping[str, object] | None = None) -> MCPError:
     modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
     code = types.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND_2025
-    return MCPError(code, "Resource not found", {"uri": printable(uri), **(found or {})})
+    return MCPError(code, "Resource not found", {"uri": repeated(uri), **(found or {})})
 
 
 def _resource_error(ctx: Context, uri: str, error: ShiftlogError) -> MCPError:
@@ -256,7 +268,7 @@ def _edge(where: str, shape: Callable[[ShiftlogError], MCPError]) -> Generator[N
     try:
         yield
     except ShiftlogError as error:
-        raise shape(error) from None
+        raise shape(_masked(error)) from None
     except MCPError:
         raise
     except Exception as error:  # noqa: BLE001 - the edge of this face: nothing of the error may leave
@@ -292,7 +304,7 @@ def _refuse_depth(arguments: dict[str, Any]) -> None:
                 break
             level = _nested(item for each in level for item in each)
         else:
-            raise InvalidParameter.invalid(printable(name), f"at most {MAX_DEPTH} levels of nesting")
+            raise InvalidParameter.invalid(repeated(name), f"at most {MAX_DEPTH} levels of nesting")
 
 
 def _nested(items: Iterable[Any]) -> list[Iterable[Any]]:
@@ -307,6 +319,11 @@ def _nested(items: Iterable[Any]) -> list[Iterable[Any]]:
 def printable(text: str) -> str:
     """Return what can be shown of a text that came from outside: valid Unicode, at most 200 characters."""
     return text.encode("utf-8", "replace").decode("utf-8")[:200]
+
+
+def repeated(text: str) -> str:
+    """Return what an error may repeat of a text that came from outside: printable, and its secrets masked."""
+    return printable(_REDACTOR.text(text).text)
 
 
 def _contents(uri: str, mime_type: str, content: Content) -> _Contents:
@@ -332,7 +349,7 @@ def _prompt_arguments(prompt: Prompt, given: dict[str, str]) -> dict[str, str]:
     known = {argument.name: argument for argument in prompt.arguments}
     for name in given:
         if name not in known:
-            raise InvalidParameter.unknown(printable(name), nearest(name, known))
+            raise InvalidParameter.unknown(repeated(name), nearest(name, known))
     for argument in known.values():
         if argument.required and not given.get(argument.name, "").strip():
             raise InvalidParameter.missing(argument.name)

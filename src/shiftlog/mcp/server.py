@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from shiftlog import __version__
 from shiftlog.mcp.calls import Context
-from shiftlog.mcp.face import Face, defect, printable, protocol_error
+from shiftlog.mcp.face import Face, defect, protocol_error, repeated
 from shiftlog.mcp.registry import Registry, Selection
 from shiftlog.model.errors import InvalidParameter
 
@@ -128,7 +128,7 @@ async def _naming(work: Awaitable[HandlerResult]) -> HandlerResult:
         return await work
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        path = printable(".".join(str(part) for part in first["loc"] if part != "params")) or "params"
+        path = repeated(".".join(str(part) for part in first["loc"] if part != "params")) or "params"
         if first["type"] == "missing":
             raise protocol_error(InvalidParameter.missing(path)) from None
         raise protocol_error(InvalidParameter.invalid(path, first["msg"].lower())) from None

@@ -138,6 +138,21 @@ async def test_17_a_session_handed_to_beta_is_forked_by_beta_alone(office: Offic
     assert "handoff.accepted" in await office.desk.kinds(session)
 
 
+async def test_a_successor_that_crashes_before_its_first_turn_still_has_what_it_was_handed(office: Office) -> None:
+    agent, heir, next_heir = office.visitor("a"), office.visitor("b"), office.visitor("c")
+    session = await agent.open(agent_id="alpha")
+    await agent.begin(session, "Half done")
+    token = (await agent.close(session, succession_policy="successor_required")).data["recovery_token"]
+    first = (await heir.resume("alpha", recovery_token=token)).data
+    await heir.leave()
+    again = (await next_heir.resume("alpha")).data
+    assert (again["resumed_session_id"], again["state_before"]) == (first["resumed_session_id"], "suspended")
+    assert again["capsule"] == first["capsule"]
+    assert again["capsule"]["open_turn"]["query_title"] == "Half done"
+    await next_heir.begin(again["resumed_session_id"], "My own")
+    assert (await next_heir.resume("alpha")).data["capsule"]["open_turn"]["query_title"] == "My own"
+
+
 async def test_a_session_handed_over_is_still_reopened_by_its_own_agent_which_ends_the_offer(office: Office) -> None:
     session, token = await closed_token(office, capsule={"version": 1, "handoff_to": "beta"})
     alpha, beta = office.visitor("a"), office.visitor("b")
