@@ -1,6 +1,6 @@
 """`python -m bench.peers`: other tools beside ours. None is measured yet.
 
-The journal has no peer that does the same work; the first ones are shells and checkpoints, which are not in this version.
+The journal has no peer that does the same work; the first ones are shells and checkpoints, not in this version.
 """
 
 import sys
