@@ -165,8 +165,8 @@ async def _call_outcome(app: App, params: Params, caller: Caller) -> object:
     return await app.store.read(lambda reader: reader.outcome(client_id, call_id))
 
 
-async def _write(app: App, params: Params, caller: Caller) -> object:
-    """Run a journal tool by name: how the demo session is recorded."""
+async def _tool(app: App, params: Params, caller: Caller) -> object:
+    """Run a journal tool by name, as the demo, `close` and `resume` do."""
     tools = {
         "open_session": app.sessions.open_session,
         "begin_turn": app.sessions.begin_turn,
@@ -260,7 +260,7 @@ QUESTIONS: dict[str, Question] = {
     "rebuild": _rebuild,
     "erase": _erase,
     "call_outcome": _call_outcome,
-    "tool": _write,
+    "tool": _tool,
     "continuity": _continuity,
     "reissue_token": _reissue_token,
     "offer": _offer,
