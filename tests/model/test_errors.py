@@ -2,11 +2,12 @@
 
 import json
 import math
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from shiftlog.model import errors
+from shiftlog.model import errors, shell_errors
 from shiftlog.model.errors import InvalidParameter, ShiftlogError, leaves, shown_value
 
 
@@ -26,18 +27,30 @@ def test_codes_are_unique_and_each_error_is_also_the_builtin_a_caller_expects() 
         assert builtin[0].__module__ == "builtins"
 
 
-def test_the_tree_in_the_docstring_is_the_tree_of_the_code() -> None:
-    drawn = {tuple(line.split()[1:4]) for line in (errors.__doc__ or "").splitlines() if line.startswith(("├", "└"))}
+@pytest.mark.parametrize("module", [errors, shell_errors])
+def test_the_tree_in_the_docstring_is_the_tree_of_the_code(module: ModuleType) -> None:
+    drawn = {tuple(line.split()[1:4]) for line in (module.__doc__ or "").splitlines() if line.startswith(("├", "└"))}
     assert drawn == {
         (leaf.__name__, leaf.code, next(base.__name__ for base in leaf.__bases__ if base is not ShiftlogError))
         for leaf in leaves()
-        if leaf.__module__ == errors.__name__
+        if leaf.__module__ == module.__name__
     }
 
 
 def test_only_what_may_work_later_is_retryable() -> None:
     retryable = {leaf.code for leaf in leaves() if leaf.retryable}
-    assert retryable == {"session_held", "storage_error", "command_timeout"}
+    assert retryable == {
+        "approval_required",
+        "command_timeout",
+        "container_not_running",
+        "docker_unavailable",
+        "journal_unavailable",
+        "session_held",
+        "shell_busy",
+        "shell_limit",
+        "ssh_connect_failed",
+        "storage_error",
+    }
 
 
 def test_a_missing_parameter_is_named_in_the_exact_words() -> None:

@@ -27,6 +27,9 @@ ShiftlogError                    code, message, details, hint, retryable
 ├── JournalTampered              journal_tampered         ValueError
 ├── Unauthorized                 unauthorized             PermissionError
 ├── UnknownTool                  unknown_tool             LookupError
+├── TranscriptNotFound           transcript_not_found     LookupError
+├── TranscriptUnreadable         transcript_unreadable    OSError
+├── BudgetExceeded               budget_exceeded          PermissionError
 ├── StorageError                 storage_error            OSError
 ├── CommandTimeout               command_timeout          TimeoutError
 └── InternalError                internal_error           RuntimeError
@@ -253,6 +256,21 @@ class UnknownTool(ShiftlogError, LookupError):
     hint = "See tools/list"
 
 
+class TranscriptNotFound(ShiftlogError, LookupError):
+    code = "transcript_not_found"
+    hint = "Check the path; without one the known folders are searched"
+
+
+class TranscriptUnreadable(ShiftlogError, OSError):
+    code = "transcript_unreadable"
+    hint = "Check the file's permissions and whether it is whole"
+
+
+class BudgetExceeded(ShiftlogError, PermissionError):
+    code = "budget_exceeded"
+    hint = "The operator's budget is spent; wait for the next day or ask the operator"
+
+
 class StorageError(ShiftlogError, OSError):
     code = "storage_error"
     hint = "Nothing was recorded; try again, and run shiftlog doctor if it stays"
@@ -294,4 +312,5 @@ def shown_value(value: object) -> str | int | float | bool | None:
 
 def leaves() -> list[type[ShiftlogError]]:
     """List every error class, so that each face can prove its table complete."""
+    import shiftlog.model.shell_errors  # noqa: F401, PLC0415 - its classes stand on this module
     return sorted(ShiftlogError.__subclasses__(), key=lambda leaf: leaf.code)
