@@ -17,7 +17,8 @@ from bench.tables import ms, percentile, print_table, ratio
 from shiftlog.app import App, open_app
 from shiftlog.model.caller import LIBRARY
 
-CALLS = 400
+CALLS = 800
+TOGETHER = 10
 TEXT = "The upload test flakes because two workers clean the same temp directory; lock it."
 
 Call = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -79,19 +80,6 @@ def _services(app: App) -> dict[str, Any]:
     }
 
 
-def through_bridge(home: Path) -> Spans:
-    """Time the tools as an agent's client sees them."""
-    spans, session_id = Spans(), ""
-    with BridgeClient(home) as client:
-        client.initialize()
-        for tool, arguments in itertools.islice(story(), CALLS):
-            start = time.perf_counter()
-            answer = client.call(tool, _addressed(tool, arguments, session_id))
-            spans.add(tool, time.perf_counter() - start)
-            session_id = answer.get("session_id", session_id)
-    return spans
-
-
 @contextmanager
 def noop_daemon(home: Path) -> Iterator[None]:
     """Run the no-op daemon for the time of a with block."""
@@ -106,15 +94,28 @@ def noop_daemon(home: Path) -> Iterator[None]:
         process.wait(timeout=30)
 
 
-def noop_through_bridge(home: Path) -> list[float]:
-    """Time the no-op tool through the same bridge."""
-    spans: list[float] = []
-    with noop_daemon(home), BridgeClient(home) as client:
+def through_bridge(home: Path, noop_home: Path) -> tuple[Spans, list[float]]:
+    """Time the tools as an agent's client sees them, a few calls at a time beside the no-op tool."""
+    spans, noop, session_id = Spans(), list[float](), ""
+    with noop_daemon(noop_home), BridgeClient(noop_home) as floor, BridgeClient(home) as client:
+        floor.initialize()
         client.initialize()
-        for _ in range(CALLS):
+        for number, (tool, arguments) in enumerate(itertools.islice(story(), CALLS)):
+            if number % TOGETHER == 0:
+                noop += _timed_noops(floor)
             start = time.perf_counter()
-            client.call("noop", {"text": TEXT})
-            spans.append(time.perf_counter() - start)
+            answer = client.call(tool, _addressed(tool, arguments, session_id))
+            spans.add(tool, time.perf_counter() - start)
+            session_id = answer.get("session_id", session_id)
+    return spans, noop
+
+
+def _timed_noops(client: BridgeClient) -> list[float]:
+    spans: list[float] = []
+    for _ in range(TOGETHER):
+        start = time.perf_counter()
+        client.call("noop", {"text": TEXT})
+        spans.append(time.perf_counter() - start)
     return spans
 
 
@@ -158,9 +159,8 @@ def main(scratch: Path) -> None:
         home.mkdir(mode=0o700)
     bare = percentile(bare_inserts(homes["bare"]), 0.5)
     inside = anyio.run(in_process, homes["in-process"])
-    noop = noop_through_bridge(homes["noop"])
+    bridged, noop = through_bridge(homes["bridge"], homes["noop"])
     floor = percentile(noop, 0.5)
-    bridged = through_bridge(homes["bridge"])
     stop = {"SHIFTLOG_HOME": str(homes["bridge"])}
     subprocess.run([str(SHIFTLOG), "daemon", "stop"], env=stop, check=True, stdout=subprocess.DEVNULL)
     rows: list[list[str]] = [

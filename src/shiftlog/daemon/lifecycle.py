@@ -4,6 +4,7 @@ It ends on a signal, when asked, for a newer client, after an idle time, or when
 Whatever the reason, it first finishes the requests that it has read, within bounds.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -28,6 +29,7 @@ DRAIN_S = 10.0
 RENEW_EVERY_S = 40.0
 SWEEP_EVERY_S = 30.0
 WATCH_EVERY_S = 5.0
+COLLECT_AFTER = (20_000, 20, 20)
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +49,18 @@ async def serve(seat: Seat, listener: socket.socket, open_services: OpenServices
                 _refuse_waiting(listener, _start_error(error))
                 return 1
             set_level(services.log_level)
+            _settle_memory()
             await Daemon(seat, listener, services, idle_stop_s=idle_stop_s).run()
         return 0
     finally:
         listener.close()
+
+
+def _settle_memory() -> None:
+    """Spare the collector what lives as long as the daemon: looking through it again cost a tenth of every write."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
 
 
 def _start_error(error: Exception) -> ShiftlogError:

@@ -170,6 +170,11 @@ class JsonMask:
         return self.placeholder(place.secret.kind)
 
 
+def is_innocent_name(key: str) -> bool:
+    """Tell whether a key is too short to be a token, announces no secret, and is not half of a pair."""
+    return len(key) < _MIN_KEY_CHARS and key not in _PAIR_VALUES and _announced_by(key) is None
+
+
 def _announced_by(text: str) -> SecretName | None:
     """Say what a key announces, if it has the form of a name at all."""
     return classify_name(text) if _NAME.fullmatch(text) else None

@@ -8,17 +8,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TypeVar, cast
 
 from shiftlog.guard.detect_assignments import find_assignments
 from shiftlog.guard.detect_kinds import LEARNED, Kind, placeholder
-from shiftlog.guard.redact_json import JsonMask
+from shiftlog.guard.redact_json import JsonMask, is_innocent_name
 from shiftlog.guard.redact_re2 import LinearPattern, PatternError, compile_linear, quote_literal
 from shiftlog.guard.redact_scan import LINE_BYTES, Rules, Scan, find_long_line
 
 _RULE_ID = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _WHOLE_TEXT_ESCAPES = re.compile(r"(?:[^\\]|\\[^AzC])*+\\[AzC]", re.DOTALL)
 _LEARNED_CHARS = 8
+_GLANCE_CHARS = 16_384
+_GLANCE_DEPTH = 8
 _MIN_TEXT_CHARS = 7  # `pw=abcd`: no detector finds anything in less
 
 
@@ -114,6 +117,8 @@ class Redactor:
         if isinstance(value, str):
             redacted = self.text(value, by_rule=by_rule)
             return cast(T, redacted.text), redacted.count, redacted.classes
+        if self._nothing_in(value):
+            return value, 0, {}
         rules = self.rules(by_rule=by_rule)
 
         def mask_text(text: str, only: frozenset[str] | None, counts: Counter[str]) -> str:
@@ -133,6 +138,24 @@ class Redactor:
             return value, 0, {}
         return cast(T, masked), walk.counts.total(), dict(sorted(walk.counts.items()))
 
+    def _nothing_in(self, value: object, depth: int = 0) -> bool:
+        """Tell at a glance that there is nothing to mask in a small value; False means that only the walk can tell."""
+        if isinstance(value, str):
+            if len(value) > _GLANCE_CHARS:
+                return False
+            return not self._rules.trigger(value.encode("utf-8", "surrogatepass"))
+        if depth > _GLANCE_DEPTH:
+            return False
+        if isinstance(value, dict):
+            items = cast(dict[object, object], value)
+            return all(_is_innocent_key(key) and self._nothing_in(item, depth + 1) for key, item in items.items())
+        if isinstance(value, list | tuple):
+            parts = cast(Sequence[object], value)
+            if len(parts) > 1 and not all(isinstance(part, dict) for part in parts):
+                return False  # what stands side by side may announce each other
+            return all(self._nothing_in(part, depth + 1) for part in parts)
+        return value is None or isinstance(value, int | float)
+
     def rules(self, *, by_rule: bool = False, only: frozenset[str] | None = None) -> Rules:
         """Return what a scan needs to know to mask as this redactor does."""
         if by_rule or only is not None:
@@ -143,6 +166,12 @@ class Redactor:
         """Return a redactor that also masks these values wherever they appear."""
         learned = self._learned.union(values)
         return Redactor(self._extra_rules, self._rules.silenced, learned=learned)
+
+
+@lru_cache(maxsize=1024)
+def _is_innocent_key(key: object) -> bool:
+    """Tell whether a key is a plain name that announces no secret, alone or together with its neighbours."""
+    return isinstance(key, str) and key.isidentifier() and is_innocent_name(key)
 
 
 def learnable_values(command: str) -> frozenset[str]:

@@ -103,12 +103,12 @@ class Journal:
 
     async def write(self, request: Request, rule: Rule) -> Answered:
         """Run a rule on the session that the request names, and store what it writes."""
-        return await self.transaction(request, lambda writer: self._apply(writer, request, rule))
+        return await self.transaction(request, lambda writer: self._apply(writer, request, rule), brief=True)
 
-    async def transaction(self, request: Request, work: Callable[[Writer], T]) -> T:
+    async def transaction(self, request: Request, work: Callable[[Writer], T], *, brief: bool = False) -> T:
         """Run work as one transaction; errors name the operation."""
         try:
-            return await self.store.write(work)
+            return await self.store.write(work, brief=brief)
         except ShiftlogError as error:
             raise self._named(error, request) from None
 

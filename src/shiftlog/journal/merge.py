@@ -41,12 +41,12 @@ def changes_to(turn: Turn, incoming: Mapping[str, Any]) -> dict[str, Any]:
             replaced[name] = value
     added: dict[str, Any] = {}
     for name in LIST_FIELDS:
-        fresh = _fresh(getattr(turn, name), incoming.get(name) or ())
-        if fresh:
+        given = incoming.get(name)
+        if given and (fresh := _fresh(getattr(turn, name), given)):
             _check_room(name, len(getattr(turn, name)) + len(fresh))
             added[name] = fresh
-    commits = _fresh_commits(turn.commits, incoming.get("commits") or ())
-    if commits:
+    given = incoming.get("commits")
+    if given and (commits := _fresh_commits(turn.commits, given)):
         _check_room("commits", len(turn.commits) + len(commits))
         added["commits"] = commits
     body: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from shiftlog.model.canonical import canonical, sha256
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import STATE_AFTER_CLOSE, RunStatus, SessionState, Succession, TurnStatus
-from shiftlog.model.nouns import Amendment, Closing, FileTouch, Offer, Run, Session, Turn, Usage, changed
+from shiftlog.model.nouns import Amendment, Closing, FileTouch, Offer, Run, Session, Turn, Usage, amended, changed
 
 UNFINISHED = ("pending", "in_progress")
 ERASED_TEXT = "[erased]"
@@ -39,6 +39,7 @@ Change = Callable[[Session, Turn | None, Entry], Pair]
 
 def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: str) -> Pair:
     """Return the session and the entry's turn as they stand after the entry."""
+    before, turn_before = session, turn
     if session is None:
         session = _opened(entry, session_id)
     change = _CHANGES.get(entry.kind)
@@ -46,9 +47,11 @@ def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: 
         session, turn = change(session, turn, entry)
     moment = _moment(entry)
     active = session.last_activity if entry.kind in _NOT_ACTIVITY else max(session.last_activity, moment)
-    session = changed(session, last_activity=active, head_seq=entry.seq, head_hash=entry.hash)
+    move = changed if session is before else amended
+    session = move(session, last_activity=active, head_seq=entry.seq, head_hash=entry.hash)
     if turn is not None and entry.turn == turn.request_id and entry.kind is not Kind.IMPORT_NOTED:
-        turn = changed(turn, last_updated=max(turn.last_updated, moment), last_seq=entry.seq)
+        move = changed if turn is turn_before else amended
+        turn = move(turn, last_updated=max(turn.last_updated, moment), last_seq=entry.seq)
     return session, turn
 
 
@@ -83,6 +86,7 @@ def _opened(entry: Entry, session_id: str) -> Session:
         tags=tuple(facts.get("tags", ())),
         exclusive=bool(facts.get("exclusive", False)),
         parent_session_id=facts.get("parent_session_id"),
+        **_lineage(facts),
         predecessor_session_id=predecessor["session_id"] if predecessor else None,
         vendor_session_id=facts.get("vendor_session_id"),
         transcript_path=facts.get("transcript_path"),
@@ -90,6 +94,14 @@ def _opened(entry: Entry, session_id: str) -> Session:
         executable_version=facts.get("executable_version"),
         run=_run_of(run, entry.at) if run else None,
     )
+
+
+def _lineage(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return where an imported session comes from: the turn and call that made it, what it was copied from."""
+    found: dict[str, Any] = {name: facts[name] for name in ("subagent", "forked_from") if facts.get(name)}
+    parent: dict[str, Any] = facts.get("parent") or {}
+    named = {"parent_session_id": "session", "parent_turn": "turn", "parent_call": "call"}
+    return found | {ours: parent[theirs] for ours, theirs in named.items() if parent.get(theirs)}
 
 
 def _run_of(facts: dict[str, Any], at: datetime) -> Run:
@@ -114,6 +126,7 @@ def _session_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     }
     if "tags" in facts:
         known["tags"] = tuple(facts["tags"])
+    known |= _lineage(facts)
     if "started" in facts:
         known["started"] = _time(facts["started"], session.started)
     if "state" in facts:
@@ -297,7 +310,7 @@ def _cleared(session: Session, turn: Turn, names: Any, seq: int) -> tuple[Sessio
 def _dialog(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     if turn is None:
         return session, turn
-    turn = changed(turn, dialog_items=turn.dialog_items + 1, items_hash=_rolled(turn.items_hash, entry.hash))
+    turn = changed(turn, dialog_items=turn.dialog_items + 1, items_hash=rolled(turn.items_hash, entry.hash))
     return changed(session, dialog_items=session.dialog_items + 1), turn
 
 
@@ -312,7 +325,7 @@ def _action(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         actions=turn.actions + 1,
         actions_unfinished=turn.actions_unfinished + unfinished,
         last_order=max(turn.last_order, int(facts.get("order", 0))),
-        items_hash=_rolled(turn.items_hash, entry.hash),
+        items_hash=rolled(turn.items_hash, entry.hash),
         files=_touched(turn.files, path, str(facts.get("type", "")), entry.seq, session.workspace),
     )
     session = changed(
@@ -328,17 +341,34 @@ def _usage(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     used = msgspec.convert(facts, Usage)
     if turn is not None:
         turn = changed(turn, usage=used if turn.usage is None else turn.usage.plus(used))
-    return changed(session, usage=used if session.usage is None else session.usage.plus(used)), turn
+    return with_usage(session, used, entry.facts.get("model")), turn
+
+
+def with_usage(session: Session, used: Usage, model: object) -> Session:
+    """Return a session that used so much more; what one model used is also kept by its name."""
+    by_model = session.model_usage
+    if isinstance(model, str) and model:
+        before = by_model.get(model)
+        by_model = {**by_model, model: used if before is None else before.plus(used)}
+    return changed(session, usage=used if session.usage is None else session.usage.plus(used), model_usage=by_model)
 
 
 def _turn_completed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     session = changed(session, turns_completed=session.turns_completed + 1)
-    return session, _ended(turn, entry, TurnStatus.COMPLETED)
+    return _counted(session, turn, entry), _ended(turn, entry, TurnStatus.COMPLETED)
 
 
 def _turn_failed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     session = changed(session, turns_failed=session.turns_failed + 1)
-    return session, _ended(turn, entry, TurnStatus.FAILED)
+    return _counted(session, turn, entry), _ended(turn, entry, TurnStatus.FAILED)
+
+
+def _counted(session: Session, turn: Turn | None, entry: Entry) -> Session:
+    """Return the session with the tokens that the end of a turn reports in place of those reported before."""
+    count = entry.facts.get("token_count")
+    if turn is None or not isinstance(count, int):
+        return session
+    return changed(session, tokens_counted=session.tokens_counted + count - turn.token_count)
 
 
 def _ended(turn: Turn | None, entry: Entry, status: TurnStatus) -> Turn | None:
@@ -352,6 +382,8 @@ def _ended(turn: Turn | None, entry: Entry, status: TurnStatus) -> Turn | None:
         response=str(facts.get("response", turn.response)),
         failure_note=str(facts.get("failure_note", "")),
         error_code=str(facts.get("error_code", "")),
+        token_count=int(facts.get("token_count", turn.token_count)),
+        model=facts.get("model", turn.model),
         seal=facts.get("seal"),
     )
 
@@ -359,7 +391,9 @@ def _ended(turn: Turn | None, entry: Entry, status: TurnStatus) -> Turn | None:
 def _run_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     run = session.run
     if run is None:
-        return session, turn
+        # An imported session has no process of its own here; what its records say of the model still holds.
+        model = entry.facts.get("model")
+        return (changed(session, model=model) if isinstance(model, str) else session), turn
     facts: dict[str, Any] = {name: value for name, value in entry.facts.items() if name != "test_clock"}
     run = msgspec.convert({**msgspec.to_builtins(run), **facts}, Run)
     return changed(session, run=run), turn
@@ -372,6 +406,10 @@ def _lease_taken(session: Session, turn: Turn | None, entry: Entry) -> Pair:
 
 def _import_noted(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
+    if "shared" in facts:
+        shared: dict[str, Any] = facts["shared"]
+        others = tuple(one for one in session.shared if one.get("session") != shared.get("session"))
+        session = changed(session, shared=(*others, shared))
     if entry.turn is None:
         return changed(session, import_hash=entry.hash), turn
     if turn is None or "fields" not in facts:
@@ -403,7 +441,8 @@ def _touched(
     return {**files, path: touch}
 
 
-def _rolled(before: str, hash_of_entry: str) -> str:
+def rolled(before: str, hash_of_entry: str) -> str:
+    """Return the hash over the dialog items and actions of a turn after one more of them."""
     return hashlib.sha256((before + hash_of_entry).encode("ascii")).hexdigest()
 
 

@@ -56,7 +56,7 @@ class Sessions:
         values["agent_id"] = (values.get("agent_id") or "").strip() or values["agent"]
         agent_key(values["agent_id"])
         run = self._run_of(values, len(str(arguments.get("context_excerpt") or "")))
-        return await self._journal.transaction(request, lambda writer: self._open(writer, request, run))
+        return await self._journal.transaction(request, lambda writer: self._open(writer, request, run), brief=True)
 
     async def begin_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Start a turn."""

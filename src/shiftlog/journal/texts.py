@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
-from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.entry import Body, Entry, Kind
 
 DECISION = "decision"
 COMMAND = "command"
@@ -57,10 +57,14 @@ _UNSEEN = {
 
 def search_text(entry: Entry) -> str:
     """Return the text that an entry is found by, empty where nobody would look for it."""
-    if entry.kind not in _SEARCHED_KINDS:
+    return body_text(entry.kind, entry.facts)
+
+
+def body_text(kind: Kind, facts: Body) -> str:
+    """Return the text that an entry of a kind with this body is found by."""
+    if kind not in _SEARCHED_KINDS:
         return ""
-    facts = entry.facts
-    if entry.kind is Kind.DIALOG:
+    if kind is Kind.DIALOG:
         return str(facts.get("content", ""))
     return "\n".join(_words(facts))
 
@@ -82,14 +86,18 @@ def _words(value: object, name: str = "") -> Iterator[str]:
 
 def facet(entry: Entry) -> str | None:
     """Return `decision` or `command` for entries that are listed as such."""
-    facts: dict[str, Any] = entry.facts
-    if entry.kind is Kind.DIALOG:
+    return body_facet(entry.kind, entry.facts)
+
+
+def body_facet(kind: Kind, facts: Body) -> str | None:
+    """Return the facet of an entry of a kind with this body."""
+    if kind is Kind.DIALOG:
         return DECISION if facts.get("category") == "decision" else None
-    if entry.kind is Kind.ACTION:
+    if kind is Kind.ACTION:
         return DECISION if facts.get("type") == "design_decision" else None
-    if entry.kind is Kind.TURN_UPDATED:
+    if kind is Kind.TURN_UPDATED:
         return DECISION if "design_decisions" in facts.get("add", {}) else None
-    return COMMAND if entry.kind is Kind.COMMAND_STARTED else None
+    return COMMAND if kind is Kind.COMMAND_STARTED else None
 
 
 def summary(entry: Entry, *, max_chars: int = 160) -> str:

@@ -11,7 +11,6 @@ import secrets
 import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, cast
 
@@ -27,6 +26,7 @@ from shiftlog.mcp.calls import CALLER, Call, Context, enter_call
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool, nearest
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, UnknownTool
+from shiftlog.model.nouns import changed
 
 MAX_DEPTH = 100
 # Revision 2025-11-25 has a code of its own for this; 2026-07-28 uses the code of bad parameters.
@@ -248,7 +248,7 @@ def _begin(ctx: Context) -> Caller:
     """Make the call of a request the current one and return its caller, named by the request's id."""
     request_id = str(ctx.request_id)
     # An id that cannot be kept as it is would name another call.
-    caller = replace(CALLER.get(), call_id=request_id if printable(request_id) == request_id else None)
+    caller = changed(CALLER.get(), call_id=request_id if printable(request_id) == request_id else None)
     enter_call(Call(caller=caller, context=ctx))
     return caller
 

@@ -312,5 +312,6 @@ def shown_value(value: object) -> str | int | float | bool | None:
 
 def leaves() -> list[type[ShiftlogError]]:
     """List every error class, so that each face can prove its table complete."""
-    import shiftlog.model.shell_errors  # noqa: F401, PLC0415 - its classes stand on this module
+    import shiftlog.model.shell_errors  # noqa: F401 - its classes stand on this module
+
     return sorted(ShiftlogError.__subclasses__(), key=lambda leaf: leaf.code)

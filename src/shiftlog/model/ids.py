@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from shiftlog.model.errors import InvalidParameter, InvalidRequestId, InvalidSessionId, shown_value
 from shiftlog.model.times import compact
@@ -37,6 +38,7 @@ def _is_instant(text: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=1024)
 def is_session_id(text: str) -> bool:
     """Tell whether a text is a well-formed journal id of a session."""
     return len(text) <= MAX_ID_CHARS and bool(_SESSION.fullmatch(text)) and _is_instant(text.split("-")[1])
@@ -44,19 +46,18 @@ def is_session_id(text: str) -> bool:
 
 def check_session_id(text: str, agent: str | None = None) -> str:
     """Return a session id that has the canonical format and, where given, the agent's prefix."""
-    details: dict[str, object] = {
-        "providedId": shown_value(text),
-        "expectedFormat": SESSION_FORMAT,
-        "regex": SESSION_REGEX,
-    }
     if not is_session_id(text):
-        raise InvalidSessionId("Session ID does not conform to canonical format", details=details)
+        raise InvalidSessionId("Session ID does not conform to canonical format", details=_given(text))
     if agent is not None and text.split("-", 1)[0] != agent:
-        details["agent"] = agent
-        raise InvalidSessionId("Session ID prefix must match agent name", details=details)
+        raise InvalidSessionId("Session ID prefix must match agent name", details={**_given(text), "agent": agent})
     return text
 
 
+def _given(text: str) -> dict[str, object]:
+    return {"providedId": shown_value(text), "expectedFormat": SESSION_FORMAT, "regex": SESSION_REGEX}
+
+
+@lru_cache(maxsize=1024)
 def is_request_id(text: str) -> bool:
     """Tell whether a text is a well-formed request id of a turn."""
     return len(text) <= MAX_ID_CHARS and bool(_REQUEST.fullmatch(text)) and _is_instant(text.split("-")[1])

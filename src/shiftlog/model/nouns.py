@@ -14,32 +14,42 @@ from shiftlog.model.moves import LIVE, RunStatus, SessionState, Succession, Turn
 Noun = TypeVar("Noun")
 
 _put = object.__setattr__
-_readers: dict[type, tuple[tuple[str, ...], frozenset[str], Callable[[Any], tuple[Any, ...]]]] = {}
+_readers: dict[type, tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], list[Callable[[Any, Any], None]]]] = {}
 
 
 def changed(noun: Noun, **values: Any) -> Noun:
-    """Return a noun with some fields changed: `dataclasses.replace`, in two thirds of its time.
+    """Return a noun with some fields changed: `dataclasses.replace`, in half of its time.
 
     Every entry moves a session and often a turn, each with dozens of fields; this is most of what applying costs.
     """
     kind = type(noun)
     if kind not in _readers:
         names = tuple(item.name for item in fields(cast(Any, kind)))
-        _readers[kind] = (names, frozenset(names), attrgetter(*names))
-    names, known, read = _readers[kind]
-    if not known.issuperset(values):
-        raise TypeError(f"{kind.__name__} has no field {sorted(values.keys() - known)}")
+        _readers[kind] = (names, attrgetter(*names), [getattr(kind, name).__set__ for name in names])
+    names, read, setters = _readers[kind]
+    after = dict(zip(names, read(noun), strict=True))
+    after.update(values)
+    if len(after) > len(names):
+        raise TypeError(f"{kind.__name__} has no field {sorted(values.keys() - set(names))}")
     copy = object.__new__(kind)
-    for name, value in zip(names, read(noun), strict=True):
-        _put(copy, name, value)
-    for name, value in values.items():
-        _put(copy, name, value)
+    for put, value in zip(setters, after.values(), strict=True):
+        put(copy, value)
     return copy
+
+
+def amended(fresh: Noun, **values: Any) -> Noun:
+    """Finish a noun that was made this moment and that nobody else has seen, without another copy of it."""
+    for name, value in values.items():
+        _put(fresh, name, value)
+    return fresh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens and cost, each class counted once; cached input and cache creation are classes of their own."""
+    """Tokens and cost, each class counted once; cached input and cache creation are classes of their own.
+
+    `cache_creation_1h_tokens` is the part of cache creation that was written for an hour.
+    """
 
     input_tokens: int = 0
     cached_input_tokens: int = 0
@@ -47,6 +57,7 @@ class Usage:
     output_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float | None = None
+    cache_creation_1h_tokens: int = 0
 
     def plus(self, other: "Usage") -> "Usage":
         """Add two usages; a cost that is unknown on both sides stays unknown."""
@@ -58,6 +69,7 @@ class Usage:
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost_usd=sum(costs) if costs else None,
+            cache_creation_1h_tokens=self.cache_creation_1h_tokens + other.cache_creation_1h_tokens,
         )
 
 
@@ -152,6 +164,7 @@ class Session:
     suspended_cause: str | None = None
     fence: int = 0
     usage: Usage | None = None
+    model_usage: dict[str, Usage] = field(default_factory=dict[str, Usage])
     tokens_counted: int = 0
     turns_total: int = 0
     turns_completed: int = 0
@@ -163,6 +176,11 @@ class Session:
     current_turn: str | None = None
     imported_turn_at: datetime | None = None
     import_hash: str = ""
+    parent_turn: str | None = None
+    parent_call: str | None = None
+    subagent: dict[str, object] = field(default_factory=dict[str, object])
+    forked_from: str | None = None
+    shared: tuple[dict[str, object], ...] = ()
     head_seq: int = 0
     head_hash: str = ""
 

@@ -1,6 +1,7 @@
 """Reading the in-memory store: the `Reader` half, by looking at everything there is."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from shiftlog.store.protocol import (
     TurnRow,
     Unit,
 )
+from shiftlog.store.sources import Origin, Source
 
 Row = TypeVar("Row", SessionRow, TurnRow, FileRow, EntryRow)
 
@@ -264,6 +266,27 @@ class MemoryReader:
 
     def turns_that_may_hold(self, session_id: str, parts: Sequence[str]) -> list[str]:
         return [turn.request_id for turn in self.turns(session_id)]
+
+    # What imports ask
+
+    def source(self, path: str) -> Source | None:
+        return self._shelves.sources.get(path)
+
+    def sources(self) -> list[Source]:
+        return [replace(source, state=b"") for _, source in sorted(self._shelves.sources.items())]
+
+    def origins(self, keys: Iterable[bytes]) -> dict[bytes, Origin]:
+        known = self._shelves.origins
+        return {key: known[key] for key in keys if key in known}
+
+    def imported(self, session_id: str) -> Body | None:
+        return self._shelves.imported.get(session_id)
+
+    def project_of(self, path: str) -> str | None:
+        return self._shelves.project_paths.get(path)
+
+    def paths_of(self, project: str) -> list[str]:
+        return sorted(path for path, known in self._shelves.project_paths.items() if known == project)
 
 
 def _page(page: Page, rows: Iterable[Row]) -> list[Row]:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from shiftlog.model.entry import Body
 from shiftlog.model.nouns import Lease, Receipt, Session, Token, Turn
 from shiftlog.store.protocol import Answer, Indexed
+from shiftlog.store.sources import Origin, Source
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -47,6 +48,10 @@ class Shelves:
     agents: dict[str, str] = field(default_factory=dict[str, str])
     tokens: dict[str, Token] = field(default_factory=dict[str, Token])
     pointers: dict[Pair, str] = field(default_factory=dict[Pair, str])
+    sources: dict[str, Source] = field(default_factory=dict[str, Source])
+    origins: dict[bytes, Origin] = field(default_factory=dict[bytes, Origin])
+    imported: dict[str, Body] = field(default_factory=dict[str, Body])
+    project_paths: dict[str, str] = field(default_factory=dict[str, str])
     last_alias: int = 0
 
     def visible(self) -> Iterator[tuple[Shelf, Session]]:

@@ -1,16 +1,20 @@
 """Changing the in-memory store: the `Writer` half, every change through the undo log."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 
-from shiftlog.model.entry import Body
+from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.errors import StorageError
 from shiftlog.model.nouns import Lease, Receipt, Session, Token, Turn
 from shiftlog.model.times import millis
+from shiftlog.store import blobs
+from shiftlog.store.documents import decode
 from shiftlog.store.memory.reader import MemoryReader
 from shiftlog.store.memory.shelves import Shelf, Shelves, Undo
 from shiftlog.store.protocol import Answer, Indexed
+from shiftlog.store.sources import Origin, Packed, Source
 
 
 class MemoryWriter(MemoryReader):
@@ -126,3 +130,41 @@ class MemoryWriter(MemoryReader):
         turns = self._known(session_id).turns
         if request_id in turns:
             self._undo.drop(turns, [request_id])
+
+    # What imports change
+
+    def append_packed(self, session_id: str, entries: Sequence[Packed]) -> None:
+        self.append(session_id, [_unpacked(entry) for entry in entries])
+
+    def put_source(self, source: Source) -> None:
+        self._undo.put(self._shelves.sources, source.path, source)
+
+    def forget_source(self, path: str) -> None:
+        if path in self._shelves.sources:
+            self._undo.drop(self._shelves.sources, [path])
+
+    def put_origins(self, origins: Mapping[bytes, Origin]) -> None:
+        for key, origin in origins.items():
+            self._known(origin.session_id)
+            self._undo.put(self._shelves.origins, key, origin)
+
+    def put_imported(self, session_id: str, document: Body) -> None:
+        self._undo.put(self._shelves.imported, session_id, document)
+
+    def put_project_path(self, path: str, project: str) -> None:
+        self._undo.put(self._shelves.project_paths, path, project)
+
+
+def _unpacked(packed: Packed) -> Indexed:
+    texts = {long.digest: blobs.unpack(long.data) for long in packed.long_texts}
+    entry = Entry(
+        seq=packed.seq,
+        kind=Kind(packed.kind),
+        at=datetime.fromisoformat(packed.at),
+        turn=packed.turn,
+        body=cast(Body, blobs.internalise(decode(packed.document), texts.__getitem__)),
+        salt=packed.salt,
+        body_hash="sha256:" + packed.body_hash.hex(),
+        hash="sha256:" + packed.hash.hex(),
+    )
+    return Indexed(entry=entry, text=packed.text, facet=packed.facet)

@@ -37,15 +37,17 @@ from shiftlog.store.sqlite.rows import (
     hash_shown,
     time_of_ms,
 )
+from shiftlog.store.sqlite.sources import SourceReader
 
 
-class SqliteReader:
+class SqliteReader(SourceReader):
     """The questions that the store answers, over one connection inside one transaction."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
         self._keys: dict[str, int] = {}
         self._sessions: dict[str, Session] = {}
+        self._turns: dict[tuple[str, str], Turn] = {}
 
     # Single things
 
@@ -88,7 +90,10 @@ class SqliteReader:
             "SELECT doc FROM turns WHERE session_key = ? AND request_id = ?",
             (self._key(session_id), request_id),
         ).fetchone()
-        return None if row is None else self._turn_of(row[0])
+        if row is None:
+            return None
+        turn = self._turns[session_id, request_id] = self._turn_of(row[0])
+        return turn
 
     def turns(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Turn]:
         rows = self._db.execute(

@@ -1,7 +1,8 @@
 """The embedded store's threads and transactions.
 
 One writer thread takes all waiting work into one transaction, each piece in a savepoint of its own, and commits
-once (group commit); a failed piece takes nothing with it. Readers have connections of their own.
+once (group commit); a failed piece takes nothing with it. Brief work that nobody else waits beside is done at once
+on the caller's thread, because waking another costs more than the work. Readers have connections of their own.
 Other processes may use the same file: SQLite's lock orders the writers and each waits its turn.
 """
 
@@ -9,6 +10,7 @@ import asyncio
 import math
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +21,7 @@ import apsw
 
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.store.protocol import Reader, Writer
-from shiftlog.store.sqlite.connections import connect, open_for_writing, scrub
+from shiftlog.store.sqlite.connections import BUSY_MS, connect, open_for_writing, scrub
 from shiftlog.store.sqlite.reader import SqliteReader
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
@@ -28,15 +30,17 @@ T = TypeVar("T")
 GROUP_LIMIT = 256
 READERS = 2
 
-Outcome = tuple["asyncio.Future[Any]", Any, BaseException | None]
+# A disk on which the last commit took longer than this holds up nobody but the writer thread.
+PROMPT_S = 0.003
 
 
 class Job:
     """A piece of work that waits for the writer, and can be withdrawn until it has begun."""
 
-    def __init__(self, work: Callable[[Writer], Any], future: "asyncio.Future[Any]") -> None:
+    def __init__(self, work: Callable[[Writer], Any], future: "asyncio.Future[Any]", *, brief: bool) -> None:
         self.work = work
         self.future = future
+        self.brief = brief
         # Decides between the writer that begins and the caller that withdraws.
         self._lock = threading.Lock()
         self._taken = False
@@ -55,6 +59,9 @@ class Job:
             return self._withdrawn
 
 
+Outcome = tuple[Job, Any, BaseException | None]
+
+
 class SqliteStore:
     """A store in one file; `durability` is `full` (survives power loss) or `process` (survives kill -9)."""
 
@@ -62,6 +69,11 @@ class SqliteStore:
         self.path = path
         self._synchronous = "FULL" if durability == "full" else "NORMAL"
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._arrived: list[Job] = []
+        self._db: apsw.Connection | None = None
+        # Held by whoever uses the writer's connection.
+        self._writing = threading.Lock()
+        self._prompt = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_open = False
         self._thread: threading.Thread | None = None
@@ -87,6 +99,7 @@ class SqliteStore:
 
     async def __aexit__(self, *exc_info: object) -> None:
         self._is_open = False
+        self._dispatch()
         self._jobs.put(None)
         with anyio.CancelScope(shield=True):
             if self._thread is not None:
@@ -97,21 +110,25 @@ class SqliteStore:
             self._reader_dbs.pop().close()
         self._reader_db = threading.local()
 
-    async def write(self, work: Callable[[Writer], T]) -> T:
+    async def write(self, work: Callable[[Writer], T], *, brief: bool = False) -> T:
         """Run work in the next group. Cancelled before it has begun it never runs; after that its end is waited for."""
-        future: asyncio.Future[T] = self._running_loop().create_future()
-        job = Job(work, future)
-        self._jobs.put(job)
+        loop = self._running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        job = Job(work, future, brief=brief)
+        if not self._arrived:
+            loop.call_soon(self._dispatch)
+        self._arrived.append(job)
         try:
-            return await asyncio.shield(future)
+            return await future
         except asyncio.CancelledError:
             # What is cancelled by no scope of anyio, as a whole loop is at its end, waits for nothing.
             if job.withdraw() or anyio.current_effective_deadline() > -math.inf:
                 raise
             # A commit under way cannot be taken back.
+            if future.cancelled():
+                future = job.future = loop.create_future()
             with anyio.CancelScope(shield=True):
-                await asyncio.wait((future,))
-            return future.result()
+                return await future
 
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a reader's connection, in one read transaction."""
@@ -136,18 +153,49 @@ class SqliteStore:
         except apsw.Error as error:
             raise _storage_error(error) from error
 
+    def _dispatch(self) -> None:
+        """Hand what arrived in this round of the loop to the writer, or do it here if it is one brief piece."""
+        jobs, self._arrived = self._arrived, []
+        if len(jobs) == 1 and jobs[0].brief and self._done_here(jobs[0]):
+            return
+        for job in jobs:
+            self._jobs.put(job)
+
+    def _done_here(self, job: Job) -> bool:
+        """Do one piece of work on this thread; say no where the loop would wait for others or the disk."""
+        if not self._prompt or not self._jobs.empty() or not self._writing.acquire(blocking=False):
+            return False
+        try:
+            db = self._db
+            if db is None or not _begun_at_once(db):
+                return False
+            _settle(self._committed(db, [job]))
+            return True
+        finally:
+            self._writing.release()
+
+    def _committed(self, db: apsw.Connection, group: list[Job]) -> list[Outcome]:
+        start = time.perf_counter()
+        outcomes = _commit_group(db, group)
+        self._prompt = time.perf_counter() - start < PROMPT_S
+        return outcomes
+
     def _write_loop(self, ready: "Future[None]", loop: asyncio.AbstractEventLoop) -> None:
         try:
-            db = open_for_writing(self.path, self._synchronous)
+            db = self._db = open_for_writing(self.path, self._synchronous)
         except (apsw.Error, OSError, ShiftlogError) as error:
             ready.set_exception(error if isinstance(error, ShiftlogError) else _storage_error(error))
             return
         ready.set_result(None)
         try:
             while (group := self._next_group()) is not None:
-                _answer(loop, _commit_group(db, group))
+                with self._writing:
+                    outcomes = self._committed(db, group)
+                _answer(loop, outcomes)
         finally:
-            db.close()
+            with self._writing:
+                self._db = None
+                db.close()
 
     def _next_group(self) -> list[Job] | None:
         first = self._jobs.get()
@@ -166,17 +214,37 @@ class SqliteStore:
         return group
 
 
+def _begun_at_once(db: apsw.Connection) -> bool:
+    """Begin a transaction unless another process is writing."""
+    db.set_busy_timeout(0)
+    try:
+        db.execute("BEGIN IMMEDIATE")
+    except apsw.Error:
+        return False  # the writer thread waits for its turn, and reports what else is wrong
+    finally:
+        db.set_busy_timeout(BUSY_MS)
+    return True
+
+
 def _commit_group(db: apsw.Connection, group: list[Job]) -> list[Outcome]:
     """Run a group as one transaction and return what each work came to."""
     backlog = Backlog()
+    outcomes: list[Outcome] = []
     try:
-        db.execute("BEGIN IMMEDIATE")
-        outcomes = [(job.future, *_attempt(db, job.work, backlog)) for job in group if job.begin()]
+        if not db.in_transaction:
+            db.execute("BEGIN IMMEDIATE")
+        begun = [job for job in group if job.begin()]
+        if len(begun) == 1:
+            # The transaction is this piece alone, so it needs no savepoint of its own.
+            outcomes = [(begun[0], begun[0].work(SqliteWriter(db, backlog)), None)]
+        else:
+            outcomes = [(job, *_attempt(db, job.work, backlog)) for job in begun]
         backlog.finish(db)
         db.execute("COMMIT")
     except BaseException as error:  # noqa: BLE001 - handed to the callers that wait for it
         _roll_back(db)
-        return [(job.future, None, _storage_error(error)) for job in group if job.begin()]
+        kept = _storage_error(error) if isinstance(error, apsw.Error) else error
+        return [(job, None, kept) for job in group if job.begin()]
     if backlog.erased:
         scrub(db)
     return outcomes
@@ -215,7 +283,8 @@ def _answer(loop: asyncio.AbstractEventLoop, outcomes: list[Outcome]) -> None:
 
 
 def _settle(outcomes: list[Outcome]) -> None:
-    for future, result, error in outcomes:
+    for job, result, error in outcomes:
+        future = job.future
         if future.done():
             continue  # the caller was cancelled while its work was under way
         if error is None:

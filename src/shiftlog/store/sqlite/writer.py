@@ -1,24 +1,26 @@
 """Changing the SQLite file inside one transaction: the `Writer` half of the store."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import cast
 
 import apsw
-import msgspec
 
-from shiftlog.model.entry import Body, Entry
+from shiftlog.model.entry import Body
 from shiftlog.model.errors import StorageError
 from shiftlog.model.moves import UNFINISHED
-from shiftlog.model.nouns import Amendment, FileTouch, Lease, Receipt, Session, Token, Turn
+from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
 from shiftlog.model.times import millis, precise
 from shiftlog.store import blobs
-from shiftlog.store.documents import decode, encode, from_document, to_document
+from shiftlog.store.documents import decode, encode, encoded, from_document, to_document
 from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
+from shiftlog.store.sources import Origin, Packed
 from shiftlog.store.sqlite.reader import SqliteReader
 from shiftlog.store.sqlite.rows import REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
+from shiftlog.store.sqlite.sources import SourceWriter, origin_rows
 
 
 @dataclass(slots=True)
@@ -54,18 +56,10 @@ class Backlog:
         del self.texts[count:]
 
 
-class _Marks(msgspec.Struct):
-    """The part of a turn's document that has rows of its own."""
-
-    tags: tuple[str, ...] = ()
-    files: dict[str, FileTouch] = {}
-    amendments: tuple[Amendment, ...] = ()
-
-
-def _tags(marks: _Marks | Turn) -> tuple[str, ...]:
+def _tags(turn: Turn) -> tuple[str, ...]:
     """Return a turn's tags with those that came later for it."""
-    later = [tag for amendment in marks.amendments for tag in cast("list[str]", amendment.fields.get("tags", ()))]
-    return (*marks.tags, *later) if later else marks.tags
+    later = [tag for amendment in turn.amendments for tag in cast("list[str]", amendment.fields.get("tags", ()))]
+    return (*turn.tags, *later) if later else turn.tags
 
 
 def _columns(turn: Turn) -> tuple[str, int, str, str]:
@@ -100,10 +94,32 @@ def _session_columns(session: Session) -> dict[str, str | int | None]:
     }
 
 
-_marks_of = msgspec.json.Decoder(_Marks).decode
+# The fields that the columns are made of, but for those that never change and the time of the last activity.
+_column_fields = attrgetter(
+    "agent_id",
+    "state",
+    "model",
+    "workspace",
+    "vendor_session_id",
+    "parent_session_id",
+    "predecessor_session_id",
+    "offer",
+    "hidden",
+    "started",
+    "run",
+)
 
 
-class SqliteWriter(SqliteReader):
+def _moved(before: Session, after: Session) -> dict[str, str | int | None]:
+    """Return the columns of a session that change."""
+    if _column_fields(before) == _column_fields(after):
+        active = whole_second_ms(after.last_activity)
+        return {} if active == whole_second_ms(before.last_activity) else {"active_ms": active}
+    stored, columns = _session_columns(before), _session_columns(after)
+    return {name: value for name, value in columns.items() if value != stored[name]}
+
+
+class SqliteWriter(SourceWriter, SqliteReader):
     """The changes that the store makes, over the writer's connection."""
 
     def __init__(self, db: apsw.Connection, backlog: Backlog) -> None:
@@ -113,25 +129,36 @@ class SqliteWriter(SqliteReader):
     def append(self, session_id: str, entries: Sequence[Indexed]) -> None:
         if not entries:
             return
-        key = self._move_head(session_id, entries[0].entry, entries[-1].entry)
+        first, last = entries[0].entry, entries[-1].entry
+        key = self._move_head(session_id, first.seq, last.seq, hash_bytes(last.hash))
         for item in entries:
             self._insert(key, item)
 
-    def _move_head(self, session_id: str, first: Entry, last: Entry) -> int:
+    def append_packed(self, session_id: str, entries: Sequence[Packed]) -> None:
+        if not entries:
+            return
+        key = self._move_head(session_id, entries[0].seq, entries[-1].seq, entries[-1].hash)
+        self.insert_packed(key, entries)
+        self._backlog.texts += [(entry_id(key, entry.seq), entry.text) for entry in entries if entry.text]
+
+    def put_origins(self, origins: Mapping[bytes, Origin]) -> None:
+        keys = {session_id: self._known_key(session_id) for session_id in {o.session_id for o in origins.values()}}
+        self.insert_origins(origin_rows(origins, keys))
+
+    def _move_head(self, session_id: str, first: int, last: int, head: bytes) -> int:
         key = self._key(session_id)
         if key is not None:
             self._db.execute(
                 "UPDATE journals SET head_seq = ?, head_hash = ? WHERE key = ? AND head_seq = ?",
-                (last.seq, hash_bytes(last.hash), key, first.seq - 1),
+                (last, head, key, first - 1),
             )
-        if first.seq != 1 if key is None else not self._db.changes():
+        if first != 1 if key is None else not self._db.changes():
             raise StorageError(
-                "Storage error", details={"reason": f"entry {first.seq} does not follow the head of {session_id}"}
+                "Storage error", details={"reason": f"entry {first} does not follow the head of {session_id}"}
             )
         if key is None:
             self._db.execute(
-                "INSERT INTO journals (id, head_seq, head_hash) VALUES (?, ?, ?)",
-                (session_id, last.seq, hash_bytes(last.hash)),
+                "INSERT INTO journals (id, head_seq, head_hash) VALUES (?, ?, ?)", (session_id, last, head)
             )
             key = self._keys[session_id] = self._db.last_insert_rowid()
         return key
@@ -178,12 +205,12 @@ class SqliteWriter(SqliteReader):
             self._db.execute("INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", (digest, entry))
 
     def put_session(self, session: Session) -> None:
-        columns = _session_columns(session)
         key = self._known_key(session.id)
-        document = encode(to_document(session))
+        document = encoded(session)
         before = self._sessions.get(session.id)
         self._sessions[session.id] = session
         if before is None:
+            columns = _session_columns(session)
             names = ", ".join(columns)
             updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
             self._db.execute(
@@ -193,8 +220,7 @@ class SqliteWriter(SqliteReader):
             )
             return
         # An index is written whenever one of its columns is named, so only those that change are.
-        stored = _session_columns(before)
-        moved = {name: value for name, value in columns.items() if value != stored[name]}
+        moved = _moved(before, session)
         names = "".join(f", {name} = ?" for name in moved)
         self._db.execute(
             f"UPDATE sessions SET entries = ?, doc = ?{names} WHERE key = ?",
@@ -203,38 +229,29 @@ class SqliteWriter(SqliteReader):
 
     def put_turn(self, session_id: str, turn: Turn) -> None:
         key = self._known_key(session_id)
-        document = self._encoded(to_document(turn), None)
-        row: Row | None = self._db.execute(
-            "SELECT key, doc, status, updated_ms, plan_file, todo_id FROM turns"
-            " WHERE session_key = ? AND request_id = ?",
-            (key, turn.request_id),
-        ).fetchone()
-        if row is None:
-            turn_key, before = entry_id(key, turn.begun_seq), _Marks()
+        document = encoded(turn)
+        if len(document) > blobs.LONG_TEXT_BYTES or REFERENCE_MARK in document:
+            document = self._encoded(to_document(turn), None)
+        stored = self._turns.get((session_id, turn.request_id)) or self.turn(session_id, turn.request_id)
+        self._turns[session_id, turn.request_id] = turn
+        turn_key = entry_id(key, turn.begun_seq)
+        if stored is None:
             self._db.execute(
                 "INSERT INTO turns (key, session_key, request_id, ordinal, begun_ms, status, updated_ms, plan_file,"
                 " todo_id, doc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (turn_key, key, turn.request_id, turn.ordinal, millis(turn.begun_at), *_columns(turn), document),
             )
+        elif _columns(stored) == _columns(turn):
+            self._db.execute("UPDATE turns SET doc = ? WHERE key = ?", (document, turn_key))
         else:
-            turn_key, before = int(row[0]), self._marks(row[1])
-            if row[2:] == _columns(turn):
-                self._db.execute("UPDATE turns SET doc = ? WHERE key = ?", (document, turn_key))
-            else:
-                self._db.execute(
-                    "UPDATE turns SET status = ?, updated_ms = ?, plan_file = ?, todo_id = ?, doc = ? WHERE key = ?",
-                    (*_columns(turn), document, turn_key),
-                )
-        if (tags := _tags(before)) != _tags(turn):
+            self._db.execute(
+                "UPDATE turns SET status = ?, updated_ms = ?, plan_file = ?, todo_id = ?, doc = ? WHERE key = ?",
+                (*_columns(turn), document, turn_key),
+            )
+        if (tags := _tags(stored) if stored else ()) != _tags(turn):
             self._index_tags(key, turn_key, tags, _tags(turn))
-        if before.files != turn.files:
-            self._index_files(key, turn_key, before.files, turn.files)
-
-    def _marks(self, document: bytes) -> _Marks:
-        if REFERENCE_MARK in document:
-            turn = self._turn_of(document)
-            return _Marks(turn.tags, turn.files, turn.amendments)
-        return _marks_of(document)
+        if (files := stored.files if stored else {}) != turn.files:
+            self._index_files(key, turn_key, files, turn.files)
 
     def _index_tags(self, key: int, turn_key: int, old: Iterable[str], new: Iterable[str]) -> None:
         before, after = set(old), set(new)
@@ -351,6 +368,7 @@ class SqliteWriter(SqliteReader):
 
     def forget_projection(self, session_id: str) -> None:
         self._sessions.pop(session_id, None)
+        self._turns.clear()
         key = self._key(session_id)
         self._db.execute("DELETE FROM turn_tags WHERE session_key = ?", (key,))
         self._db.execute("DELETE FROM turn_files WHERE session_key = ?", (key,))
@@ -382,6 +400,7 @@ class SqliteWriter(SqliteReader):
         self._db.execute("INSERT OR REPLACE INTO pointers VALUES (?, ?, ?)", (workspace, agent, session_id))
 
     def forget_turn(self, session_id: str, request_id: str) -> None:
+        self._turns.pop((session_id, request_id), None)
         row = self._db.execute(
             "DELETE FROM turns WHERE session_key = ? AND request_id = ? RETURNING key",
             (self._known_key(session_id), request_id),

@@ -1,0 +1,141 @@
+"""Writing the kept lines of a text with a marker for each gap, and cutting the middle out of what is too long.
+
+Remembers the beginning as text and the end as places, so that memory follows what is returned, not what is kept.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class ByteSource(Protocol):
+    """Bytes of UTF-8 that can be read anywhere."""
+
+    def read(self, start: int, end: int) -> bytes: ...
+    def chars(self, start: int, end: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """The finished text, whether its middle was cut out, and where the first dropped byte was."""
+
+    text: str
+    cut: bool
+    elided_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A marker's text, or a range of the source."""
+
+    chars: int
+    marker: str | None = None
+    start: int = 0
+    end: int = 0
+
+
+class CutText:
+    """Takes kept lines in order; `finish` gives the text of at most `max_chars` characters and one marker."""
+
+    def __init__(self, source: ByteSource, max_chars: int) -> None:
+        self._source = source
+        self._max = max_chars
+        self._half = max_chars // 2
+        self._run: tuple[int, int, int] | None = None  # the open run: the line behind it, its bytes
+        self._line = 0  # the first line that is neither kept nor counted as elided
+        self._kept_to = 0  # the offset behind the last kept byte
+        self._gap_at: int | None = None
+        self._total = 0
+        self._pieces = 0
+        self._head: list[str] = []
+        self._head_chars = 0
+        self._first_chars: int | None = None  # of the first piece, if the text begins with it
+        self._tail: deque[_Piece] = deque()
+        self._tail_chars = 0
+
+    def keep(self, first: int, last: int, start: int, end: int) -> None:
+        """Keep the lines from `first` to before `last`, which are the bytes from `start` to `end`."""
+        if self._run is not None and first == self._run[0]:
+            self._run = (last, self._run[1], end)
+            return
+        self._close_run()
+        self._mark_gap(first)
+        self._run = (last, start, end)
+
+    def finish(self, lines_total: int) -> Whole:
+        """End the text of so many lines."""
+        self._close_run()
+        self._mark_gap(lines_total)
+        if self._total <= self._max:
+            rest = self._read_tail(self._total - self._head_chars)
+            return Whole(text="".join(self._head) + rest, cut=False, elided_at=self._gap_at)
+        head = "".join(self._head)
+        elided_at = self._gap_at
+        if self._first_chars is not None and self._half < self._first_chars:
+            elided_at = len(head.encode())
+        if self._half == 0:
+            return Whole(text="", cut=True, elided_at=elided_at)
+        elided = self._total - 2 * self._half
+        text = f"{head}\n... {elided} chars elided ...\n{self._read_tail(self._half)}"
+        return Whole(text=text, cut=True, elided_at=elided_at)
+
+    def _close_run(self) -> None:
+        if self._run is None:
+            return
+        last, start, end = self._run
+        self._run = None
+        text_end = end - 1 if self._source.read(end - 1, end) == b"\n" else end
+        piece = _Piece(self._source.chars(start, text_end), None, start, text_end)
+        if self._pieces == 0 and start == 0:
+            self._first_chars = piece.chars
+        self._add(piece)
+        self._line, self._kept_to = last, end
+
+    def _mark_gap(self, until: int) -> None:
+        if until <= self._line:
+            return
+        if self._gap_at is None:
+            self._gap_at = self._kept_to
+        marker = f"... {until - self._line} lines elided ..."
+        self._add(_Piece(len(marker), marker))
+
+    def _add(self, piece: _Piece) -> None:
+        if self._pieces:
+            self._append(_Piece(1, "\n"))
+        self._pieces += 1
+        self._append(piece)
+
+    def _append(self, piece: _Piece) -> None:
+        self._total += piece.chars
+        if self._head_chars < self._half and piece.chars:
+            text = self._first_of(piece, self._half - self._head_chars)
+            self._head.append(text)
+            self._head_chars += len(text)
+        self._tail.append(piece)
+        self._tail_chars += piece.chars
+        while self._tail_chars - self._tail[0].chars > self._max - self._half:
+            self._tail_chars -= self._tail.popleft().chars
+
+    def _read_tail(self, chars: int) -> str:
+        """Return the last characters of all that was added."""
+        texts: list[str] = []
+        for piece in reversed(self._tail):
+            if chars <= 0:
+                break
+            text = self._last_of(piece, chars)
+            chars -= len(text)
+            texts.append(text)
+        return "".join(reversed(texts))
+
+    def _first_of(self, piece: _Piece, chars: int) -> str:
+        if piece.marker is not None:
+            return piece.marker[:chars]
+        # A character is at most four bytes; one that the range cuts in two lies behind those wanted.
+        data = self._source.read(piece.start, min(piece.end, piece.start + 4 * chars))
+        return data.decode("utf-8", "ignore")[:chars]
+
+    def _last_of(self, piece: _Piece, chars: int) -> str:
+        if piece.marker is not None:
+            return piece.marker[-chars:]
+        data = self._source.read(max(piece.start, piece.end - 4 * chars), piece.end)
+        return data.decode("utf-8", "ignore")[-chars:]

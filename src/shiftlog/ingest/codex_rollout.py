@@ -1,0 +1,405 @@
+"""The Codex thread being read: where a record belongs, how texts pair up, how turns begin and end.
+
+Handlers of single record types (`codex_events`, `codex_items`, `codex_calls`) write through this; it reads no lines.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from shiftlog.ingest.actions import commentary, requirement_ids
+from shiftlog.ingest.codex_state import MAX_KNOWN_TURNS, Held, State, Turn
+from shiftlog.ingest.codex_text import is_injected, split_prompt
+from shiftlog.ingest.facts import (
+    AnyFact,
+    DialogItem,
+    Hints,
+    Image,
+    Key,
+    Mac,
+    Note,
+    Record,
+    SessionOpened,
+    SessionRef,
+    TurnBegun,
+    TurnEnded,
+    TurnUpdated,
+    decode_facts,
+    encode_facts,
+)
+from shiftlog.ingest.reading import Object, first_line, object_in, text_in, turn_id
+
+AGENT = "Codex"
+MAX_SESSION_TALLIES = 20_000
+
+Role = Literal["user", "model", "tool", "system"]
+Category = Literal["observation", "reasoning", "decision"]
+
+
+def named_turn(payload: Object) -> str | None:
+    """Return the turn that a record names itself."""
+    found = text_in(payload, "turn_id", "turnId")
+    if found is None:
+        for name in ("metadata", "internal_chat_message_metadata_passthrough"):
+            inner = payload.get(name)
+            if inner and (found := text_in(object_in(payload, name), "turn_id")) is not None:
+                break
+    return found
+
+
+class Rollout:
+    """Writes facts of one thread in order; a turn's facts wait until its prompt is known."""
+
+    def __init__(self, hints: Hints, state: State) -> None:
+        self.hints = hints
+        self.state = state
+        self.out: list[AnyFact] = []
+        self.waiting: list[AnyFact] = decode_facts(state.waiting) if state.waiting else []
+        self.ref = SessionRef(state.thread or "")
+
+    # -- the session ---------------------------------------------------------------------------------------------------
+
+    @property
+    def keep_images(self) -> bool:
+        """Tell whether the bytes of images are wanted."""
+        return self.hints.keep_images
+
+    def ensure_session(self) -> None:
+        """Open the session of a file that never names it."""
+        if self.state.thread is None:
+            self.name_session(self.hints.session_id or "unknown")
+            self.out.append(SessionOpened(session=self.ref, key=("session", self.ref.vendor_id), at=self.at, agent=AGENT))
+
+    def name_session(self, thread: str) -> None:
+        """Fix the thread that all facts belong to."""
+        self.state.thread = self.state.family = thread
+        self.ref = SessionRef(thread)
+
+    @property
+    def at(self) -> str | None:
+        """Return the time of the record being read."""
+        return self.state.at
+
+    def saved(self) -> State:
+        """Return the state with what waits."""
+        self.state.waiting = encode_facts(self.waiting) if self.waiting else b""
+        return self.state
+
+    # -- places and keys -----------------------------------------------------------------------------------------------
+
+    def place(self, payload: Object) -> Turn | None:
+        """Return the turn that a record belongs to: the one it names if this file knows it, else the open one."""
+        state = self.state
+        name = named_turn(payload)
+        if name is None or (state.turn is not None and state.turn.vendor_id == name):
+            return state.turn
+        if state.last_turn is not None and state.last_turn.vendor_id == name:
+            return state.last_turn
+        if (known := state.known.get(name)) is not None:
+            return Turn(request_id=known, vendor_id=name, begun=True, prompt="user", interpreted=True)
+        return state.turn
+
+    def line_key(self, turn: Turn | None, *parts: str) -> Key:
+        """Return the key of a fact that only its text tells apart, numbered within its turn."""
+        text = "\x1f".join(parts)
+        number = self._count(turn, "l", text)
+        return ("l", self.ref.vendor_id, turn.name if turn else "", Mac(text), number)
+
+    def _tallies(self, turn: Turn | None) -> dict[str, list[int]]:
+        if turn is not None:
+            return turn.tallies
+        if len(self.state.tallies) > MAX_SESSION_TALLIES:
+            self.state.tallies.clear()
+        return self.state.tallies
+
+    def _count(self, turn: Turn | None, role: str, text: str) -> int:
+        tally = self._tallies(turn).setdefault(role + _digest(text), [0, 0])
+        tally[0] += 1
+        return tally[0]
+
+    def _pair(self, turn: Turn | None, role: str, text: str, *, event: bool) -> int | None:
+        # The nth event of a text and the nth item of it are one; only what goes beyond both counts so far is new.
+        tally = self._tallies(turn).setdefault(role + _digest(text), [0, 0])
+        before = max(tally)
+        tally[0 if event else 1] += 1
+        number = max(tally)
+        return number if number > before else None
+
+    def emit(self, fact: AnyFact, turn: Turn | None) -> None:
+        """Write a fact, after the beginning of its turn."""
+        if turn is not None and not turn.begun:
+            self.waiting.append(fact)
+        else:
+            self.out.append(fact)
+
+    # -- texts ---------------------------------------------------------------------------------------------------------
+
+    def observe(self, text: str, turn: Turn | None, *, role: Role = "system", **extra: Any) -> None:
+        """Write a text that is logged once."""
+        if not text.strip():
+            return
+        key = self.line_key(turn, role, text)
+        item = DialogItem(
+            session=self.ref, key=key, at=self.at, turn=turn and turn.request_id, role=role, category="observation",
+            content=text, extra=extra,
+        )  # fmt: skip
+        self.emit(item, turn)
+
+    def hear_model(
+        self, text: str, turn: Turn | None, *, event: bool, phase: str | None, record: Record | None = None,
+        images: tuple[Image, ...] = (),
+    ) -> None:  # fmt: skip
+        """Write a model text unless its other half was written."""
+        if not text.strip() and not images:
+            return
+        self.begin(turn)
+        self._touch(turn, quiet=True)
+        number = self._pair(turn, "m", text, event=event)
+        if number is None:
+            return
+        category: Any = commentary(text, reasoning=phase in ("commentary", "context"))
+        item = DialogItem(
+            session=self.ref, key=self._text_key(turn, "model", text, number), at=self.at,
+            turn=turn and turn.request_id, record=record, role="model", category=category, content=text, images=images,
+            extra={"phase": phase} if phase else {},
+        )  # fmt: skip
+        self.emit(item, turn)
+        if turn is not None:
+            self._learn(turn, text, category)
+
+    def _learn(self, turn: Turn, text: str, category: str) -> None:
+        turn.answered, turn.last_text = True, text
+        sets: Object = {}
+        adds: dict[str, list[Any]] = {}
+        if not turn.interpreted:
+            turn.interpreted = True
+            sets["interpretation"] = text
+        if category == "decision":
+            adds["design_decisions"] = [text]
+        if ids := requirement_ids(text):
+            adds["requirements_discovered"] = ids
+        if sets or adds:
+            self.update_turn(turn, sets, adds)
+
+    def hear_reasoning(self, texts: Sequence[str], turn: Turn | None, *, event: bool) -> None:
+        """Write each part of a reasoning unless its other half was written."""
+        self.begin(turn)
+        self._touch(turn, quiet=False)
+        for text in texts:
+            number = self._pair(turn, "r", text, event=event) if text.strip() else None
+            if number is not None:
+                item = DialogItem(
+                    session=self.ref, key=self._text_key(turn, "reasoning", text, number), at=self.at,
+                    turn=turn and turn.request_id, role="model", category="reasoning", content=text,
+                )  # fmt: skip
+                self.emit(item, turn)
+
+    def _text_key(self, turn: Turn | None, role: str, text: str, number: int) -> Key:
+        return ("m", self.ref.vendor_id, turn.name if turn else "", role, Mac(text), number)
+
+    def _touch(self, turn: Turn | None, *, quiet: bool) -> None:
+        if turn is not None:
+            turn.quiet, turn.last_at = quiet, self.at
+
+    def work(self, turn: Turn | None) -> None:
+        """Note that a turn does something else than speaking."""
+        self.begin(turn)
+        self._touch(turn, quiet=False)
+
+    # -- user messages -------------------------------------------------------------------------------------------------
+
+    def hear_user(self, held: Held, images: tuple[Image, ...] = ()) -> None:
+        """Take a user message: the prompt of a turn that lacks one, else held until the next record tells its turn."""
+        state = self.state
+        if is_injected(held.text):
+            self.inject(held.text, self._hinted(held))
+            return
+        turn = self._hinted(held)
+        if turn is not None and not state.held and (turn.prompt != "user" or held.turn_hint == turn.vendor_id):
+            self._take_user(held, turn, images)
+            return
+        if images:
+            held.images = encode_facts(
+                [DialogItem(session=self.ref, key=(), role="user", category="observation", content="", images=images)]
+            )
+        state.held.append(held)
+
+    def _hinted(self, held: Held) -> Turn | None:
+        turn, last = self.state.turn, self.state.last_turn
+        if held.turn_hint is None:
+            return turn
+        return next((known for known in (turn, last) if known is not None and known.vendor_id == held.turn_hint), None)
+
+    def inject(self, text: str, turn: Turn | None) -> None:
+        """Write a text that the client put into the conversation."""
+        self.observe(text, turn, injected=True)
+
+    def release(self) -> None:
+        """Place held user messages: nothing that follows starts a turn for them any more."""
+        state = self.state
+        held, state.held = state.held, []
+        rest = list(held)
+        if not state.modern:
+            for message in [one for one in held if one.event]:
+                rest.remove(message)
+                self._open_legacy(message)
+                twin = next((one for one in rest if not one.event and one.text == message.text), None)
+                if twin is not None and state.turn is not None:
+                    rest.remove(twin)
+                    self._take_user(twin, state.turn, _images(twin))
+        for message in rest:
+            self._take_user(message, state.turn, _images(message))
+
+    def hand_over(self, turn: Turn) -> None:
+        """Give held user messages to the turn that has just started."""
+        held, self.state.held = self.state.held, []
+        for message in held:
+            self._take_user(message, turn, _images(message))
+
+    def _open_legacy(self, message: Held) -> None:
+        if self.state.turn is not None:
+            self.end_legacy(self.state.turn, self.state.turn.last_at)
+        turn = self.start_turn(None, message.at)
+        turn.legacy = True
+        self._take_user(message, turn, _images(message))
+
+    def _take_user(self, held: Held, turn: Turn | None, images: tuple[Image, ...]) -> None:
+        number = self._pair(turn, "u", held.text, event=held.event)
+        if number is None:
+            return
+        if turn is not None:
+            turn.last_at, turn.quiet = held.at or turn.last_at, False
+        prompt, context = split_prompt(held.text)
+        listed = [*held.context, *([context] if context else [])]
+        if turn is not None and turn.prompt != "user":
+            self._set_prompt(turn, prompt, images, "user")
+        else:
+            item = DialogItem(
+                session=self.ref, key=self._text_key(turn, "user", held.text, number), at=held.at or self.at,
+                turn=turn and turn.request_id, role="user", category="observation", content=prompt, images=images,
+                record=Record(message_id=held.message_id) if held.message_id else None,
+            )  # fmt: skip
+            self.emit(item, turn)
+        if turn is not None and listed:
+            self.update_turn(turn, {}, {"context_list": listed})
+
+    def hear_agent(self, text: str, turn: Turn | None, *, inbound: bool, extra: Object) -> None:
+        """Take a message between agents; one to this thread is the prompt of a turn that has no other."""
+        if inbound and turn is not None and turn.prompt == "none":
+            self._set_prompt(turn, text, (), "agent")
+        self.observe(text, turn, role="user" if inbound else "tool", **extra)
+
+    def _set_prompt(self, turn: Turn, text: str, images: tuple[Image, ...], source: Literal["agent", "user"]) -> None:
+        turn.prompt = source
+        if not turn.begun:
+            self.begin(turn, text, images)
+        else:
+            self.update_turn(turn, {"query_text": text, "query_title": first_line(text)}, {})
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def start_turn(self, vendor_id: str | None, at: str | None) -> Turn:
+        """Open a turn; its beginning is written with its prompt or with the first thing that it does."""
+        state = self.state
+        state.ordinal += 1
+        request_id = turn_id(at, vendor_id, state.ordinal)
+        turn = Turn(
+            request_id=request_id, vendor_id=vendor_id, ordinal=state.ordinal, at=at, last_at=at or self.at,
+            model=state.model, effort=state.effort,
+        )  # fmt: skip
+        state.turn = turn
+        state.live.append(request_id)
+        if vendor_id is not None:
+            state.known[vendor_id] = request_id
+            if len(state.known) > MAX_KNOWN_TURNS:
+                del state.known[next(iter(state.known))]
+        return turn
+
+    def begin(self, turn: Turn | None, prompt: str = "", images: tuple[Image, ...] = ()) -> None:
+        """Write the beginning of a turn and what waited for it; nothing if it was written."""
+        if turn is None or turn.begun:
+            return
+        turn.begun = True
+        self.out.append(
+            TurnBegun(
+                session=self.ref, key=self.turn_key(turn), at=turn.at or self.at, turn=turn.request_id,
+                opened_by="prompt" if turn.legacy else "task", query_text=prompt, query_title=first_line(prompt),
+                vendor_turn_id=turn.vendor_id, ordinal=turn.ordinal, images=images, model=turn.model,
+            )
+        )  # fmt: skip
+        self.out.extend(self.waiting)
+        self.waiting.clear()
+        if turn.effort:
+            self.update_turn(turn, {"reasoning_effort": turn.effort}, {})
+
+    def turn_key(self, turn: Turn) -> Key:
+        """Return the key of a turn."""
+        return ("turn", turn.vendor_id) if turn.vendor_id else ("turn", self.ref.vendor_id, turn.name)
+
+    def update_turn(self, turn: Turn, sets: Object, adds: dict[str, list[Any]]) -> None:
+        """Write fields of a turn."""
+        key = self.line_key(turn, "fields", repr(sorted(sets.items())), repr(sorted(adds.items())))
+        self.emit(TurnUpdated(session=self.ref, key=key, at=self.at, turn=turn.request_id, sets=sets, adds=adds), turn)
+
+    def complete(self, turn: Turn, response: str | None, duration_ms: int | None, *, settled: bool = False) -> None:
+        """End a turn well."""
+        at = turn.last_at if settled or turn.legacy else self.at
+        self._end(turn, at, status="completed", response=response or turn.last_text or None, duration_ms=duration_ms,
+                  settled=settled)  # fmt: skip
+
+    def fail(self, turn: Turn, note: str, code: str, *, blocker: bool = True, duration_ms: int | None = None) -> None:
+        """End a turn badly."""
+        self.begin(turn)
+        if blocker:
+            self.update_turn(turn, {}, {"blockers": [note]})
+        self._end(turn, self.at, status="failed", response=turn.last_text or None, duration_ms=duration_ms,
+                  failure_note=note, error_code=code)  # fmt: skip
+
+    def supersede(self, turn: Turn) -> None:
+        """End a turn that was still open when the next one started."""
+        if turn.legacy:
+            self.end_legacy(turn, turn.last_at)
+        else:
+            self.fail(turn, "superseded: Next turn started", "superseded", blocker=False)
+
+    def end_legacy(self, turn: Turn, at: str | None) -> None:
+        """End a turn of a file without marks, because the next prompt is there."""
+        if turn.answered:
+            self._end(turn, at, status="completed", response=turn.last_text or None)
+        else:
+            self.fail(turn, "superseded: No answer before the next prompt", "superseded", blocker=False)
+
+    def _end(self, turn: Turn, at: str | None, **fields: Any) -> None:
+        self.begin(turn)
+        self.out.append(
+            TurnEnded(
+                session=self.ref, key=("end", *self.turn_key(turn)[1:]), at=at, turn=turn.request_id, model=turn.model,
+                **fields,
+            )
+        )  # fmt: skip
+        if self.state.turn is turn:
+            self.state.turn = None
+        turn.last_text = ""
+        self.state.last_turn = turn
+
+    def abandon(self, number: int) -> None:
+        """Note that the last turns were rolled back."""
+        live = self.state.live
+        count = min(max(number, 0), len(live))
+        if not count:
+            return
+        turns = live[len(live) - count :]
+        del live[len(live) - count :]
+        key = self.line_key(None, "abandoned", *turns)
+        self.out.append(Note(session=self.ref, key=key, at=self.at, kind="abandoned", body={"turns": turns}))
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=9).hexdigest()
+
+
+def _images(held: Held) -> tuple[Image, ...]:
+    if not held.images:
+        return ()
+    found = decode_facts(held.images)[0]
+    return found.images if isinstance(found, DialogItem) else ()

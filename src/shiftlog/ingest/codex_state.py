@@ -1,0 +1,143 @@
+"""What a Codex reader remembers between lines: the thread, its turns, its open calls.
+
+Small and serialisable: it grows with open turns and calls, never with the length of the file.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from shiftlog.ingest.facts import Counts
+
+MAX_ANSWERED = 4096
+MAX_KNOWN_TURNS = 65_536
+
+
+class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A turn of the thread; `tallies` count the texts seen as event and as item, by role and digest."""
+
+    request_id: str
+    vendor_id: str | None = None
+    ordinal: int = 1
+    at: str | None = None
+    last_at: str | None = None
+    legacy: bool = False
+    begun: bool = False
+    prompt: Literal["none", "agent", "user"] = "none"
+    answered: bool = False
+    quiet: bool = False
+    last_text: str = ""
+    interpreted: bool = False
+    model: str | None = None
+    effort: str | None = None
+    tallies: dict[str, list[int]] = {}
+
+    @property
+    def name(self) -> str:
+        """Return what keys of the turn's facts are made of."""
+        return self.vendor_id or f"t{self.ordinal}"
+
+
+class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A tool call until its result is known; what its actions are made of is kept only as long as that."""
+
+    tool: str
+    turn: str | None = None
+    turn_name: str = ""
+    commands: list[str] = []
+    workdir: str | None = None
+    patches: list[str] = []
+    write_path: str | None = None
+    patched: bool = False
+    searched: bool = False
+    session: str | None = None
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    output: str = ""
+    failed: bool = False
+    nested: bool = False
+
+
+class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A user message that may belong to the turn that the next record starts."""
+
+    text: str
+    at: str | None
+    event: bool
+    bare: bool = False
+    images: bytes = b""
+    context: list[str] = []
+    message_id: str | None = None
+    turn_hint: str | None = None
+
+
+class State(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Everything that a reader needs to go on at a later line."""
+
+    thread: str | None = None
+    agent_path: str | None = None
+    meta_at: str | None = None
+    cwd: str | None = None
+    family: str | None = None
+    forked_from: str | None = None
+    history_start: int | None = None
+    undecided: bool = False
+    """A fork whose first own turn has not been seen yet."""
+    session: dict[str, object] = {}
+    """The values last written of the session: cwd, branch, approval_policy …"""
+    run: dict[str, object] = {}
+    model: str | None = None
+    effort: str | None = None
+    modern: bool = False
+    """The file marks the starts of its turns."""
+    ordinal: int = 0
+    turn: Turn | None = None
+    last_turn: Turn | None = None
+    """The turn ended last, whose stragglers still pair up."""
+    known: dict[str, str] = {}
+    """Request ids by the vendor's turn id."""
+    live: list[str] = []
+    """Request ids of the turns not abandoned."""
+    held: list[Held] = []
+    calls: dict[str, Call] = {}
+    answered: dict[str, bool] = {}
+    unnamed: list[str] = []
+    """Ids given to calls that have none and wait for their result, in order."""
+    unnamed_count: int = 0
+    sessions: dict[str, str] = {}
+    """Call ids of commands still running, by the id of their process session."""
+    searches: dict[str, int] = {}
+    """Web searches seen as one half of a pair, by what they asked: positive as event, negative as item."""
+    tallies: dict[str, list[int]] = {}
+    """Numbers of equal lines in the turn or, outside of turns, in the session."""
+    unknown: dict[str, int] = {}
+    previous_total: str | None = None
+    previous_counters: list[int] = []
+    at: str | None = None
+    newest_at: str | None = None
+    counts: Counts = msgspec.field(default_factory=Counts)
+    copied: int = 0
+    shared: list[str] = []
+    waiting: bytes = b""
+    """Facts of a turn whose prompt is still awaited."""
+    hold: bytes = b""
+    """Compressed lines of a fork that is still undecided."""
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(State)
+
+
+def save(state: State) -> bytes:
+    """Return a state as bytes."""
+    return _ENCODER.encode(state)
+
+
+def load(data: bytes | None) -> State:
+    """Return the state of earlier bytes; a new one for none, or for bytes of another layout."""
+    if not data:
+        return State()
+    try:
+        return _DECODER.decode(data)
+    except msgspec.MsgspecError:
+        return State()

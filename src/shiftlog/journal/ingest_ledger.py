@@ -1,0 +1,265 @@
+"""The ledger of one session during an import: entries chained and projected in bulk, then handed to the store at once.
+
+The same chain and the same projection as the pen's. Dialog items and usage, most of what imports bring, are summed up
+and folded into session and turn together; what comes out is what `projection.apply` makes of them one by one.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from shiftlog.journal.packing import prepare
+from shiftlog.journal.projection import apply, rolled, with_usage
+from shiftlog.model.canonical import first_prev_hash
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.nouns import Session, Turn, Usage, changed
+from shiftlog.model.times import parse
+from shiftlog.store.incoming import Prepared
+from shiftlog.store.protocol import Reader, Writer
+from shiftlog.store.sources import Packed
+
+_DIALOG = str(Kind.DIALOG)
+_USAGE = str(Kind.USAGE)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What dialog items and usage have added to a turn, or to the session as a whole, since it was folded."""
+
+    items: int = 0
+    items_hash: str = ""
+    latest: str = ""
+    last_seq: int = 0
+    used: Usage | None = None
+    by_model: dict[str, Usage] = field(default_factory=dict[str, Usage])
+
+
+class Ledger:
+    """One session under import; nothing reaches the store before `flush`."""
+
+    def __init__(self, reader: Reader, session_id: str, session: Session | None, *, test_clock: bool) -> None:
+        self.id = session_id
+        self.entries = 0
+        self._reader = reader
+        self._session = session
+        self._test_clock = test_clock
+        self._turns: dict[str, Turn] = {}
+        self._absent: set[str] = set()
+        self._changed: dict[str, None] = {}
+        self._pending: dict[str, _Pending] = {}
+        self._whole = _Pending()
+        self._rows: list[Packed] = []
+        self._seq = session.head_seq if session else 0
+        head = session.head_hash if session and session.head_hash else first_prev_hash(session_id)
+        self._head = bytes.fromhex(head[7:])
+
+    @property
+    def exists(self) -> bool:
+        """Tell whether the session is open."""
+        return self._session is not None
+
+    @property
+    def session(self) -> Session:
+        """Return the session with everything written so far."""
+        self._fold_session()
+        if self._session is None:
+            raise LookupError("the session is not open yet")
+        return self._session
+
+    def turn(self, request_id: str) -> Turn | None:
+        """Return a turn with everything written so far."""
+        if request_id in self._pending:
+            self._fold_turn(request_id)
+        return self._known(request_id)
+
+    def has_turn(self, request_id: str) -> bool:
+        """Tell whether the session has a turn."""
+        return self._known(request_id) is not None
+
+    def is_open(self, request_id: str) -> bool:
+        """Tell whether a turn is there and not terminal."""
+        turn = self._known(request_id)
+        return turn is not None and not turn.is_terminal
+
+    def _known(self, request_id: str) -> Turn | None:
+        turn = self._turns.get(request_id)
+        if turn is None and request_id not in self._absent:
+            turn = self._reader.turn(self.id, request_id)
+            if turn is None:
+                self._absent.add(request_id)
+            else:
+                self._turns[request_id] = turn
+        return turn
+
+    def write(self, kind: Kind, at: str, body: dict[str, Any], salt: bytes, turn: str | None = None) -> None:
+        """Chain one entry and move session and turn to where they stand after it."""
+        if self._test_clock:
+            body = {**body, "test_clock": True}
+        prepared = prepare(kind, body, salt)
+        if kind is Kind.USAGE:
+            self._append(_USAGE, at, turn, prepared)
+            self._count(at, turn, body)
+            return
+        digest = self._append(str(kind), at, turn, prepared)
+        if self._session is not None:
+            self._fold_session()
+        entry = Entry(
+            seq=self._seq,
+            kind=kind,
+            at=parse(at),
+            turn=turn,
+            body=body,
+            salt=salt,
+            body_hash="sha256:" + prepared.body_hash.hex(),
+            hash="sha256:" + digest.hex(),
+        )
+        before = self.turn(turn) if turn else None
+        self._session, after = apply(self._session, before, entry, self.id)
+        if turn is not None and after is not None:
+            self._absent.discard(turn)
+            self._turns[turn] = after
+            self._changed[turn] = None
+
+    def write_dialog(self, at: str, turn: str | None, prepared: Prepared) -> None:
+        """Chain a dialog item that is prepared already."""
+        digest = self._append(_DIALOG, at, turn, prepared)
+        if turn is not None and turn in self._turns:
+            pending = self._pending_of(turn)
+            pending.items += 1
+            pending.items_hash = rolled(pending.items_hash, "sha256:" + digest.hex())
+            self._moved(pending, at)
+            self._whole.items += 1
+        self._moved(self._whole, at)
+
+    def write_note(self, at: str, turn: str | None, prepared: Prepared, body: dict[str, Any]) -> None:
+        """Chain an `import.noted` that is prepared already; `body` holds what its projection needs."""
+        digest = self._append(str(Kind.IMPORT_NOTED), at, turn, prepared)
+        self._fold_session()
+        entry = Entry(
+            seq=self._seq,
+            kind=Kind.IMPORT_NOTED,
+            at=parse(at),
+            turn=turn,
+            body=body,
+            salt=prepared.salt,
+            body_hash="sha256:" + prepared.body_hash.hex(),
+            hash="sha256:" + digest.hex(),
+        )
+        self._session, _ = apply(self._session, self.turn(turn) if turn else None, entry, self.id)
+
+    def _count(self, at: str, turn: str | None, body: dict[str, Any]) -> None:
+        used = Usage(**{name: body[name] for name in _USAGE_FIELDS if name in body})
+        model = body.get("model")
+        whole = self._whole
+        whole.used = used if whole.used is None else whole.used.plus(used)
+        if isinstance(model, str) and model:
+            before = whole.by_model.get(model)
+            whole.by_model[model] = used if before is None else before.plus(used)
+        self._moved(whole, at)
+        if turn is not None and self._known(turn) is not None:
+            pending = self._pending_of(turn)
+            pending.used = used if pending.used is None else pending.used.plus(used)
+            self._moved(pending, at)
+
+    def _pending_of(self, turn: str) -> _Pending:
+        pending = self._pending.get(turn)
+        if pending is None:
+            pending = self._pending[turn] = _Pending(items_hash=self._turns[turn].items_hash)
+            self._changed[turn] = None
+        return pending
+
+    def _moved(self, pending: _Pending, at: str) -> None:
+        pending.last_seq = self._seq
+        if at > pending.latest:
+            pending.latest = at
+
+    def _append(self, kind: str, at: str, turn: str | None, prepared: Prepared) -> bytes:
+        self._seq += 1
+        self.entries += 1
+        named = "null" if turn is None else f'"{turn}"'
+        place = (
+            f'{{"at":"{at}","body_hash":"sha256:{prepared.body_hash.hex()}","kind":"{kind}"'
+            f',"seq":{self._seq},"turn":{named}}}'
+        )
+        self._head = hashlib.sha256(self._head + place.encode("ascii")).digest()
+        self._rows.append(
+            Packed(
+                self._seq,
+                kind,
+                at,
+                turn,
+                prepared.facet,
+                prepared.document,
+                prepared.salt,
+                prepared.body_hash,
+                self._head,
+                prepared.text,
+                prepared.long_texts,
+            )
+        )
+        return self._head
+
+    def _fold_turn(self, request_id: str) -> None:
+        pending, turn = self._pending.pop(request_id), self._turns[request_id]
+        used = turn.usage
+        if pending.used is not None:
+            used = pending.used if used is None else used.plus(pending.used)
+        self._turns[request_id] = changed(
+            turn,
+            dialog_items=turn.dialog_items + pending.items,
+            items_hash=pending.items_hash,
+            usage=used,
+            last_updated=max(turn.last_updated, _time(pending.latest)),
+            last_seq=max(turn.last_seq, pending.last_seq),
+        )
+
+    def _fold_session(self) -> None:
+        pending, session = self._whole, self._session
+        if session is None or not pending.last_seq:
+            return
+        self._whole = _Pending()
+        if pending.used is not None:
+            session = with_usage(session, pending.used, None)
+            by_model = {**session.model_usage}
+            for model, used in pending.by_model.items():
+                before = by_model.get(model)
+                by_model[model] = used if before is None else before.plus(used)
+            session = changed(session, model_usage=by_model)
+        self._session = changed(
+            session,
+            dialog_items=session.dialog_items + pending.items,
+            last_activity=max(session.last_activity, _time(pending.latest)),
+            head_seq=self._seq,
+            head_hash="sha256:" + self._head.hex(),
+        )
+
+    def flush(self, writer: Writer) -> None:
+        """Hand everything written to the store."""
+        if not self._rows:
+            return
+        writer.append_packed(self.id, self._rows)
+        for request_id in list(self._pending):
+            self._fold_turn(request_id)
+        session = changed(self.session, head_seq=self._seq, head_hash="sha256:" + self._head.hex())
+        self._session = session
+        writer.put_session(session)
+        for request_id in self._changed:
+            writer.put_turn(self.id, self._turns[request_id])
+        self._rows = []
+        self._changed.clear()
+
+
+_USAGE_FIELDS = (
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_creation_tokens",
+    "cache_creation_1h_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "cost_usd",
+)
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

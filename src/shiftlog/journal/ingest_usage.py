@@ -1,0 +1,165 @@
+"""Counting the tokens that transcripts report: each response once, whoever reports it how often, in any order.
+
+Two rules. `maximum`: the lines of one response are states of it, so each counter counts with its largest value, and a
+line without request id is a state of the one response of its session that has the same message id. `first`: a report is
+the growth up to a total, and the same total again, also in a fork, is the same report. What one more report changes
+becomes usage entries of the response's owner, so that totals are sums of entries.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+COUNTERS = (
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_creation_tokens",
+    "cache_creation_1h_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "web_searches",
+)
+ALONE = ""
+
+Counts = list[int]
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """What one report adds to its owner; negative where it had been counted elsewhere."""
+
+    session_id: str
+    turn: str | None
+    model: str | None
+    counts: Counts
+    cost_usd: float | None = None
+    copied: bool = False
+    vendor: Document | None = None
+
+    def body(self) -> Document:
+        """Return the body of the usage entry."""
+        body: Document = {name: count for name, count in zip(COUNTERS, self.counts, strict=True) if count}
+        if self.cost_usd is not None:
+            body |= {"cost_usd": self.cost_usd, "cost_source": "vendor"}
+        if self.model:
+            body["model"] = self.model
+        if self.copied:
+            body["copied"] = True
+        if self.vendor:
+            body["vendor"] = self.vendor
+        return body
+
+
+def counts_of(report: Document) -> Counts:
+    """Return a report's counters in their order."""
+    return [int(report.get(name) or 0) for name in COUNTERS]
+
+
+# -- the largest value of each counter ---------------------------------------------------------------------------------
+#
+# The document of a message id: `keys` maps a request id (ALONE where there was none) to its owner and counters;
+# `seen` maps a session to the request ids that it has shown; `bare` maps a session to its counters without request id.
+
+
+def count_maximum(known: Document | None, report: Document, session_id: str, turn: str | None) -> tuple[Document, bool]:
+    """Return the document of a message id after one more report, and whether a response came to be known by it."""
+    document: Document = known or {"keys": {}, "seen": {}, "bare": {}}
+    keys, seen, bare = dict(document["keys"]), dict(document["seen"]), dict(document["bare"])
+    counts = counts_of(report)
+    request = report.get("request_id") or ALONE
+    owner = {"session": session_id, "turn": turn, "model": report.get("model")}
+    if report.get("vendor"):
+        owner["vendor"] = report["vendor"]
+    if request == ALONE:
+        bare[session_id] = _largest(bare.get(session_id), counts)
+        keys.setdefault(ALONE, {**owner, "counts": [0] * len(COUNTERS)})
+    else:
+        before = keys.get(request)
+        if before is None and len(seen.get(session_id, ())) == 0 and session_id in bare:
+            # The response was known without its request id: it keeps its owner.
+            owner = {name: value for name, value in keys[ALONE].items() if name != "counts"} | {"model": owner["model"]}
+        keys[request] = {**(before or owner), "counts": _largest(before["counts"] if before else None, counts)}
+        shown: list[str] = seen.get(session_id, [])
+        seen[session_id] = shown if request in shown else [*shown, request]
+    before_total = len(_values(document))
+    after: Document = {"keys": keys, "seen": seen, "bare": bare}
+    return after, len(_values(after)) > before_total
+
+
+def growth_of_maximum(before: Document | None, after: Document) -> Iterator[Growth]:
+    """Yield what changed between two documents of a message id, for the owner of each response."""
+    old, new = _values(before) if before else {}, _values(after)
+    nothing = [0] * len(COUNTERS)
+    for request in new | old:
+        counts = [a - b for a, b in zip(new.get(request, nothing), old.get(request, nothing), strict=True)]
+        if any(counts):
+            owner = after["keys"][request]
+            yield Growth(
+                session_id=owner["session"],
+                turn=owner["turn"],
+                model=owner.get("model"),
+                counts=counts,
+                vendor=owner.get("vendor") if request not in old else None,
+            )
+
+
+def _values(document: Document) -> dict[str, Counts]:
+    """Return what each response of a message id counts with; all zeros are no response."""
+    values: dict[str, Counts] = {
+        request: list(key["counts"]) for request, key in document["keys"].items() if request != ALONE
+    }
+    alone: Counts | None = None
+    for session_id, counts in document["bare"].items():
+        shown = document["seen"].get(session_id, ())
+        if len(shown) == 1:
+            values[shown[0]] = _largest(values[shown[0]], counts)
+        else:
+            alone = _largest(alone, counts)
+    if alone is not None:
+        values[ALONE] = alone
+    return {request: counts for request, counts in values.items() if any(counts)}
+
+
+def _largest(one: Counts | None, other: Counts) -> Counts:
+    return list(other) if one is None else list(map(max, one, other))
+
+
+# -- the first report of a total ---------------------------------------------------------------------------------------
+
+
+def count_first(
+    known: Document | None, report: Document, session_id: str, turn: str | None
+) -> tuple[Document | None, list[Growth]]:
+    """Return the document of a total after one more report (None: unchanged) and what it changes.
+
+    A copied report counts until a session brings the total as its own; then it counts there.
+    """
+    copied = bool(report.get("copied"))
+    if known is not None and (copied or not known.get("copied")):
+        return None, []
+    document: Document = {
+        "session": session_id,
+        "turn": turn,
+        "model": report.get("model"),
+        "counts": counts_of(report),
+        "cost_usd": report.get("cost_usd"),
+        "copied": copied,
+    }
+    growths = [_whole(document, vendor=report.get("vendor"))]
+    if known is not None:
+        growths.insert(0, _whole(known, sign=-1))
+    return document, [growth for growth in growths if any(growth.counts) or growth.cost_usd]
+
+
+def _whole(document: Document, sign: int = 1, vendor: Document | None = None) -> Growth:
+    cost = document.get("cost_usd")
+    return Growth(
+        session_id=document["session"],
+        turn=document["turn"],
+        model=document.get("model"),
+        counts=[sign * count for count in document["counts"]],
+        cost_usd=None if cost is None else sign * cost,
+        copied=bool(document.get("copied")),
+        vendor=vendor,
+    )

@@ -1,0 +1,186 @@
+"""What a command's bytes look like: UTF-8 text without terminal sequences, controls written as `\\xNN`, CR resolved.
+
+Sans-I/O: bytes in, UTF-8 bytes out, at any cut of the input the same result. Whole lines come out at once; an
+unfinished line is held, because a carriage return may still restart it, unless it is long or was released.
+"""
+
+import codecs
+import re
+
+LINE_BYTES = 64 * 1024  # a segment of a line that is longer cannot be taken back by a carriage return
+
+_CONTROLS = bytes([*range(9), *range(11, 13), *range(14, 32), 127])  # all but tab, line feed and carriage return
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_ESCAPED = {chr(code): f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+
+# ECMA-48: control sequences, strings (OSC, DCS, SOS, PM, APC; cut short by a line break, CAN, SUB or a new escape)
+# and escapes of two and more characters.
+_CSI = r"\[[0-?]{0,256}[ -/]{0,16}"
+_STRING = r"[\]PX^_][^\x07\x1b\n\x18\x1a\x9c]*+"
+_SEQUENCE = re.compile(
+    rf"\x1b(?:{_CSI}[@-~]|{_STRING}(?:\x07|\x1b\\|\x9c|(?=[\n\x18\x1a])|(?=\x1b[^\\]))|[ -/]{{1,16}}[0-~]|[0-OQ-WYZ\\`-~])"
+)
+_BEGUN = re.compile(rf"\x1b(?:{_CSI}|[ -/]{{0,16}})?\Z")
+_BEGUN_STRING = re.compile(rf"\x1b{_STRING}(?P<escape>\x1b?)\Z")
+_STRING_END = re.compile(r"[\x07\x1b\n\x18\x1a\x9c]")
+
+
+class View:
+    """Turns the bytes of one stream into the text that is shown."""
+
+    def __init__(self) -> None:
+        self.binary = False
+        self._raw = b""  # bytes that do not make a character yet
+        self._escape = ""  # text from an escape on that does not make a sequence yet
+        self._in_string = False
+        self._line: list[bytes] = []  # the current segment of the unfinished line
+        self._line_bytes = 0
+        self._restarts = False  # the current segment was followed by a carriage return
+        self._fixed = False  # part of the current segment was given out
+
+    @property
+    def holds_line(self) -> bool:
+        """Tell whether part of an unfinished line is held."""
+        return self._line_bytes > 0
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes; return the text of the lines that are whole now."""
+        return self._split(self._clean(data, final=False))
+
+    def release(self) -> bytes:
+        """Give out what is held of the unfinished line; a carriage return no longer takes it back."""
+        held = self._take()
+        self._fixed |= bool(held)
+        return held
+
+    def held(self) -> bytes:
+        """Return what is held of the unfinished line, and go on holding it."""
+        return b"".join(self._line)
+
+    def finish(self) -> bytes:
+        """End the stream; return the rest."""
+        return self._split(self._clean(b"", final=True)) + self._take()
+
+    def _clean(self, data: bytes, *, final: bool) -> bytes:
+        """Decode, remove sequences and write out controls; carriage returns stay."""
+        if self._raw:
+            data = self._raw + data
+            self._raw = b""
+        plain = not self._escape and not self._in_string
+        if plain and data.isascii() and len(data.translate(None, _CONTROLS)) == len(data):
+            return data
+        self.binary |= b"\0" in data
+        try:
+            text, used = codecs.utf_8_decode(data, "strict", final)
+        except UnicodeDecodeError:
+            self.binary = True
+            text, used = codecs.utf_8_decode(data, "backslashreplace", final)
+        self._raw = data[used:]
+        if not plain or "\x1b" in text:
+            text = self._strip(self._escape + text, final=final)
+        if _CONTROL.search(text) is not None:
+            text = _CONTROL.sub(lambda match: _ESCAPED[match[0]], text)
+        return text.encode()
+
+    def _strip(self, text: str, *, final: bool) -> str:
+        self._escape = ""
+        if self._in_string:
+            text = self._skip_string(text, final=final)
+        # What is open at the end is found before, and cut off after the removal, which must see where it begins.
+        open_chars = self._find_open(text, final=final)
+        text = _SEQUENCE.sub("", text)
+        return text[: len(text) - open_chars]
+
+    def _skip_string(self, text: str, *, final: bool) -> str:
+        """Drop the rest of a string that began in an earlier chunk."""
+        end = _STRING_END.search(text)
+        if end is None:
+            return ""
+        if end[0] == "\x1b" and end.end() == len(text):
+            self._escape = "" if final else "\x1b"
+            return ""
+        self._in_string = False
+        if end[0] == "\x1b":
+            return text[end.end() + 1 :] if text[end.end()] == "\\" else text[end.start() :]
+        return text[end.end() :] if end[0] in "\x07\x9c" else text[end.start() :]
+
+    def _find_open(self, text: str, *, final: bool) -> int:
+        """Return how much of the text's end is a sequence that is still open, and remember it.
+
+        Of a string only that it is open is remembered; at the stream's end only strings are dropped unfinished.
+        """
+        last = text.rfind("\x1b")
+        if last < 0:
+            return 0
+        before = text.rfind("\x1b", 0, last) if last == len(text) - 1 else -1
+        string = (_BEGUN_STRING.match(text, before) if before >= 0 else None) or _BEGUN_STRING.match(text, last)
+        if string is not None:
+            self._in_string, self._escape = not final, "" if final else string["escape"]
+            return len(text) - string.start()
+        if final or not _BEGUN.match(text, last):
+            return 0
+        self._escape = text[last:]
+        return len(self._escape)
+
+    def _split(self, data: bytes) -> bytes:
+        """Return whole lines with carriage returns resolved; hold the rest."""
+        if not data:
+            return b""
+        end = data.rfind(b"\n") + 1
+        out: list[bytes] = []
+        if end:
+            lines = data[:end]
+            first_end = data.find(b"\n") + 1
+            if self._line_bytes or self._fixed or self._restarts:
+                self._add_segments(lines[: first_end - 1], out)
+                out += (self._take(), b"\n")
+                self._fixed = self._restarts = False
+                lines = lines[first_end:]
+            out.append(_resolve_returns(lines) if b"\r" in lines else lines)
+            data = data[end:]
+        if data:
+            self._add_segments(data, out)
+        return b"".join(out)
+
+    def _add_segments(self, data: bytes, out: list[bytes]) -> None:
+        """Continue the unfinished line."""
+        for number, segment in enumerate(data.split(b"\r") if b"\r" in data else (data,)):
+            self._restarts |= number > 0
+            if not segment:
+                continue
+            if self._restarts and (self._line_bytes or self._fixed):
+                held = self._take()
+                if self._fixed:
+                    out += (held, b"\n")
+            self._fixed &= not self._restarts
+            self._restarts = False
+            self._line.append(segment)
+            self._line_bytes += len(segment)
+            if self._line_bytes > LINE_BYTES or (self._fixed and self._line_bytes > LINE_BYTES // 2):
+                out.append(self._take())
+                self._fixed = True
+
+    def _take(self) -> bytes:
+        held = b"".join(self._line)
+        self._line.clear()
+        self._line_bytes = 0
+        return held
+
+
+def _resolve_returns(lines: bytes) -> bytes:
+    """Resolve the carriage returns of whole lines."""
+    lines = lines.replace(b"\r\n", b"\n")
+    if b"\r" not in lines:
+        return lines
+    return b"\n".join(_last_segment(line) if b"\r" in line else line for line in lines.split(b"\n"))
+
+
+def _last_segment(line: bytes) -> bytes:
+    """Return the last segment that is not empty, behind those too long to be taken back."""
+    kept: list[bytes] = []
+    last = b""
+    for segment in filter(None, line.split(b"\r")):
+        if len(last) > LINE_BYTES:
+            kept.append(last)
+        last = segment
+    return b"\n".join((*kept, last))

@@ -1,0 +1,117 @@
+"""Seccomp programs, assembled by hand: which calls are told to the broker, which are refused, all others go.
+
+Pure: options in, bytes out. Installing is `kernel.install_filter`. A filter sees numbers and registers, never memory,
+so whatever depends on a path is told to the broker instead.
+"""
+
+import errno
+import struct
+from dataclasses import dataclass
+
+from shiftlog.shell.sandbox import kernel
+
+_LOAD, _EQUAL, _AT_LEAST, _SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _NOTIFY, _ERROR, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
+_NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
+_AF_UNIX, _AF_NETLINK, _NETLINK_ROUTE = 1, 16, 0
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_O_WRITES, _O_TRUNC = 0o3, 0o1000
+
+# What changes a file without opening it for writing, and so passes Landlock by.
+METADATA_BY_PATH = ("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat",
+                    "utimensat", "setxattr", "lsetxattr", "removexattr", "lremovexattr")  # fmt: skip
+METADATA_BY_FD = ("fchmod", "fchown", "fsetxattr", "fremovexattr")
+# Newer twins that the C library falls back from.
+METADATA_TWINS = ("setxattrat", "removexattrat", "file_setattr")
+# Ways to reach into another process or around the filter; nothing that a build needs.
+_REACH = ("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd")
+_CONFINED = ("open_by_handle_at", "io_uring_setup", "kexec_load", "kexec_file_load", "bpf", "userfaultfd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterOptions:
+    """What a filter does; `metadata` says who watches chmod and its like where mounts do not."""
+
+    broker: bool
+    confined: bool = False
+    network: bool = True
+    metadata: str = "free"  # free | broker | refused
+    guard_truncate: bool = False
+
+
+def _do(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, yes, no, value & 0xFFFFFFFF)
+
+
+def _refuse(code: int) -> bytes:
+    return _do(_RETURN, _ERROR | code)
+
+
+def _call(name: str, body: bytes) -> bytes:
+    """Run `body`, which must return, when the call has this name; the accumulator holds the number before and after."""
+    number = kernel.NUMBERS.get(name)
+    if number is None:
+        return b""
+    return _do(_EQUAL, number, 0, len(body) // 8) + body
+
+
+def _argument(index: int) -> bytes:
+    """Load the low half of an argument; both architectures are little-endian and these arguments are 32 bits wide."""
+    return _do(_LOAD, _ARGUMENTS_AT + 8 * index)
+
+
+def _sockets() -> bytes:
+    return (
+        _argument(0)
+        + _do(_EQUAL, _AF_UNIX, 0, 1) + _do(_RETURN, _ALLOW)
+        + _do(_EQUAL, _AF_NETLINK, 1, 0) + _refuse(errno.EACCES)
+        + _argument(2)
+        + _do(_EQUAL, _NETLINK_ROUTE, 1, 0) + _refuse(errno.EACCES)
+        + _do(_RETURN, _ALLOW)
+    )  # fmt: skip
+
+
+def _truncating_open(flags_at: int) -> bytes:
+    """Refuse O_TRUNC without write access: it empties a file that Landlock saw opened for reading."""
+    return (
+        _argument(flags_at)
+        + _do(_SET, _O_TRUNC, 1, 0) + _do(_RETURN, _ALLOW)
+        + _do(_SET, _O_WRITES, 1, 0) + _refuse(errno.EACCES)
+        + _do(_RETURN, _ALLOW)
+    )  # fmt: skip
+
+
+def build(options: FilterOptions) -> bytes:
+    """Assemble the program for this machine's architecture."""
+    notify = _do(_RETURN, _NOTIFY)
+    parts = [
+        _do(_LOAD, _ARCH_AT),
+        # Numbers of another architecture mean other calls: such a program is ended, not misread.
+        _do(_EQUAL, kernel.AUDIT_ARCH, 1, 0),
+        _do(_RETURN, _KILL),
+        _do(_LOAD, _NUMBER_AT),
+    ]
+    if kernel.MACHINE == "x86_64":
+        parts += [_do(_AT_LEAST, kernel.X32_BIT, 0, 1), _refuse(errno.ENOSYS)]
+    if options.broker:
+        parts += [_call("execve", notify), _call("execveat", notify)]
+    parts += [_call(name, _refuse(errno.EPERM)) for name in _REACH]
+    if options.confined:
+        parts += [_call(name, _refuse(errno.EPERM)) for name in _CONFINED]
+        terminal = _argument(1) + _do(_EQUAL, _TIOCSTI, 1, 0) + _do(_EQUAL, _TIOCLINUX, 0, 1) + _refuse(errno.EPERM)
+        parts.append(_call("ioctl", terminal + _do(_RETURN, _ALLOW)))
+    if options.metadata != "free":
+        answer = notify if options.metadata == "broker" else _refuse(errno.EPERM)
+        parts += [_call(name, answer) for name in METADATA_BY_PATH + METADATA_BY_FD]
+        parts += [_call(name, _refuse(errno.ENOSYS)) for name in METADATA_TWINS]
+    if options.guard_truncate:
+        parts += [
+            _call("truncate", _refuse(errno.EACCES)),
+            _call("open", _truncating_open(1)),
+            _call("openat", _truncating_open(2)),
+            _call("openat2", _refuse(errno.ENOSYS)),
+        ]
+    if not options.network:
+        parts += [_call("socket", _sockets()), _call("io_uring_setup", _refuse(errno.EPERM))]
+    parts.append(_do(_RETURN, _ALLOW))
+    return b"".join(parts)

@@ -1,0 +1,74 @@
+"""Facts on their way into a journal: what those who read transcripts hand to those who write entries.
+
+Already redacted, and where the body depends on nothing stored also hashed and encoded, so that the one writer has little
+left to do. The structs cross process boundaries as MessagePack.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from shiftlog.store.sources import LongText
+
+KEY_BYTES = 16
+
+
+class Prepared(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A body ready for its row: encoded and hashed under its salt, with the text that it is found by."""
+
+    document: bytes
+    salt: bytes
+    body_hash: bytes
+    text: str
+    facet: str | None = None
+    long_texts: tuple[LongText, ...] = ()
+
+
+class Incoming(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One fact: `what` it is, whose (an index into the batch's sessions), and its key as a digest.
+
+    `body` holds what has to be decided against the store; `prepared` is an entry of kind `what` that needs no more.
+    """
+
+    what: str
+    session: int
+    key: bytes
+    at: str
+    turn: str | None = None
+    aliases: tuple[bytes, ...] = ()
+    body: dict[str, Any] | None = None
+    prepared: Prepared | None = None
+    masked: dict[str, int] | None = None
+
+
+class SessionName(msgspec.Struct, array_like=True, frozen=True):
+    """A session as its vendor names it; `agent_id` names a child inside it."""
+
+    vendor_id: str
+    agent_id: str | None = None
+
+
+class Batch(msgspec.Struct, array_like=True, frozen=True):
+    """Facts of one file that are stored together with how far the file has been read.
+
+    `first` is the first batch of a reading from the file's start, `last` the one at its end.
+    """
+
+    agent: str
+    sessions: list[SessionName]
+    items: list[Incoming]
+    cursor: int
+    tail: str
+    state: bytes
+    first: bool
+    last: bool
+    settle_at: str | None = None
+    counts: dict[str, int] = {}
+    names: dict[str, dict[str, int]] = {}
+    bytes_read: int = 0
+
+
+def origin_key(agent: str, key: str) -> bytes:
+    """Return the digest under which the store knows an origin key of an agent."""
+    return hashlib.blake2b(f"{agent}\0{key}".encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()

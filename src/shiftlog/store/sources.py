@@ -1,0 +1,68 @@
+"""What imports keep beside the journal: the files that were read, the origins of facts, and entries packed for bulk.
+
+None of it is a projection: `rebuild` leaves it alone, and an import that finds it does nothing twice.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One transcript file as it stood when it was last read.
+
+    `head` is the SHA-256 of the first `head_bytes` bytes and `tail` that of the bytes before `cursor`, the offset after
+    the last accepted line. `state` is the reader's own; at `settle_at` it wants to be asked again without new bytes.
+    """
+
+    path: str
+    agent: str
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    head: str
+    head_bytes: int
+    cursor: int
+    tail: str
+    settle_at: datetime | None = None
+    sessions: tuple[str, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    state: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Who owns a fact: the session and turn that brought it first, and what later imports must know of it."""
+
+    session_id: str
+    turn: str | None = None
+    doc: dict[str, Any] | None = None
+
+
+class LongText(NamedTuple):
+    """A text that leaves its body for a blob: the digest of its UTF-8, its length and its compressed form."""
+
+    digest: bytes
+    chars: int
+    data: bytes
+
+
+class Packed(NamedTuple):
+    """An entry ready for its row: hashed, encoded and its long texts compressed, as bulk imports bring them.
+
+    `document` is the body as JSON with a reference in place of each long text.
+    """
+
+    seq: int
+    kind: str
+    at: str
+    turn: str | None
+    facet: str | None
+    document: bytes
+    salt: bytes
+    body_hash: bytes
+    hash: bytes
+    text: str
+    long_texts: tuple[LongText, ...] = ()

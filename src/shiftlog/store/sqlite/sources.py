@@ -1,0 +1,112 @@
+"""Sources, origins and packed entries in SQLite: the part of the store that imports use."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import apsw
+import msgspec
+
+from shiftlog.model.entry import Body
+from shiftlog.store.documents import decode, encode
+from shiftlog.store.sources import Origin, Packed, Source
+from shiftlog.store.sqlite.rows import Row, entry_id
+
+_ASKED_AT_ONCE = 256
+_READ_ORIGINS = (
+    "SELECT o.key, j.id, o.turn, o.doc FROM origins o JOIN journals j ON j.key = o.session_key WHERE o.key IN"
+    f" ({', '.join('?' * _ASKED_AT_ONCE)})"
+)
+
+_source_of = msgspec.json.Decoder(Source).decode
+
+
+class SourceReader:
+    """What imports ask of one consistent state."""
+
+    _db: apsw.Connection
+
+    def source(self, path: str) -> Source | None:
+        row: Row | None = self._db.execute("SELECT doc, state FROM sources WHERE path = ?", (path,)).fetchone()
+        return None if row is None else replace(_source_of(row[0]), state=row[1])
+
+    def sources(self) -> list[Source]:
+        return [_source_of(row[0]) for row in self._db.execute("SELECT doc FROM sources ORDER BY path")]
+
+    def origins(self, keys: Iterable[bytes]) -> dict[bytes, Origin]:
+        wanted = list(dict.fromkeys(keys))
+        found: dict[bytes, Origin] = {}
+        for start in range(0, len(wanted), _ASKED_AT_ONCE):
+            # Always as many parameters, so that the statement is prepared once.
+            part: list[bytes | None] = [*wanted[start : start + _ASKED_AT_ONCE]]
+            part += [None] * (_ASKED_AT_ONCE - len(part))
+            rows: Iterable[Row] = self._db.execute(_READ_ORIGINS, part)
+            for key, session_id, turn, doc in rows:
+                found[key] = Origin(session_id=session_id, turn=turn, doc=None if doc is None else decode(doc))
+        return found
+
+    def imported(self, session_id: str) -> Body | None:
+        row: Row | None = self._db.execute("SELECT doc FROM imported WHERE session_id = ?", (session_id,)).fetchone()
+        return None if row is None else decode(row[0])
+
+    def project_of(self, path: str) -> str | None:
+        row: Row | None = self._db.execute("SELECT project FROM project_paths WHERE path = ?", (path,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def paths_of(self, project: str) -> list[str]:
+        rows: Iterable[Row] = self._db.execute(
+            "SELECT path FROM project_paths WHERE project = ? ORDER BY path", (project,)
+        )
+        return [str(row[0]) for row in rows]
+
+
+class SourceWriter(SourceReader):
+    """What imports change in one transaction."""
+
+    def put_source(self, source: Source) -> None:
+        document: dict[str, Any] = msgspec.to_builtins(source)
+        del document["state"]
+        self._db.execute(
+            "INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", (source.path, encode(document), source.state)
+        )
+
+    def forget_source(self, path: str) -> None:
+        self._db.execute("DELETE FROM sources WHERE path = ?", (path,))
+
+    def put_imported(self, session_id: str, document: Body) -> None:
+        self._db.execute("INSERT OR REPLACE INTO imported VALUES (?, ?)", (session_id, encode(document)))
+
+    def put_project_path(self, path: str, project: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO project_paths VALUES (?, ?)", (path, project))
+
+    def insert_origins(self, rows: Sequence[tuple[bytes, int, str | None, bytes | None]]) -> None:
+        """Insert or replace rows of origins, in the order of their keys: the tree then grows page by page."""
+        self._db.executemany("INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?)", sorted(rows))
+
+    def insert_packed(self, key: int, entries: Sequence[Packed]) -> None:
+        """Insert the rows of packed entries and the blobs of their long texts."""
+        rows = [
+            (entry_id(key, e.seq), e.kind, e.at, e.turn, e.facet, e.document, e.salt, e.body_hash, e.hash)
+            for e in entries
+        ]
+        self._db.executemany(
+            "INSERT INTO entries (id, kind, at, turn, facet, body, salt, body_hash, hash)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+        texts = [(long, entry_id(key, e.seq)) for e in entries for long in e.long_texts]
+        if texts:
+            self._db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", [tuple(long) for long, _ in texts])
+            self._db.executemany(
+                "INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", [(long.digest, row) for long, row in texts]
+            )
+
+
+def origin_rows(
+    origins: Mapping[bytes, Origin], keys: Mapping[str, int]
+) -> list[tuple[bytes, int, str | None, bytes | None]]:
+    """Return the rows of origins, given the keys of their sessions' journals."""
+    return [
+        (key, keys[origin.session_id], origin.turn, None if origin.doc is None else encode(origin.doc))
+        for key, origin in origins.items()
+    ]
