@@ -4,7 +4,7 @@ import itertools
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def _services(app: App) -> dict[str, Any]:
 
 
 @contextmanager
-def noop_daemon(home: Path) -> Iterator[None]:
+def noop_daemon(home: Path) -> Generator[None]:
     """Run the no-op daemon for the time of a with block."""
     process = subprocess.Popen([sys.executable, "-m", "bench.noop_daemon", "--home", str(home), "--foreground"])
     try:

@@ -9,13 +9,15 @@ import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from shiftlog import config as configuration
 from shiftlog import processes
 from shiftlog.guard.detectors import RULE_IDS
 from shiftlog.guard.redaction import InvalidRule, Redactor, Rule
+from shiftlog.journal.budgets import Budgets, Limit
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity import Continuity, Terms
 from shiftlog.journal.history import History
@@ -25,9 +27,9 @@ from shiftlog.journal.maintenance import Maintenance
 from shiftlog.journal.runs import Runs
 from shiftlog.journal.sessionlog import Sessionlog
 from shiftlog.journal.sessionlog_calls import Calls
-from shiftlog.journal.sessions import Sessions
+from shiftlog.journal.sessions import Sessions, unlimited
 from shiftlog.model.errors import ConfigError
-from shiftlog.store.protocol import Store
+from shiftlog.store.protocol import Reader, Store
 from shiftlog.store.sqlite import SqliteStore
 
 DATABASE = "shiftlog.db"
@@ -44,6 +46,7 @@ class App:
     store: Store
     keys: Keys
     redactor: Redactor
+    budgets: Budgets
     sessions: Sessions
     continuity: Continuity
     runs: Runs
@@ -67,6 +70,18 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
     journal = Journal(store, redactor, clock)
     host = socket.gethostname()
     runs = Runs(journal, config.runs, config.prices, processes.started, host)
+    budgets = Budgets(
+        total=Limit(day_usd=config.budgets.day_usd, day_tokens=config.budgets.day_tokens),
+        agents={
+            name: Limit(day_usd=given.get("day_usd", 0.0), day_tokens=int(given.get("day_tokens", 0)))
+            for name, given in config.budgets.agents.items()
+        },
+        refuse=config.budgets.on_exceeded == "refuse",
+    )
+
+    def spending(reader: Reader, agent_id: str, now: datetime) -> list[dict[str, Any]]:
+        return budgets.check(reader, runs, agent_id, now)
+
     terms = Terms(
         token_ttl=timedelta(days=config.token_ttl_days),
         require_token=config.resume.require_token,
@@ -81,7 +96,8 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
         store=store,
         keys=keys,
         redactor=redactor,
-        sessions=Sessions(journal, config.runs, processes.started),
+        budgets=budgets,
+        sessions=Sessions(journal, config.runs, processes.started, spending if budgets.are_set else unlimited),
         continuity=continuity,
         runs=runs,
         history=History(journal),

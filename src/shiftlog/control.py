@@ -155,7 +155,8 @@ async def _runs(app: App, params: Params, caller: Caller) -> object:
 async def _usage(app: App, params: Params, caller: Caller) -> object:
     def work(reader: Reader) -> dict[str, Any]:
         where = runs_filter(reader, params, app.clock.now())
-        return total_usage(reader, app.runs, where, list(params.get("by") or ["day"]))
+        totals = total_usage(reader, app.runs, where, list(params.get("by") or ["day"]))
+        return {**totals, "budgets": app.budgets.states(reader, app.runs, app.clock.now())}
 
     return await app.store.read(work)
 

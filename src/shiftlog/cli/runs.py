@@ -164,6 +164,7 @@ def _print_usage(dimensions: Sequence[str], found: Item, nothing: str) -> None:
     rows: list[Item] = found["rows"]
     if not rows:
         screen.line(nothing)
+        _print_budgets(screen, found["budgets"])
         return
     columns = (*(Column(name.upper()) for name in dimensions), *_USAGE_COLUMNS)
     lines = [[*(row[name] or "(none)" for name in dimensions), *_figures(row)] for row in rows]
@@ -173,6 +174,13 @@ def _print_usage(dimensions: Sequence[str], found: Item, nothing: str) -> None:
     if found["total"]["cost_unknown"]:
         left_out = count(found["total"]["cost_unknown"], "session")
         screen.line((f"The cost of {left_out} is not known, or not to its end.", "dim"))
+    _print_budgets(screen, found["budgets"])
+
+
+def _print_budgets(screen: Screen, states: Sequence[Item]) -> None:
+    for state in states:
+        style = {"exceeded": "red", "near": "yellow"}.get(state["level"], "dim")
+        screen.line((f"Budget: {state['message']}.", style))
 
 
 def _figures(row: Item) -> list[str]:

@@ -32,6 +32,16 @@ class Daemon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a day may cost: for everything, and for agents with a budget of their own (`day_usd`, `day_tokens`)."""
+
+    day_usd: float
+    day_tokens: int
+    on_exceeded: Literal["warn", "refuse"]
+    agents: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Http:
     """The MCP endpoint on loopback."""
 
@@ -84,6 +94,7 @@ class Config:
     token_ttl_days: int
     agent: str
     policy_file: str
+    budgets: Limits
     daemon: Daemon
     http: Http
     mcp: Mcp
@@ -199,6 +210,7 @@ def _build(values: Mapping[str, Any], source: str) -> Config:
         sections.setdefault(section, {})[name] = _frozen(value)
     return Config(
         **sections[""],
+        budgets=Limits(**sections["budgets"]),
         daemon=Daemon(**sections["daemon"]),
         http=Http(**sections["http"]),
         mcp=Mcp(**sections["mcp"]),

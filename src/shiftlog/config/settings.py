@@ -135,6 +135,12 @@ _LEVEL = Record(
         "effort": Text(max_chars=40, description="Reasoning effort; empty for none"),
     }
 )
+_LIMIT = Record(
+    fields={
+        "day_usd": Number(description="US dollars a day (UTC); 0 for no limit"),
+        "day_tokens": Integer(minimum=0, maximum=2**53, description="Tokens a day, all classes; 0 for no limit"),
+    }
+)
 _PRICE = Record(
     fields={
         "input": Number(description="US dollars for a million input tokens"),
@@ -178,6 +184,35 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="policy_file",
         field=Text(max_chars=4096, default="", description="JSON file with a command policy that also holds"),
+    ),
+    Setting(
+        key="budgets.day_usd",
+        field=Number(default=0, description="US dollars that all agents may use in a day (UTC); 0 for no limit"),
+        environment=False,
+    ),
+    Setting(
+        key="budgets.day_tokens",
+        field=Integer(
+            minimum=0,
+            maximum=2**53,
+            default=0,
+            description="Tokens of all classes that all agents may use in a day (UTC); 0 for no limit",
+        ),
+        environment=False,
+    ),
+    Setting(
+        key="budgets.on_exceeded",
+        field=Choice(
+            values=("warn", "refuse"),
+            default="warn",
+            description="What opening a session does beyond a budget: warn, or refuse",
+        ),
+        environment=False,
+    ),
+    Setting(
+        key="budgets.agents",
+        field=Named(placeholder="AGENT_ID", item=_LIMIT, default={}, description="Budgets of single agents"),
+        environment=False,
     ),
     Setting(
         key="daemon.idle_stop_minutes",

@@ -37,8 +37,9 @@ class _Piece:
 class CutText:
     """Takes kept lines in order; `finish` gives the text of at most `max_chars` characters and one marker."""
 
-    def __init__(self, source: ByteSource, max_chars: int) -> None:
+    def __init__(self, source: ByteSource, max_chars: int, *, unterminated: frozenset[int] = frozenset()) -> None:
         self._source = source
+        self._unterminated = unterminated  # ends of lines without a line break
         self._max = max_chars
         self._half = max_chars // 2
         self._run: tuple[int, int, int] | None = None  # the open run: the line behind it, its bytes
@@ -84,7 +85,7 @@ class CutText:
             return
         last, start, end = self._run
         self._run = None
-        text_end = end - 1 if self._source.read(end - 1, end) == b"\n" else end
+        text_end = end if end in self._unterminated else end - 1
         piece = _Piece(self._source.chars(start, text_end), None, start, text_end)
         if self._pieces == 0 and start == 0:
             self._first_chars = piece.chars

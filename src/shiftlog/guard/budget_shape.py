@@ -98,23 +98,25 @@ def shape(source: LineSource, budget: Budget, cap: int) -> Shaped:
     keep = budget.keep
     head, tail = (keep.head, keep.tail) if keep is not None else (None, None)
     max_chars = budget.max_chars if budget.max_chars is not None else cap
-    text = CutText(source, max_chars)
-    kept = 0
+    text = CutText(source, max_chars, unterminated=_unterminated(source))
     if head is None or tail is None:
-        for lines in survivors.all():
-            kept += _show(source, text, lines)
+        kept = sum(_show(text, lines) for lines in survivors.all())
     else:
-        first_lines = survivors.first(head)
-        kept += sum(_show(source, text, lines) for lines in first_lines)
+        kept = sum(_show(text, lines) for lines in survivors.first(head))
         if tail and kept == head:
-            kept += sum(_show(source, text, lines) for lines in survivors.last(tail, behind=head))
+            kept += sum(_show(text, lines) for lines in survivors.last(tail, behind=head))
     whole = text.finish(source.lines_total)
     report = Report(mode=budget.mode, lines_total=source.lines_total, lines_kept=kept)
     truncated = kept < source.lines_total or whole.cut
     return Shaped(text=whole.text, report=report, truncated=truncated, elided_at=whole.elided_at if truncated else None)
 
 
-def _show(source: LineSource, text: CutText, lines: _Lines) -> int:
+def _unterminated(source: LineSource) -> frozenset[int]:
+    ends = (part.end for part in source.parts() if part.count)
+    return frozenset(end for end in ends if source.read(end - 1, end) != b"\n")
+
+
+def _show(text: CutText, lines: _Lines) -> int:
     text.keep(lines.first, lines.last, lines.start, lines.end)
     return lines.last - lines.first
 
@@ -138,6 +140,24 @@ def _slice(source: LineSource, runs: Iterator[_Lines], skip: int, most: int) -> 
             yield cut
             most -= cut.last - cut.first
         skip = max(0, skip - (lines.last - lines.first))
+
+
+def _step_back(block: bytes, position: int, lines: int) -> int | None:
+    """Return where the line begins that is so many lines before a line's start; None if the block does not show it."""
+    for _ in range(lines):
+        if position <= 0:
+            return None
+        position = block.rfind(b"\n", 0, position - 1) + 1
+    return position
+
+
+def _step_forward(block: bytes, position: int, lines: int) -> int | None:
+    """Return where so many lines behind a position end; None if the block does not show it."""
+    for _ in range(lines):
+        position = block.find(b"\n", position) + 1
+        if not position:
+            return None
+    return position
 
 
 class _All:
@@ -197,7 +217,10 @@ class _Grep:
                     line += block.count(b"\n", counted, start)
                     counted = start
                     whole_end = offset + size if end == len(block) else offset + end
-                    if run := self._with_context(part, line, offset + start, whole_end, found_to):
+                    run = _Lines(line, line + 1, offset + start, whole_end)
+                    if self._context or line < found_to:
+                        run = self._with_context(part, run, found_to, block, offset)
+                    if run is not None:
                         yield run
                         found += run.last - run.first
                         found_to = run.last
@@ -205,16 +228,20 @@ class _Grep:
                 offset += size
             offset = -1
 
-    def _with_context(self, part: Part, line: int, start: int, end: int, found_to: int) -> _Lines | None:
+    def _with_context(self, part: Part, hit: _Lines, found_to: int, block: bytes, offset: int) -> _Lines | None:
         """Return the lines around a hit that no hit before it has brought."""
-        if not self._context and line >= found_to:
-            return _Lines(line, line + 1, start, end)
-        first = max(line - self._context, found_to)
-        last = min(line + self._context + 1, part.first + part.count)
+        first = max(hit.first - self._context, found_to)
+        last = min(hit.last + self._context, part.first + part.count)
         if first >= last:
             return None
-        start = start if first == line else self._source.offset_of(first)
-        return _Lines(first, last, start, end if last == line + 1 else self._source.offset_of(last))
+        start = _step_back(block, hit.start - offset, hit.first - first) if first <= hit.first else None
+        end = _step_forward(block, hit.end - offset, last - hit.last)
+        return _Lines(
+            first,
+            last,
+            self._source.offset_of(first) if start is None else offset + start,
+            self._source.offset_of(last) if end is None else offset + end,
+        )
 
     def _read_block(self, offset: int, limit: int) -> tuple[bytes, int]:
         """Return whole lines from an offset on, and how many bytes they are; of a very long line only its beginning."""

@@ -22,7 +22,8 @@ _SECTIONS: tuple[tuple[str, ChangeKind], ...] = (
     ("*** Delete File:", "delete"),
 )
 _MOVE = "*** Move to:"
-_HEREDOC = re.compile(r"(?:^|[\s;&|(])apply_?patch\b[^\n]*?<<-?[ \t]*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\1[^\n]*\n")
+_PROGRAM = re.compile(r"(?:^|[\s;&|(/])apply_?patch\b")
+_DOCUMENT = re.compile(r"<<-?[ \t]*['\"]?([A-Za-z_][A-Za-z0-9_]{0,63})")
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\s\S]))")
 _LETTER_OF = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
@@ -126,18 +127,23 @@ def _is_program(word: str) -> bool:
 
 
 def _heredocs(script: str) -> Iterator[str]:
-    position = 0
-    while (opening := _HEREDOC.search(script, position)) is not None:
-        mark, position = opening[2], opening.end()
-        body = list[str]()
-        for line in script[position:].splitlines(keepends=True):
-            position += len(line)
-            if line.strip() == mark:
-                break
+    mark: str | None = None
+    wanted = False
+    body: list[str] = []
+    for line in script.splitlines():
+        if mark is None:
+            program = _PROGRAM.search(line)
+            opening = _DOCUMENT.search(line, program.end() if program else 0)
+            if opening is not None:
+                mark, wanted, body = opening[1], program is not None, []
+        elif line.strip() == mark:
+            if wanted:
+                yield "\n".join(body)
+            mark = None
+        elif wanted:
             body.append(line)
-        text = "".join(body)
-        if BEGIN in text:
-            yield text
+    if mark is not None and wanted:
+        yield "\n".join(body)
 
 
 def _unescaped(text: str) -> str:

@@ -208,21 +208,21 @@ class Rollout:
 
     # -- user messages -------------------------------------------------------------------------------------------------
 
-    def hear_user(self, held: Held, images: tuple[Image, ...] = ()) -> None:
+    def hear_user(self, held: Held) -> None:
         """Take a user message: the prompt of a turn that lacks one, else held until the next record tells its turn."""
-        state = self.state
-        if is_injected(held.text):
-            self.inject(held.text, self._hinted(held))
-            return
         turn = self._hinted(held)
-        if turn is not None and not state.held and (turn.prompt != "user" or held.turn_hint == turn.vendor_id):
-            self._take_user(held, turn, images)
-            return
-        if images:
-            held.images = encode_facts(
-                [DialogItem(session=self.ref, key=(), role="user", category="observation", content="", images=images)]
-            )
-        state.held.append(held)
+        if is_injected(held.text):
+            self.inject(held.text, turn)
+        elif turn is not None and not self.state.held and self._is_of(turn, held):
+            self._take_user(held, turn)
+        else:
+            self.state.held.append(held)
+
+    def _is_of(self, turn: Turn, held: Held) -> bool:
+        if turn.prompt != "user" or held.turn_hint is not None:
+            return not turn.legacy
+        events, items = turn.tallies.get("u" + _digest(held.text), (0, 0))
+        return items > events if held.event else events > items
 
     def _hinted(self, held: Held) -> Turn | None:
         turn, last = self.state.turn, self.state.last_turn
@@ -246,42 +246,41 @@ class Rollout:
                 twin = next((one for one in rest if not one.event and one.text == message.text), None)
                 if twin is not None and state.turn is not None:
                     rest.remove(twin)
-                    self._take_user(twin, state.turn, _images(twin))
+                    self._take_user(twin, state.turn)
         for message in rest:
-            self._take_user(message, state.turn, _images(message))
+            self._take_user(message, state.turn)
 
     def hand_over(self, turn: Turn) -> None:
         """Give held user messages to the turn that has just started."""
         held, self.state.held = self.state.held, []
         for message in held:
-            self._take_user(message, turn, _images(message))
+            self._take_user(message, turn)
 
     def _open_legacy(self, message: Held) -> None:
         if self.state.turn is not None:
             self.end_legacy(self.state.turn, self.state.turn.last_at)
         turn = self.start_turn(None, message.at)
         turn.legacy = True
-        self._take_user(message, turn, _images(message))
+        self._take_user(message, turn)
 
-    def _take_user(self, held: Held, turn: Turn | None, images: tuple[Image, ...]) -> None:
+    def _take_user(self, held: Held, turn: Turn | None) -> None:
         number = self._pair(turn, "u", held.text, event=held.event)
         if number is None:
             return
         if turn is not None:
             turn.last_at, turn.quiet = held.at or turn.last_at, False
         prompt, context = split_prompt(held.text)
-        listed = [*held.context, *([context] if context else [])]
         if turn is not None and turn.prompt != "user":
-            self._set_prompt(turn, prompt, images, "user")
+            self._set_prompt(turn, prompt, held.images, "user")
         else:
             item = DialogItem(
                 session=self.ref, key=self._text_key(turn, "user", held.text, number), at=held.at or self.at,
-                turn=turn and turn.request_id, role="user", category="observation", content=prompt, images=images,
+                turn=turn and turn.request_id, role="user", category="observation", content=prompt, images=held.images,
                 record=Record(message_id=held.message_id) if held.message_id else None,
             )  # fmt: skip
             self.emit(item, turn)
-        if turn is not None and listed:
-            self.update_turn(turn, {}, {"context_list": listed})
+        if turn is not None and context:
+            self.update_turn(turn, {}, {"context_list": [context]})
 
     def hear_agent(self, text: str, turn: Turn | None, *, inbound: bool, extra: Object) -> None:
         """Take a message between agents; one to this thread is the prompt of a turn that has no other."""
@@ -396,10 +395,3 @@ class Rollout:
 
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=9).hexdigest()
-
-
-def _images(held: Held) -> tuple[Image, ...]:
-    if not held.images:
-        return ()
-    found = decode_facts(held.images)[0]
-    return found.images if isinstance(found, DialogItem) else ()

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from shiftlog.ingest.facts import Counts
+from shiftlog.ingest.facts import Counts, Image
 
 MAX_ANSWERED = 4096
 MAX_KNOWN_TURNS = 65_536
@@ -49,7 +49,6 @@ class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
     patches: list[str] = []
     write_path: str | None = None
     patched: bool = False
-    searched: bool = False
     session: str | None = None
     exit_code: int | None = None
     duration_ms: int | None = None
@@ -64,9 +63,7 @@ class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
     text: str
     at: str | None
     event: bool
-    bare: bool = False
-    images: bytes = b""
-    context: list[str] = []
+    images: tuple[Image, ...] = ()
     message_id: str | None = None
     turn_hint: str | None = None
 
@@ -106,8 +103,6 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     unnamed_count: int = 0
     sessions: dict[str, str] = {}
     """Call ids of commands still running, by the id of their process session."""
-    searches: dict[str, int] = {}
-    """Web searches seen as one half of a pair, by what they asked: positive as event, negative as item."""
     tallies: dict[str, list[int]] = {}
     """Numbers of equal lines in the turn or, outside of turns, in the session."""
     unknown: dict[str, int] = {}

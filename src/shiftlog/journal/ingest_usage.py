@@ -88,20 +88,20 @@ def count_maximum(known: Document | None, report: Document, session_id: str, tur
 
 
 def growth_of_maximum(before: Document | None, after: Document) -> Iterator[Growth]:
-    """Yield what changed between two documents of a message id, for the owner of each response."""
+    """Yield what changed between two documents of a message id, once for each owner."""
     old, new = _values(before) if before else {}, _values(after)
     nothing = [0] * len(COUNTERS)
+    grown: dict[tuple[str, str | None, str | None], tuple[Counts, Document | None]] = {}
     for request in new | old:
         counts = [a - b for a, b in zip(new.get(request, nothing), old.get(request, nothing), strict=True)]
+        owner = after["keys"][request]
+        place = (owner["session"], owner["turn"], owner.get("model"))
+        vendor: Document | None = owner.get("vendor") if request not in old else None
+        known, said = grown.get(place, (nothing, None))
+        grown[place] = [a + b for a, b in zip(known, counts, strict=True)], vendor or said
+    for (session_id, turn, model), (counts, vendor) in grown.items():
         if any(counts):
-            owner = after["keys"][request]
-            yield Growth(
-                session_id=owner["session"],
-                turn=owner["turn"],
-                model=owner.get("model"),
-                counts=counts,
-                vendor=owner.get("vendor") if request not in old else None,
-            )
+            yield Growth(session_id=session_id, turn=turn, model=model, counts=counts, vendor=vendor)
 
 
 def _values(document: Document) -> dict[str, Counts]:

@@ -1,7 +1,7 @@
 """Opening sessions and working through their turns: the services behind open, begin, update and finish."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from os.path import normpath
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,29 @@ _RUN_FIELDS = (
 )
 
 
+# Returns warnings about spending limits of an agent, or refuses that it begins something new.
+Spending = Callable[[Reader, str, datetime], list[dict[str, Any]]]
+
+
+def unlimited(reader: Reader, agent_id: str, now: datetime) -> list[dict[str, Any]]:
+    """Set no limit to spending."""
+    return []
+
+
 class Sessions:
     """Open sessions and change their turns."""
 
-    def __init__(self, journal: Journal, resonance: Resonance, process_started: Callable[[int], str | None]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        resonance: Resonance,
+        process_started: Callable[[int], str | None],
+        spending: Spending = unlimited,
+    ) -> None:
         self._journal = journal
         self._resonance = resonance
         self._process_started = process_started
+        self._spending = spending
 
     async def open_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Start a session, and its run if any fact of a run is given."""
@@ -56,7 +72,8 @@ class Sessions:
         values["agent_id"] = (values.get("agent_id") or "").strip() or values["agent"]
         agent_key(values["agent_id"])
         run = self._run_of(values, len(str(arguments.get("context_excerpt") or "")))
-        return await self._journal.transaction(request, lambda writer: self._open(writer, request, run), brief=True)
+        brief = self._spending is unlimited  # adding up a day's sessions may take long
+        return await self._journal.transaction(request, lambda writer: self._open(writer, request, run), brief=brief)
 
     async def begin_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Start a turn."""
@@ -118,7 +135,9 @@ class Sessions:
         values, caller = request.values, request.caller
         now = self._journal.clock.now()
         session_id = self._free_id(writer, values, now)
+        over_budget = self._spending(writer, values["agent_id"], now)
         pen = self._journal.pen(writer, session_id, None)
+        pen.warnings += over_budget
         warnings: list[str] = run.pop("warnings") if run else []
         parent = values.get("parent_session_id")
         workspace = _workspace(values, caller)

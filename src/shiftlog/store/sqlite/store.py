@@ -128,7 +128,8 @@ class SqliteStore:
             if future.cancelled():
                 future = job.future = loop.create_future()
             with anyio.CancelScope(shield=True):
-                return await future
+                await asyncio.wait((future,))
+            return future.result()
 
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a reader's connection, in one read transaction."""

@@ -1,0 +1,358 @@
+"""The desk at which one Claude Code record is read: its ids and time, its strand, and the facts it gives.
+
+The modules around it hold the rules by kind of record; this one only routes, remembers and emits.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from shiftlog.ingest.claude_state import Call, Seen, State, Strand
+from shiftlog.ingest.facts import (
+    AnyFact,
+    DialogItem,
+    Disposition,
+    Fact,
+    Hints,
+    Image,
+    Key,
+    Mac,
+    Note,
+    Parent,
+    Record,
+    RunUpdated,
+    SessionOpened,
+    SessionRef,
+    SessionUpdated,
+    Subagent,
+    TitleSource,
+    decode_facts,
+    encode_facts,
+)
+from shiftlog.ingest.reading import Object, bounded, object_in, raw_or_digest, text_in, utc, whole_in
+
+AGENT = "ClaudeCode"
+MAX_NOTED = 1000
+
+_FOLLOWED = (("cwd", "cwd"), ("gitBranch", "branch"), ("version", "version"), ("permissionMode", "permission_mode"))
+
+
+class Desk:
+    """The state of the reader and the record in hand."""
+
+    def __init__(self, hints: Hints, state: State) -> None:
+        self.hints = hints
+        self.state = state
+        self.seen = Seen(state.ids, state.places)
+        self.strands = {strand.ref: strand for strand in state.strands}
+        self.out: list[AnyFact] = []
+        self.line = b""
+        self.uuid: str | None = None
+        self.parent_uuid: str | None = None
+        self.at: str | None = state.at
+        self.message_id: str | None = None
+        self.request_id: str | None = None
+
+    # -- the record in hand -------------------------------------------------------------------------------------------
+
+    def take(self, line: bytes, record: Object) -> None:
+        """Turn to a record: its ids, and its time or the one before it."""
+        self.line = line
+        self.uuid = text_in(record, "uuid")
+        self.parent_uuid = text_in(record, "parentUuid")
+        self.message_id = None
+        self.request_id = None
+        self.set_time(record.get("timestamp"))
+
+    def set_time(self, value: object) -> None:
+        """Take a record's time where it has one."""
+        at = utc(value)
+        if at is None:
+            return
+        self.at = self.state.at = at
+        if self.state.newest_at is None or at > self.state.newest_at:
+            self.state.newest_at = at
+
+    def key(self, part: int | str, uuid: str | None = None) -> Key:
+        """Return the origin key of a part of the record in hand, or of the record with that uuid."""
+        uuid = uuid or self.uuid
+        if uuid is not None:
+            return ("u", f"{uuid}/{part}")
+        suffix: Key = () if part in (0, "0") else (part,)
+        return ("l", self.file_session, Mac(self.line.decode("utf-8", "replace").strip()), *suffix)
+
+    def ids(self, block: int = 0) -> Record | None:
+        """Return the vendor's ids of the record in hand."""
+        if self.uuid is None and self.message_id is None:
+            return None
+        return Record(
+            uuid=self.uuid,
+            parent_uuid=self.parent_uuid,
+            message_id=self.message_id,
+            request_id=self.request_id,
+            block=block,
+        )
+
+    # -- strands -------------------------------------------------------------------------------------------------------
+
+    @property
+    def file_session(self) -> str:
+        """Return the session of records that name none."""
+        hints = self.hints
+        named = self.state.session or hints.parent_id
+        return named or (hints.session_id if hints.agent_id is None else None) or "unknown"
+
+    def strand_of(self, record: Object) -> Strand:
+        """Return the strand that a record belongs to: by its session id, then by its agent or its side chain."""
+        session = text_in(record, "sessionId", "session_id")
+        agent = text_in(record, "agentId")
+        if session is None:
+            session = self.file_session
+        elif "#agent-" in session:
+            session, _, tail = session.partition("#agent-")
+            agent = agent or tail or None
+        self.state.session = session or self.state.session
+        if self.hints.agent_id is not None:
+            return self.strand(SessionRef(session, agent or self.hints.agent_id))
+        if record.get("isSidechain") is not True:
+            return self.strand(SessionRef(session))
+        if agent is not None:
+            return self.strand(SessionRef(session, agent))
+        return self._inline(session)
+
+    def _inline(self, session: str) -> Strand:
+        place = self.seen.place(self.parent_uuid)
+        if place is not None:
+            above = self.state.strands[place[0]]
+            if above.inline and above.ref.vendor_id == session:
+                return above
+        strand = self.strand(SessionRef(session, self.uuid or f"sidechain-{len(self.state.strands)}"))
+        strand.inline = True
+        return strand
+
+    def strand(self, ref: SessionRef) -> Strand:
+        """Return a strand, a new one if it is not known."""
+        strand = self.strands.get(ref)
+        if strand is None:
+            strand = Strand(ref=ref, index=len(self.state.strands))
+            self.strands[ref] = strand
+            self.state.strands.append(strand)
+        return strand
+
+    def remember(self, strand: Strand) -> None:
+        """Note that the record in hand was read, and where it stands; a title may have waited for it."""
+        uuid = self.uuid
+        if uuid is None:
+            return
+        self.seen.add(uuid, strand.index, strand.ordinal)
+        if self.state.summaries:
+            title = self.state.summaries.pop(uuid, None)
+            if title is not None:
+                self.rename(strand, title, TitleSource.SUMMARY)
+
+    def follow(self, strand: Strand, record: Object) -> None:
+        """Keep up with directory, branch, version and permission mode, which change within a session."""
+        strand.last_at = self.at
+        if strand.turn is not None:
+            strand.turn.last_at = self.at
+        known = strand.known
+        changes: Object = {}
+        for theirs, ours in _FOLLOWED:
+            value = record.get(theirs)
+            if value and isinstance(value, str) and known.get(ours) != value:
+                known[ours] = value
+                changes[ours] = value
+        if changes:
+            strand.first_cwd = strand.first_cwd or changes.get("cwd")
+            if strand.is_open:
+                self.update(strand, changes)
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    def emit(self, strand: Strand, fact: AnyFact) -> None:
+        """Give a fact of the conversation; the first one opens the session."""
+        if not strand.is_open:
+            self._open(strand)
+        self.out.append(fact)
+
+    def emit_quietly(self, strand: Strand, fact: AnyFact) -> None:
+        """Give a fact that opens nothing: it waits for the first fact of the conversation."""
+        if strand.is_open:
+            self.out.append(fact)
+        else:
+            waiting = decode_facts(strand.waiting) if strand.waiting else []
+            strand.waiting = encode_facts([*waiting, fact])
+
+    def _open(self, strand: Strand) -> None:
+        strand.is_open = True
+        known, ref = strand.known, strand.ref
+        sidecar = self.hints.sidecar or {}
+        child = ref.agent_id is not None
+        parent = Parent(session=SessionRef(ref.vendor_id), run_id=self.hints.run_id) if child else None
+        extra: Object = {}
+        if (tree := text_in(sidecar, "worktreePath")) is not None:
+            extra["worktree"] = tree
+        for name in ("entrypoint", "session_kind", "team"):
+            if name in known:
+                extra[name] = known[name]
+        self.out.append(
+            SessionOpened(
+                session=ref,
+                key=("session", *(part for part in ref if part)),
+                at=self.at,
+                record=self.ids(),
+                agent=AGENT,
+                cwd=known.get("cwd"),
+                branch=known.get("branch"),
+                version=known.get("version"),
+                parent=parent,
+                subagent=_subagent(sidecar) if child else None,
+                background="session_kind" in known,
+                extra=extra,
+            )
+        )
+        run = {"backend": "claude", "version": known.get("version"), "cwd": known.get("cwd"), "started": self.at}
+        run["session_type"] = known.get("entrypoint")
+        self.run(strand, {name: value for name, value in run.items() if value})
+        if "permission_mode" in known:
+            self.update(strand, {"permission_mode": known["permission_mode"]})
+        if strand.waiting:
+            self.out.extend(decode_facts(strand.waiting))
+            strand.waiting = b""
+
+    def update(self, strand: Strand, changes: Object) -> None:
+        """Give changed keys of a session."""
+        self.emit_quietly(
+            strand, SessionUpdated(session=strand.ref, key=_content_key(strand, "s", changes), at=self.at, changes=changes)
+        )
+
+    def change(self, strand: Strand, name: str, value: object) -> None:
+        """Give one key of a session if it changed."""
+        if value and strand.known.get(name) != value:
+            value = bounded(value)
+            strand.known[name] = value
+            self.update(strand, {name: value})
+
+    def rename(self, strand: Strand, title: str, source: TitleSource) -> None:
+        """Give a better title."""
+        title = title.strip()
+        if not title or source < strand.title_rank or title == strand.title:
+            return
+        strand.title_rank, strand.title = int(source), title[:500]
+        key = _content_key(strand, "s", {"title": title, "source": int(source)})
+        self.emit_quietly(
+            strand,
+            SessionUpdated(session=strand.ref, key=key, at=self.at, changes={}, title=title, title_source=source),
+        )
+
+    def run(self, strand: Strand, changes: Object) -> None:
+        """Give changed keys of the process side."""
+        self.emit_quietly(
+            strand, RunUpdated(session=strand.ref, key=_content_key(strand, "r", changes), at=self.at, changes=changes)
+        )
+
+    def say(
+        self,
+        strand: Strand,
+        role: Literal["user", "model", "tool", "system"],
+        category: Literal["observation", "reasoning", "decision"],
+        text: str,
+        *,
+        block: int = 0,
+        images: tuple[Image, ...] = (),
+        aliases: tuple[Key, ...] = (),
+        extra: Object | None = None,
+    ) -> None:
+        """Give a dialog item of the record in hand, in the open turn if there is one."""
+        turn = strand.turn
+        self.emit(
+            strand,
+            DialogItem(
+                session=strand.ref,
+                turn=turn.id if turn is not None else None,
+                key=self.key(block),
+                at=self.at,
+                aliases=aliases,
+                record=self.ids(block),
+                role=role,
+                category=category,
+                content=text,
+                images=images,
+                extra=extra or {},
+            ),
+        )
+
+    def note(self, strand: Strand, kind: Literal["abandoned", "child", "run"], body: Object) -> None:
+        """Give a note on the record in hand."""
+        turn = strand.turn
+        key = self.key(kind)
+        turn_id = turn.id if turn is not None else None
+        self.emit_quietly(strand, Note(session=strand.ref, turn=turn_id, key=key, at=self.at, kind=kind, body=body))
+
+    def unknown(self, strand: Strand, name: str, part: int | str = "n") -> Disposition:
+        """Count what no rule knows, and keep its raw text."""
+        name = name[:200]
+        names = self.state.counts.unknown_names
+        names[name] = names.get(name, 0) + 1
+        if names[name] <= MAX_NOTED:
+            turn = strand.turn
+            self.emit_quietly(
+                strand,
+                Note(
+                    session=strand.ref,
+                    turn=turn.id if turn is not None else None,
+                    key=self.key(part),
+                    at=self.at,
+                    record=self.ids(),
+                    kind="unknown",
+                    body={"unknown": name, **raw_or_digest(self.line)},
+                ),
+            )
+        return Disposition.UNKNOWN
+
+    def counted(self, name: str) -> Disposition:
+        """Count a record of a known kind of which nothing is kept."""
+        names = self.state.counts.counted_names
+        names[name] = names.get(name, 0) + 1
+        return Disposition.COUNTED
+
+
+def _subagent(sidecar: Object) -> Subagent:
+    return Subagent(
+        kind="subagent",
+        name=text_in(sidecar, "agentType"),
+        depth=whole_in(sidecar, "spawnDepth"),
+        description=text_in(sidecar, "description"),
+    )
+
+
+def _content_key(strand: Strand, kind: str, content: Object) -> Key:
+    # The same change twice is one fact; a change back is given again, because what lies between has another key.
+    text = msgspec.json.encode(content, order="deterministic").decode("utf-8", "replace")
+    return ("l", "/".join(part for part in strand.ref if part), kind, strand.ordinal, Mac(text))
+
+
+def remembered_input(tool: str, value: Any) -> Any:
+    """Return as much of a call's input as its result may need."""
+    return value if isinstance(value, dict) and tool in KEEPS_INPUT else None
+
+
+KEEPS_INPUT = frozenset(
+    "Edit MultiEdit Write NotebookEdit Bash Task Agent Workflow WebFetch WebSearch ExitPlanMode AskUserQuestion Read "
+    "TaskOutput TaskStop AgentOutputTool KillShell BashOutput Skill SendMessage".split()
+)
+
+
+def is_fact_of(fact: Fact, strand: Strand) -> bool:
+    """Tell whether a fact belongs to a strand."""
+    return fact.session == strand.ref
+
+
+def pending(strand: Strand, call_id: str) -> Call | None:
+    """Take a waiting call."""
+    return strand.calls.pop(call_id, None)
+
+
+def details_of(record: Object) -> Object:
+    """Return the structured result that stands beside a `tool_result` block."""
+    return object_in(record, "toolUseResult")

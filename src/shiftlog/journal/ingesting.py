@@ -1,0 +1,105 @@
+"""The journal's side of an import: a batch of facts becomes entries, with keys and cursor, in one transaction.
+
+The rules of the write path hold: facts come redacted, what is known by its key is not written again, a terminal turn is
+never changed (what comes later is an amendment), and an import never opens, closes, wakes or makes current a session.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.ingest_batch import BatchWork
+from shiftlog.store.incoming import Batch
+from shiftlog.store.protocol import Reader, Store, Writer
+from shiftlog.store.sources import Source
+
+
+@dataclass(slots=True, kw_only=True)
+class Written:
+    """What a batch came to."""
+
+    entries: int = 0
+    sessions: dict[str, bool] = field(default_factory=dict[str, bool])
+    """The sessions that the batch speaks of, and whether each is a child."""
+    new: list[str] = field(default_factory=list[str])
+    counts: Counter[str] = field(default_factory=Counter[str])
+    redactions: Counter[str] = field(default_factory=Counter[str])
+    sealed: list[str] = field(default_factory=list[str])
+
+
+class Ingest:
+    """Writes batches of imported facts."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def write(self, batch: Batch, source: Source, *, moved_from: str | None = None) -> Written:
+        """Write a batch and how far its source has been read, all of it or nothing."""
+        return await self._store.write(lambda writer: self._write(writer, batch, source, moved_from))
+
+    def _write(self, writer: Writer, batch: Batch, source: Source, moved_from: str | None) -> Written:
+        work = BatchWork(writer, batch, source, test_clock=self._clock.is_test)
+        work.run()
+        if moved_from is not None:
+            writer.forget_source(moved_from)
+        writer.put_source(work.read_source())
+        return Written(
+            entries=work.entries,
+            sessions=work.named,
+            new=work.opened,
+            counts=work.counts,
+            redactions=work.redactions,
+            sealed=work.sealed,
+        )
+
+    async def sources(self) -> list[Source]:
+        """Return all files read so far, without the states of their readers."""
+        return await self._store.read(lambda reader: reader.sources())
+
+    async def states(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return the states of the readers of some files."""
+        wanted = list(paths)
+
+        def work(reader: Reader) -> dict[str, bytes]:
+            found = ((path, reader.source(path)) for path in wanted)
+            return {path: source.state for path, source in found if source is not None}
+
+        return await self._store.read(work)
+
+    async def keep(self, sources: Iterable[Source], gone: Iterable[str] = ()) -> None:
+        """Keep what changed about files without new facts in them."""
+        kept, dropped = list(sources), list(gone)
+
+        def work(writer: Writer) -> None:
+            for path in dropped:
+                writer.forget_source(path)
+            for source in kept:
+                stored = writer.source(source.path)
+                state = source.state or (stored.state if stored else b"")
+                writer.put_source(_with_state(source, state))
+
+        if kept or dropped:
+            await self._store.write(work)
+
+    async def keep_projects(self, paths: dict[str, str], sessions: dict[str, dict[str, Any]]) -> None:
+        """Keep which paths belong to which project, and the project of sessions."""
+
+        def work(writer: Writer) -> None:
+            for path, project in paths.items():
+                if writer.project_of(path) != project:
+                    writer.put_project_path(path, project)
+            for session_id, facts in sessions.items():
+                known = writer.imported(session_id) or {}
+                if any(known.get(name) != value for name, value in facts.items()):
+                    writer.put_imported(session_id, {**known, **facts})
+
+        await self._store.write(work)
+
+
+def _with_state(source: Source, state: bytes) -> Source:
+    from dataclasses import replace
+
+    return replace(source, state=state)

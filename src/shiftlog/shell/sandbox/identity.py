@@ -1,0 +1,178 @@
+"""Which program a file is: by inode, by content, by its first bytes, by the applet it is called as.
+
+Pure questions about files, cached by inode and change time. Whether a program may start is the judge's to say.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+# One file, many programs: the name it is called by says which. Denying one of them must not deny the others.
+MULTI_CALL = frozenset(
+    "busybox toybox coreutils uutils rustup systemctl kmod lvm git xz pigz sbase-box ubase-box toolbox".split()
+)
+_BOX = frozenset({"busybox", "toybox", "coreutils", "uutils", "sbase-box", "ubase-box", "toolbox"})
+_LOADER_NAME = re.compile(r"ld(-linux|-musl|64|\.so)?[-.\w]*\.so(\.\d+)*$")
+_LOADER_PLACES = ("/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64")
+_LOADER_VALUES = frozenset(
+    {"--library-path", "--inhibit-rpath", "--audit", "--preload", "--argv0", "--glibc-hwcaps-prepend",
+     "--glibc-hwcaps-mask"}
+)  # fmt: skip
+_CACHE_MAX = 4096
+_SHEBANG_MAX = 256  # what the kernel reads
+_HASHED_MAX = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What a file is: its inode, the interpreter its first line names, and the named program whose copy it is."""
+
+    inode: tuple[int, int]
+    interpreter: tuple[bytes, ...]
+    loader: bool
+    copy_of: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    path: str
+    loader: bool
+
+
+class Identifier:
+    """Recognises files: the programs that rules name, their links and copies, loaders and scripts."""
+
+    def __init__(self, named: Iterable[str]) -> None:
+        self._by_inode: dict[tuple[int, int], _Known] = {}
+        self._by_size: dict[int, list[_Known]] = {}
+        self._digests: dict[str, str] = {}
+        self._cache: dict[tuple[int, int, int, int], FileFacts] = {}
+        for path in named:
+            self._learn(path, loader=False)
+        for path in find_loaders():
+            self._learn(path, loader=True)
+
+    def _learn(self, path: str, *, loader: bool) -> None:
+        try:
+            stat = os.stat(path)
+        except OSError:
+            return
+        known = _Known(path, loader)
+        self._by_inode[stat.st_dev, stat.st_ino] = known
+        self._by_size.setdefault(stat.st_size, []).append(known)
+
+    def facts(self, fd: int) -> FileFacts:
+        """Say what the file behind a path-only descriptor is."""
+        stat = os.fstat(fd)
+        key = (stat.st_dev, stat.st_ino, stat.st_ctime_ns, stat.st_size)
+        found = self._cache.get(key)
+        if found is None:
+            if len(self._cache) >= _CACHE_MAX:
+                self._cache.clear()
+            found = self._cache[key] = self._look(fd, stat)
+        return found
+
+    def _look(self, fd: int, stat: os.stat_result) -> FileFacts:
+        inode = (stat.st_dev, stat.st_ino)
+        if (stat.st_mode & 0o170000) != 0o100000:
+            return FileFacts(inode, (), False, None)
+        known = self._by_inode.get(inode)
+        head = b""
+        try:
+            reader = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:  # a program that may be run but not read is known by its inode alone
+            return FileFacts(inode, (), bool(known and known.loader), known.path if known and not known.loader else None)
+        try:
+            head = os.pread(reader, _SHEBANG_MAX, 0)
+            if known is None and stat.st_size in self._by_size and stat.st_size <= _HASHED_MAX:
+                known = self._same_content(reader, stat.st_size)
+        finally:
+            os.close(reader)
+        loader = bool(known and known.loader)
+        return FileFacts(inode, interpreter_of(head), loader, known.path if known and not loader else None)
+
+    def _same_content(self, reader: int, size: int) -> _Known | None:
+        digest = _digest(reader)
+        for known in self._by_size[size]:
+            if known.path not in self._digests:
+                try:
+                    original = os.open(known.path, os.O_RDONLY | os.O_CLOEXEC)
+                except OSError:
+                    continue
+                try:
+                    self._digests[known.path] = _digest(original)
+                finally:
+                    os.close(original)
+            if self._digests[known.path] == digest:
+                return known
+        return None
+
+
+def _digest(fd: int) -> str:
+    digest, offset = hashlib.blake2b(digest_size=32), 0
+    while chunk := os.pread(fd, 1 << 20, offset):
+        digest.update(chunk)
+        offset += len(chunk)
+    return digest.hexdigest()
+
+
+def interpreter_of(head: bytes) -> tuple[bytes, ...]:
+    """Return the interpreter that a file's first line names and its one argument; empty for other files."""
+    if not head.startswith(b"#!"):
+        return ()
+    line = head[2:].split(b"\n", 1)[0].strip(b" \t\r\0")
+    return tuple(line.split(None, 1)) if line else ()
+
+
+def find_loaders() -> list[str]:
+    """List the dynamic loaders of this machine: files that run another program given as an argument."""
+    found: set[str] = set()
+    for place in _LOADER_PLACES:
+        for directory in (place, *_subdirectories(place)):
+            try:
+                names = os.listdir(directory)
+            except OSError:
+                continue
+            found.update(os.path.realpath(f"{directory}/{name}") for name in names if _is_loader_name(name))
+    return sorted(found)
+
+
+def _subdirectories(place: str) -> list[str]:
+    try:
+        with os.scandir(place) as entries:
+            return [entry.path for entry in entries if "linux-" in entry.name and entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _is_loader_name(name: str) -> bool:
+    return name.startswith("ld") and _LOADER_NAME.match(name) is not None
+
+
+def program_given_to_loader(argv: Sequence[str]) -> int | None:
+    """Return where in a loader's arguments the program stands; None when it is given none."""
+    index = 1
+    while index < len(argv):
+        argument = argv[index]
+        if argument in _LOADER_VALUES:
+            index += 2
+        elif argument.startswith("--"):
+            index += 1
+        else:
+            return index
+    return None
+
+
+def applet(real_name: str, argv: Sequence[str]) -> tuple[str, bool] | None:
+    """Return the applet that a multi-call binary would be, and whether its own name was used as a wrapper."""
+    if real_name not in MULTI_CALL and real_name.split("-")[0].split(".")[0] not in _BOX:
+        return None
+    called = os.path.basename(argv[0]) if argv else real_name
+    if real_name not in MULTI_CALL or real_name in _BOX:
+        if called.split("-")[0].split(".")[0] in _BOX:
+            rest = [argument for argument in argv[1:] if not argument.startswith("-")]
+            return (os.path.basename(rest[0]), True) if rest else None
+        return called.lstrip("-"), False
+    return (called, False) if called != real_name else None

@@ -1,0 +1,113 @@
+"""Landlock plans: which rights a shell gets on which files, worked out before it starts.
+
+Landlock only grants and every grant reaches all that is below, so hiding one file means granting its siblings on every
+level above it. Applying a plan is the launcher's work; this reads directories and writes nothing.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_MAKE_AND_REMOVE = sum(1 << bit for bit in range(4, 13))
+REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_BIND_TCP, _CONNECT_TCP = 1, 2
+_SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
+_MAKE_DEVICES = 1 << 6 | 1 << 11  # granted nowhere: a disk's node inside the workspace would be the whole disk
+_ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+
+NULL_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRules:
+    """What Landlock is to hold; all paths are real paths. `executable` None means every file that is not hidden."""
+
+    abi: int
+    confined: bool
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    executable: tuple[str, ...] | None = None
+    network: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandlockPlan:
+    """A ruleset (rights on files, on the network, scope, version) and the grants in it."""
+
+    ruleset: tuple[int, int, int, int]
+    rules: tuple[tuple[int, bytes], ...]
+
+
+def write_rights(abi: int) -> int:
+    """Return every right that changes files, as far as this version knows them."""
+    rights = WRITE_FILE | _MAKE_AND_REMOVE
+    if abi >= 2:
+        rights |= REFER
+    if abi >= 3:
+        rights |= TRUNCATE
+    if abi >= 5:
+        rights |= IOCTL_DEV
+    return rights
+
+
+def make_plan(wanted: FileRules) -> LandlockPlan:
+    """Work out the ruleset and its grants."""
+    everywhere = 0
+    if wanted.hidden:
+        everywhere |= READ_FILE | EXECUTE
+    if wanted.executable is not None:
+        everywhere &= ~EXECUTE
+    changes = write_rights(wanted.abi) if wanted.confined else 0
+    handled = everywhere | changes | EXECUTE
+    if wanted.executable is None:
+        everywhere |= EXECUTE
+    rules: list[tuple[int, bytes]] = []
+    if not wanted.confined and wanted.abi >= 2:
+        # A ruleset that does not handle REFER refuses to move files between directories, so it is handled and granted.
+        handled |= REFER
+        rules.append((REFER, b"/"))
+    if wanted.executable is not None:
+        rules += [(EXECUTE, os.fsencode(path)) for path in wanted.executable]
+    if everywhere:
+        rules += [(everywhere, os.fsencode(path)) for path in _all_but(frozenset(wanted.hidden))]
+    if wanted.confined:
+        for path in wanted.writable:
+            rights = changes & ~_MAKE_DEVICES | everywhere
+            rules.append((rights if Path(path).is_dir() else rights & _ON_FILES, os.fsencode(path)))
+        rules += [(changes & _ON_FILES, os.fsencode(device)) for device in NULL_DEVICES]
+    network = _BIND_TCP | _CONNECT_TCP if not wanted.network and wanted.abi >= 4 else 0
+    scoped = _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if wanted.confined and wanted.abi >= 6 else 0
+    return LandlockPlan(ruleset=(handled, network, scoped, wanted.abi), rules=tuple(rules))
+
+
+def _all_but(hidden: Collection[str]) -> Iterator[str]:
+    """List the fewest places that together hold everything but the hidden ones."""
+    if not hidden:
+        yield "/"
+        return
+    above = {str(parent) for path in hidden for parent in Path(path).parents}
+    inodes = {_inode(path) for path in hidden}
+    yield from _siblings("/", hidden, above, inodes)
+
+
+def _siblings(directory: str, hidden: Collection[str], above: set[str], inodes: set[int]) -> Iterator[str]:
+    try:
+        entries = list(os.scandir(directory))
+    except OSError:
+        return
+    for entry in entries:
+        if entry.path in hidden or entry.is_symlink():
+            continue  # a link's target gets its right where it lives
+        if entry.path in above:
+            yield from _siblings(entry.path, hidden, above, inodes)
+        elif entry.inode() not in inodes:  # a rule belongs to the inode: granting a hard link would grant the hidden file
+            yield entry.path
+
+
+def _inode(path: str) -> int:
+    try:
+        return Path(path).stat().st_ino
+    except OSError:
+        return -1

@@ -1,0 +1,241 @@
+"""Looking into a process that waits for an answer: its strings, and the file that a path means to it.
+
+Paths are resolved as the process would: from its own root and working directory, symbolic links included, and with
+`/proc/self` meaning that process. Whoever calls checks afterwards that the process still waits.
+"""
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shiftlog.shell.sandbox import kernel
+
+AT_FDCWD, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW = -100, 0x1000, 0x100
+_PATH_MAX = 4096
+_STRING_MAX = 131072  # the kernel's own limit for one argument
+_ARGUMENTS_MAX = 4 << 20
+_IN_ROOT = 0x10
+_LINKS_MAX = 40
+_PROC_MAGIC = 0x9FA0
+
+
+class Unresolved(OSError):
+    """The path leads nowhere, or nowhere that could be looked at; carries the error to answer."""
+
+
+class Memory:
+    """The memory of another process, read through its descriptor in /proc."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, pid: int) -> None:
+        self._fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Let the descriptor go."""
+        os.close(self._fd)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Read up to `size` bytes; fewer where the mapping ends."""
+        return os.pread(self._fd, size, address)
+
+    def string(self, address: int, limit: int = _STRING_MAX) -> bytes:
+        """Read a NUL-terminated string; raises `Unresolved` when it has no end within the limit."""
+        found, size = b"", 256
+        while len(found) <= limit:
+            try:
+                chunk = os.pread(self._fd, size, address + len(found))
+            except OSError:
+                chunk = b""
+            end = chunk.find(b"\0")
+            if end >= 0:
+                return found + chunk[:end]
+            if not chunk:
+                raise Unresolved(errno.EFAULT, "no such memory")
+            found, size = found + chunk, 8192
+        raise Unresolved(errno.ENAMETOOLONG if limit == _PATH_MAX else errno.E2BIG, "too long")
+
+    def path(self, address: int) -> bytes:
+        """Read a path."""
+        return self.string(address, _PATH_MAX)
+
+    def strings(self, address: int) -> list[bytes]:
+        """Read an array of strings that ends with a null pointer, whole or not at all."""
+        if not address:
+            return []
+        pointers: list[int] = []
+        while True:
+            chunk = self.read(address + 8 * len(pointers), 64 if not pointers else 4096)
+            words = struct.unpack(f"={len(chunk) // 8}Q", chunk[: len(chunk) // 8 * 8])
+            if not words:
+                raise Unresolved(errno.EFAULT, "no such memory")
+            if 0 in words:
+                pointers += words[: words.index(0)]
+                break
+            pointers += words
+            if len(pointers) * 8 > _ARGUMENTS_MAX:
+                raise Unresolved(errno.E2BIG, "too many arguments")
+        return self._strings_at(pointers)
+
+    def _strings_at(self, pointers: list[int]) -> list[bytes]:
+        # Where the strings lie close together, as after xargs, one read takes them all.
+        if len(pointers) > 1:
+            low, high = min(pointers), max(pointers)
+            if high - low <= 256 * len(pointers):
+                block = self.read(low, high - low + _PATH_MAX)
+                ends = [block.find(b"\0", pointer - low) for pointer in pointers]
+                if min(ends) >= 0:
+                    return [block[p - low : end] for p, end in zip(pointers, ends, strict=True)]
+        found: list[bytes] = []
+        total = 0
+        for pointer in pointers:
+            found.append(self.string(pointer))
+            total += len(found[-1]) + 1
+            if total > _ARGUMENTS_MAX:
+                raise Unresolved(errno.E2BIG, "arguments too long")
+        return found
+
+
+def absolute(pid: int, dirfd: int, path: bytes) -> bytes:
+    """Return the path text from the process's root; `..` and links are left in it."""
+    if path.startswith(b"/"):
+        return path
+    place = b"cwd" if dirfd == AT_FDCWD else b"fd/%d" % dirfd
+    try:
+        base = os.readlink(b"/proc/%d/%b" % (pid, place))
+        root = os.readlink(b"/proc/%d/root" % pid)
+    except OSError as problem:
+        raise Unresolved(errno.EBADF, "no such directory") from problem
+    if root != b"/" and base.startswith(root):
+        base = base[len(root) :] or b"/"
+    return base.rstrip(b"/") + b"/" + path
+
+
+@contextmanager
+def opened(pid: int, dirfd: int, path: bytes, *, flags: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Give a path-only descriptor of the file that the process means, and the path's absolute text.
+
+    Raises `Unresolved` with the error that the process should see.
+    """
+    if not path:
+        if not flags & AT_EMPTY_PATH:
+            raise Unresolved(errno.ENOENT, "empty path")
+        fd, text = _open_descriptor(pid, dirfd)
+    else:
+        text = absolute(pid, dirfd, path)
+        fd = _open_below_root(pid, text, follow=not flags & AT_SYMLINK_NOFOLLOW)
+    try:
+        yield fd, text
+    finally:
+        os.close(fd)
+
+
+def _open_descriptor(pid: int, number: int) -> tuple[int, bytes]:
+    link = b"/proc/%d/%b" % (pid, b"cwd" if number == AT_FDCWD else b"fd/%d" % number)
+    try:
+        return os.open(link, os.O_PATH | os.O_CLOEXEC), os.readlink(link)
+    except OSError as problem:
+        raise Unresolved(errno.EBADF, "no such descriptor") from problem
+
+
+class _How(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]  # noqa: RUF012
+
+
+def _open_below_root(pid: int, path: bytes, *, follow: bool) -> int:
+    flags = os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        root = os.open(b"/proc/%d/root" % pid, os.O_PATH | os.O_CLOEXEC)
+    except OSError as problem:
+        raise Unresolved(errno.EACCES, "the process's root cannot be read") from problem
+    try:
+        how = _How(flags, 0, _IN_ROOT)
+        return kernel.syscall("openat2", root, ctypes.c_char_p(path), ctypes.byref(how), ctypes.sizeof(how))
+    except OSError as problem:
+        if problem.errno not in (errno.ELOOP, errno.EXDEV, errno.ENOSYS, errno.EAGAIN):
+            raise Unresolved(problem.errno, "no such file") from problem
+        # Links of /proc point to files, not to names, and /proc/self would be us: such a path is walked by hand.
+        return _walk(pid, root, path, follow=follow)
+    finally:
+        os.close(root)
+
+
+def _walk(pid: int, root: int, path: bytes, *, follow: bool) -> int:
+    """Resolve a path one part at a time, never above the root."""
+    here = os.dup(root)
+    parts = _pieces(path)
+    links = 0
+    try:
+        while parts:
+            part = parts.pop()
+            if part == b"..":
+                if not os.path.sameopenfile(here, root):
+                    here = _step(here, b"..")
+                continue
+            found = os.open(part, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=here)
+            if not _is_link(found) or (not parts and not follow):
+                os.close(here)
+                here = found
+                continue
+            os.close(found)
+            links += 1
+            if links > _LINKS_MAX:
+                raise OSError(errno.ELOOP, "too many links")
+            on_proc = _on_proc(here)
+            if on_proc and part in (b"self", b"thread-self"):
+                parts.append(b"%d" % pid)
+                continue
+            target = os.readlink(part, dir_fd=here)
+            if on_proc and _is_magic(part, target):
+                here = _step(here, part)
+                continue
+            if target.startswith(b"/"):
+                os.close(here)
+                here = os.dup(root)
+            parts += _pieces(target)
+        return os.dup(here)
+    except OSError as problem:
+        raise Unresolved(problem.errno or errno.EACCES, "no such file") from problem
+    finally:
+        os.close(here)
+
+
+def _pieces(path: bytes) -> list[bytes]:
+    return [piece for piece in reversed(path.split(b"/")) if piece not in (b"", b".")]
+
+
+def _step(here: int, part: bytes) -> int:
+    beyond = os.open(part, os.O_PATH | os.O_CLOEXEC, dir_fd=here)
+    os.close(here)
+    return beyond
+
+
+def _is_link(fd: int) -> bool:
+    return (os.fstat(fd).st_mode & 0o170000) == 0o120000
+
+
+def _is_magic(name: bytes, target: bytes) -> bool:
+    return name.isdigit() or name in (b"exe", b"cwd", b"root") or b":[" in target or target.startswith(b"/")
+
+
+def _on_proc(fd: int) -> bool:
+    buffer = ctypes.create_string_buffer(256)
+    return kernel.libc.fstatfs(fd, buffer) == 0 and struct.unpack_from("=q", buffer.raw)[0] == _PROC_MAGIC
+
+
+def parents(pid: int, until: int, limit: int = 32) -> tuple[int, ...]:
+    """List a process's parents up to `until` or to the first that is gone."""
+    found: list[int] = []
+    while pid != until and len(found) < limit:
+        try:
+            with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:  # noqa: PTH123 — every microsecond is a start's
+                pid = int(stat.read(512).rpartition(b")")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            break
+        if pid <= 1:
+            break
+        found.append(pid)
+    return tuple(found)

@@ -1,0 +1,36 @@
+"""File names are bytes; this is how they are shown and read back: UTF-8, with `\\xNN` for what text cannot hold."""
+
+import re
+
+_ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
+_ODD = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|\\\\(?=x[0-9a-fA-F]{2})")
+
+
+def shown(name: bytes) -> str:
+    """Return a name as text that `read` turns back into the same bytes."""
+    return _ODD.sub(_escaped, name.decode("utf-8", "surrogateescape"))
+
+
+def read(text: str) -> bytes:
+    """Return the bytes of a name as `shown` writes it; plain text stands for itself."""
+    parts = _ESCAPE.split(text)
+    parts[1::2] = [bytes([int(digits, 16)]).decode("latin-1") for digits in parts[1::2]]
+    return b"".join(
+        part.encode("latin-1") if number % 2 else part.encode("utf-8", "surrogateescape")
+        for number, part in enumerate(parts)
+    )
+
+
+def within(name: bytes, roots: tuple[bytes, ...]) -> bool:
+    """Say whether a name is one of `roots` or lies below one; no roots is everything."""
+    return not roots or any(name == root or name.startswith(root + b"/") for root in roots)
+
+
+def parents(name: bytes) -> list[bytes]:
+    """Return the directories above a name, outermost first."""
+    parts = name.split(b"/")
+    return [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in match.group().encode("utf-8", "surrogateescape"))

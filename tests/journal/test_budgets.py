@@ -1,0 +1,62 @@
+"""Spending limits: they warn, refuse only where the operator says so, and never touch what has begun."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftlog.model.errors import BudgetExceeded
+from tests.journal.desk import Desk, open_desk
+
+ALL = "[budgets]\nday_usd = 1.0\n"
+OWN = "[budgets]\non_exceeded = 'refuse'\n[budgets.agents.Nightly]\nday_tokens = 100\n"
+
+
+def with_settings(folder: Path, text: str) -> Path:
+    home = folder / "home"
+    home.mkdir(mode=0o700)
+    (home / "config.toml").write_text(text, encoding="utf-8")
+    return home
+
+
+async def spend(desk: Desk, agent_id: str = "Bench", **figures: Any) -> None:
+    session = await desk.open(agent_id=agent_id, model="m", caller="headless_task")
+    await desk.call("close_session", {"session_id": session, "returncode": 0, **figures})
+
+
+async def warnings_of_opening(desk: Desk, agent_id: str = "Bench") -> list[str]:
+    opened = await desk.call("open_session", {"agent": "ClaudeCode", "title": "Next", "agent_id": agent_id})
+    return [warning["code"] for warning in opened["warnings"]]
+
+
+async def test_a_limit_warns_when_it_is_nearly_spent_and_again_when_it_is_spent(tmp_path: Path) -> None:
+    async with open_desk(with_settings(tmp_path, ALL)) as desk:
+        await spend(desk, total_cost_usd=0.5)
+        assert await warnings_of_opening(desk) == []
+        await spend(desk, total_cost_usd=0.3)
+        assert await warnings_of_opening(desk) == ["budget_near"]
+        await spend(desk, total_cost_usd=0.2)
+        assert await warnings_of_opening(desk) == ["budget_exceeded"]
+
+
+async def test_where_the_operator_says_so_nothing_new_is_opened_and_nothing_is_stored(tmp_path: Path) -> None:
+    async with open_desk(with_settings(tmp_path, OWN)) as desk:
+        await spend(desk, "Nightly", input_tokens=70, output_tokens=30)
+        before = await desk.read(lambda reader: reader.session_ids())
+        with pytest.raises(BudgetExceeded, match="agent 'Nightly' has used 100 of 100 tokens today") as refused:
+            await desk.open(agent_id="nightly")
+        assert refused.value.details["unit"] == "tokens"
+        assert await desk.read(lambda reader: reader.session_ids()) == before
+        assert await warnings_of_opening(desk, "Daily") == []
+
+
+async def test_what_has_begun_goes_on_beyond_the_budget_and_a_new_day_starts_at_nothing(tmp_path: Path) -> None:
+    async with open_desk(with_settings(tmp_path, OWN)) as desk:
+        session = await desk.open(agent_id="Nightly")
+        await desk.begin(session)
+        await desk.update(session, usage={"input_tokens": 500})
+        with pytest.raises(BudgetExceeded):
+            await desk.open(agent_id="Nightly")
+        await desk.complete(session)
+        desk.wait(hours=24)
+        assert await warnings_of_opening(desk, "Nightly") == []
