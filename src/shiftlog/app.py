@@ -34,6 +34,7 @@ from shiftlog.store.sqlite import SqliteStore
 
 DATABASE = "shiftlog.db"
 ANSWERS_KEPT = timedelta(hours=24)
+CLIENTS_KEPT = timedelta(days=100)  # longer than any recovery token lives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,7 @@ class App:
         await self.continuity.expire_offers()
         before = self.clock.now() - ANSWERS_KEPT
         await self.store.write(lambda writer: writer.forget_answers(before=before))
+        await self.store.write(lambda writer: writer.forget_clients(self.clock.now() - CLIENTS_KEPT))
 
 
 def build_app(home: Path, config: configuration.Config, store: Store, environ: Mapping[str, str]) -> App:

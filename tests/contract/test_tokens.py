@@ -49,7 +49,7 @@ async def test_a_transaction_that_fails_leaves_the_tokens_as_they_were(store: St
     def work(writer: Writer) -> None:
         writer.revoke_tokens(b.session_id("one"), b.at(9))
         writer.put_token(token("b"))
-        writer.put_agent_of("client-1", "alpha")
+        writer.put_agent_of("client-1", "alpha", b.at(1))
         raise RuntimeError
 
     try:
@@ -64,9 +64,30 @@ async def test_a_transaction_that_fails_leaves_the_tokens_as_they_were(store: St
 async def test_the_agent_of_a_client_is_the_last_one_put(store: Store) -> None:
     assert await store.read(lambda reader: reader.agent_of("client-1")) is None
     for agent in ("alpha", "beta"):
-        await store.write(lambda writer, agent=agent: writer.put_agent_of("client-1", agent))
+        await store.write(lambda writer, agent=agent: writer.put_agent_of("client-1", agent, b.at(1)))
     assert await store.read(lambda reader: reader.agent_of("client-1")) == "beta"
     assert await store.read(lambda reader: reader.agent_of("client-2")) is None
+
+
+async def test_what_is_known_of_clients_is_forgotten_unless_they_hold_a_lease(store: Store) -> None:
+    def work(writer: Writer) -> None:
+        for name, second in (("early", 1), ("late", 100), ("holder", 1)):
+            client_id = f"client-{name}"
+            writer.put_agent_of(client_id, name, b.at(second))
+            writer.put_lease(b.lease(name, client_id=client_id, since=b.at(second)))
+            writer.put_token(token(name[0], expires_at=b.at(second)))
+        for name in ("early", "late"):
+            writer.end_lease(b.session_id(name))
+        writer.forget_clients(b.at(50))
+
+    await store.write(work)
+    names = ("early", "late", "holder")
+    agents = await store.read(lambda reader: [reader.agent_of(f"client-{name}") for name in names])
+    assert agents == [None, "late", "holder"]
+    grants = await store.read(lambda reader: [reader.grant(b.session_id(name), f"client-{name}") for name in names])
+    assert [fence is not None for fence in grants] == [False, True, True]
+    tokens = await store.read(lambda reader: [reader.token(letter * 64) for letter in "elh"])
+    assert [kept is not None for kept in tokens] == [False, True, False]
 
 
 async def test_sessions_are_found_by_whom_they_are_offered_to(store: Store) -> None:

@@ -3,16 +3,15 @@
 The modules around it hold the rules by kind of record; this one only routes, remembers and emits.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from shiftlog.ingest.claude_state import Call, Seen, State, Strand
+from shiftlog.ingest.claude_state import Seen, State, Strand
 from shiftlog.ingest.facts import (
     AnyFact,
     DialogItem,
     Disposition,
-    Fact,
     Hints,
     Image,
     Key,
@@ -29,12 +28,13 @@ from shiftlog.ingest.facts import (
     decode_facts,
     encode_facts,
 )
-from shiftlog.ingest.reading import Object, bounded, object_in, raw_or_digest, text_in, utc, whole_in
+from shiftlog.ingest.reading import Object, bounded, raw_or_digest, text_in, utc, whole_in
 
 AGENT = "ClaudeCode"
 MAX_NOTED = 1000
 
 _FOLLOWED = (("cwd", "cwd"), ("gitBranch", "branch"), ("version", "version"), ("permissionMode", "permission_mode"))
+_AT_OPENING = (("entrypoint", "entrypoint"), ("sessionKind", "session_kind"), ("teamName", "team"))
 
 
 class Desk:
@@ -156,6 +156,10 @@ class Desk:
         if strand.turn is not None:
             strand.turn.last_at = self.at
         known = strand.known
+        if not strand.is_open:
+            for theirs, ours in _AT_OPENING:
+                if theirs not in known and (value := text_in(record, theirs)):
+                    known[ours] = value
         changes: Object = {}
         for theirs, ours in _FOLLOWED:
             value = record.get(theirs)
@@ -188,7 +192,10 @@ class Desk:
         known, ref = strand.known, strand.ref
         sidecar = self.hints.sidecar or {}
         child = ref.agent_id is not None
-        parent = Parent(session=SessionRef(ref.vendor_id), run_id=self.hints.run_id) if child else None
+        parent = None
+        if child:
+            call = known.get("parent_call")
+            parent = Parent(session=SessionRef(ref.vendor_id), call_id=call, run_id=self.hints.run_id)
         extra: Object = {}
         if (tree := text_in(sidecar, "worktreePath")) is not None:
             extra["worktree"] = tree
@@ -330,29 +337,3 @@ def _content_key(strand: Strand, kind: str, content: Object) -> Key:
     # The same change twice is one fact; a change back is given again, because what lies between has another key.
     text = msgspec.json.encode(content, order="deterministic").decode("utf-8", "replace")
     return ("l", "/".join(part for part in strand.ref if part), kind, strand.ordinal, Mac(text))
-
-
-def remembered_input(tool: str, value: Any) -> Any:
-    """Return as much of a call's input as its result may need."""
-    return value if isinstance(value, dict) and tool in KEEPS_INPUT else None
-
-
-KEEPS_INPUT = frozenset(
-    "Edit MultiEdit Write NotebookEdit Bash Task Agent Workflow WebFetch WebSearch ExitPlanMode AskUserQuestion Read "
-    "TaskOutput TaskStop AgentOutputTool KillShell BashOutput Skill SendMessage".split()
-)
-
-
-def is_fact_of(fact: Fact, strand: Strand) -> bool:
-    """Tell whether a fact belongs to a strand."""
-    return fact.session == strand.ref
-
-
-def pending(strand: Strand, call_id: str) -> Call | None:
-    """Take a waiting call."""
-    return strand.calls.pop(call_id, None)
-
-
-def details_of(record: Object) -> Object:
-    """Return the structured result that stands beside a `tool_result` block."""
-    return object_in(record, "toolUseResult")

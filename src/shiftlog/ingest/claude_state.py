@@ -89,7 +89,8 @@ class Strand(msgspec.Struct, kw_only=True):
     ordinal: int = 0
     turn: Turn | None = None
     turn_ids: list[str] = []
-    abandoned: list[int] = []
+    live: list[int] = []
+    """Ordinals of the turns that no rewind has abandoned."""
     held: Held | None = None
     injected: str = ""
     """The last injected text since the last turn ended."""
@@ -100,7 +101,7 @@ class Strand(msgspec.Struct, kw_only=True):
     context: list[str] = []
     waiting: bytes = b""
     """Facts of a session that no conversation record has opened yet, encoded."""
-    linked: list[str] = []
+    linked: set[str] = set()
     inline: bool = False
 
 
@@ -115,10 +116,8 @@ class State(msgspec.Struct, kw_only=True):
     session: str | None = None
     """The session id that the file's last record named."""
     summaries: dict[str, str] = {}
-    noted: dict[str, int] = {}
     ids: bytes = b""
     places: list[int] = []
-    version_seen: str | None = None
 
 
 class Seen:

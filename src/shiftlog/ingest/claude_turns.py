@@ -70,6 +70,7 @@ def open_turn(
     )
     strand.turn = turn
     strand.turn_ids.append(turn.id)
+    strand.live.append(strand.ordinal)
     strand.injected = ""
     for item in (*strand.context, *context):
         turn.add("context_list", item)
@@ -81,15 +82,21 @@ def open_turn(
         note = Note(
             session=strand.ref,
             turn=turn.id,
-            key=(*desk.key("abandoned", uuid),),
+            key=desk.key("abandoned", uuid),
             at=at,
             kind="abandoned",
             body={"abandoned": ids},
         )
         desk.emit(strand, note)
     if opened_by in ("prompt", "command", "queued"):
-        desk.rename(strand, title, TitleSource.PROMPT) if not strand.title_rank else None
+        name_after(desk, strand, title)
     return turn
+
+
+def name_after(desk: Desk, strand: Strand, title: str) -> None:
+    """Let the first prompt name a session that has no title yet."""
+    if not strand.title_rank:
+        desk.rename(strand, title, TitleSource.PROMPT)
 
 
 def _lineless(strand: Strand, opening: Observation | None, desk: Desk) -> Key:
@@ -102,9 +109,10 @@ def _abandoned(desk: Desk, strand: Strand, parent: str | None) -> list[int]:
     place = desk.seen.place(parent)
     if place is None or place[0] != strand.index or not 0 <= place[1] < strand.ordinal:
         return []
-    gone = [ordinal for ordinal in range(place[1] + 1, strand.ordinal + 1) if ordinal not in strand.abandoned]
-    strand.abandoned += gone
-    return gone
+    gone: list[int] = []
+    while strand.live and strand.live[-1] > place[1]:
+        gone.append(strand.live.pop())
+    return gone[::-1]
 
 
 def ensure_turn(desk: Desk, strand: Strand) -> Turn:

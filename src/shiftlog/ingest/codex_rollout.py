@@ -125,6 +125,15 @@ class Rollout:
         number = max(tally)
         return number if number > before else None
 
+    def is_new_half(self, turn: Turn | None, mark: str, text: str, *, event: bool) -> bool:
+        """Tell whether a record that is logged as event and as item is seen for the first time."""
+        return self._pair(turn, mark, text, event=event) is not None
+
+    def unnamed_id(self, turn: Turn | None, kind: str, text: str) -> str:
+        """Return an id for a call that has none, equal on every reading."""
+        number = self._count(turn, kind, text)
+        return f"{self.ref.vendor_id}/{turn.name if turn else ''}/{kind}-{_digest(text)}-{number}"
+
     def emit(self, fact: AnyFact, turn: Turn | None) -> None:
         """Write a fact, after the beginning of its turn."""
         if turn is not None and not turn.begun:

@@ -55,6 +55,11 @@ class Ledger:
         self._head = bytes.fromhex(head[7:])
 
     @property
+    def next_seq(self) -> int:
+        """Return the place of the entry that is written next."""
+        return self._seq + 1
+
+    @property
     def exists(self) -> bool:
         """Tell whether the session is open."""
         return self._session is not None
@@ -72,6 +77,12 @@ class Ledger:
         if request_id in self._pending:
             self._fold_turn(request_id)
         return self._known(request_id)
+
+    def turns(self) -> list[Turn]:
+        """Return all turns with everything written so far."""
+        stored = {turn.request_id: turn for turn in self._reader.turns(self.id)}
+        known = {request_id: self.turn(request_id) for request_id in list(self._turns)}
+        return [turn for turn in {**stored, **known}.values() if turn is not None]
 
     def has_turn(self, request_id: str) -> bool:
         """Tell whether the session has a turn."""

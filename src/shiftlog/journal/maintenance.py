@@ -93,9 +93,7 @@ class Maintenance:
         if session is None:
             raise SessionNotFound(f"Session not found: {session_id}", details={"session_id": session_id})
         changed = before != (session, list(turns.values()))
-        # Where the same turns are there they are written over, so that they keep their places in lists.
-        if [turn.request_id for turn in before[1]] != list(turns):
-            writer.forget_projection(session_id)
+        writer.forget_projection(session_id)
         writer.put_session(session)
         for turn in turns.values():
             writer.put_turn(session_id, turn)

@@ -94,7 +94,7 @@ class Resuming:
                 self._tokens.spend(writer, request.values["recovery_token"], now)
             issued = self._tokens.issue(writer, resumed.session, now)
         elif request.caller.client_id:
-            writer.put_agent_of(request.caller.client_id, before.agent_key)
+            writer.put_agent_of(request.caller.client_id, before.agent_key, now)
         answered = shell(request, resumed.session, "resumed", _data(admitted, resumed), warnings)
         answered = with_token(answered, issued)
         keep(self._journal, writer, request, key, answered, issued)

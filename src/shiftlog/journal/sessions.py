@@ -185,7 +185,7 @@ def take_lease(writer: Writer, pen: Pen, caller: Caller) -> dict[str, Any]:
     who = {"agent_id": session.agent_id, "face": caller.face, "host": caller.host, "pid": caller.pid}
     pen.write(Kind.LEASE_TAKEN, {"fence": session.fence + 1, **who})
     if caller.client_id:
-        writer.put_agent_of(caller.client_id, session.agent_key)
+        writer.put_agent_of(caller.client_id, session.agent_key, pen.now)
     if not (caller.client_id and caller.holds_leases):
         writer.end_lease(session.id)
         return {"fence": pen.session.fence, "expires_at": None}

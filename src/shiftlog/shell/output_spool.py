@@ -24,6 +24,10 @@ ENDING_BYTES = 256 * 1024
 _LEADING = bytes(byte for byte in range(256) if byte & 0xC0 != 0x80)
 
 
+class SpoolGone(LookupError):
+    """The spool's file was removed."""
+
+
 def count_chars(data: bytes) -> int:
     """Count the characters of UTF-8."""
     return len(data) if data.isascii() else len(data) - len(data.translate(None, _LEADING))
@@ -114,21 +118,22 @@ class Spool:
             del self._ending[:-ENDING_BYTES]
 
     def flush(self) -> None:
-        """Write to the file what memory holds."""
-        if not self._buffer:
-            return
-        fd = self._open(os.O_RDWR | os.O_CREAT)
-        view = memoryview(self._buffer)
-        done = 0
-        while done < len(view):
-            done += os.pwrite(fd, view[done:], self._written + done)
-        view.release()
-        self._written += done
-        self._buffer.clear()
+        """Write to the file what memory holds; where that fails the spool is full and memory keeps it."""
+        try:
+            while self._buffer:
+                done = os.pwrite(self._open(), self._buffer, self._written)
+                self._written += done
+                del self._buffer[:done]
+        except OSError:
+            self.full = True
+
+    def forget(self) -> None:
+        """Free what was read."""
+        self._cache = (0, b"")
 
     def rest(self) -> None:
         """Give up the open file and what was read from it until the next use."""
-        self._cache = (0, b"")
+        self.forget()
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -161,9 +166,21 @@ class Spool:
             return cached[start - cached_at : end - cached_at]
         if end > self._written:
             return self.read(start, self._written) + bytes(self._buffer[: end - self._written])
-        data = os.pread(self._open(os.O_RDONLY), end - start, start)
+        data = self._read_file(start, end)
         if len(data) >= 4096:
             self._cache = (start, data)
+        return data
+
+    def _read_file(self, start: int, end: int) -> bytes:
+        try:
+            data = os.pread(self._open(), end - start, start)
+            while data and len(data) < end - start:
+                more = os.pread(self._open(), end - start - len(data), start + len(data))
+                data = data + more if more else b""
+        except FileNotFoundError:
+            data = b""
+        if not data:
+            raise SpoolGone(str(self.path))
         return data
 
     def chars(self, start: int, end: int) -> int:
@@ -260,15 +277,16 @@ class Spool:
         self._store(data)
         self._buffer.clear()
 
-    def _open(self, flags: int) -> int:
+    def _open(self) -> int:
         if self._fd is None:
+            flags = os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_RDWR | os.O_CREAT if self._written == 0 else os.O_RDWR)
             try:
-                self._fd = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                self._fd = os.open(self.path, flags, 0o600)
             except FileNotFoundError:
-                if not flags & os.O_CREAT:
+                if self._written:
                     raise
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._fd = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                self._fd = os.open(self.path, flags, 0o600)
         return self._fd
 
     def _ending_offset(self) -> int:

@@ -2,7 +2,7 @@
 
 import re
 
-_ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
+_ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _ODD = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|\\\\(?=x[0-9a-fA-F]{2})")
 
 
@@ -13,12 +13,7 @@ def shown(name: bytes) -> str:
 
 def read(text: str) -> bytes:
     """Return the bytes of a name as `shown` writes it; plain text stands for itself."""
-    parts = _ESCAPE.split(text)
-    parts[1::2] = [bytes([int(digits, 16)]).decode("latin-1") for digits in parts[1::2]]
-    return b"".join(
-        part.encode("latin-1") if number % 2 else part.encode("utf-8", "surrogateescape")
-        for number, part in enumerate(parts)
-    )
+    return _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), text.encode("utf-8", "surrogateescape"))
 
 
 def within(name: bytes, roots: tuple[bytes, ...]) -> bool:
@@ -30,6 +25,16 @@ def parents(name: bytes) -> list[bytes]:
     """Return the directories above a name, outermost first."""
     parts = name.split(b"/")
     return [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def split(output: bytes) -> list[bytes]:
+    """Return the names of NUL-terminated output."""
+    return output.split(b"\0")[:-1]
+
+
+def joined(found: list[bytes]) -> bytes:
+    """Return names as NUL-terminated input."""
+    return b"".join(name + b"\0" for name in found)
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -1,13 +1,13 @@
-"""Reaching a target: this machine by itself, any other by whoever can run one command line there.
+"""Reaching a target: this machine by itself, any other through whoever can carry a command line there.
 
-`CommandRunner` does everything through POSIX sh, so a remote target needs no Python; ssh and docker only say how a
-command line gets there.
+`CommandRunner` does everything in POSIX sh, so a remote target needs no Python; ssh and docker only say how an
+argument list gets there.
 """
 
 import asyncio
 import fcntl
 import os
-import shlex
+import signal
 import stat
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -22,29 +22,208 @@ FRESH_S = 3
 # Kernels stamp files with a clock that ticks every 1 to 10 ms: within a tick two writes look like one.
 TICK_NS = 20_000_000
 
+# First the target's time, then per batch a line of marks (link, readable, unreadable, nothing) and a line per file.
+_STATS = """
+cd "$1" || exit 3
+if stat -c %f . >/dev/null 2>&1; then how=-c what='%f %s %Z %i %y %z'
+else how=-f what='%Xp %z %c %i %Fm %Fc'; fi
+export how what LC_ALL=C
+date +%s
+xargs -0 -n 500 sh -c '
+  marks=
+  for file do
+    if [ -L "$file" ]; then marks=${marks}l
+    elif [ -r "$file" ]; then marks=${marks}r
+    elif [ -e "$file" ]; then marks=${marks}u
+    else marks=$marks-; fi
+  done
+  echo ":$marks"
+  stat "$how" "$what" "$@" 2>/dev/null || :' sh
+"""
+
+# A directory is the one thing that every file system makes for exactly one caller. A holder that died is given up on
+# after ten minutes; no step of ours takes that long.
+_TAKE = """
+tries=0
+until mkdir "$1" 2>/dev/null; do
+  if [ -n "$(find "$1" -prune -mmin +10 2>/dev/null)" ]; then rmdir "$1" 2>/dev/null; continue; fi
+  tries=$((tries + 1))
+  [ "$tries" -ge "$2" ] && exit 75
+  sleep 0.1 2>/dev/null || sleep 1
+done
+"""
+
+# Only PATH and HOME of the target go on: a GIT_ variable of its login must not steer us.
 _CLEAN = 'exec env -i PATH="$PATH" HOME="$HOME" "$@"'
 
-# One line per path: raw mode, size, change time in seconds, then whatever tells two states apart.
-_STAT = """
-cd "$1" || exit 3
-look() {
-  if stat -c %f . >/dev/null 2>&1; then stat -c '%f %s %Z %i %y %z' -- "$1"
-  else stat -f '%Xp %z %c %i %Fm %Fc' -- "$1"; fi
-}
-export LC_ALL=C
-date +%s
-xargs -0 sh -c '
-  if stat -c %f . >/dev/null 2>&1; then all=$(stat -c "%f %s %Z %i %y %z" -- "$@" 2>/dev/null)
-  else all=$(stat -f "%Xp %z %c %i %Fm %Fc" -- "$@" 2>/dev/null); fi
-  set -- "$@"
-  if [ "$(printf "%s\\n" "$all" | wc -l)" -eq $# ] && [ -n "$all" ]; then
-    printf "%s\\n" "$all"
-  else
-    for f do
-      if [ -L "$f" ] || [ -e "$f" ]; then
-        if stat -c %f . >/dev/null 2>&1; then stat -c "%f %s %Z %i %y %z" -- "$f" || echo -
-        else stat -f "%Xp %z %c %i %Fm %Fc" -- "$f" || echo -; fi
-      else echo -; fi
-    done
-  fi' sh
-"""
+
+class LockTimeout(TimeoutError):
+    """Another process kept the lock for too long."""
+
+
+class Carrier(Protocol):
+    """Runs one argument list on a target and brings back how it ended."""
+
+    async def __call__(self, argv: Sequence[str], stdin: bytes) -> Ran: ...
+
+
+class LocalRunner:
+    """This machine: programs as children of this process, stats and locks by system calls."""
+
+    target: str | None = None
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
+        """Run a program to its end; cancelling ends it and what it started."""
+        base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        return await run_here(argv, stdin, {**base, **(env or {})})
+
+    async def stats(self, root: str, paths: Sequence[bytes]) -> list[FileStat | None]:
+        """Look at paths below `root` without following links."""
+        if len(paths) < 500:
+            return _stats(os.fsencode(root), paths)
+        return await asyncio.to_thread(_stats, os.fsencode(root), paths)
+
+    def lock(self, path: str) -> AbstractAsyncContextManager[None]:
+        """Hold a lock file; the system lets it go when this process dies."""
+        return _flock(path)
+
+
+class CommandRunner:
+    """Any other target, by way of a carrier."""
+
+    def __init__(self, target: str, carry: Carrier) -> None:
+        self.target: str | None = target
+        self._carry = carry
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
+        """Run a program to its end."""
+        assignments = [f"{name}={value}" for name, value in (env or {}).items()]
+        return await self._carry(["sh", "-c", _CLEAN, "sh", *assignments, *argv], stdin)
+
+    async def stats(self, root: str, paths: Sequence[bytes]) -> list[FileStat | None]:
+        """Look at paths below `root`; asks once more when files come and go meanwhile."""
+        if not paths:
+            return []
+        stdin = b"".join(b"./" + path + b"\0" for path in paths)
+        for _ in range(3):
+            ran = await self.run(["sh", "-c", _STATS, "sh", root], stdin=stdin)
+            found = read_stats(ran.stdout)
+            if found is not None and len(found) == len(paths):
+                return found
+        raise OSError(f"cannot look at files of {root}: {ran.stderr.decode('utf-8', 'replace')[:200]}")
+
+    @asynccontextmanager
+    async def lock(self, path: str) -> AsyncGenerator[None]:
+        """Hold a lock directory on the target."""
+        taken = await self.run(["sh", "-c", _TAKE, "sh", path, str(int(LOCK_WAIT_S * 10))])
+        if taken.exit_code != 0:
+            raise LockTimeout(path)
+        try:
+            yield
+        finally:
+            await self.run(["rmdir", path])
+
+
+async def run_here(argv: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> Ran:
+    """Run a program on this machine in a process group of its own."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), start_new_session=True
+    )
+    try:
+        stdout, stderr = await process.communicate(stdin)
+    except asyncio.CancelledError:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        raise
+    return Ran(exit_code=process.returncode or 0, stdout=stdout, stderr=stderr)
+
+
+def read_stats(output: bytes) -> list[FileStat | None] | None:
+    """Read what the stat script wrote; None when a file vanished between its mark and its line."""
+    lines = output.split(b"\n")[:-1]
+    if not lines:
+        return None
+    now = int(lines[0])
+    found: list[FileStat | None] = []
+    rest = iter(lines[1:])
+    line = next(rest, None)
+    while line is not None:
+        facts = []
+        marks, line = line[1:], next(rest, None)
+        while line is not None and not line.startswith(b":"):
+            facts.append(line)
+            line = next(rest, None)
+        if len(facts) != len(marks) - marks.count(b"-"):
+            return None
+        told = iter(facts)
+        found += [None if mark == ord("-") else _read_fact(next(told), mark, now) for mark in marks]
+    return found
+
+
+def _read_fact(line: bytes, mark: int, now: int) -> FileStat:
+    mode, size, changed, signature = line.split(b" ", 3)
+    raw = int(mode, 16)
+    return FileStat(
+        kind=_kind(raw),
+        permissions=stat.S_IMODE(raw),
+        size=int(size),
+        fresh=int(changed) >= now - FRESH_S,
+        # Without sub-second clocks or within a tick nothing can be told apart; the next second is safe.
+        signature="" if int(changed) >= now else signature.decode("ascii"),
+        readable=mark != ord("u"),
+    )
+
+
+def _stats(root: bytes, paths: Sequence[bytes]) -> list[FileStat | None]:
+    now_ns = time.time_ns()
+    user = os.geteuid()
+    found: list[FileStat | None] = []
+    for path in paths:
+        full = root + b"/" + path
+        try:
+            seen = os.lstat(full)
+        except OSError:
+            found.append(None)
+            continue
+        mode = seen.st_mode
+        readable = user == 0 or (seen.st_uid == user and bool(mode & 0o400)) or os.access(full, os.R_OK)
+        found.append(
+            FileStat(
+                kind=_kind(mode),
+                permissions=stat.S_IMODE(mode),
+                size=seen.st_size,
+                fresh=seen.st_ctime_ns >= now_ns - FRESH_S * 1_000_000_000,
+                signature=""
+                if seen.st_ctime_ns >= now_ns - TICK_NS
+                else f"{seen.st_ino} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_size}",
+                readable=readable,
+            )
+        )
+    return found
+
+
+def _kind(mode: int) -> FileKind:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISLNK(mode):
+        return "link"
+    return "directory" if stat.S_ISDIR(mode) else "other"
+
+
+@asynccontextmanager
+async def _flock(path: str) -> AsyncGenerator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise LockTimeout(path) from None
+                await asyncio.sleep(LOCK_STEP_S)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,3 +1,4 @@
+# ruff: noqa: PTH — raw descriptors and inodes throughout
 """Which program a file is: by inode, by content, by its first bytes, by the applet it is called as.
 
 Pure questions about files, cached by inode and change time. Whether a program may start is the judge's to say.
@@ -166,13 +167,18 @@ def program_given_to_loader(argv: Sequence[str]) -> int | None:
 
 
 def applet(real_name: str, argv: Sequence[str]) -> tuple[str, bool] | None:
-    """Return the applet that a multi-call binary would be, and whether its own name was used as a wrapper."""
-    if real_name not in MULTI_CALL and real_name.split("-")[0].split(".")[0] not in _BOX:
+    """Return the applet that a multi-call binary would be, and whether its own name stood before it as a wrapper."""
+    box = re.split(r"[-.]", real_name)[0] in _BOX or real_name in _BOX
+    if not box and real_name not in MULTI_CALL:
         return None
-    called = os.path.basename(argv[0]) if argv else real_name
-    if real_name not in MULTI_CALL or real_name in _BOX:
-        if called.split("-")[0].split(".")[0] in _BOX:
-            rest = [argument for argument in argv[1:] if not argument.startswith("-")]
-            return (os.path.basename(rest[0]), True) if rest else None
-        return called.lstrip("-"), False
-    return (called, False) if called != real_name else None
+    called = os.path.basename(argv[0]).lstrip("-") if argv else real_name
+    if not box:
+        return (called, False) if called != real_name else None
+    if re.split(r"[-.]", called)[0] not in _BOX and called not in _BOX:
+        return called, False
+    for argument in argv[1:]:
+        if argument.startswith("--coreutils-prog"):
+            return os.path.basename(argument.rpartition("=")[2]), True
+        if not argument.startswith("-"):
+            return os.path.basename(argument), True
+    return None

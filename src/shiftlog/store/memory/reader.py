@@ -217,10 +217,12 @@ class MemoryReader:
         return sorted(self._shelves.leases.values(), key=attrgetter("session_id"))
 
     def grant(self, session_id: str, client_id: str) -> int | None:
-        return self._shelves.grants.get((session_id, client_id))
+        granted = self._shelves.grants.get((session_id, client_id))
+        return granted[0] if granted else None
 
     def agent_of(self, client_id: str) -> str | None:
-        return self._shelves.agents.get(client_id)
+        known = self._shelves.agents.get(client_id)
+        return known[0] if known else None
 
     def token(self, token_hash: str) -> Token | None:
         return self._shelves.tokens.get(token_hash)

@@ -41,11 +41,11 @@ class Shelves:
 
     sessions: dict[str, Shelf] = field(default_factory=dict[str, Shelf])
     leases: dict[str, Lease] = field(default_factory=dict[str, Lease])
-    grants: dict[Pair, int] = field(default_factory=dict[Pair, int])
+    grants: dict[Pair, tuple[int, datetime]] = field(default_factory=dict[Pair, tuple[int, datetime]])
     answers: dict[Pair, Answer] = field(default_factory=dict[Pair, Answer])
     outcomes: dict[Pair, tuple[datetime, Body]] = field(default_factory=dict[Pair, tuple[datetime, Body]])
     receipts: dict[tuple[str, int], Receipt] = field(default_factory=dict[tuple[str, int], Receipt])
-    agents: dict[str, str] = field(default_factory=dict[str, str])
+    agents: dict[str, tuple[str, datetime]] = field(default_factory=dict[str, tuple[str, datetime]])
     tokens: dict[str, Token] = field(default_factory=dict[str, Token])
     pointers: dict[Pair, str] = field(default_factory=dict[Pair, str])
     sources: dict[str, Source] = field(default_factory=dict[str, Source])

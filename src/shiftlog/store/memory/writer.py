@@ -57,7 +57,7 @@ class MemoryWriter(MemoryReader):
 
     def put_lease(self, lease: Lease) -> None:
         self._undo.put(self._shelves.leases, lease.session_id, lease)
-        self._undo.put(self._shelves.grants, (lease.session_id, lease.client_id), lease.fence)
+        self._undo.put(self._shelves.grants, (lease.session_id, lease.client_id), (lease.fence, lease.since))
 
     def end_lease(self, session_id: str) -> None:
         if session_id in self._shelves.leases:
@@ -69,8 +69,8 @@ class MemoryWriter(MemoryReader):
             if lease.client_id in renewed:
                 self._undo.put(self._shelves.leases, lease.session_id, replace(lease, expires_at=expires_at))
 
-    def put_agent_of(self, client_id: str, agent_key: str) -> None:
-        self._undo.put(self._shelves.agents, client_id, agent_key)
+    def put_agent_of(self, client_id: str, agent_key: str, at: datetime) -> None:
+        self._undo.put(self._shelves.agents, client_id, (agent_key, at))
 
     def put_token(self, token: Token) -> None:
         self._undo.put(self._shelves.tokens, token.hash, token)
@@ -110,6 +110,19 @@ class MemoryWriter(MemoryReader):
             index = item.entry.seq - 1
             found = replace(lines[index], text=item.text, facet=item.facet)
             self._undo.replace(lines, index, found)
+
+    def forget_clients(self, before: datetime) -> None:
+        grants, agents, tokens = self._shelves.grants, self._shelves.agents, self._shelves.tokens
+        holders = {lease.client_id for lease in self.leases()}
+        limit = millis(before)
+        self._undo.drop(tokens, [name for name, token in tokens.items() if millis(token.expires_at) < limit])
+        self._undo.drop(
+            grants,
+            [pair for pair, (_, at) in grants.items() if millis(at) < limit and pair[1] not in holders],
+        )
+        self._undo.drop(
+            agents, [name for name, (_, at) in agents.items() if millis(at) < limit and name not in holders]
+        )
 
     def forget_answers(self, *, session_id: str | None = None, before: datetime | None = None) -> None:
         answers, outcomes = self._shelves.answers, self._shelves.outcomes

@@ -298,7 +298,8 @@ class SqliteWriter(SourceWriter, SqliteReader):
             (lease.session_id, lease.client_id, millis(lease.expires_at), encode(to_document(lease))),
         )
         self._db.execute(
-            "INSERT OR REPLACE INTO grants VALUES (?, ?, ?)", (lease.session_id, lease.client_id, lease.fence)
+            "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?)",
+            (lease.session_id, lease.client_id, lease.fence, millis(lease.since)),
         )
 
     def end_lease(self, session_id: str) -> None:
@@ -314,8 +315,8 @@ class SqliteWriter(SourceWriter, SqliteReader):
                     (millis(expires_at), encode(to_document(lease)), lease.session_id),
                 )
 
-    def put_agent_of(self, client_id: str, agent_key: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO client_agents VALUES (?, ?)", (client_id, agent_key))
+    def put_agent_of(self, client_id: str, agent_key: str, at: datetime) -> None:
+        self._db.execute("INSERT OR REPLACE INTO client_agents VALUES (?, ?, ?)", (client_id, agent_key, millis(at)))
 
     def put_token(self, token: Token) -> None:
         used, revoked = (None if at is None else millis(at) for at in (token.used_at, token.revoked_at))
@@ -386,6 +387,14 @@ class SqliteWriter(SourceWriter, SqliteReader):
             self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
             if item.text:
                 self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, item.text))
+
+    def forget_clients(self, before: datetime) -> None:
+        limit = (millis(before),)
+        self._db.execute("DELETE FROM tokens WHERE expires_ms < ?", limit)
+        for table in ("grants", "client_agents"):
+            self._db.execute(
+                f"DELETE FROM {table} WHERE at_ms < ? AND client_id NOT IN (SELECT client_id FROM leases)", limit
+            )
 
     def forget_answers(self, *, session_id: str | None = None, before: datetime | None = None) -> None:
         if session_id is not None:

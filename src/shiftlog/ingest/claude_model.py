@@ -1,0 +1,244 @@
+"""`assistant` records of Claude Code: texts, thinking, tool calls and the tokens that they took."""
+
+from typing import Any, Literal, cast
+
+from shiftlog.ingest import actions, claude_results, claude_turns
+from shiftlog.ingest.claude_desk import Desk
+from shiftlog.ingest.claude_state import MAX_PENDING_CALLS, Call, Strand, Turn
+from shiftlog.ingest.facts import Disposition, Key, Mac, ToolCall, Usage
+from shiftlog.ingest.reading import Object, bounded, call_line, object_in, size_and_digest, text_in, tokens_in
+
+SYNTHETIC = "<synthetic>"
+DEFAULT_ERROR = "api_error"
+TASK_TOOLS = frozenset({"Task", "Agent"})
+
+_KEEPS_INPUT = frozenset(
+    "Edit MultiEdit Write NotebookEdit Bash Task Agent Workflow WebFetch WebSearch ExitPlanMode AskUserQuestion Read"
+    " web_search web_fetch".split()
+)
+_COUNTERS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def read_assistant(desk: Desk, strand: Strand, record: Object, *, nested: bool = False) -> Disposition:
+    """Read an `assistant` record; `nested` ones come from progress records and never touch a turn."""
+    message = object_in(record, "message")
+    model = text_in(message, "model")
+    is_error = record.get("isApiErrorMessage") is True
+    if model == SYNTHETIC and not is_error:
+        return desk.counted("assistant/synthetic")
+    content = message.get("content")
+    blocks: list[Any] = cast("list[Any]", content) if isinstance(content, list) else []
+    if isinstance(content, str):
+        blocks = [{"type": "text", "text": content}]
+    turn = None if nested else _turn_for(desk, strand, is_real=model != SYNTHETIC)
+    if turn is not None:
+        _mark(desk, strand, turn, record, model)
+    searches = _web_searches(message)
+    use = usage_key(message, record) if not searches else None
+    kept = 0
+    for at, block in enumerate(blocks):
+        if isinstance(block, dict):
+            kept += _read_block(desk, strand, turn, cast("Object", block), at, use=use, is_error=is_error)
+    if turn is not None and turn.error_code is not None and not turn.error_text:
+        turn.error_text = "\n".join(turn.response)
+    if kept or not blocks:
+        return Disposition.MAPPED
+    # Nothing but blocks that no rule knows; each was noted by its own name.
+    return Disposition.UNKNOWN
+
+
+def _turn_for(desk: Desk, strand: Strand, *, is_real: bool) -> Turn | None:
+    if strand.held is not None:
+        return claude_turns.open_held(desk, strand) if is_real else strand.turn
+    return claude_turns.ensure_turn(desk, strand)
+
+
+def _mark(desk: Desk, strand: Strand, turn: Turn, record: Object, model: str | None) -> None:
+    turn.has_model = True
+    turn.last = "other"
+    if desk.message_id is None or desk.message_id != turn.message_id:
+        turn.message_id, turn.response = desk.message_id, []
+    if record.get("isApiErrorMessage") is True or record.get("isAbortedMidStream") is True:
+        turn.error_code = text_in(record, "error") or DEFAULT_ERROR
+        turn.error_text = ""
+    else:
+        turn.error_code = None
+    if model is not None and model != SYNTHETIC:
+        _follow_model(desk, strand, turn, model)
+    if effort := text_in(record, "effort"):
+        desk.change(strand, "reasoning_effort", effort)
+
+
+def _follow_model(desk: Desk, strand: Strand, turn: Turn, model: str) -> None:
+    if turn.model != model:
+        turn.model = model
+        turn.sets["model"] = model
+    if strand.model != model:
+        strand.model = model
+        desk.run(strand, {"model": model})
+
+
+def _read_block(
+    desk: Desk, strand: Strand, turn: Turn | None, block: Object, at: int, *, use: str | None, is_error: bool
+) -> bool:
+    kind = block.get("type")
+    if kind == "text":
+        text = block.get("text")
+        if isinstance(text, str):
+            _read_text(desk, strand, turn, text, at, is_error=is_error)
+    elif kind == "thinking":
+        _read_thinking(desk, strand, block, at)
+        _last(turn, "other")
+    elif kind == "redacted_thinking":
+        _last(turn, "other")
+    elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+        _read_call(desk, strand, turn, block, at, use=use)
+    elif isinstance(kind, str) and kind.endswith("tool_result"):
+        claude_results.read_result(desk, strand, {}, block, at, {}, nested=turn is None)
+    elif kind == "fallback":
+        if (model := text_in(block, "to")) is not None and turn is not None:
+            _follow_model(desk, strand, turn, model)
+    else:
+        desk.unknown(strand, f"assistant/{kind if isinstance(kind, str) else 'None'}", f"n{at}")
+        return False
+    return True
+
+
+def _last(turn: Turn | None, kind: Literal["text", "call", "other"]) -> None:
+    if turn is not None:
+        turn.last = kind
+
+
+def _read_text(desk: Desk, strand: Strand, turn: Turn | None, text: str, at: int, *, is_error: bool) -> None:
+    _last(turn, "text")
+    if not text:
+        return
+    if is_error:
+        desk.say(strand, "system", "observation", text, block=at)
+        if turn is not None:
+            turn.error_text = text
+        return
+    is_decision = actions.is_decision(text)
+    category = "decision" if is_decision else "observation"
+    desk.say(strand, "model", category, text, block=at, aliases=_aliases(desk, strand, "text", text))
+    if turn is None:
+        return
+    turn.response.append(text)
+    if not turn.interpreted:
+        turn.interpreted = True
+        turn.sets["interpretation"] = text
+    if is_decision:
+        turn.add("design_decisions", text)
+    for requirement in actions.requirement_ids(text):
+        turn.add("requirements_discovered", requirement)
+
+
+def _read_thinking(desk: Desk, strand: Strand, block: Object, at: int) -> None:
+    text = block.get("thinking")
+    if not isinstance(text, str) or not text:
+        names = desk.state.counts.counted_names
+        names["thinking/empty"] = names.get("thinking/empty", 0) + 1
+        return
+    extra: Object = {}
+    if signature := text_in(block, "signature"):
+        extra["signature"] = size_and_digest(signature)
+    aliases = _aliases(desk, strand, "thinking", text)
+    desk.say(strand, "model", "reasoning", text, block=at, aliases=aliases, extra=extra)
+
+
+def _aliases(desk: Desk, strand: Strand, kind: str, text: str) -> tuple[Key, ...]:
+    # Only what a child says reaches us twice under different uuids: in its file and in its parent's progress records.
+    if strand.ref.agent_id is None or desk.message_id is None:
+        return ()
+    return (("mb", desk.message_id, kind, Mac(text)),)
+
+
+def _read_call(desk: Desk, strand: Strand, turn: Turn | None, block: Object, at: int, *, use: str | None) -> None:
+    tool = text_in(block, "name") or "unknown"
+    call_id = text_in(block, "id")
+    value = bounded(block.get("input"))
+    _last(turn, "call")
+    if call_id is not None:
+        kept = cast("Object", value) if isinstance(value, dict) and tool in _KEEPS_INPUT else None
+        strand.calls[call_id] = Call(tool=tool, input=kept, use=use)
+        if len(strand.calls) > MAX_PENDING_CALLS:
+            del strand.calls[next(iter(strand.calls))]
+        if turn is not None and call_id not in turn.calls:
+            turn.calls.append(call_id)
+    extra: Object = {"server": True} if block.get("type") == "server_tool_use" else {}
+    desk.emit(
+        strand,
+        ToolCall(
+            session=strand.ref,
+            turn=turn.id if turn is not None else None,
+            key=("call", call_id) if call_id else desk.key(at),
+            at=desk.at,
+            record=desk.ids(at),
+            tool=tool,
+            call_id=call_id or f"{desk.uuid or 'call'}/{at}",
+            content=call_line(tool, value),
+            input=value,
+            nested=turn is None,
+            extra=extra,
+        ),
+    )
+    if isinstance(value, dict):
+        claude_results.link_by_task(desk, strand, tool, cast("Object", value), call_id)
+
+
+# -- usage -------------------------------------------------------------------------------------------------------------
+
+
+def usage_key(message: Object, record: Object) -> str | None:
+    """Return `<message.id>/<requestId>`, None for a message without id."""
+    message_id = text_in(message, "id")
+    return None if message_id is None else f"{message_id}/{text_in(record, 'requestId') or ''}"
+
+
+def _web_searches(message: Object) -> int:
+    return tokens_in(object_in(object_in(message, "usage"), "server_tool_use"), "web_search_requests")
+
+
+def read_usage(desk: Desk, strand: Strand, record: Object, *, nested: bool = False) -> None:
+    """Give the tokens of a model message; every line of it repeats them, the largest counts."""
+    message = object_in(record, "message")
+    usage = object_in(message, "usage")
+    key = usage_key(message, record) if usage else None
+    if key is None:
+        return
+    given, output, created, cached = (tokens_in(usage, name) for name in _COUNTERS)
+    split = object_in(usage, "cache_creation")
+    created = max(created, sum(tokens_in(split, name) for name in split))
+    searches = _web_searches(message)
+    if not (given or output or created or cached or searches):
+        return
+    model = text_in(message, "model")
+    mark = f"{key} {given} {output} {created} {cached} {searches} {model}"
+    if strand.used == mark:
+        return
+    strand.used = mark
+    message_id, _, request_id = key.rpartition("/")
+    turn = strand.turn
+    desk.emit(
+        strand,
+        Usage(
+            session=strand.ref,
+            turn=turn.id if turn is not None and not nested else None,
+            key=("use", key),
+            at=desk.at,
+            model=model if model != SYNTHETIC else None,
+            input_tokens=given,
+            cached_input_tokens=cached,
+            cache_creation_tokens=created,
+            cache_creation_1h_tokens=min(tokens_in(split, "ephemeral_1h_input_tokens"), created),
+            output_tokens=output,
+            web_searches=searches,
+            message_id=message_id,
+            joins=not request_id,
+            vendor=_as_written(usage),
+        ),
+    )
+
+
+def _as_written(usage: Object) -> Object:
+    return {name: bounded(value) for name, value in usage.items() if value and not isinstance(value, list)}

@@ -1,0 +1,415 @@
+"""One batch of imported facts against the store as it stands: which are new, whose they are, what each writes.
+
+Decisions only; entries are chained by the ledger, tokens counted in `ingest_usage`, lineage kept in `ingest_family`.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from shiftlog.journal.ingest_family import Family
+from shiftlog.journal.ingest_ledger import Ledger
+from shiftlog.journal.ingest_memory import Memory
+from shiftlog.journal.ingest_turns import end_turn, late_dialog, update_turn
+from shiftlog.journal.ingest_usage import count_first, count_maximum, growth_of_maximum
+from shiftlog.journal.packing import salt_from
+from shiftlog.model.entry import Kind
+from shiftlog.model.ids import numbered, slug
+from shiftlog.model.moves import SessionState
+from shiftlog.model.times import parse
+from shiftlog.store.incoming import Batch, Incoming, SessionName
+from shiftlog.store.protocol import Writer
+from shiftlog.store.sources import Origin, Source
+
+UNTITLED = "(untitled)"
+CONTINUED = "(continued)"
+IMPORTED = "imported"
+PROMPT_TITLE = 1
+SAME_PROMPT = timedelta(minutes=10)
+
+_RECORDS = frozenset({"turn_begun", "dialog", "tool_call", "tool_result"})
+
+
+class BatchWork:
+    """The writing of one batch."""
+
+    def __init__(self, writer: Writer, batch: Batch, source: Source, *, test_clock: bool) -> None:
+        self.entries = 0
+        self.named: dict[str, bool] = {}
+        self.opened: list[str] = []
+        self.sealed: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.redactions: Counter[str] = Counter()
+        self._writer = writer
+        self._batch = batch
+        self._source = source
+        self._test_clock = test_clock
+        self._ledgers: dict[str, Ledger] = {}
+        self._ids: dict[int, str | None] = {}
+        self._memory = Memory(writer, batch.agent)
+        self._family = Family(self._memory, self.ledger, batch.agent)
+        self._late: dict[tuple[str, str], list[Incoming]] = {}
+        self._masked: dict[str, Counter[str]] = {}
+        self._shared: dict[str, Any] = {} if batch.first else dict(self._memory.document(f"shared:{source.path}") or {})
+        self._responses: dict[str, tuple[dict[str, Any] | None, str]] = {}
+        self._handlers: dict[str, Callable[[Incoming, Ledger], None]] = {
+            "session_updated": self._update_session,
+            "turn_begun": self._begin_turn,
+            "turn_updated": self._update_turn,
+            "turn_ended": self._end_turn,
+            "action": self._act,
+            "run_updated": self._update_run,
+            "child_link": self._link,
+            "note": self._note,
+        }
+
+    def run(self) -> None:
+        """Write everything that is new."""
+        items = self._batch.items
+        keys = [key for item in items for key in (item.key, *item.aliases)]
+        self._memory.load(keys, [_session_key(name) for name in self._batch.sessions])
+        for item in items:
+            self._take(item)
+        self._settle_usage()
+        for (session_id, turn), late in self._late.items():
+            late_dialog(self.ledger(session_id), turn, late)
+        if self._batch.last:
+            self._family.finish(self._batch.sessions, self._known_ids())
+            self._note_shared()
+        self._flush()
+
+    def _flush(self) -> None:
+        for ledger in self._ledgers.values():
+            ledger.flush(self._writer)
+            self.entries += ledger.entries
+        self._memory.flush()
+        for session_id, masked in self._masked.items():
+            known = self._writer.imported(session_id) or {}
+            total = Counter[str](known.get("redactions", {})) + masked
+            self._writer.put_imported(session_id, {**known, "redactions": dict(sorted(total.items()))})
+
+    def read_source(self) -> Source:
+        """Return the source as it stands after this batch."""
+        return replace(
+            self._source,
+            cursor=self._batch.cursor,
+            tail=self._batch.tail,
+            state=self._batch.state,
+            settle_at=None if self._batch.settle_at is None else parse(self._batch.settle_at),
+            counts=self._batch.counts,
+            sessions=tuple(dict.fromkeys((*self._source.sessions, *self.named))),
+        )
+
+    # Sessions
+
+    def ledger(self, session_id: str) -> Ledger:
+        """Return the ledger of a session."""
+        ledger = self._ledgers.get(session_id)
+        if ledger is None:
+            session = self._writer.session(session_id)
+            ledger = Ledger(self._writer, session_id, session, test_clock=self._test_clock)
+            self._ledgers[session_id] = ledger
+        return ledger
+
+    def _known_ids(self) -> dict[int, str]:
+        return {index: found for index, found in self._ids.items() if found is not None}
+
+    def _id_of(self, index: int) -> str | None:
+        """Return the journal's session for one of the vendor's, if it is known."""
+        if index in self._ids:
+            return self._ids[index]
+        name = self._batch.sessions[index]
+        origin = self._memory.origin(_session_key(name))
+        found = origin.session_id if origin else self._joined(name)
+        if found is not None:
+            self._ids[index] = found
+            session = self._writer.session(found)
+            if session is not None:
+                self.named[found] = session.parent_session_id is not None or bool(session.subagent)
+                if session.state is SessionState.SEALED:
+                    self.sealed.append(found)
+        return found
+
+    def _joined(self, name: SessionName) -> str | None:
+        """Return a session that was recorded live under the vendor's id."""
+        if name.agent_id is not None:
+            return None
+        for session_id in self._writer.session_ids_of_vendor(name.vendor_id):
+            session = self._writer.session(session_id)
+            if session is not None and session.agent == self._batch.agent:
+                self._memory.put(_session_key(name), Origin(session_id=session_id, doc={"live": True}))
+                return session_id
+        return None
+
+    def _open(self, item: Incoming) -> None:
+        assert item.body is not None
+        name = self._batch.sessions[item.session]
+        known = self._id_of(item.session)
+        if known is not None:
+            self._family.add_child(known, name, item.body)
+            return
+        stamp = item.at.replace("-", "").replace(":", "")[:15] + "Z"
+        tail = slug(name.vendor_id, "session")
+        if name.agent_id is not None:
+            tail = f"{slug(name.vendor_id[:8], 'session')}-agent-{slug(name.agent_id, 'child')}"
+        minted, n = f"{self._batch.agent}-{stamp}-{tail}", 1
+        while self._writer.session(numbered(minted, n)) is not None or numbered(minted, n) in self._ledgers:
+            n += 1
+        session_id = numbered(minted, n)
+        ledger = self.ledger(session_id)
+        body = {**item.body, "title": UNTITLED, "started": item.at}
+        body["vendor_session_id"] = name.agent_id or name.vendor_id
+        parent = self._family.parent_of(name, item.body)
+        if parent:
+            body["parent"] = parent
+        self._write(ledger, Kind.SESSION_OPENED, item.at, {key: value for key, value in body.items() if value})
+        self._write(ledger, Kind.SESSION_SUSPENDED, item.at, {"cause": IMPORTED})
+        self._ids[item.session] = session_id
+        self._memory.put(_session_key(name), Origin(session_id=session_id))
+        self.opened.append(session_id)
+        self.named[session_id] = ledger.session.parent_session_id is not None or bool(ledger.session.subagent)
+        if parent or item.body.get("subagent"):
+            self.named[session_id] = True
+        self._family.add_child(session_id, name, item.body)
+        self._family.add_parent(session_id, name)
+        if item.body.get("forked_from") and name.agent_id is None:
+            self._memory.fork(name.vendor_id, str(item.body["forked_from"]), session_id)
+
+    def _write(self, ledger: Ledger, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
+        salt = salt_from(self._batch.agent, ledger.id, str(kind), str(ledger.next_seq))
+        ledger.write(kind, at, body, salt, turn)
+
+    # Facts
+
+    def _take(self, item: Incoming) -> None:
+        if item.what == "session_opened":
+            self._open(item)
+            return
+        session_id = self._id_of(item.session)
+        if session_id is None or session_id in self.sealed:
+            return
+        ledger = self.ledger(session_id)
+        if item.what == "usage":
+            self._use(item, ledger)
+            return
+        if item.what == "adopt":
+            self._adopt(item, ledger)
+            return
+        owner = self._memory.owner(item.key, item.aliases)
+        if owner is not None and not (item.what == "turn_begun" and self._takes_over(item, ledger, owner)):
+            self._again(item, ledger, owner)
+            return
+        self._memory.own(item.key, item.aliases, session_id, item.turn if item.what == "turn_begun" else None)
+        if item.masked:
+            self.redactions.update(item.masked)
+            self._masked.setdefault(session_id, Counter()).update(item.masked)
+        if item.prepared is not None and item.what != "note":
+            self._say(item, ledger)
+        else:
+            self._handlers[item.what](item, ledger)
+
+    def _again(self, item: Incoming, ledger: Ledger, owner: Origin) -> None:
+        """Count a fact that is known already: again, or copied from another session."""
+        if item.what not in _RECORDS:
+            return
+        if owner.session_id == ledger.id:
+            self.counts["duplicates"] += 1
+            return
+        self.counts["copied_records"] += 1
+        shared = self._shared.setdefault(ledger.id, {}).setdefault(owner.session_id, {"records": 0, "turns": []})
+        shared["records"] += 1
+        if item.what == "turn_begun" and owner.turn and owner.turn not in shared["turns"]:
+            shared["turns"].append(owner.turn)
+
+    def _say(self, item: Incoming, ledger: Ledger) -> None:
+        assert item.prepared is not None
+        turn = self._turn_of(item, ledger)
+        if item.what == "tool_call":
+            self.counts["tool_calls"] += 1
+        if turn is not None and not ledger.is_open(turn):
+            self._late.setdefault((ledger.id, turn), []).append(item)
+            return
+        ledger.write_dialog(item.at, turn, item.prepared)
+
+    # Turns
+
+    def _turn_of(self, item: Incoming, ledger: Ledger) -> str | None:
+        """Return the turn that a fact goes to; one that began in another session is continued in this one."""
+        if item.turn is None:
+            return None
+        mapped = self._memory.turn_in(ledger.id, item.turn)
+        if mapped is not None:
+            return mapped
+        if not ledger.has_turn(item.turn):
+            body = {"query_title": CONTINUED, "query_text": "", "imported": True}
+            self._write(ledger, Kind.TURN_BEGUN, item.at, body, item.turn)
+            self.counts["turns"] += 1
+        return item.turn
+
+    def _takes_over(self, item: Incoming, ledger: Ledger, owner: Origin) -> bool:
+        """Tell whether a prompt that a hook brought is this one: same session, and begun at about the same time."""
+        if owner.session_id != ledger.id or not (owner.doc or {}).get("live"):
+            return False
+        turn = ledger.turn(owner.turn or "")
+        near = turn is not None and abs(parse(item.at) - turn.begun_at) <= SAME_PROMPT
+        if near and item.turn and owner.turn:
+            self._memory.map_turn(ledger.id, item.turn, owner.turn)
+        return near
+
+    def _begin_turn(self, item: Incoming, ledger: Ledger) -> None:
+        assert item.turn is not None and item.body is not None
+        mapped = self._memory.turn_in(ledger.id, item.turn)
+        if mapped is not None:
+            update_turn(ledger, mapped, item.at, {"sets": {"model": item.body.get("model")}}, live=True)
+            return
+        request_id, n = item.turn, 1
+        while ledger.has_turn(numbered(request_id, n)):
+            n += 1
+        if n > 1:
+            request_id = numbered(request_id, n)
+            self._memory.map_turn(ledger.id, item.turn, request_id, live=False)
+        body = {name: value for name, value in item.body.items() if value}
+        title = body.get("query_title") or CONTINUED
+        body |= {"query_title": title, "query_text": body.get("query_text", ""), "imported": True}
+        self._write(ledger, Kind.TURN_BEGUN, item.at, body, request_id)
+        self.counts["turns"] += 1
+
+    def _adopt(self, item: Incoming, ledger: Ledger) -> None:
+        """Send a vendor's turn to the turn that its agent began with our own tool."""
+        assert item.turn is not None and item.body is not None
+        request_id = str(item.body["request_id"])
+        if request_id != item.turn and ledger.has_turn(request_id):
+            self._memory.map_turn(ledger.id, item.turn, request_id)
+
+    def _update_turn(self, item: Incoming, ledger: Ledger) -> None:
+        turn = self._turn_of(item, ledger)
+        if turn is not None and item.body is not None:
+            update_turn(ledger, turn, item.at, item.body, live=self._memory.is_live(ledger.id, item.turn))
+
+    def _end_turn(self, item: Incoming, ledger: Ledger) -> None:
+        turn = self._turn_of(item, ledger)
+        if turn is None or item.body is None:
+            return
+        self._settle_usage()
+        end_turn(ledger, turn, item.at, item.body, live=self._memory.is_live(ledger.id, item.turn))
+
+    def _act(self, item: Incoming, ledger: Ledger) -> None:
+        assert item.body is not None
+        request_id = self._turn_of(item, ledger)
+        turn = ledger.turn(request_id) if request_id else None
+        body = {"order": turn.last_order + 1 if turn else 0, **item.body}
+        if turn is not None and turn.is_terminal:
+            fields = {"actions": [body]}
+            if body.get("type") in ("edit", "create", "delete") and body.get("file_path"):
+                fields["files_modified"] = [body["file_path"]]
+            self._write(ledger, Kind.IMPORT_NOTED, item.at, _amendment(turn.seal, fields), turn.request_id)
+            return
+        self._write(ledger, Kind.ACTION, item.at, body, request_id)
+
+    # The rest
+
+    def _update_session(self, item: Incoming, ledger: Ledger) -> None:
+        assert item.body is not None
+        changes: dict[str, Any] = dict(item.body.get("changes") or {})
+        title, rank = item.body.get("title"), int(item.body.get("title_source") or 0)
+        if title and not self._is_live(ledger):
+            known = int((self._memory.document(f"title:{ledger.id}") or {}).get("rank", 0))
+            if rank > known or (rank == known != PROMPT_TITLE):
+                self._memory.keep(f"title:{ledger.id}", ledger.id, {"rank": rank})
+                if title != ledger.session.title:
+                    changes["title"] = title
+        if changes:
+            self._write(ledger, Kind.SESSION_UPDATED, item.at, changes)
+
+    def _is_live(self, ledger: Ledger) -> bool:
+        return ledger.session.suspended_cause != IMPORTED and not self._memory.opened_here(ledger.id, self.opened)
+
+    def _update_run(self, item: Incoming, ledger: Ledger) -> None:
+        changes: dict[str, Any] = (item.body or {}).get("changes") or {}
+        if not changes:
+            return
+        if ledger.session.run is not None:
+            # The ledger of runs knows better; what it lacks is kept beside it.
+            changes = {"transcript": changes}
+        self._write(ledger, Kind.RUN_UPDATED, item.at, changes)
+
+    def _link(self, item: Incoming, ledger: Ledger) -> None:
+        assert item.body is not None
+        turn = self._turn_of(item, ledger)
+        self._family.link(ledger.id, turn, item.at, self._batch.sessions[item.session], item.body)
+
+    def _note(self, item: Incoming, ledger: Ledger) -> None:
+        assert item.prepared is not None
+        body = item.body or {}
+        turn = item.turn if item.turn and ledger.has_turn(item.turn) else None
+        ledger.write_note(item.at, turn, item.prepared, body)
+
+    def _use(self, item: Incoming, ledger: Ledger) -> None:
+        assert item.body is not None
+        report = item.body
+        turn = self._memory.turn_in(ledger.id, item.turn) or item.turn if item.turn else None
+        if turn is not None and not ledger.has_turn(turn):
+            turn = None
+        if report.get("rule") == "first":
+            key = self._memory.usage_key(item.key, report, ledger.id)
+            known = self._memory.origin(key)
+            document, growths = count_first(known.doc if known else None, report, ledger.id, turn)
+            if document is not None:
+                self._memory.put(key, Origin(session_id=ledger.id, turn=turn, doc=document))
+                self.counts["usage_responses"] += known is None
+            for growth in growths:
+                self._count(growth.session_id, growth.turn, item.at, growth.body())
+            return
+        if not report.get("message_id"):
+            return
+        name = f"msg:{report['message_id']}"
+        before = self._memory.document(name)
+        after, is_new = count_maximum(before, report, ledger.id, turn)
+        if after != before:
+            first, _ = self._responses.get(name, (before, ""))
+            self._responses[name] = (first, item.at)
+            self._memory.keep(name, ledger.id, after)
+            self.counts["usage_responses"] += is_new
+
+    def _settle_usage(self) -> None:
+        """Write what the reports since the last time add up to: one entry a response, not one a line."""
+        responses, self._responses = self._responses, {}
+        for name, (before, at) in responses.items():
+            after = self._memory.document(name)
+            assert after is not None
+            for growth in growth_of_maximum(before, after):
+                self._count(growth.session_id, growth.turn, at, growth.body())
+
+    def _count(self, session_id: str, turn: str | None, at: str, body: dict[str, Any]) -> None:
+        ledger = self.ledger(session_id)
+        if turn is not None and not ledger.is_open(turn):
+            # A terminal turn never changes; its session still counts what came later.
+            turn, body = None, {**body, "request_id": turn}
+        self._write(ledger, Kind.USAGE, at, body, turn)
+
+    def _note_shared(self) -> None:
+        """Note what a session shares with others, once it is known how much."""
+        for session_id, owners in self._shared.items():
+            ledger = self.ledger(session_id)
+            for owner, shared in owners.items():
+                noted = next((one for one in ledger.session.shared if one.get("session") == owner), None)
+                if noted is not None and int(str(noted["records"])) >= shared["records"]:
+                    continue
+                at = self._batch.items[-1].at if self._batch.items else ledger.session.last_activity.isoformat()
+                body = {"shared": {"session": owner, **shared}}
+                self._write(ledger, Kind.IMPORT_NOTED, at, body)
+                if ledger.session.forked_from is None:
+                    self._write(ledger, Kind.SESSION_UPDATED, at, {"forked_from": owner})
+        if self._shared and self._batch.last:
+            owner = next(iter(self._shared))
+            self._memory.keep(f"shared:{self._source.path}", owner, self._shared)
+
+
+def _amendment(seal: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+    return {"source": "import", "seal": seal, "fields": fields}
+
+
+def _session_key(name: SessionName) -> str:
+    return f"session:{name.vendor_id}" + ("" if name.agent_id is None else f"/{name.agent_id}")

@@ -1,0 +1,130 @@
+"""What an import remembers in the store: the owners of keys and small documents under names, read once a batch."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from shiftlog.store.incoming import origin_key
+from shiftlog.store.protocol import Writer
+from shiftlog.store.sources import Origin
+
+Document = dict[str, Any]
+_LONGEST_CHAIN = 64
+
+
+class Memory:
+    """Origins by key, as the store has them and as this batch changes them."""
+
+    def __init__(self, writer: Writer, agent: str) -> None:
+        self._writer = writer
+        self._agent = agent
+        self._known: dict[bytes, Origin | None] = {}
+        self._changed: dict[bytes, Origin] = {}
+
+    def load(self, keys: Iterable[bytes], names: Iterable[str]) -> None:
+        """Read many origins at once."""
+        wanted = [*keys, *(origin_key(self._agent, name) for name in names)]
+        self._known.update(dict.fromkeys(wanted))
+        self._known.update(self._writer.origins(wanted))
+
+    def flush(self) -> None:
+        """Store what changed."""
+        if self._changed:
+            self._writer.put_origins(self._changed)
+            self._changed = {}
+
+    def _find(self, key: bytes) -> Origin | None:
+        if key not in self._known:
+            self._known[key] = self._writer.origins([key]).get(key)
+        return self._known[key]
+
+    def _keep(self, key: bytes, origin: Origin) -> None:
+        self._known[key] = self._changed[key] = origin
+
+    def origin(self, name: str | bytes) -> Origin | None:
+        """Return the origin of a name or key."""
+        return self._find(name if isinstance(name, bytes) else origin_key(self._agent, name))
+
+    def put(self, name: str | bytes, origin: Origin) -> None:
+        """Set the origin of a name or key."""
+        self._keep(name if isinstance(name, bytes) else origin_key(self._agent, name), origin)
+
+    def document(self, name: str) -> Document | None:
+        """Return the document kept under a name."""
+        origin = self.origin(name)
+        return origin.doc if origin else None
+
+    def keep(self, name: str, session_id: str, document: Document) -> None:
+        """Keep a document under a name."""
+        self.put(name, Origin(session_id=session_id, doc=document))
+
+    def owner(self, key: bytes, aliases: Sequence[bytes]) -> Origin | None:
+        """Return who has a fact by its key or one of its aliases."""
+        found = self._find(key)
+        if found is None:
+            for alias in aliases:
+                found = self._find(alias)
+                if found is not None:
+                    break
+        return found
+
+    def own(self, key: bytes, aliases: Sequence[bytes], session_id: str, turn: str | None) -> None:
+        """Make a session the owner of a fact under all its keys that nobody has."""
+        origin = Origin(session_id=session_id, turn=turn)
+        for each in (key, *aliases):
+            if self._find(each) is None:
+                self._keep(each, origin)
+
+    # Turns under other names
+
+    def turn_in(self, session_id: str, turn: str) -> str | None:
+        """Return the turn of the journal that a vendor's turn was mapped to."""
+        origin = self.origin(f"map:{session_id}:{turn}")
+        return origin.turn if origin else None
+
+    def map_turn(self, session_id: str, turn: str, request_id: str, *, live: bool = True) -> None:
+        """Send the facts of a vendor's turn to a turn of the journal."""
+        self.put(f"map:{session_id}:{turn}", Origin(session_id=session_id, turn=request_id, doc={"live": live}))
+
+    def is_live(self, session_id: str, turn: str | None) -> bool:
+        """Tell whether a vendor's turn was mapped to one that was written live."""
+        document = self.document(f"map:{session_id}:{turn}") if turn else None
+        return bool(document and document.get("live"))
+
+    def opened_here(self, session_id: str, opened: Sequence[str]) -> bool:
+        """Tell whether an import opened the session."""
+        return session_id in opened
+
+    # Families of forks
+
+    def fork(self, thread: str, parent: str, session_id: str) -> None:
+        """Remember that a thread was forked from another; totals kept under its own name stay findable."""
+        self.keep(f"fork:{thread}", session_id, {"parent": parent})
+        if self.origin(f"totals:{thread}") is not None:
+            root = self.root(parent)
+            aliases: list[str] = (self.document(f"family:{root}") or {}).get("aliases", [])
+            if thread not in aliases:
+                self.keep(f"family:{root}", session_id, {"aliases": [*aliases, thread]})
+
+    def root(self, thread: str) -> str:
+        """Return the thread from which all forks of a family come, as far as it is known."""
+        for _ in range(_LONGEST_CHAIN):
+            document = self.document(f"fork:{thread}")
+            if document is None or document["parent"] == thread:
+                break
+            thread = document["parent"]
+        return thread
+
+    def usage_key(self, key: bytes, report: Document, session_id: str) -> bytes:
+        """Return the key of a total: under the root of its family, or where it was first kept."""
+        family, total = report.get("family"), report.get("total")
+        if family is None:
+            return key
+        root = self.root(str(family))
+        aliases: list[str] = (self.document(f"family:{root}") or {}).get("aliases", [])
+        for name in (root, *aliases):
+            found = origin_key(self._agent, f"use:{name}:{total}")
+            if self._find(found) is not None:
+                return found
+        if self.origin(f"totals:{root}") is None:
+            self.keep(f"totals:{root}", session_id, {})
+        return origin_key(self._agent, f"use:{root}:{total}")

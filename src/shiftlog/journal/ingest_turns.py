@@ -1,0 +1,125 @@
+"""What imported facts write of a turn: changes, its end, and amendments where it has ended already.
+
+Into a turn that was written live a transcript only fills what is empty and unites lists; what the agent wrote wins.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from shiftlog.journal.ingest_ledger import Ledger
+from shiftlog.journal.merge import LIST_FIELDS, MAX_LIST_ITEMS, TEXT_FIELDS, changes_to, is_empty
+from shiftlog.journal.packing import salt_from
+from shiftlog.journal.projection import seal_of
+from shiftlog.model.entry import Kind
+from shiftlog.model.moves import TurnStatus
+from shiftlog.model.nouns import Turn
+from shiftlog.store import blobs
+from shiftlog.store.incoming import Incoming
+
+SOURCE = "import"
+_ITEM = ("role", "category", "content", "timestamp")
+
+
+def write(ledger: Ledger, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
+    """Write an entry that follows from others, under a salt that follows from its place."""
+    ledger.write(kind, at, body, salt_from(ledger.id, str(kind), str(ledger.next_seq)), turn)
+
+
+def update_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], *, live: bool) -> None:
+    """Write the fields of a turn that really change; of a terminal one as an amendment."""
+    turn = ledger.turn(request_id)
+    if turn is None:
+        return
+    sets: dict[str, Any] = {name: value for name, value in (body.get("sets") or {}).items() if value is not None}
+    adds: dict[str, list[Any]] = body.get("adds") or {}
+    if live or turn.is_terminal:
+        sets = {
+            name: value for name, value in sets.items() if name in TEXT_FIELDS and is_empty(name, getattr(turn, name))
+        }
+    incoming = {**{n: v for n, v in sets.items() if n in TEXT_FIELDS}, **_with_room(turn, adds)}
+    if turn.is_terminal:
+        _amend(ledger, turn, at, _beyond(turn, changes_to(turn, incoming)))
+        return
+    changes = changes_to(turn, incoming)
+    more = {name: value for name, value in sets.items() if name not in TEXT_FIELDS}
+    if more:
+        changes["more"] = more
+    if changes:
+        write(ledger, Kind.TURN_UPDATED, at, changes, request_id)
+
+
+def _with_room(turn: Turn, adds: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    kept: dict[str, list[Any]] = {}
+    for name in (*LIST_FIELDS, "commits"):
+        items = adds.get(name)
+        if items:
+            kept[name] = items[: max(MAX_LIST_ITEMS - len(getattr(turn, name)), 0)]
+    return kept
+
+
+def _beyond(turn: Turn, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return what changes would add to a terminal turn that no amendment has said yet."""
+    fields: dict[str, Any] = {**changes.get("set", {}), **changes.get("add", {})}
+    for note in turn.amendments:
+        for name, value in list(fields.items()):
+            said: Any = note.fields.get(name)
+            if isinstance(value, list) and isinstance(said, list):
+                fields[name] = [item for item in value if item not in said]  # pyright: ignore[reportUnknownVariableType]
+            elif said == value:
+                del fields[name]
+    return {name: value for name, value in fields.items() if value}
+
+
+def _amend(ledger: Ledger, turn: Turn, at: str, fields: dict[str, Any]) -> None:
+    if fields:
+        body = {"source": SOURCE, "seal": turn.seal, "fields": fields}
+        write(ledger, Kind.IMPORT_NOTED, at, body, turn.request_id)
+
+
+def end_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], *, live: bool) -> None:
+    """End a turn as its transcript says; one that has ended keeps its end, and another response is an amendment."""
+    turn = ledger.turn(request_id)
+    if turn is None:
+        return
+    response = body.get("response") or ""
+    if turn.is_terminal:
+        if live and response and response != turn.response:
+            _amend(ledger, turn, at, _beyond(turn, {"set": {"response": response}}))
+        return
+    status = TurnStatus(body["status"])
+    outcome: dict[str, Any] = {}
+    if status is TurnStatus.COMPLETED:
+        outcome["response"] = turn.response if live and turn.response else response or turn.response
+    else:
+        outcome |= {"failure_note": body.get("failure_note") or "", "error_code": body.get("error_code") or ""}
+        if response and not turn.response:
+            outcome["response"] = response
+    if turn.usage is not None and not turn.token_count:
+        used = turn.usage
+        outcome["token_count"] = (
+            used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
+        )
+    if body.get("model") and not (live and turn.model):
+        outcome["model"] = body["model"]
+    seal = seal_of(turn, {**outcome, "status": str(status), "at": at})
+    more = {name: body[name] for name in ("duration_ms", "settled") if body.get(name)}
+    kind = Kind.TURN_COMPLETED if status is TurnStatus.COMPLETED else Kind.TURN_FAILED
+    write(ledger, kind, at, {**outcome, **more, "seal": seal}, request_id)
+
+
+def late_dialog(ledger: Ledger, request_id: str, items: Sequence[Incoming]) -> None:
+    """Write dialog items that came for a terminal turn as one amendment of it."""
+    turn = ledger.turn(request_id)
+    if turn is None:
+        return
+    dialog = [_item(item) for item in items]
+    _amend(ledger, turn, items[-1].at, {"dialog": dialog})
+
+
+def _item(item: Incoming) -> dict[str, Any]:
+    assert item.prepared is not None
+    texts = {long.digest: blobs.unpack(long.data) for long in item.prepared.long_texts}
+    body: Any = blobs.internalise(msgspec.json.decode(item.prepared.document), texts.__getitem__)
+    return {name: body[name] for name in _ITEM if name in body}

@@ -1,0 +1,212 @@
+# ruff: noqa: PTH — raw descriptors throughout, and every microsecond is a program start's
+"""The exec broker: judges every program start of one shell's process tree while the kernel holds the caller.
+
+It works on a listener that somebody else waits for. Whatever cannot be read, resolved or judged is refused; a record
+of each start is given away before the answer, so that whoever sees a command end has its starts already.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shiftlog.shell.sandbox import kernel
+from shiftlog.shell.sandbox.identity import FileFacts, Identifier, applet, program_given_to_loader
+from shiftlog.shell.sandbox.metadata import MetadataCalls
+from shiftlog.shell.sandbox.notify import Listener, Notification
+from shiftlog.shell.sandbox.processes import AT_EMPTY_PATH, AT_FDCWD, Memory, Unresolved, opened, parents
+from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart, StartJudge
+
+_NESTED_MAX = 5  # the kernel follows as many interpreters
+_LENT_MAX = 256
+_ARGUMENTS_RECORDED, _CHARACTERS_RECORDED = 64, 8192
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A file that would start: as it was written, what it is, and the arguments it would get."""
+
+    pid: int
+    path: str
+    real: str
+    facts: FileFacts
+    argv: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    allowed: bool
+    verdict: str
+    program: str
+    reason: str | None
+
+
+class Broker:
+    """Answers the notifications of one shell."""
+
+    def __init__(
+        self, listener: Listener, judge: StartJudge, rules: BrokerRules, record: Callable[[ProgramStart], None]
+    ) -> None:
+        self.listener = listener
+        self.shell_pid: int | None = None
+        self._judge = judge
+        self._rules = rules
+        self._record = record
+        self._identifier = Identifier(rules.named)
+        self._denied = frozenset(map(_inode_of, rules.denied))
+        self._interpreters = frozenset(map(_inode_of, rules.interpreters))
+        self._lent: dict[int, str] = {}
+        self._execve, self._execveat = kernel.NUMBERS["execve"], kernel.NUMBERS["execveat"]
+        self._metadata = None if rules.writable is None else MetadataCalls(rules.writable)
+
+    def serve_one(self) -> None:
+        """Take one waiting call and answer it; a caller that died meanwhile is forgotten."""
+        call = self.listener.receive()
+        if call is None:
+            return
+        try:
+            if call.number in (self._execve, self._execveat):
+                self._answer_start(call)
+            elif self._metadata is not None:
+                self._metadata.answer(self.listener, call)
+            else:
+                self.listener.answer(call, errno.EPERM)
+        except Unresolved as problem:
+            self.listener.answer(call, problem.errno or errno.EACCES)
+        except OSError:
+            # Memory or links of the process could not be read: it died, or it shut itself off. Both are refused.
+            self.listener.answer(call, errno.EACCES)
+
+    def _answer_start(self, call: Notification) -> None:
+        if call.number == self._execve:
+            dirfd, path_at, argv_at, flags = AT_FDCWD, call.args[0], call.args[1], 0
+        else:
+            dirfd, path_at, argv_at, flags = _signed(call.args[0]), call.args[1], call.args[2], call.args[4]
+        memory = Memory(call.pid)
+        try:
+            raw_path = memory.path(path_at)
+            argv = [os.fsdecode(argument) for argument in memory.strings(argv_at)]
+        finally:
+            memory.close()
+        with opened(call.pid, dirfd, raw_path, flags=flags & (AT_EMPTY_PATH | 0x100)) as (fd, text):
+            request = self._look(call.pid, fd, text, argv)
+        if not self.listener.still_valid(call):
+            return
+        if self.shell_pid is None and request.real == self._rules.shell:
+            self.shell_pid = call.pid
+            self.listener.let_pass(call)
+            return
+        answer = self._decide(request)
+        self._keep_record(request, answer)
+        if answer.allowed:
+            self.listener.let_pass(call)
+        else:
+            self.listener.answer(call, errno.EACCES)
+
+    def _look(self, pid: int, fd: int, text: bytes, argv: Sequence[str]) -> _Request:
+        real = os.readlink(f"/proc/self/fd/{fd}")
+        path = os.fsdecode(text)
+        if "/./" in path or "/../" in path or "//" in path:
+            path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        return _Request(pid, path, real, self._identifier.facts(fd), argv)
+
+    def _look_up(self, pid: int, path: str, argv: Sequence[str]) -> _Request:
+        with opened(pid, AT_FDCWD, os.fsencode(path)) as (fd, text):
+            return self._look(pid, fd, text, argv)
+
+    def _decide(self, request: _Request, *, lent: bool = False, depth: int = 0) -> _Answer:
+        """Judge a file under every name that is its own; the first refusal counts."""
+        if depth > _NESTED_MAX:
+            return _Answer(False, "denied", os.path.basename(request.path), "interpreters nested too deep")
+        facts, argv = request.facts, request.argv
+        if facts.loader:
+            place = program_given_to_loader(argv)
+            if place is not None:
+                program = self._look_up(request.pid, argv[place], argv[place:])
+                return self._decide(program, depth=depth + 1)
+        answer = self._judge_file(request, lent=lent or self._was_lent(request))
+        if answer.allowed and facts.interpreter:
+            interpreter = self._judge_interpreter(request, depth)
+            if not interpreter.allowed:
+                return interpreter
+        return answer
+
+    def _judge_file(self, request: _Request, *, lent: bool) -> _Answer:
+        if request.facts.inode in self._denied:
+            name = os.path.basename(request.path)
+            original = request.facts.copy_of or request.real
+            answer = self._ask(original, request.argv)
+            return answer if not answer.allowed else _Answer(False, "denied", name, "this file is denied")
+        if lent and request.facts.inode in self._interpreters:
+            return _Answer(True, "allowed", os.path.basename(request.path), None)
+        original = request.facts.copy_of
+        called = applet(os.path.basename(original or request.real), request.argv)
+        if called is not None:
+            name, wrapped = called
+            if wrapped:
+                answer = self._ask(request.path, request.argv)
+                if not answer.allowed:
+                    return answer
+            beside = os.path.join(os.path.dirname(request.path), name)
+            return self._ask(beside if os.path.exists(beside) else name, request.argv[1:] if wrapped else request.argv)
+        answer = self._ask(request.path, request.argv)
+        for other in (request.real, original):
+            if answer.allowed and other is not None and os.path.basename(other) != os.path.basename(request.path):
+                answer = self._ask_denied_only(other, request.argv) or answer
+        return answer
+
+    def _ask_denied_only(self, path: str, argv: Sequence[str]) -> _Answer | None:
+        """Ask under a second name; only a refusal matters, and none for a memory file, which has no name."""
+        if path.startswith("/memfd:") or path.endswith(" (deleted)"):
+            return None
+        answer = self._ask(path, argv)
+        return None if answer.allowed else answer
+
+    def _judge_interpreter(self, script: _Request, depth: int) -> _Answer:
+        name, *argument = (os.fsdecode(word) for word in script.facts.interpreter)
+        request = self._look_up(script.pid, name, [name, *argument, script.path, *script.argv[1:]])
+        answer = self._decide(request, lent=True, depth=depth + 1)
+        if answer.allowed and os.path.basename(request.real) == "env":
+            # env becomes the interpreter in the same process; that one start is the script's too.
+            if len(self._lent) >= _LENT_MAX:
+                self._lent.clear()
+            self._lent[script.pid] = script.path
+        return answer
+
+    def _was_lent(self, request: _Request) -> bool:
+        return self._lent.pop(request.pid, None) is not None
+
+    def _ask(self, path: str, argv: Sequence[str]) -> _Answer:
+        return _Answer(*self._judge.judge_start(path, argv))
+
+    def _keep_record(self, request: _Request, answer: _Answer) -> None:
+        argv, left = list[str](), _CHARACTERS_RECORDED
+        for argument in request.argv[:_ARGUMENTS_RECORDED]:
+            argv.append(argument[:left])
+            left -= len(argument)
+            if left <= 0:
+                break
+        start = ProgramStart(
+            pid=request.pid,
+            parents=parents(request.pid, self.shell_pid or 0),
+            path=request.path,
+            argv=tuple(argv),
+            argv_total=len(request.argv),
+            verdict=answer.verdict,
+            program=answer.program,
+            reason=answer.reason,
+        )
+        self._record(start)
+
+
+def _signed(argument: int) -> int:
+    low = argument & 0xFFFFFFFF
+    return low - (1 << 32) if low >> 31 else low
+
+
+def _inode_of(path: str) -> tuple[int, int]:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return (-1, -1)
+    return stat.st_dev, stat.st_ino

@@ -1,0 +1,68 @@
+"""What broker and service say to each other about program starts: the judge asked, the rules given, the record kept."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+PROGRAMS_KEPT = 1000
+
+
+class StartJudge(Protocol):
+    """Decides about one program start, after all expansion."""
+
+    def judge_start(self, path: str, argv: Sequence[str]) -> tuple[bool, str, str, str | None]:
+        """Return whether the program may start, the verdict's word, the program's name and the reason."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSpec:
+    """How the supervisor makes its judge: `factory` (`module:callable`) is called with `options`, which are JSON."""
+
+    factory: str
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRules:
+    """What the broker needs besides the judge. All paths are real paths.
+
+    `named` are the files of programs that rules speak of, so that links and copies are known for what they are;
+    `denied` of them are denied whole. `interpreters` may start as the interpreter of a permitted script. `writable`
+    is where chmod and its like may act; None leaves those calls alone.
+    """
+
+    shell: str
+    named: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    interpreters: tuple[str, ...] = ()
+    writable: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramStart:
+    """One program that a shell's descendant asked to start, and the answer; `parents` lead up to the shell."""
+
+    pid: int
+    parents: tuple[int, ...]
+    path: str
+    argv: tuple[str, ...]
+    argv_total: int
+    verdict: str
+    program: str
+    reason: str | None
+
+
+class ProgramLog:
+    """The starts of one command, in order; the first thousand are kept, the rest counted."""
+
+    def __init__(self) -> None:
+        self.programs: list[ProgramStart] = []
+        self.left_out = 0
+
+    def add(self, start: ProgramStart) -> None:
+        """Take the next start."""
+        if len(self.programs) < PROGRAMS_KEPT:
+            self.programs.append(start)
+        else:
+            self.left_out += 1

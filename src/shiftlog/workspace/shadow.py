@@ -1,0 +1,194 @@
+"""The shadow repository of one workspace: where it lies, how git is shut off from everything else, how scripts run.
+
+Every script runs on the target under one environment; an exit code that is not expected is an error, never a result.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from shiftlog.model.shell_errors import GitMissing, WorkspaceInvalid
+from shiftlog.workspace.ports import Place, Ran, Runner, Scope
+from shiftlog.workspace.rules import data_pattern, exclude_arguments, exclude_file, scope_key
+
+OLDEST_GIT = (2, 22)
+
+_CONFIG = b"""[core]
+\trepositoryformatversion = 0
+\tbare = false
+\tfilemode = true
+\tsymlinks = true
+\tignorecase = false
+\tprecomposeunicode = false
+\tprotectHFS = false
+\tprotectNTFS = false
+\tautocrlf = false
+\tsafecrlf = false
+\teol = lf
+\tattributesFile = /dev/null
+\texcludesFile = /dev/null
+\thooksPath = /dev/null
+\tfsmonitor = false
+\tuntrackedCache = false
+\tsplitIndex = false
+\tpreloadIndex = true
+\tlogAllRefUpdates = false
+\tcompression = 1
+\tquotePath = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
+
+# The first source that git asks for attributes. `!` makes each of them unspecified, whatever the project says.
+_ATTRIBUTES = "* !text !eol !crlf !ident !filter !working-tree-encoding !diff !merge !whitespace !export-subst\n"
+
+_FIND = """
+umask 077
+cd -P -- "$1" 2>/dev/null || { if [ -e "$1" ]; then exit 5; else exit 4; fi; }
+data=${2:-$HOME/.shiftlog}
+mkdir -p "$data/checkpoints" && cd -P -- "$data" || exit 6
+data=$(pwd -P && echo x) && data=${data%??}
+cd -P -- "$1" || exit 5
+printf '%s\\0%s\\0' "$PWD" "$data"
+git --version 2>/dev/null || :
+"""
+
+_INIT = """
+umask 077
+mkdir -p "$GIT_DIR" || exit 6
+if [ ! -f "$GIT_DIR/ready" ]; then
+  rm -f "$GIT_DIR/config"
+  git init -q --template= >/dev/null || exit 7
+  mkdir -p "$GIT_DIR/info" "$GIT_DIR/refs/checkpoints" "$GIT_DIR/refs/tips" "$GIT_DIR/objects/info" || exit 6
+  cat >"$GIT_DIR/config" && printf '%s' "$1" >"$GIT_DIR/info/attributes" && : >"$GIT_DIR/ready" || exit 6
+  git rev-parse --git-dir >/dev/null || exit 7
+fi
+"""
+
+
+class ShadowBroken(Exception):
+    """A step on the shadow repository failed; nothing of the workspace was changed by it."""
+
+    def __init__(self, step: str, ran: Ran) -> None:
+        told = ran.stderr.decode("utf-8", "replace").strip()
+        super().__init__(f"{step} ended with {ran.exit_code}: {told[-500:]}")
+        self.exit_code = ran.exit_code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shadow:
+    """One workspace and its shadow repository, seen through one scope."""
+
+    runner: Runner
+    place: Place
+    data: str
+    git_dir: str
+    home: str = ""
+    scope: Scope = field(default_factory=Scope)
+
+    @property
+    def key(self) -> str:
+        """Name the scope's index."""
+        return scope_key(self.scope)
+
+    @property
+    def state_file(self) -> str:
+        """Name the file that says what the index holds."""
+        return f"{self.git_dir}/{self.key}.state"
+
+    @property
+    def exclude_path(self) -> str:
+        """Name the file of negatable patterns."""
+        return f"{self.git_dir}/{self.key}.exclude"
+
+    @property
+    def final_pattern(self) -> str | None:
+        """Return the pattern of Shiftlog's own data, where the workspace contains it."""
+        return data_pattern(self.place.path, self.data)
+
+    def excludes(self) -> list[str]:
+        """Return the exclude arguments of `git ls-files` for this scope."""
+        return [f"--exclude-from={self.exclude_path}", *exclude_arguments(self.scope, self.final_pattern)]
+
+    def pathspec(self) -> list[str]:
+        """Return the scope's sub-paths as arguments."""
+        return ["--", *self.scope.paths] if self.scope.paths else []
+
+    def environment(self, index: str | None = None) -> dict[str, str]:
+        """Return the whole environment of a script: git reads nothing but the shadow repository."""
+        return {
+            "LC_ALL": "C",
+            "HOME": self.git_dir,
+            "XDG_CONFIG_HOME": self.git_dir,
+            "GIT_DIR": self.git_dir,
+            "GIT_WORK_TREE": self.place.path,
+            "GIT_INDEX_FILE": index or f"{self.git_dir}/{self.key}.index",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_DEFAULT_HASH": "sha1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_AUTHOR_NAME": "shiftlog",
+            "GIT_AUTHOR_EMAIL": "shiftlog@localhost",
+            "GIT_COMMITTER_NAME": "shiftlog",
+            "GIT_COMMITTER_EMAIL": "shiftlog@localhost",
+        }
+
+    async def script(
+        self, text: str, arguments: Sequence[str] = (), *, stdin: bytes = b"", index: str | None = None
+    ) -> bytes:
+        """Run a script in the workspace and return what it printed; raises `ShadowBroken`."""
+        ran = await self.runner.run(
+            ["sh", "-c", f'cd "$GIT_WORK_TREE" || exit 3\n{text}', "sh", *arguments],
+            stdin=stdin,
+            env=self.environment(index),
+        )
+        if ran.exit_code != 0:
+            raise ShadowBroken(text.strip().splitlines()[0], ran)
+        return ran.stdout
+
+
+async def find_shadow(runner: Runner, path: str, scope: Scope, data: str | None) -> Shadow:
+    """Check a workspace and make its shadow repository ready; `data` None is a directory under the target's home."""
+    if not path.startswith("/") or "\0" in path:
+        raise invalid(path, "not an absolute path")
+    ran = await runner.run(["sh", "-c", _FIND, "sh", path, data or ""])
+    if ran.exit_code != 0:
+        raise invalid(path, _WHY.get(ran.exit_code, "its shadow repository cannot be made"))
+    root, data_root, version = (part.decode("utf-8", "surrogateescape") for part in ran.stdout.split(b"\0"))
+    if root == "/":
+        raise invalid(path, "it is the root directory")
+    if root == data_root or root.startswith(data_root + "/"):
+        raise invalid(path, "it lies inside Shiftlog's own data")
+    if "\n" in root:
+        raise invalid(path, "its name has a line break")
+    check_version(version)
+    place = Place(target=runner.target, path=root)
+    named = hashlib.sha256(f"{runner.target or 'local'}\0{root}".encode("utf-8", "surrogateescape")).hexdigest()
+    shadow = Shadow(
+        runner=runner, place=place, data=data_root, git_dir=f"{data_root}/checkpoints/{named[:32]}", scope=scope
+    )
+    await shadow.script(_INIT, [_ATTRIBUTES], stdin=_CONFIG)
+    await shadow.script('cat >"$1"', [shadow.exclude_path], stdin=exclude_file(scope))
+    return shadow
+
+
+def check_version(told: str) -> None:
+    """Raise `GitMissing` unless the target's git is new enough."""
+    match = re.match(r"git version (\d+)\.(\d+)", told)
+    if match is None or (int(match[1]), int(match[2])) < OLDEST_GIT:
+        raise GitMissing("checkpoints need git on the target", details={"found": told.strip() or None})
+
+
+def invalid(path: str, why: str) -> WorkspaceInvalid:
+    """Say why a directory cannot be a workspace."""
+    return WorkspaceInvalid(f"workspace {path} cannot be used: {why}", details={"why": why})
+
+
+_WHY = {4: "it does not exist", 5: "it is not a directory"}
