@@ -18,10 +18,10 @@ def url(home: Path) -> str:
         return eventually(lambda: client.call("daemon.status")["http"])
 
 
-def post(url: str, **headers: str) -> tuple[int, dict[str, Any]]:
+def post(url: str, message: dict[str, Any] = INITIALIZE, **headers: str) -> tuple[int, dict[str, Any]]:
     request = urllib.request.Request(
         url,
-        data=json.dumps(INITIALIZE).encode(),
+        data=json.dumps(message).encode(),
         headers={"Content-Type": "application/json", "Accept": "application/json, text/event-stream"} | headers,
     )
     try:
@@ -76,3 +76,36 @@ def test_a_daemon_with_http_drains_and_stops(url: str, home: Path) -> None:
     eventually(lambda: "stopped" in (home / "daemon.log").read_text())
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(url, timeout=5)
+
+
+class HttpClient:
+    """An MCP client over HTTP, known by the session that the server gave it."""
+
+    def __init__(self, url: str, home: Path) -> None:
+        self._url = url
+        self._headers = {
+            "Authorization": f"Bearer {(home / 'http.token').read_text().strip()}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        request = urllib.request.Request(url, data=json.dumps(INITIALIZE).encode(), headers=self._headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            self._headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
+            answer.read()
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        message = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        return post(self._url, message, **self._headers)[1]["result"]["structuredContent"]
+
+
+def test_a_client_over_http_holds_what_it_opened_until_another_takes_over(url: str, home: Path) -> None:
+    first, second = HttpClient(url, home), HttpClient(url, home)
+    opened = first.call("open_session", agent="Codex", title="Over HTTP", agent_id="crew")
+    session = {"session_id": opened["session_id"]}
+    assert opened["lease"]["expires_at"] is not None
+    assert second.call("resume_session", agent_id="crew")["error"]["code"] == "session_held"
+    taken = second.call("resume_session", agent_id="crew", on_held="take_over")
+    assert taken["data"]["lease"]["fence"] == opened["lease"]["fence"] + 1
+    refused = first.call("begin_turn", **session, query_title="Late", query_text="Late")
+    assert refused["error"]["code"] == "lease_lost"
+    assert second.call("begin_turn", **session, query_title="On", query_text="On")["status"] == "in_progress"

@@ -79,8 +79,9 @@ class AppServices:
             await self._app.continuity.client_gone(caller.client_id)
 
     async def renew_leases(self, client_ids: Iterable[str]) -> None:
-        """Keep the leases of connected clients alive."""
-        await self._app.continuity.renew(list(client_ids))
+        """Keep the leases of connected clients alive, and of those that came over HTTP lately."""
+        over_http = self._http.clients() if self._http is not None else []
+        await self._app.continuity.renew([*client_ids, *over_http])
 
     async def sweep(self) -> None:
         """Do what is due now and then."""

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import socket
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +16,16 @@ from typing import Any
 import anyio
 import uvicorn
 from mcp.server.lowlevel.server import Server
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shiftlog import config
-from shiftlog.mcp.http import http_app
+from shiftlog.mcp.http import http_app, http_caller
+from shiftlog.model.caller import Caller
 
 TOKEN_FILE = "http.token"
 FINISH_S = 5
+CLIENT_LIVES_S = 15 * 60.0
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +35,8 @@ class HttpFace:
 
     def __init__(self, server: Server[Any], home: Path, settings: config.Http) -> None:
         self._settings = settings
-        self._app = http_app(server, token=open_token(home))
+        self._app = http_app(server, token=open_token(home), caller_for=self._caller)
+        self._seen: dict[str, float] = {}
         self._running = 0
         self._used = False
         self.url: str | None = None
@@ -40,6 +45,20 @@ class HttpFace:
         """Say whether a request runs or has run since the last time this was asked."""
         used, self._used = self._used or self._running > 0, False
         return used
+
+    def clients(self) -> list[str]:
+        """Name the clients that count as living: no connection of theirs stays open, so their last request decides."""
+        since = time.monotonic() - CLIENT_LIVES_S
+        self._seen = {client: at for client, at in self._seen.items() if at >= since}
+        return list(self._seen)
+
+    def _caller(self, connection: HTTPConnection) -> Caller:
+        caller = http_caller(connection)
+        if caller.client_id and connection.scope.get("method") == "DELETE":
+            self._seen.pop(caller.client_id, None)
+        elif caller.client_id:
+            self._seen[caller.client_id] = time.monotonic()
+        return caller
 
     async def serve(self, draining: anyio.Event) -> None:
         """Listen until `draining`, then finish what runs; a port that is taken is logged and no reason to end."""

@@ -179,9 +179,7 @@ class Daemon:
                 self.end("idle")
 
     async def _renew(self) -> None:
-        client_ids = self._connections.mcp_client_ids()
-        if client_ids:
-            await self._services.renew_leases(client_ids)
+        await self._services.renew_leases(self._connections.mcp_client_ids())
 
     async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -230,7 +230,8 @@ class Desk:
     def update(self, strand: Strand, changes: Object) -> None:
         """Give changed keys of a session."""
         self.emit_quietly(
-            strand, SessionUpdated(session=strand.ref, key=_content_key(strand, "s", changes), at=self.at, changes=changes)
+            strand,
+            SessionUpdated(session=strand.ref, key=_content_key(strand, "s", changes), at=self.at, changes=changes),
         )
 
     def change(self, strand: Strand, name: str, value: object) -> None:

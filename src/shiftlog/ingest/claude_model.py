@@ -3,6 +3,7 @@
 from typing import Any, Literal, cast
 
 from shiftlog.ingest import actions, claude_results, claude_turns
+from shiftlog.ingest.claude_children import link_by_task
 from shiftlog.ingest.claude_desk import Desk
 from shiftlog.ingest.claude_state import MAX_PENDING_CALLS, Call, Strand, Turn
 from shiftlog.ingest.facts import Disposition, Key, Mac, ToolCall, Usage
@@ -10,7 +11,6 @@ from shiftlog.ingest.reading import Object, bounded, call_line, object_in, size_
 
 SYNTHETIC = "<synthetic>"
 DEFAULT_ERROR = "api_error"
-TASK_TOOLS = frozenset({"Task", "Agent"})
 
 _KEEPS_INPUT = frozenset(
     "Edit MultiEdit Write NotebookEdit Bash Task Agent Workflow WebFetch WebSearch ExitPlanMode AskUserQuestion Read"
@@ -163,8 +163,8 @@ def _read_call(desk: Desk, strand: Strand, turn: Turn | None, block: Object, at:
         strand.calls[call_id] = Call(tool=tool, input=kept, use=use)
         if len(strand.calls) > MAX_PENDING_CALLS:
             del strand.calls[next(iter(strand.calls))]
-        if turn is not None and call_id not in turn.calls:
-            turn.calls.append(call_id)
+        if turn is not None:
+            turn.calls.add(call_id)
     extra: Object = {"server": True} if block.get("type") == "server_tool_use" else {}
     desk.emit(
         strand,
@@ -183,7 +183,7 @@ def _read_call(desk: Desk, strand: Strand, turn: Turn | None, block: Object, at:
         ),
     )
     if isinstance(value, dict):
-        claude_results.link_by_task(desk, strand, tool, cast("Object", value), call_id)
+        link_by_task(desk, strand, tool, cast("Object", value), call_id)
 
 
 # -- usage -------------------------------------------------------------------------------------------------------------

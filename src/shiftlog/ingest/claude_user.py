@@ -3,10 +3,12 @@
 from typing import Any, cast
 
 from shiftlog.ingest import claude_results, claude_turns
+from shiftlog.ingest.claude_children import link
 from shiftlog.ingest.claude_desk import Desk
 from shiftlog.ingest.claude_state import Observation, Strand
-from shiftlog.ingest.facts import ChildLink, Disposition, Image, Note
-from shiftlog.ingest.reading import Object, image_from_base64, image_from_url, object_in, text_in
+from shiftlog.ingest.claude_text import element, text_and_images, without_context
+from shiftlog.ingest.facts import Disposition, Image, Note
+from shiftlog.ingest.reading import Object, object_in, text_in
 
 _INJECTED = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 _INTERRUPTED = "[Request interrupted by user"
@@ -22,7 +24,6 @@ _LOCAL = (
 )
 _NOTICE = ("<task-notification>", "<teammate-message")
 _COMMAND = ("<command-name>", "<command-message>")
-_CONTEXT = ("ide_opened_file", "ide_selection", "system-reminder")
 _HEAD_CHARS = 4096
 
 
@@ -97,104 +98,6 @@ def notice(desk: Desk, strand: Strand, text: str) -> None:
     head = text[:_HEAD_CHARS]
     if task := element(head, "task-id"):
         link(desk, strand, task, rank=3, call_id=element(head, "tool-use-id"))
-
-
-def link(
-    desk: Desk,
-    strand: Strand,
-    child: str | None,
-    *,
-    rank: int,
-    call_id: str | None = None,
-    run_id: str | None = None,
-    name: str | None = None,
-    description: str | None = None,
-) -> None:
-    """Tie a child to the open turn and a call, once for each way of knowing it."""
-    target = child or run_id
-    if target is None or (mark := f"{rank}/{target}") in strand.linked:
-        return
-    strand.linked.add(mark)
-    turn = strand.turn
-    desk.emit(
-        strand,
-        ChildLink(
-            session=strand.ref,
-            turn=turn.id if turn is not None else None,
-            key=("link", strand.ref.vendor_id, target, rank),
-            at=desk.at,
-            call_id=call_id,
-            child_agent_id=child,
-            run_id=run_id,
-            name=name,
-            description=description,
-            rank=rank,
-        ),
-    )
-
-
-# -- texts -------------------------------------------------------------------------------------------------------------
-
-
-def text_and_images(content: object, *, keep: bool) -> tuple[str, tuple[Image, ...]]:
-    """Return the text of a message's content and the digests of what is no text."""
-    if isinstance(content, str):
-        return content, ()
-    texts: list[str] = []
-    images: list[Image] = []
-    for block in cast("list[object]", content) if isinstance(content, list) else []:
-        if not isinstance(block, dict):
-            continue
-        part = cast("Object", block)
-        if part.get("type") == "text":
-            if isinstance(text := part.get("text"), str):
-                texts.append(text)
-        elif (image := image_of(part, keep=keep)) is not None:
-            images.append(image)
-    return "\n".join(texts), tuple(images)
-
-
-def image_of(block: Object, *, keep: bool) -> Image | None:
-    """Return the digest of an image or document block, None if it is none."""
-    if block.get("type") not in ("image", "document"):
-        return None
-    source = object_in(block, "source")
-    media_type = text_in(source, "media_type")
-    data = source.get("data")
-    if isinstance(data, str):
-        if source.get("type") == "text":
-            return image_from_url(f"data:{media_type or 'text/plain'},{data}", keep=keep)
-        return image_from_base64(data, media_type, keep=keep)
-    url = text_in(source, "url")
-    return image_from_url(url, keep=keep) if url else None
-
-
-def without_context(text: str) -> tuple[str, list[str]]:
-    """Return a text without the elements that an editor put before it, and what those elements held."""
-    context: list[str] = []
-    at = _after_space(text, 0)
-    while (tag := next((name for name in _CONTEXT if text.startswith(f"<{name}>", at)), None)) is not None:
-        end = text.find(f"</{tag}>", at)
-        if end < 0:
-            break
-        context.append(text[at + len(tag) + 2 : end].strip())
-        at = _after_space(text, end + len(tag) + 3)
-    return text[at:] if context else text.lstrip(), context
-
-
-def _after_space(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
-
-
-def element(text: str, name: str) -> str | None:
-    """Return what stands in the first element of that name, None if there is none."""
-    start = text.find(f"<{name}>")
-    end = text.find(f"</{name}>", start)
-    if start < 0 or end < 0:
-        return None
-    return text[start + len(name) + 2 : end].strip() or None
 
 
 def _query(text: str) -> str:

@@ -47,7 +47,7 @@ def on_task_complete(rollout: Rollout, payload: Object) -> Disposition:
         details = cast(Object, error) if isinstance(error, dict) else {}
         note = text_in(details, "message") or (error if isinstance(error, str) else "Turn failed")
         code = text_in(details, "codex_error_info", "code", "kind") or "api_error"
-        rollout.fail(turn, note, code, duration_ms=duration)
+        rollout.fail(turn, note, code, duration)
     else:
         rollout.complete(turn, text_in(payload, "last_agent_message"), duration)
     return MAPPED
@@ -59,7 +59,7 @@ def on_turn_aborted(rollout: Rollout, payload: Object) -> Disposition:
     if turn is None:
         return COUNTED
     reason = text_in(payload, "reason") or "interrupted"
-    rollout.fail(turn, f"Turn aborted: {reason}", "aborted", duration_ms=whole_in(payload, "duration_ms"))
+    rollout.fail(turn, f"Turn aborted: {reason}", None, whole_in(payload, "duration_ms"))
     return MAPPED
 
 
@@ -409,6 +409,7 @@ EVENTS: dict[str, Handler] = {
     "web_search_end": on_web_end,
     "item_completed": on_item_completed,
     "sub_agent_activity": on_sub_agent,
+    "collab_end": on_collab_end,
     "entered_review_mode": on_review,
     "exited_review_mode": on_review,
     "guardian_assessment": on_guardian,

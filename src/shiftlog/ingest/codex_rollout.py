@@ -7,6 +7,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import msgspec
+
 from shiftlog.ingest.actions import commentary, requirement_ids
 from shiftlog.ingest.codex_state import MAX_KNOWN_TURNS, Held, State, Turn
 from shiftlog.ingest.codex_text import is_injected, split_prompt
@@ -19,8 +21,11 @@ from shiftlog.ingest.facts import (
     Mac,
     Note,
     Record,
+    RunUpdated,
     SessionOpened,
     SessionRef,
+    SessionUpdated,
+    TitleSource,
     TurnBegun,
     TurnEnded,
     TurnUpdated,
@@ -74,6 +79,36 @@ class Rollout:
         """Fix the thread that all facts belong to."""
         self.state.thread = self.state.family = thread
         self.ref = SessionRef(thread)
+
+    def rename(self, title: str, source: TitleSource) -> None:
+        """Give the session a title."""
+        key = self.line_key(None, "title", title, str(int(source)))
+        fact = SessionUpdated(
+            session=self.ref, key=key, at=self.at, changes={}, title=title[:500], title_source=source
+        )  # fmt: skip
+        self.out.append(fact)
+
+    def change(self, **values: Any) -> None:
+        """Write what changed of the session."""
+        changes = self._changed("", values)
+        if changes:
+            key = self.line_key(None, "session", repr(sorted(changes.items())))
+            self.out.append(SessionUpdated(session=self.ref, key=key, at=self.at, changes=changes))
+
+    def run(self, **values: Any) -> None:
+        """Write what changed of the session's process side."""
+        changes = self._changed("run.", values)
+        if changes:
+            key = self.line_key(None, "run", repr(sorted(changes.items())))
+            self.out.append(RunUpdated(session=self.ref, key=key, at=self.at, changes=changes))
+
+    def _changed(self, prefix: str, values: Object) -> Object:
+        written = self.state.written
+        changes: Object = {}
+        for name, value in values.items():
+            if value and written.get(prefix + name) != value:
+                changes[name] = written[prefix + name] = value
+        return changes
 
     @property
     def at(self) -> str | None:
@@ -215,6 +250,19 @@ class Rollout:
         self.begin(turn)
         self._touch(turn, quiet=False)
 
+    def decide(self, text: str, turn: Turn | None) -> None:
+        """Write a plan, which is a decision whatever its words."""
+        if not text.strip():
+            return
+        self.begin(turn)
+        item = DialogItem(
+            session=self.ref, key=self.line_key(turn, "plan", text), at=self.at, turn=turn and turn.request_id,
+            role="model", category="decision", content=text, extra={"plan": True},
+        )  # fmt: skip
+        self.emit(item, turn)
+        if turn is not None:
+            self.update_turn(turn, {}, {"design_decisions": [text]})
+
     # -- user messages -------------------------------------------------------------------------------------------------
 
     def hear_user(self, held: Held) -> None:
@@ -267,7 +315,7 @@ class Rollout:
 
     def _open_legacy(self, message: Held) -> None:
         if self.state.turn is not None:
-            self.end_legacy(self.state.turn, self.state.turn.last_at)
+            self.supersede(self.state.turn)
         turn = self.start_turn(None, message.at)
         turn.legacy = True
         self._take_user(message, turn)
@@ -299,6 +347,9 @@ class Rollout:
 
     def _set_prompt(self, turn: Turn, text: str, images: tuple[Image, ...], source: Literal["agent", "user"]) -> None:
         turn.prompt = source
+        if not self.state.titled and (title := first_line(text)):
+            self.state.titled = True
+            self.rename(title, TitleSource.PROMPT)
         if not turn.begun:
             self.begin(turn, text, images)
         else:
@@ -345,46 +396,58 @@ class Rollout:
         return ("turn", turn.vendor_id) if turn.vendor_id else ("turn", self.ref.vendor_id, turn.name)
 
     def update_turn(self, turn: Turn, sets: Object, adds: dict[str, list[Any]]) -> None:
-        """Write fields of a turn."""
-        key = self.line_key(turn, "fields", repr(sorted(sets.items())), repr(sorted(adds.items())))
-        self.emit(TurnUpdated(session=self.ref, key=key, at=self.at, turn=turn.request_id, sets=sets, adds=adds), turn)
+        """Gather fields of a turn; they are written when it ends or when there is no more to read."""
+        turn.sets.update(sets)
+        for name, items in adds.items():
+            listed = turn.adds.setdefault(name, [])
+            recent = listed[-64:]
+            listed.extend(item for item in items if item not in recent)
+        if turn is not self.state.turn:
+            self.give_fields(turn)
 
-    def complete(self, turn: Turn, response: str | None, duration_ms: int | None, *, settled: bool = False) -> None:
+    def give_fields(self, turn: Turn) -> None:
+        """Write the fields that a turn has gathered."""
+        if not turn.sets and not turn.adds:
+            return
+        sets, adds = turn.sets, turn.adds
+        turn.sets, turn.adds = {}, {}
+        text = msgspec.json.encode({"sets": sets, "adds": adds}, order="deterministic").decode("utf-8", "replace")
+        key: Key = (*self.turn_key(turn), "fields", Mac(text))
+        fact = TurnUpdated(session=self.ref, key=key, at=turn.last_at, turn=turn.request_id, sets=sets, adds=adds)
+        self.emit(fact, turn)
+
+    def complete(self, turn: Turn, response: str | None, duration_ms: int | None) -> None:
         """End a turn well."""
-        at = turn.last_at if settled or turn.legacy else self.at
-        self._end(turn, at, status="completed", response=response or turn.last_text or None, duration_ms=duration_ms,
-                  settled=settled)  # fmt: skip
+        self._end(turn, self.at, status="completed", response=response or turn.last_text or None,
+                  duration_ms=duration_ms)  # fmt: skip
 
-    def fail(self, turn: Turn, note: str, code: str, *, blocker: bool = True, duration_ms: int | None = None) -> None:
+    def fail(self, turn: Turn, note: str, code: str | None, duration_ms: int | None = None) -> None:
         """End a turn badly."""
-        self.begin(turn)
-        if blocker:
-            self.update_turn(turn, {}, {"blockers": [note]})
-        self._end(turn, self.at, status="failed", response=turn.last_text or None, duration_ms=duration_ms,
+        turn.adds.setdefault("blockers", []).append(note)
+        at = turn.last_at if turn.legacy else self.at
+        self._end(turn, at, status="failed", response=turn.last_text or None, duration_ms=duration_ms,
                   failure_note=note, error_code=code)  # fmt: skip
 
     def supersede(self, turn: Turn) -> None:
         """End a turn that was still open when the next one started."""
-        if turn.legacy:
-            self.end_legacy(turn, turn.last_at)
+        if not turn.legacy:
+            self.fail(turn, "superseded: Next turn started", "superseded")
+        elif turn.answered:
+            self._end(turn, turn.last_at, status="completed", response=turn.last_text or None)
         else:
-            self.fail(turn, "superseded: Next turn started", "superseded", blocker=False)
+            self.fail(turn, "superseded: No answer before the next prompt", "superseded")
 
-    def end_legacy(self, turn: Turn, at: str | None) -> None:
-        """End a turn of a file without marks, because the next prompt is there."""
-        if turn.answered:
-            self._end(turn, at, status="completed", response=turn.last_text or None)
-        else:
-            self.fail(turn, "superseded: No answer before the next prompt", "superseded", blocker=False)
+    def settle(self, turn: Turn) -> None:
+        """End a turn that has been quiet for long."""
+        self._end(turn, turn.last_at, status="completed", response=turn.last_text or None, settled=True)
 
     def _end(self, turn: Turn, at: str | None, **fields: Any) -> None:
         self.begin(turn)
+        self.give_fields(turn)
+        key: Key = (*self.turn_key(turn), "end")
         self.out.append(
-            TurnEnded(
-                session=self.ref, key=("end", *self.turn_key(turn)[1:]), at=at, turn=turn.request_id, model=turn.model,
-                **fields,
-            )
-        )  # fmt: skip
+            TurnEnded(session=self.ref, key=key, at=at, turn=turn.request_id, model=turn.model, **fields)
+        )
         if self.state.turn is turn:
             self.state.turn = None
         turn.last_text = ""
@@ -399,7 +462,7 @@ class Rollout:
         turns = live[len(live) - count :]
         del live[len(live) - count :]
         key = self.line_key(None, "abandoned", *turns)
-        self.out.append(Note(session=self.ref, key=key, at=self.at, kind="abandoned", body={"turns": turns}))
+        self.out.append(Note(session=self.ref, key=key, at=self.at, kind="abandoned", body={"abandoned": turns}))
 
 
 def _digest(text: str) -> str:

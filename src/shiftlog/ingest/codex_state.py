@@ -3,7 +3,7 @@
 Small and serialisable: it grows with open turns and calls, never with the length of the file.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -31,6 +31,9 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     model: str | None = None
     effort: str | None = None
     tallies: dict[str, list[int]] = {}
+    sets: dict[str, Any] = {}
+    adds: dict[str, list[Any]] = {}
+    """Fields gathered since they were last written."""
 
     @property
     def name(self) -> str:
@@ -80,9 +83,8 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     history_start: int | None = None
     undecided: bool = False
     """A fork whose first own turn has not been seen yet."""
-    session: dict[str, object] = {}
-    """The values last written of the session: cwd, branch, approval_policy …"""
-    run: dict[str, object] = {}
+    written: dict[str, Any] = {}
+    """The values last written of the session and its run: cwd, approval_policy, run.model …"""
     model: str | None = None
     effort: str | None = None
     modern: bool = False
@@ -105,14 +107,14 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Call ids of commands still running, by the id of their process session."""
     tallies: dict[str, list[int]] = {}
     """Numbers of equal lines in the turn or, outside of turns, in the session."""
-    unknown: dict[str, int] = {}
     previous_total: str | None = None
     previous_counters: list[int] = []
     at: str | None = None
     newest_at: str | None = None
     counts: Counts = msgspec.field(default_factory=Counts)
-    copied: int = 0
     shared: list[str] = []
+    """Turn ids among the copied lines."""
+    titled: bool = False
     waiting: bytes = b""
     """Facts of a turn whose prompt is still awaited."""
     hold: bytes = b""

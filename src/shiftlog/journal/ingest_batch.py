@@ -78,6 +78,8 @@ class BatchWork:
         if self._batch.last:
             self._family.finish(self._batch.sessions, self._known_ids())
             self._note_shared()
+        if self._shared:
+            self._memory.keep(f"shared:{self._source.path}", next(iter(self._shared)), self._shared)
         self._flush()
 
     def _flush(self) -> None:
@@ -259,7 +261,8 @@ class BatchWork:
         return near
 
     def _begin_turn(self, item: Incoming, ledger: Ledger) -> None:
-        assert item.turn is not None and item.body is not None
+        assert item.turn is not None
+        assert item.body is not None
         mapped = self._memory.turn_in(ledger.id, item.turn)
         if mapped is not None:
             update_turn(ledger, mapped, item.at, {"sets": {"model": item.body.get("model")}}, live=True)
@@ -278,7 +281,8 @@ class BatchWork:
 
     def _adopt(self, item: Incoming, ledger: Ledger) -> None:
         """Send a vendor's turn to the turn that its agent began with our own tool."""
-        assert item.turn is not None and item.body is not None
+        assert item.turn is not None
+        assert item.body is not None
         request_id = str(item.body["request_id"])
         if request_id != item.turn and ledger.has_turn(request_id):
             self._memory.map_turn(ledger.id, item.turn, request_id)
@@ -301,7 +305,7 @@ class BatchWork:
         turn = ledger.turn(request_id) if request_id else None
         body = {"order": turn.last_order + 1 if turn else 0, **item.body}
         if turn is not None and turn.is_terminal:
-            fields = {"actions": [body]}
+            fields: dict[str, Any] = {"actions": [body]}
             if body.get("type") in ("edit", "create", "delete") and body.get("file_path"):
                 fields["files_modified"] = [body["file_path"]]
             self._write(ledger, Kind.IMPORT_NOTED, item.at, _amendment(turn.seal, fields), turn.request_id)
@@ -314,7 +318,7 @@ class BatchWork:
         assert item.body is not None
         changes: dict[str, Any] = dict(item.body.get("changes") or {})
         title, rank = item.body.get("title"), int(item.body.get("title_source") or 0)
-        if title and not self._is_live(ledger):
+        if title and not self._is_live(item):
             known = int((self._memory.document(f"title:{ledger.id}") or {}).get("rank", 0))
             if rank > known or (rank == known != PROMPT_TITLE):
                 self._memory.keep(f"title:{ledger.id}", ledger.id, {"rank": rank})
@@ -323,8 +327,9 @@ class BatchWork:
         if changes:
             self._write(ledger, Kind.SESSION_UPDATED, item.at, changes)
 
-    def _is_live(self, ledger: Ledger) -> bool:
-        return ledger.session.suspended_cause != IMPORTED and not self._memory.opened_here(ledger.id, self.opened)
+    def _is_live(self, item: Incoming) -> bool:
+        """Tell whether somebody else than an import opened the session."""
+        return bool((self._memory.document(_session_key(self._batch.sessions[item.session])) or {}).get("live"))
 
     def _update_run(self, item: Incoming, ledger: Ledger) -> None:
         changes: dict[str, Any] = (item.body or {}).get("changes") or {}
@@ -402,9 +407,6 @@ class BatchWork:
                 self._write(ledger, Kind.IMPORT_NOTED, at, body)
                 if ledger.session.forked_from is None:
                     self._write(ledger, Kind.SESSION_UPDATED, at, {"forked_from": owner})
-        if self._shared and self._batch.last:
-            owner = next(iter(self._shared))
-            self._memory.keep(f"shared:{self._source.path}", owner, self._shared)
 
 
 def _amendment(seal: str | None, fields: dict[str, Any]) -> dict[str, Any]:

@@ -87,14 +87,8 @@ class Family:
         for turn in self._ledger(parent).turns():
             ended = turn.finished_at or turn.last_updated
             if turn.begun_at <= started <= ended:
-                link = {
-                    "session": parent,
-                    "turn": turn.request_id,
-                    "call": None,
-                    "rank": BY_TIME,
-                    "at": precise(started),
-                }
-                self._join(child, link)
+                link = {"session": parent, "turn": turn.request_id, "call": None, "rank": BY_TIME}
+                self._join(child, {**link, "at": precise(started)})
                 return
 
     def _offer(self, name: str, session_id: str, link: Document) -> None:

@@ -90,10 +90,6 @@ class Memory:
         document = self.document(f"map:{session_id}:{turn}") if turn else None
         return bool(document and document.get("live"))
 
-    def opened_here(self, session_id: str, opened: Sequence[str]) -> bool:
-        """Tell whether an import opened the session."""
-        return session_id in opened
-
     # Families of forks
 
     def fork(self, thread: str, parent: str, session_id: str) -> None:

@@ -32,12 +32,11 @@ def update_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], 
     turn = ledger.turn(request_id)
     if turn is None:
         return
-    sets: dict[str, Any] = {name: value for name, value in (body.get("sets") or {}).items() if value is not None}
+    given: dict[str, Any] = body.get("sets") or {}
+    sets = {name: value for name, value in given.items() if value is not None}
     adds: dict[str, list[Any]] = body.get("adds") or {}
     if live or turn.is_terminal:
-        sets = {
-            name: value for name, value in sets.items() if name in TEXT_FIELDS and is_empty(name, getattr(turn, name))
-        }
+        sets = {n: value for n, value in sets.items() if n in TEXT_FIELDS and is_empty(n, getattr(turn, n))}
     incoming = {**{n: v for n, v in sets.items() if n in TEXT_FIELDS}, **_with_room(turn, adds)}
     if turn.is_terminal:
         _amend(ledger, turn, at, _beyond(turn, changes_to(turn, incoming)))

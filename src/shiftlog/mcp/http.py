@@ -33,6 +33,7 @@ _AUTHORITY = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?")
 # Where a request names the session that its calls are about, the first that is there.
 HANDLE_HEADERS = ("x-delx-session-id", "x-session-id")
 HANDLE_QUERY = "session_id"
+CLIENT_HEADER = "mcp-session-id"
 
 CallerFor = Callable[[HTTPConnection], Caller]
 
@@ -54,7 +55,7 @@ def http_app(
     sessions = StreamableHTTPSessionManager(
         app=server, event_store=event_store, retry_interval=retry_ms, max_request_body_size=MAX_BODY_BYTES
     )
-    endpoint = BearerGate(_CallerScope(StreamableHTTPASGIApp(sessions), caller_for or _unknown_caller), token=token)
+    endpoint = BearerGate(_CallerScope(StreamableHTTPASGIApp(sessions), caller_for or http_caller), token=token)
     return Starlette(
         routes=[*(Route(path, endpoint=endpoint) for path in PATHS), *routes],
         middleware=[Middleware(HostGate, hosts=hosts)],
@@ -62,10 +63,14 @@ def http_app(
     )
 
 
-def _unknown_caller(connection: HTTPConnection) -> Caller:
+def http_caller(connection: HTTPConnection) -> Caller:
+    """Return who sends a request; a client is known by its MCP session, where the protocol's revision has one."""
     named = [connection.headers.get(name) for name in HANDLE_HEADERS]
     handle = next((name for name in (*named, connection.query_params.get(HANDLE_QUERY)) if name), None)
-    return Caller(face="http", session_handle=handle)
+    client = connection.headers.get(CLIENT_HEADER)
+    if not client:
+        return Caller(face="http", session_handle=handle)
+    return Caller(client_id=f"http:{client}", face="http", session_handle=handle, holds_leases=True)
 
 
 class HostGate:

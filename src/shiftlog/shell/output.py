@@ -254,10 +254,9 @@ class CommandOutput(OutputSink):
 
     def _rest(self, output: StreamOutput) -> None:
         """Free what a read took; a stream that goes on keeps its file open."""
+        output.spool.forget()
         if not output.open:
-            output.spool.rest()
-        else:
-            output.spool.forget()
+            output.spool.close_file()
 
     def _added(self, text: bytes) -> None:
         if text:

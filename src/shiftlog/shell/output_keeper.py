@@ -18,8 +18,8 @@ from typing import cast
 
 from shiftlog.guard.redact_scan import Rules
 from shiftlog.guard.redaction import Redactor
+from shiftlog.model import times
 from shiftlog.model.shell_errors import CommandNotFound
-from shiftlog.model.times import format_time
 from shiftlog.shell.output import CommandOutput, expired
 from shiftlog.shell.output_spool import Spool, read_record
 from shiftlog.shell.output_stream import StreamOutput
@@ -28,6 +28,7 @@ from shiftlog.shell.ports import Stream
 COMMAND_BYTES = 2 << 30
 TOTAL_BYTES = 20 << 30
 KEPT_DAYS = 14
+SWEEP_S = 3600.0
 
 _COMMAND_ID = re.compile(r"(?P<shell>[A-Za-z0-9][A-Za-z0-9._@:-]{0,199})#(?P<number>[1-9][0-9]{0,9})", re.ASCII)
 _FILE = re.compile(r"(?P<number>[1-9][0-9]{0,9})\.(?:stdout|stderr|json)", re.ASCII)
@@ -52,6 +53,19 @@ class _Kept:
     ended_at: float = 0.0
 
 
+class _Room:
+    """What both streams of a command may still store."""
+
+    def __init__(self, size: int, claim: Callable[[int], int]) -> None:
+        self._left = size
+        self._claim_of_all = claim
+
+    def claim(self, size: int) -> int:
+        granted = self._claim_of_all(min(size, self._left))
+        self._left -= granted
+        return granted
+
+
 class OutputKeeper:
     """All outputs of a state directory; one per server. Used on the event loop only."""
 
@@ -64,12 +78,14 @@ class OutputKeeper:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
         self._redactor = redactor
         self._limits = limits or OutputLimits()
         self._now = now
         self._clock = clock
         self._live: dict[str, CommandOutput] = {}
+        self._next_sweep = clock()
         self._kept: dict[str, _Kept] | None = None
         self._kept_bytes = 0  # of finished outputs and of what live ones have claimed
         self._removed: OrderedDict[str, str] = OrderedDict()
@@ -77,8 +93,13 @@ class OutputKeeper:
 
     def begin(self, command_id: str, learned: Iterable[str] = ()) -> CommandOutput:
         """Make the output of a command that is about to run; `learned` are values that this shell must not show."""
+        if self._clock() >= self._next_sweep:
+            self.sweep()
         rules = self.rules(learned)
-        streams = [StreamOutput(self._spool(command_id, name), rules, self._clock) for name in _STREAMS]
+        room = _Room(self._limits.command_bytes, self._claim)
+        streams = [
+            StreamOutput(Spool(self._path(command_id, name), room.claim), rules, self._clock) for name in _STREAMS
+        ]
         output = CommandOutput(command_id, *streams, clock=self._clock, settled=self._settle)
         self._live[command_id] = output
         return output
@@ -114,6 +135,7 @@ class OutputKeeper:
     def sweep(self) -> int:
         """Remove outputs that are too old, and the oldest while all are too large; return how many."""
         kept = self._load()
+        self._next_sweep = self._clock() + SWEEP_S
         oldest = (self._now() - timedelta(days=self._limits.days)).timestamp()
         removed = 0
         for command_id, one in sorted(kept.items(), key=lambda item: item[1].ended_at):
@@ -129,22 +151,17 @@ class OutputKeeper:
         self._load()
         return self._kept_bytes
 
-    def _claim(self, size: int) -> bool:
-        """Make room for more of a running command's output; refuse where finished ones leave none."""
-        self._load()
+    def _claim(self, size: int) -> int:
+        """Make room for more of a running command's output, by removing finished ones; return how much there is."""
+        kept = self._load()
         if self._kept_bytes + size > self._limits.total_bytes:
-            self.sweep_for(size)
-        if self._kept_bytes + size > self._limits.total_bytes:
-            return False
-        self._kept_bytes += size
-        return True
-
-    def sweep_for(self, size: int) -> None:
-        """Remove the oldest finished outputs until so many bytes more fit."""
-        for command_id, _ in sorted(self._load().items(), key=lambda item: item[1].ended_at):
-            if self._kept_bytes + size <= self._limits.total_bytes:
-                return
-            self._remove(command_id)
+            for command_id, _ in sorted(kept.items(), key=lambda item: item[1].ended_at):
+                self._remove(command_id)
+                if self._kept_bytes + size <= self._limits.total_bytes:
+                    break
+        granted = min(size, max(0, self._limits.total_bytes - self._kept_bytes))
+        self._kept_bytes += granted
+        return granted
 
     def _settle(self, output: CommandOutput) -> None:
         """Write down a command that ended, and again what a left-over child added to it."""
@@ -152,11 +169,14 @@ class OutputKeeper:
             spool = output.stream(name).spool
             spool.flush()
             if not output.stream(name).open:
-                spool.rest()
+                spool.close_file()
         record = {name: _record(output.stream(name)) for name in _STREAMS}
         path = self._place(output.command_id).with_suffix(".json")
         ended_at = self._now().timestamp()
-        _write(path, json.dumps(record, separators=(",", ":")).encode(), ended_at)
+        try:
+            _write(path, json.dumps(record, separators=(",", ":")).encode(), ended_at)
+        except OSError:
+            pass  # on a full disk the text itself is counted again when it is reopened
         if output.over:
             self._live.pop(output.command_id, None)
             size = output.stdout.spool.size + output.stderr.spool.size
@@ -203,13 +223,9 @@ class OutputKeeper:
             place.parent.rmdir()
         except OSError:
             pass  # other commands of the shell are still kept
-        self._removed[command_id] = format_time(self._now())
+        self._removed[command_id] = times.shown(self._now())
         if len(self._removed) > _REMEMBERED:
             self._removed.popitem(last=False)
-
-    def _spool(self, command_id: str, name: Stream) -> Spool:
-        path = self._path(command_id, name)
-        return Spool(path, limit_bytes=self._limits.command_bytes, claim=self._claim)
 
     def _path(self, command_id: str, name: Stream) -> Path:
         return self._place(command_id).with_suffix(f".{name}")

@@ -36,14 +36,14 @@ def count_chars(data: bytes) -> int:
 class Spool:
     """A growing text: `append` adds to it, reads go anywhere; a source of lines for budgets.
 
-    `claim(bytes)` asks before the file grows and says whether it may; a refusal makes the spool full.
+    `claim(bytes)` asks before the text grows and says by how much it may; less than asked makes the spool full. What
+    is not used is claimed back with a negative number.
     """
 
-    def __init__(self, path: Path, *, limit_bytes: int, claim: Callable[[int], bool]) -> None:
+    def __init__(self, path: Path, claim: Callable[[int], int]) -> None:
         self.path = path
         self.size = 0  # bytes stored
         self.full = False
-        self._limit = limit_bytes
         self._claim = claim
         self._fd: int | None = None
         self._written = 0
@@ -82,18 +82,18 @@ class Spool:
         if self.full:
             self._count_over(data)
             return
-        stored = data
-        if self.size + len(data) > self._limit:
-            stored = _fitting(data, self._limit - self.size)
-        if stored and not self._store(stored):
-            stored = b""
-        if len(stored) < len(data):
-            self.full = True
-            self._count_over(data[len(stored) :])
+        room = self._claim(len(data))
+        if room >= len(data):
+            self._store(data)
+            return
+        stored = _fitting(data, room)
+        self._claim(len(stored) - room)
+        if stored:
+            self._store(stored)
+        self.full = True
+        self._count_over(data[len(stored) :])
 
-    def _store(self, data: bytes) -> bool:
-        if not self._claim(len(data)):
-            return False
+    def _store(self, data: bytes) -> None:
         self._hash.update(data)
         self._breaks += data.count(b"\n")
         self._chars += count_chars(data)
@@ -107,7 +107,6 @@ class Spool:
             offsets.append(self.size)
             breaks.append(self._breaks)
             chars.append(self._chars)
-        return True
 
     def _count_over(self, data: bytes) -> None:
         self._over_bytes += len(data)
@@ -119,6 +118,8 @@ class Spool:
 
     def flush(self) -> None:
         """Write to the file what memory holds; where that fails the spool is full and memory keeps it."""
+        if self._written == 0:
+            self._cache = (0, bytes(self._buffer))  # most outputs are small and asked for at once
         try:
             while self._buffer:
                 done = os.pwrite(self._open(), self._buffer, self._written)
@@ -131,9 +132,8 @@ class Spool:
         """Free what was read."""
         self._cache = (0, b"")
 
-    def rest(self) -> None:
-        """Give up the open file and what was read from it until the next use."""
-        self.forget()
+    def close_file(self) -> None:
+        """Give up the open file until the next use."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -240,7 +240,7 @@ class Spool:
     @classmethod
     def reopen(cls, path: Path, record: dict[str, object] | None) -> "Spool":
         """Take up a spool that an earlier server wrote; without its record everything is counted again."""
-        spool = cls(path, limit_bytes=0, claim=lambda _: False)
+        spool = cls(path, lambda _: 0)
         if record is None:
             spool._recount()
         else:
@@ -261,7 +261,6 @@ class Spool:
 
     def _recount(self) -> None:
         """Count a file whose server died; a character that it cut in two at the end is left out."""
-        self._limit, self._claim = 1 << 62, lambda _: True
         if not self.path.exists():
             return
         with self.path.open("rb") as file:

@@ -1,7 +1,7 @@
 """Facts on their way into a journal: what those who read transcripts hand to those who write entries.
 
-Already redacted, and where the body depends on nothing stored also hashed and encoded, so that the one writer has little
-left to do. The structs cross process boundaries as MessagePack.
+Already redacted, and where the body depends on nothing stored also hashed and encoded, so that the one writer has
+little left to do. The structs cross process boundaries as MessagePack.
 """
 
 import hashlib

@@ -14,7 +14,7 @@ from shiftlog.guard.policy.tree import Dyn, Lit, Part, Word
 
 HOLE = "\ue000"  # stands for the unknown part of a text that is otherwise literal
 MAX_BRACES = 256
-SPECIAL = re.compile(r"[{~*?\[\\]")
+SPECIAL = re.compile(rf"[{{~*?\[\\{HOLE}]")
 GLOB = re.compile(r"[*?\[]")
 SEQUENCE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
 
@@ -120,6 +120,9 @@ def _resolve_atoms(atoms: list[Atom], word: Word) -> Arg:
         else:
             text, quoted = atom
             pieces.append(text)
+            if HOLE in text:
+                dynamic = True
+                splits = splits or not quoted
             glob = glob or (not quoted and GLOB.search(text) is not None)
     text = "".join(pieces)
     first = atoms[0] if atoms else None

@@ -29,6 +29,8 @@ class MetadataCalls:
     def answer(self, listener: Listener, call: Notification) -> None:
         """Do what the call asks, or refuse it; the caller gets the kernel's own error."""
         name = self._names.get(call.number, "")
+        if os.stat(f"/proc/{call.pid}").st_uid != os.geteuid():  # noqa: PTH116
+            raise Unresolved(errno.EPERM, "another user")  # our rights would be lent to somebody who has fewer
         memory = Memory(call.pid)
         try:
             dirfd, path, flags = _target(name, call.args, memory)
@@ -48,7 +50,9 @@ class MetadataCalls:
         listener.answer(call, 0)
 
     def _may_change(self, real: str) -> bool:
-        return real in _NULL_DEVICES or any(real == place or real.startswith(place + "/") for place in self._writable)
+        if not real.startswith("/") or real.startswith("/memfd:") or real in _NULL_DEVICES:
+            return True  # pipes, sockets and memory have no place
+        return any(real == place or real.startswith(place + "/") for place in self._writable)
 
 
 def _target(name: str, args: tuple[int, ...], memory: Memory) -> tuple[int, bytes, int]:

@@ -1,0 +1,131 @@
+"""Finds where a wrapper's own options end and the program that it starts begins.
+
+One reader for all wrappers, driven by tables in `wrappers`; an option that the table does not know hides the program.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from shiftlog.guard.policy.words import HOLE, Arg
+
+NAME_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?(?:%%|\(\))?=")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one program: letters alone, with a value, with an attached value; long names, `=` for a value."""
+
+    flags: str = ""
+    takes: str = ""
+    attached: str = ""
+    long: tuple[str, ...] = ()
+    assignments: bool = False
+
+
+@dataclass(slots=True)
+class Found:
+    """The options given and the operands after them; `hidden` when an unknown option may swallow the next word."""
+
+    given: list[tuple[str, Arg | None]] = field(default_factory=list[tuple[str, "Arg | None"]])
+    rest: list[Arg] = field(default_factory=list[Arg])
+    hidden: bool = False
+
+    def value(self, *names: str) -> Arg | None:
+        """Return the value of the last of these options that was given."""
+        for name, value in reversed(self.given):
+            if name in names:
+                return value
+        return None
+
+    def has(self, *names: str) -> bool:
+        """Say whether one of these options was given."""
+        return any(name in names for name, _ in self.given)
+
+
+def part_of(arg: Arg, value: str) -> Arg:
+    """Make the argument that is attached to an option, with what is unknown of it."""
+    return Arg(None if HOLE in value else value, value, arg.at, arg.word)
+
+
+def read_options(args: list[Arg], spec: Options) -> Found:
+    """Read options up to the first operand."""
+    found = Found()
+    place = 0
+    while place < len(args):
+        arg = args[place]
+        text = arg.text
+        if arg.value is None and _may_be_anything(arg, spec):
+            found.hidden = True
+            break
+        if text == "--":
+            place += 1
+            break
+        if spec.assignments and NAME_VALUE.match(text):
+            found.given.append(("=", arg))
+            place += 1
+            continue
+        if not text.startswith("-") or text == "-":
+            if text == "-" and "-" in spec.flags:
+                place += 1
+                continue
+            break
+        following = args[place + 1] if place + 1 < len(args) else None
+        step = _read_long(arg, following, spec, found) if text.startswith("--") else _read_short(arg, following, spec, found)
+        if not step:
+            found.hidden = True
+            break
+        place += step
+    found.rest = args[place:]
+    return found
+
+
+def _may_be_anything(arg: Arg, spec: Options) -> bool:
+    if arg.splits:
+        return True
+    prefix = arg.prefix
+    if spec.assignments and NAME_VALUE.match(prefix):
+        return False
+    return not prefix or prefix == "-" or prefix == "--"
+
+
+def _read_long(arg: Arg, following: Arg | None, spec: Options, found: Found) -> int:
+    name, equals, value = arg.text[2:].partition("=")
+    matching = [known for known in spec.long if known.rstrip("=") == name]
+    matching = matching or [known for known in spec.long if known.startswith(name)]
+    if not matching:
+        found.given.append(("--" + name, part_of(arg, value)))
+        return 1 if equals else 0
+    known = matching[0]
+    if equals:
+        found.given.append(("--" + known.rstrip("="), part_of(arg, value)))
+        return 1
+    if not known.endswith("="):
+        found.given.append(("--" + known, None))
+        return 1
+    if following is None or following.splits:
+        return 0
+    found.given.append(("--" + known.rstrip("="), following))
+    return 2
+
+
+def _read_short(arg: Arg, following: Arg | None, spec: Options, found: Found) -> int:
+    letters = arg.text[1:]
+    for place, letter in enumerate(letters):
+        attached = letters[place + 1 :]
+        if letter in spec.takes:
+            if attached:
+                found.given.append(("-" + letter, part_of(arg, attached)))
+                return 1
+            if following is None or following.splits:
+                return 0
+            found.given.append(("-" + letter, following))
+            return 2
+        if letter in spec.attached:
+            found.given.append(("-" + letter, part_of(arg, attached)))
+            return 1
+        if letter not in spec.flags:
+            return 0
+        found.given.append(("-" + letter, None))
+    return 1

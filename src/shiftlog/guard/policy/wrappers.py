@@ -1,0 +1,541 @@
+"""What programs start on behalf of their arguments: a table of plain wrappers, and the odd ones spelt out.
+
+`unwrap` answers with the argument lists, shell texts, scripts and code that a program would run; it starts nothing and
+judges nothing. A wrapper that is missing here is missed by the text check alone; the kernel sees it all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from shiftlog.guard.policy.options import Found, Options, read_options
+from shiftlog.guard.policy.words import HOLE, Arg, literal, unknown
+
+SHELLS = frozenset("sh bash dash ash ksh ksh93 mksh lksh yash posh zsh rbash fish csh tcsh hush".split())
+MULTI_CALL = frozenset("busybox toybox coreutils uutils sbase-box ubase-box dropbearmulti systemctl kmod lvm rustup snap "
+                       "xtables-nft-multi xtables-legacy-multi volta-shim".split())  # fmt: skip
+LOADER = re.compile(r"ld(-linux[^/]*|-musl[^/]*|64|-[0-9.]+|)\.so(\.[0-9]+)*|ld-musl-[^/]+\.so\.1")
+
+
+@dataclass(slots=True)
+class Unwrapped:
+    """What a program would start."""
+
+    argvs: list[list[Arg]] = field(default_factory=list[list[Arg]])
+    texts: list[Arg] = field(default_factory=list[Arg])
+    holes_are_data: bool = False
+    reads_stdin: bool = False
+    scripts: list[Arg] = field(default_factory=list[Arg])
+    hidden: bool = False
+    settings: list[Arg] = field(default_factory=list[Arg])
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A wrapper whose program follows its options and `operands`; without one it does nothing, or starts a shell."""
+
+    options: Options
+    operands: int = 0
+    shell: bool = False
+
+
+def _plain(flags: str = "", takes: str = "", long: str = "", *, attached: str = "", operands: int = 0,
+           shell: bool = False, assignments: bool = False) -> Plain:  # fmt: skip
+    return Plain(Options(flags, takes, attached, tuple(long.split()), assignments), operands, shell)
+
+
+PLAIN: dict[str, Plain] = {
+    "command": _plain("p"),
+    "builtin": _plain(),
+    "exec": _plain("cl", "a"),
+    "time": _plain("apqvV", "fo", "format= output= append portability verbose quiet"),
+    "nohup": _plain(),
+    "nice": _plain("0123456789", "n", "adjustment="),
+    "ionice": _plain("tP", "cnpu", "class= classdata= ignore uid= pid="),
+    "chrt": _plain("abdfiormvRP", "TDp", "batch deadline fifo idle other rr reset-on-fork all-tasks max verbose "
+                   "sched-runtime= sched-period= sched-deadline=", operands=1),
+    "taskset": _plain("ac", "", "all-tasks cpu-list", operands=1),
+    "timeout": _plain("vfp", "ks", "foreground preserve-status verbose kill-after= signal=", operands=1),
+    "gtimeout": _plain("vfp", "ks", "foreground preserve-status verbose kill-after= signal=", operands=1),
+    "stdbuf": _plain("", "ioe", "input= output= error="),
+    "setsid": _plain("cfw", "", "ctty fork wait"),
+    "linux32": _plain("BFILRSTXZ3v"),
+    "linux64": _plain("BFILRSTXZ3v"),
+    "i386": _plain("BFILRSTXZ3v"),
+    "x86_64": _plain("BFILRSTXZ3v"),
+    "unshare": _plain("rfcT", "SGRwl", "fork map-root-user map-current-user map-auto mount-proc kill-child keep-caps "
+                      "propagation= setgroups= setuid= setgid= root= wd= map-user= map-group= map-users= map-groups= "
+                      "boottime= monotonic= load-interp= mount uts ipc net pid user cgroup time",
+                      attached="muinpUCT", shell=True),
+    "nsenter": _plain("aFZ", "tSG", "all no-fork target= setuid= setgid= preserve-credentials follow-context mount uts "
+                      "ipc net pid user cgroup time root wd wdns", attached="muinpUCTrwW", shell=True),
+    "chroot": _plain("", "", "groups= userspec= skip-chdir", operands=1, shell=True),
+    "strace": _plain("cCdfFhiknqrtTvVwxyYDAzZ", "abeEoOpPsSuUXI", "output= trace= status= signal= fault= inject= env= "
+                     "follow-forks summary summary-only string-limit= user= decode-fds attach= quiet"),
+    "ltrace": _plain("bcCfhirStTVLD", "aAelnopsuwxX", "output= library= demangle"),
+    "perf-stat": _plain("aBdgirsvx", "ceCGoPt"),
+    "systemd-run": _plain("trGqdPMS", "HMpuE", "scope user system wait pty pipe quiet collect no-block shell same-dir "
+                          "unit= property= description= slice= uid= gid= nice= working-directory= setenv= service-type= "
+                          "on-active= on-boot= on-calendar= timer-property= host= machine= remain-after-exit"),
+    "doas": _plain("Lns", "Cau", shell=True),
+    "pkexec": _plain("", "u", "user= disable-internal-agent keep-cwd", shell=True),
+    "sudo": _plain("ABbEeHiKklnPSsVv", "CDghpRrTtUu", "askpass background bell edit set-home login remove-timestamp "
+                   "reset-timestamp list non-interactive preserve-groups stdin shell version validate preserve-env "
+                   "close-from= chdir= group= host= prompt= chroot= role= command-timeout= type= other-user= user= "
+                   "no-update help", assignments=True),
+    "xvfb-run": _plain("ahlw", "efnps", "auto-servernum auto-display error-file= auth-file= server-num= listen-tcp "
+                       "xauth-protocol= server-args= wait="),
+    "dbus-run-session": _plain("", "", "config-file= dbus-daemon="),
+    "dbus-launch": _plain("", "", "exit-with-session sh-syntax autolaunch="),
+    "fakeroot": _plain("uh", "lsib", "lib= faked= save-file= unknown-is-real", shell=True),
+    "setpriv": _plain("d", "", "dump no-new-privs reset-env clear-groups keep-groups init-groups reuid= regid= ruid= "
+                      "rgid= euid= egid= groups= inh-caps= ambient-caps= bounding-set= securebits= pdeathsig= "
+                      "selinux-label= apparmor-profile="),
+    "prlimit": _plain("", "op", "pid= output= noheadings raw verbose", attached="cdefilmnqrstuvxy"),
+    "numactl": _plain("alHs", "CNPimp", "interleave= membind= cpunodebind= physcpubind= preferred= localalloc all"),
+    "unbuffer": _plain("p"),
+    "rlwrap": _plain("aAcDeEhimnNoprRuvwW", "bCfFHlMOPqsSt"),
+    "catchsegv": _plain(),
+    "cpulimit": _plain("bfivz", "lpeP", "limit= pid= exe= path= lazy include-children foreground background verbose"),
+    "valgrind": _plain("qvh", "", "tool= leak-check= log-file= quiet verbose"),
+    "tini": _plain("svgw", "ep"),
+    "dumb-init": _plain("cvsh", "r"),
+    "gosu": _plain(operands=1),
+    "su-exec": _plain(operands=1),
+    "chpst": _plain("vP012", "uUbe/nlLmdofrtc"),
+    "softlimit": _plain("", "acdfmoprst"),
+    "setuidgid": _plain(operands=1),
+    "envdir": _plain(operands=1),
+    "direnv": _plain(operands=2),
+    "eatmydata": _plain(),
+    "torsocks": _plain("iqd", "uaP"),
+    "proxychains": _plain("q", "f"),
+    "proxychains4": _plain("q", "f"),
+    "faketime": _plain("mpf", "", "exclude-monotonic", operands=1),
+    "ssh-agent": _plain("cDdks", "aEOPt"),
+    "aa-exec": _plain("dhiv", "pn", "profile= namespace= immediate"),
+    "runcon": _plain("c", "lrtu", "role= type= user= range=", operands=1),
+    "sem": _plain("", "j", "jobs= id= fg bg"),
+    "entr": _plain("acdnprsxz"),
+    "choom": _plain("", "np", "adjust= pid="),
+    "uclampset": _plain("asR", "mMp"),
+    "coresched": _plain("v", "dst"),
+    "firejail": _plain("", "", "quiet noprofile net= profile= private"),
+    "arch": _plain("32e", "d"),
+    "caffeinate": _plain("dimsu", "tw"),
+    "cargo-watch": _plain(),
+}  # fmt: skip
+
+ENV = Options("i0v-", "uCa", "", ("ignore-environment", "null", "debug", "unset=", "chdir=", "argv0=", "split-string=",
+              "block-signal", "default-signal", "ignore-signal", "list-signal-handling"), True)  # fmt: skip
+XARGS = Options("0oprtx", "adEILnPs", "eil", ("arg-file=", "delimiter=", "eof", "replace", "max-lines", "max-args=",
+                "max-procs=", "max-chars=", "interactive", "no-run-if-empty", "verbose", "exit", "null", "open-tty",
+                "show-limits", "process-slot-var="))  # fmt: skip
+SU = Options("flmpPT", "cgGswu", "", ("command=", "session-command=", "shell=", "group=", "supp-group=", "login", "fast",
+             "preserve-environment", "pty", "whitelist-environment=", "user="))  # fmt: skip
+FLOCK = Options("senuoFvx", "cwE", "", ("shared", "exclusive", "unlock", "nonblock", "nb", "timeout=", "wait=", "close",
+                "no-fork", "conflict-exit-code=", "command=", "verbose"))  # fmt: skip
+WATCH = Options("bcdegprtwxC", "nqs", "", ("beep", "color", "no-color", "errexit", "chgexit", "precise", "no-rerun",
+                "no-title", "no-wrap", "exec", "interval=", "differences", "equexit=", "no-linewrap"))  # fmt: skip
+SCRIPT = Options("aefqV", "cOIBToEm", "", ("append", "command=", "return", "flush", "force", "quiet", "echo=", "log-out=",
+                 "log-in=", "log-io=", "log-timing=", "output-limit=", "logging-format="), False)  # fmt: skip
+PARALLEL = Options("kmXqtu0v", "jPNnLlSaCdIsi", "", ("jobs=", "max-procs=", "max-args=", "sshlogin=", "arg-file=",
+                   "colsep=", "delimiter=", "timeout=", "retries=", "delay=", "joblog=", "results=", "tmpdir=", "workdir=",
+                   "wd=", "halt=", "load=", "memfree=", "keep-order", "bar", "progress", "eta", "dry-run", "will-cite",
+                   "no-notice", "verbose", "line-buffer", "lb", "ungroup", "group", "null", "xargs", "pipe", "quote",
+                   "tag", "link", "no-run-if-empty", "shuf", "resume", "silent", "max-replace-args=", "env=",
+                   "block="))  # fmt: skip
+LOADER_OPTIONS = Options("", "", "", ("library-path=", "inhibit-rpath=", "audit=", "preload=", "argv0=", "inhibit-cache",
+                         "glibc-hwcaps-prepend=", "glibc-hwcaps-mask="))  # fmt: skip
+SETARCH = Options("BFILRSTXZ3v", "p", "", ("uname-2.6", "addr-no-randomize", "32bit", "fdpic-funcptrs", "mmap-page-zero",
+                  "addr-compat-layout", "read-implies-exec", "short-inode", "whole-seconds", "sticky-timeouts", "3gb", "4gb",
+                  "verbose", "show"))  # fmt: skip
+
+
+def unwrap(name: str, args: list[Arg]) -> Unwrapped | None:
+    """Say what the program called `name` (a basename) would start; None when it starts nothing that is known."""
+    odd = ODD.get(name)
+    if odd is not None:
+        return odd(args)
+    plain = PLAIN.get(name)
+    if plain is not None:
+        return _follow(plain, args)
+    if name in SHELLS:
+        return _shell(args)
+    if name.startswith("ld") and LOADER.fullmatch(name):
+        found = read_options(args, LOADER_OPTIONS)
+        if found.given and found.given[-1][0] in ("--list", "--verify", "--help", "--version"):
+            return Unwrapped()
+        return Unwrapped(argvs=[found.rest] if found.rest else [], hidden=found.hidden)
+    return None
+
+
+def _follow(plain: Plain, args: list[Arg]) -> Unwrapped:
+    found = read_options(args, plain.options)
+    if found.hidden:
+        return Unwrapped(hidden=True)
+    for _ in range(plain.operands):
+        if found.rest and found.rest[0].splits:
+            return Unwrapped(hidden=True)
+        found.rest = found.rest[1:]
+    settings = [value for option, value in found.given if option == "=" and value is not None]
+    if found.rest and plain.options.assignments:
+        return Unwrapped(argvs=[found.rest], settings=settings)
+    return Unwrapped(argvs=[found.rest] if found.rest else [], reads_stdin=plain.shell and not found.rest)
+
+
+def _command(args: list[Arg]) -> Unwrapped:
+    for arg in args:
+        if arg.value is None or not arg.value.startswith("-") or arg.value == "--":
+            break
+        if set(arg.value[1:]) & set("vV"):
+            return Unwrapped()
+    return _follow(PLAIN["command"], args)
+
+
+def _sudo(args: list[Arg]) -> Unwrapped:
+    found = read_options(args, PLAIN["sudo"].options)
+    if found.has("-l", "--list", "-V", "--version", "-v", "-k", "-K", "-e", "--edit", "--validate") and not found.hidden:
+        return Unwrapped()
+    answer = _follow(PLAIN["sudo"], args)
+    if not answer.argvs and not answer.hidden:
+        answer.reads_stdin = found.has("-s", "-i", "--shell", "--login")
+    return answer
+
+
+def _env(args: list[Arg]) -> Unwrapped:
+    given = list(args)
+    for place, arg in enumerate(given):
+        text = arg.text
+        split = _split_string_of(text)
+        if split is None:
+            if not text.startswith("-") and not (arg.value is not None and "=" in text):
+                break
+            continue
+        rest = given[place + 1 :]
+        if not split and rest and text in ("-S", "--split-string") | _clusters(text):
+            split, rest = rest[0].text, rest[1:]
+        if HOLE in split or "${" in split:
+            return Unwrapped(hidden=True)
+        return _env([*given[:place], *[literal(word, arg.at) for word in _split_env(split)], *rest])
+    found = read_options(given, ENV)
+    if found.hidden:
+        return Unwrapped(hidden=True)
+    settings = [value for option, value in found.given if option == "=" and value is not None]
+    return Unwrapped(argvs=[found.rest] if found.rest else [], settings=settings)
+
+
+def _clusters(text: str) -> set[str]:
+    return {text} if re.fullmatch(r"-[iv0]*S", text) else {"-S", "--split-string"}
+
+
+def _split_string_of(text: str) -> str | None:
+    found = re.match(r"-[iv0]*S|--split-string=?|--sp[a-z-]*=?", text)
+    return None if found is None else text[found.end() :]
+
+
+def _split_env(text: str) -> list[str]:
+    """Split as `env -S` does: blanks, quotes and backslashes."""
+    words: list[str] = []
+    for match in re.finditer(r"(?:[^\s'\"\\]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\")+", text, re.S):
+        word = re.sub(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", lambda found: "".join(found.groups("")), match.group())
+        words.append(word)
+    return words
+
+
+def _xargs(args: list[Arg]) -> Unwrapped:
+    found = read_options(args, XARGS)
+    if found.hidden:
+        return Unwrapped(hidden=True)
+    if not found.rest:
+        return Unwrapped(argvs=[[literal("echo", args[0].at if args else 0), unknown(args[0].at if args else 0)]])
+    given = found.value("-I", "-i", "--replace")
+    replaced = (given.text or "{}") if given is not None else ("{}" if found.has("-i", "-I", "--replace") else "")
+    if replaced:
+        return Unwrapped(argvs=[[_with_hole(arg, replaced) for arg in found.rest]])
+    return Unwrapped(argvs=[[*found.rest, unknown(found.rest[-1].at)]])
+
+
+def _with_hole(arg: Arg, mark: str) -> Arg:
+    if mark not in arg.text:
+        return arg
+    return Arg(None, arg.text.replace(mark, HOLE), arg.at, arg.word)
+
+
+def _find(args: list[Arg]) -> Unwrapped:
+    answer = Unwrapped()
+    place = 0
+    while place < len(args):
+        if args[place].value in ("-exec", "-execdir", "-ok", "-okdir"):
+            stop = place + 1
+            while stop < len(args) and args[stop].value != ";" and not _ends_batch(args, stop):
+                stop += 1
+            argv = [_with_hole(arg, "{}") for arg in args[place + 1 : stop]]
+            if argv:
+                answer.argvs.append(argv)
+            place = stop
+        place += 1
+    return answer
+
+
+def _ends_batch(args: list[Arg], place: int) -> bool:
+    return args[place].value == "+" and args[place - 1].value == "{}"
+
+
+def _fd(args: list[Arg]) -> Unwrapped:
+    for place, arg in enumerate(args):
+        if arg.value in ("-x", "-X", "--exec", "--exec-batch"):
+            stop = next((at for at in range(place, len(args)) if args[at].value == ";"), len(args))
+            return Unwrapped(argvs=[[_with_hole(each, "{}") for each in args[place + 1 : stop]]])
+    return Unwrapped()
+
+
+def _shell(args: list[Arg]) -> Unwrapped:
+    answer = Unwrapped()
+    place = 0
+    command = stdin = checks = False
+    while place < len(args):
+        arg = args[place]
+        text = arg.text
+        if arg.value is None and (arg.splits or arg.prefix in ("", "-", "--", "+")):
+            break
+        if text in ("--", "-"):
+            place += 1
+            break
+        if text in ("--version", "--help"):
+            return answer
+        if text.startswith("--"):
+            if text in ("--rcfile", "--init-file") and place + 1 < len(args):
+                place += 1
+                answer.scripts.append(args[place])
+        elif text[:1] in ("-", "+") and len(text) > 1:
+            command = command or (text[0] == "-" and "c" in text)
+            stdin = stdin or "s" in text
+            checks = checks or (text[0] == "-" and "n" in text)
+            place += text.count("o") + text.count("O")
+        else:
+            break
+        place += 1
+    rest = args[place:]
+    if command:
+        answer.texts.extend(rest[:1])
+        answer.hidden = bool(rest) and rest[0].splits
+    elif stdin or not rest:
+        answer.reads_stdin = True
+    elif rest[0].splits or (len(rest) > 1 and rest[0].text == HOLE):
+        answer.hidden = True
+    elif not checks:
+        answer.scripts.append(rest[0])
+        answer.reads_stdin = rest[0].value in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+    return answer
+
+
+def _su(args: list[Arg]) -> Unwrapped:
+    if any(arg.splits for arg in args):
+        return Unwrapped(hidden=True)
+    answer = Unwrapped()
+    operands: list[Arg] = []
+    rest = args
+    while rest:
+        found = read_options(rest, SU)
+        if found.hidden:
+            return Unwrapped(hidden=True)
+        text = found.value("-c", "--command", "--session-command")
+        if text is not None:
+            answer.texts.append(text)
+        shell = found.value("-s", "--shell")
+        if shell is not None:
+            answer.argvs.append([shell])
+        operands.extend(found.rest[:1])
+        rest = found.rest[1:]
+    names = [arg for arg in operands if arg.value != "-"]
+    if len(names) > 1 and not answer.texts:
+        answer.argvs.append([literal("sh", names[0].at), *names[1:]])
+    elif not answer.texts:
+        answer.reads_stdin = True
+    return answer
+
+
+def _runuser(args: list[Arg]) -> Unwrapped:
+    found = read_options(args, SU)
+    if not found.hidden and found.has("-u", "--user"):
+        return Unwrapped(argvs=[found.rest] if found.rest else [])
+    return _su(args)
+
+
+def _flock(args: list[Arg]) -> Unwrapped:
+    found = read_options(args, FLOCK)
+    if found.hidden or (found.rest and found.rest[0].splits):
+        return Unwrapped(hidden=True)
+    rest = found.rest[1:]
+    if rest and rest[0].value in ("-c", "--command"):
+        return Unwrapped(texts=rest[1:2])
+    return Unwrapped(argvs=[rest] if rest else [])
+
+
+def _joined(args: list[Arg]) -> Arg:
+    text = " ".join(arg.text for arg in args)
+    return Arg(None if HOLE in text else text, text, args[0].at)
+
+
+def _eval(args: list[Arg]) -> Unwrapped:
+    rest = args[1:] if args and args[0].value == "--" else args
+    return Unwrapped(texts=[_joined(rest)] if rest else [])
+
+
+def _watch(args: list[Arg]) -> Unwrapped:
+    found = read_options(args, WATCH)
+    if found.hidden:
+        return Unwrapped(hidden=True)
+    if found.has("-x", "--exec"):
+        return Unwrapped(argvs=[found.rest] if found.rest else [])
+    return Unwrapped(texts=[_joined(found.rest)] if found.rest else [])
+
+
+def _script(args: list[Arg]) -> Unwrapped:
+    texts = [args[place + 1] for place in range(len(args) - 1) if re.fullmatch(r"-[aefq]*c|--command", args[place].text)]
+    if texts:
+        return Unwrapped(texts=texts[:1])
+    attached = [arg for arg in args if re.match(r"-[aefq]*c.|--command=", arg.text, re.S)]
+    if attached:
+        text = re.sub(r"^(-[aefq]*c|--command=)", "", attached[0].text)
+        return Unwrapped(texts=[Arg(None if HOLE in text else text, text, attached[0].at)])
+    found = read_options(args, SCRIPT)
+    return Unwrapped(hidden=found.hidden, reads_stdin=True)
+
+
+def _parallel(args: list[Arg]) -> Unwrapped:
+    found = read_options(args, PARALLEL)
+    if found.hidden:
+        return Unwrapped(hidden=True)
+    marks = [place for place, arg in enumerate(found.rest) if arg.value in (":::", ":::+", "::::", "::::+")]
+    stop = marks[0] if marks else len(found.rest)
+    command, values = found.rest[:stop], found.rest[stop + 1 :]
+    if command:
+        joined = " ".join(arg.text for arg in command)
+        text = re.sub(r"\{[^{}\s]{0,8}\}", HOLE, joined)
+        return Unwrapped(texts=[Arg(text, text if HOLE in text else text + " " + HOLE, command[0].at)], holes_are_data=True)
+    if marks and found.rest[marks[0]].value == ":::":
+        return Unwrapped(texts=[arg for arg in values if arg.value != ":::"])
+    return Unwrapped(hidden=True)
+
+
+def _multi_call(args: list[Arg]) -> Unwrapped:
+    if args and args[0].value is not None and args[0].value.startswith("-"):
+        if args[0].value.startswith("--coreutils-prog="):
+            return Unwrapped(argvs=[[literal(args[0].value.split("=", 1)[1], args[0].at), *args[1:]]])
+        return Unwrapped()
+    return Unwrapped(argvs=[args] if args else [])
+
+
+def _setarch(args: list[Arg]) -> Unwrapped:
+    found = read_options(args, SETARCH)
+    if found.hidden:
+        return Unwrapped(hidden=True)
+    rest = found.rest
+    if rest and rest[0].value is not None and re.fullmatch(r"[a-z0-9_]*(86|64|32|arm|ppc|mips|390|26)[a-z0-9_]*", rest[0].value):
+        found = read_options(rest[1:], SETARCH)
+        rest = found.rest
+    return Unwrapped(argvs=[rest] if rest else [], hidden=found.hidden, reads_stdin=not rest)
+
+
+def _after(*words: str, takes: str = "") -> Callable[[list[Arg]], Unwrapped]:
+    """Follow programs of the form `tool WORD [options] program …`."""
+
+    def follow(args: list[Arg]) -> Unwrapped:
+        place = next((at for at, arg in enumerate(args) if arg.value is None or not arg.value.startswith("-")), None)
+        if place is None or args[place].value not in words:
+            return Unwrapped()
+        rest = args[place + 1 :]
+        while rest and rest[0].value is not None and rest[0].value.startswith("-"):
+            option = rest[0].value
+            rest = rest[2:] if option in takes.split() else rest[1:]
+            if option == "--":
+                break
+        return Unwrapped(argvs=[rest] if rest else [])
+
+    return follow
+
+
+def _subcommands(table: dict[str, str]) -> Callable[[list[Arg]], Unwrapped]:
+    follows = {word: _after(word, takes=takes) for word, takes in table.items()}
+
+    def follow(args: list[Arg]) -> Unwrapped:
+        for arg in args:
+            if arg.value is not None and arg.value in follows:
+                return follows[arg.value](args)
+            if arg.value is None or not arg.value.startswith("-"):
+                break
+        return Unwrapped()
+
+    return follow
+
+
+def _valgrind(args: list[Arg]) -> Unwrapped:
+    rest = list(args)
+    while rest and rest[0].value is not None and rest[0].value.startswith("-"):
+        rest = rest[1:]
+    return Unwrapped(argvs=[rest] if rest else [])
+
+
+def _stdin_text(args: list[Arg]) -> Unwrapped:
+    return Unwrapped(reads_stdin=not any(arg.value in ("-f", "-l", "-r", "-c", "-d") for arg in args))
+
+
+def _gdb(args: list[Arg]) -> Unwrapped:
+    for place, arg in enumerate(args):
+        if arg.value in ("--args", "-args"):
+            return Unwrapped(argvs=[args[place + 1 :]] if args[place + 1 :] else [])
+    return Unwrapped()
+
+
+def _capsh(args: list[Arg]) -> Unwrapped:
+    for place, arg in enumerate(args):
+        if arg.value in ("--", "=="):
+            return _shell(args[place + 1 :])
+    return Unwrapped()
+
+
+def found_options(args: list[Arg], spec: Options) -> Found:
+    """Read options for a caller outside the table."""
+    return read_options(args, spec)
+
+
+ODD: dict[str, Callable[[list[Arg]], Unwrapped]] = {
+    "command": _command,
+    "sudo": _sudo,
+    "env": _env,
+    "xargs": _xargs,
+    "find": _find,
+    "fd": _fd,
+    "fdfind": _fd,
+    "su": _su,
+    "sg": _su,
+    "runuser": _runuser,
+    "flock": _flock,
+    "eval": _eval,
+    "watch": _watch,
+    "script": _script,
+    "parallel": _parallel,
+    "setarch": _setarch,
+    "valgrind": _valgrind,
+    "gdb": _gdb,
+    "capsh": _capsh,
+    "at": _stdin_text,
+    "batch": _stdin_text,
+    "perf": _subcommands({"stat": "-e -o -C -p -r -x", "record": "-e -o -F -c -C -p", "trace": "-e -o -p"}),
+    "uv": _subcommands({"run": "--with --python -p --extra --group --project --directory --env-file --package --index-url"}),
+    "poetry": _after("run"),
+    "pipenv": _after("run"),
+    "pdm": _after("run"),
+    "hatch": _after("run"),
+    "rye": _after("run"),
+    "bundle": _after("exec"),
+    "conda": _after("run", takes="-n --name -p --prefix --cwd"),
+    "mamba": _after("run", takes="-n --name -p --prefix --cwd"),
+    "mise": _after("exec", "x"),
+    "pnpm": _after("exec"),
+    **dict.fromkeys(("busybox", "toybox", "coreutils", "uutils", "sbase-box", "ubase-box"), _multi_call),
+}

@@ -1,0 +1,395 @@
+"""From facts to what the journal takes in: bodies composed, secrets masked field by field, keys turned into digests.
+
+Pure but for the counting; runs beside the reader, in a worker process or a thread. How a body is encoded and hashed is
+the caller's (`prepare`), because the journal decides it.
+"""
+
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from shiftlog.guard.redact_blobs import fold_blobs
+from shiftlog.guard.redact_json import PATH_CLASSES, PATH_FIELDS
+from shiftlog.guard.redaction import Redactor
+from shiftlog.ingest import facts as f
+from shiftlog.model.entry import Kind
+from shiftlog.store.incoming import Incoming, Prepared, SessionName, origin_key
+
+MAX_TEXT_CHARS = 1_048_576
+NO_TIME = "1970-01-01T00:00:00.000Z"
+MAC_DIGITS = 16
+
+Body = dict[str, Any]
+
+_REMEMBERED = 64
+_MEMO_CHARS = 200
+_BLOB_REFERENCE = b'"$blob"'
+# Names and ids, which stay as they are; anything else that changes about a session is text.
+_NAMES = frozenset({"branch", "version", "model", "permission_mode", "mode", "number", "sha"})
+_PATHS = PATH_FIELDS | {"worktree", "moved_from", "plan_file"}
+
+
+class Prepare(Protocol):
+    """Encodes and hashes a body under its salt."""
+
+    def __call__(self, kind: Kind, body: Body, salt: bytes) -> Prepared: ...
+
+
+class Placer:
+    """Places the facts of one agent's files; `mac_key` is the store's own."""
+
+    def __init__(
+        self,
+        redactor: Redactor,
+        prepare: Prepare,
+        salt_from: Callable[..., bytes],
+        mac_key: bytes,
+        *,
+        test_clock: bool = False,
+    ) -> None:
+        self._redactor = redactor
+        self._prepare = prepare
+        self._salt_from = salt_from
+        self._mac_key = mac_key
+        self._test_clock = test_clock
+        self._agent = ""
+        self._masked: Counter[str] = Counter()
+        self._memo: dict[str, tuple[str, dict[str, int]]] = {}
+        self._sessions: dict[f.SessionRef, int] = {}
+
+    def begin(self, agent: str) -> None:
+        """Start a batch of an agent's facts."""
+        self._agent = agent
+        self._sessions = {}
+
+    @property
+    def sessions(self) -> list[SessionName]:
+        """Return the sessions that the batch speaks of, in the order of their indexes."""
+        return [SessionName(ref.vendor_id, ref.agent_id) for ref in self._sessions]
+
+    def place(self, fact: f.AnyFact) -> Incoming:
+        """Return a fact as the journal takes it."""
+        self._masked = Counter()
+        what, body = self._composed(fact)
+        prepared: Prepared | None = None
+        if what in _PREPARED:
+            kind = _PREPARED[what]
+            if self._test_clock:
+                body["test_clock"] = True
+            prepared = self._prepare(kind, body, self._salt(str(kind), fact))
+            body = {name: body[name] for name in ("fields", "shared") if name in body} if what == "note" else None
+        return Incoming(
+            what=what,
+            session=self._sessions.setdefault(fact.session, len(self._sessions)),
+            key=self._digest(fact.key),
+            at=fact.at or NO_TIME,
+            turn=fact.turn,
+            aliases=tuple(map(self._digest, fact.aliases)) if fact.aliases else (),
+            body=body,
+            prepared=prepared,
+            masked=dict(self._masked) or None,
+        )
+
+    def _digest(self, key: f.Key) -> bytes:
+        return origin_key(self._agent, f.key_text(key, self._mac))
+
+    def _mac(self, text: str) -> str:
+        data = text.encode("utf-8", "surrogatepass")
+        return hmac.digest(self._mac_key, data, "sha256").hex()[:MAC_DIGITS]
+
+    def _salt(self, kind: str, fact: f.AnyFact) -> bytes:
+        # Without the digests of texts: those are under a key of this store, and without it a guess could be confirmed.
+        parts = ("" if isinstance(part, f.Mac) else str(part) for part in fact.key)
+        return self._salt_from(self._agent, kind, *parts)
+
+    # Bodies
+
+    def _composed(self, fact: f.AnyFact) -> tuple[str, Body]:
+        match fact:
+            case f.DialogItem():
+                body = self._item(fact, fact.role, fact.category, fact.content, fact.images)
+                return "dialog", body | self._json(fact.extra)
+            case f.ToolCall():
+                return "tool_call", self._call(fact)
+            case f.ToolResult():
+                return "tool_result", self._result(fact)
+            case f.Usage():
+                return "usage", _usage(fact)
+            case f.TurnUpdated():
+                return "turn_updated", self._turn_updated(fact)
+            case f.Action():
+                return "action", self._action(fact)
+            case f.TurnBegun():
+                return "turn_begun", self._turn_begun(fact)
+            case f.TurnEnded():
+                return "turn_ended", self._turn_ended(fact)
+            case f.SessionOpened():
+                return "session_opened", self._opened(fact)
+            case f.SessionUpdated():
+                return "session_updated", self._session_updated(fact)
+            case f.RunUpdated():
+                return "run_updated", {"changes": self._changes(fact.changes)}
+            case f.ChildLink():
+                return "child_link", self._link(fact)
+            case f.Note():
+                return "note", {"kind": fact.kind, **self._json(fact.body)}
+
+    def _item(self, fact: f.AnyFact, role: str, category: str, content: str, images: tuple[f.Image, ...]) -> Body:
+        at = fact.at or NO_TIME
+        text, full = _cut(self.text(content))
+        body: Body = {"role": role, "category": category, "content": text, "timestamp": at[:19] + "Z"}
+        if full:
+            body["full"] = full
+        if images:
+            body["images"] = [_image(image) for image in images]
+        if fact.record is not None:
+            body["record"] = msgspec.to_builtins(fact.record)
+        return body
+
+    def _call(self, fact: f.ToolCall) -> Body:
+        body = self._item(fact, "tool", "tool_call", fact.content, ())
+        body |= {"tool": fact.tool, "call_id": fact.call_id}
+        if fact.input is not None:
+            body["input"] = self._input(fact.input)
+        if fact.nested:
+            body["nested"] = True
+        return body | self._json(fact.extra)
+
+    def _input(self, value: Any) -> Any:
+        masked = self.text(value) if isinstance(value, str) else self._value(value)
+        if not isinstance(masked, str) and _BLOB_REFERENCE in msgspec.json.encode(masked):
+            # The store keeps long texts under this very key, so such an input is kept as the text that it is.
+            return msgspec.json.encode(masked).decode()
+        return masked
+
+    def _result(self, fact: f.ToolResult) -> Body:
+        body = self._item(fact, "tool", "tool_result", fact.content, fact.images)
+        body["call_id"] = fact.call_id
+        for name in ("tool", "exit_code", "duration_ms"):
+            value = getattr(fact, name)
+            if value is not None:
+                body[name] = value
+        for name in ("is_error", "interrupted", "orphan", "denied", "nested"):
+            if getattr(fact, name):
+                body[name] = True
+        return body | self._json(fact.extra)
+
+    def _action(self, fact: f.Action) -> Body:
+        body: Body = {
+            "description": self.text(fact.description)[:8192],
+            "type": fact.type,
+            "status": fact.status,
+            "file_path": self._path(fact.file_path) if fact.file_path else "",
+        }
+        if fact.diff is not None:
+            body["diff"], full = _cut(self.text(fact.diff, counted=False))
+            if full:
+                body["full"] = full
+        if fact.moved_from:
+            body["moved_from"] = self._path(fact.moved_from)
+        if fact.call_id is not None:
+            body["call_id"] = fact.call_id
+        for name in ("approximate", "user_modified"):
+            if getattr(fact, name):
+                body[name] = True
+        return body | self._json(fact.extra)
+
+    def _turn_begun(self, fact: f.TurnBegun) -> Body:
+        text, full = _cut(self.text(fact.query_text))
+        body: Body = {
+            "query_title": self.text(fact.query_title, counted=False),
+            "query_text": text,
+            "opened_by": fact.opened_by,
+            "vendor_turn_id": fact.vendor_turn_id,
+            "model": fact.model,
+        }
+        if full:
+            body["full"] = full
+        if fact.images:
+            body["images"] = [_image(image) for image in fact.images]
+        if fact.record is not None:
+            body["record"] = msgspec.to_builtins(fact.record)
+        return body
+
+    def _turn_updated(self, fact: f.TurnUpdated) -> Body:
+        return {"sets": self._fields(fact.sets), "adds": self._fields(fact.adds)}
+
+    def _turn_ended(self, fact: f.TurnEnded) -> Body:
+        body: Body = {"status": fact.status, "duration_ms": fact.duration_ms, "settled": fact.settled}
+        body |= {"model": fact.model, "error_code": fact.error_code}
+        if fact.response:
+            body["response"] = _cut(self.text(fact.response, counted=False))[0]
+        if fact.failure_note:
+            body["failure_note"] = self.text(fact.failure_note, counted=False)
+        return body
+
+    def _opened(self, fact: f.SessionOpened) -> Body:
+        body: Body = {"agent": fact.agent, "branch": fact.branch, "executable_version": fact.version}
+        if fact.cwd:
+            body["cwd"] = body["workspace"] = self._path(fact.cwd)
+        if fact.repository:
+            body["repository"] = self._path(fact.repository)
+        if fact.parent is not None:
+            parent = fact.parent
+            body["parent"] = {
+                "vendor_session": parent.session.vendor_id,
+                "call": parent.call_id,
+                "run_id": parent.run_id,
+            }
+        if fact.subagent is not None:
+            body["subagent"] = self._json(cast(Body, msgspec.to_builtins(fact.subagent)))
+        if fact.forked_from:
+            body["forked_from"] = fact.forked_from
+        if fact.background:
+            body["background"] = True
+        return body | self._json(fact.extra)
+
+    def _session_updated(self, fact: f.SessionUpdated) -> Body:
+        body: Body = {"changes": self._changes(fact.changes)}
+        if fact.title:
+            title = self.text(fact.title, counted=False)
+            body |= {"title": title[:500], "title_source": int(fact.title_source or 0)}
+        return body
+
+    def _link(self, fact: f.ChildLink) -> Body:
+        names = ("call_id", "child_agent_id", "child_thread_id", "run_id", "name", "rank")
+        body: Body = {name: value for name in names if (value := getattr(fact, name)) is not None}
+        if fact.description:
+            body["description"] = self.text(fact.description, counted=False)
+        return body
+
+    # Masking
+
+    def text(self, value: str, *, counted: bool = True) -> str:
+        """Return a text without secrets and bulk; copies of a text that is kept elsewhere are not counted again."""
+        known = self._memo.get(value) if len(value) > _MEMO_CHARS else None
+        if known is None:
+            redacted = self._redactor.text(value)
+            masked = redacted.text
+            if len(masked) >= 256:
+                masked, _ = fold_blobs(masked)
+            known = (masked, redacted.classes)
+            if len(value) > _MEMO_CHARS:
+                if len(self._memo) >= _REMEMBERED:
+                    self._memo.clear()
+                self._memo[value] = known
+        if counted and known[1]:
+            self._masked.update(known[1])
+        return known[0]
+
+    def _path(self, value: str) -> str:
+        redacted = self._redactor.text(value, only=PATH_CLASSES)
+        if redacted.count:
+            self._masked.update(redacted.classes)
+        return redacted.text
+
+    def _value(self, value: Any) -> Any:
+        masked, _, classes = self._redactor.value(value, path_fields=_PATHS)
+        self._masked.update(classes)
+        return _folded(masked)
+
+    def _json(self, value: Body) -> Body:
+        return self._value(value) if value else {}
+
+    def _fields(self, fields: dict[str, Any]) -> Body:
+        made: Body = {}
+        for name, value in fields.items():
+            if name in ("model", "reasoning_effort", "model_provider"):
+                made[name] = value
+            elif name in ("context_list", "files_modified", "plan_file"):
+                made[name] = self._paths(value)
+            elif isinstance(value, str):
+                made[name] = _cut(self.text(value, counted=False))[0]
+            else:
+                made[name] = self._redactor.value(value, path_fields=_PATHS)[0]
+        return made
+
+    def _paths(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._path_or_text(value)
+        return [self._path_or_text(item) for item in value if isinstance(item, str)]
+
+    def _path_or_text(self, value: str) -> str:
+        # What was selected in an editor comes as text in the same list.
+        if len(value) > 4096 or "\n" in value or " " in value.strip():
+            return self.text(value, counted=False)
+        return self._path(value)
+
+    def _changes(self, changes: Body) -> Body:
+        made: Body = {}
+        for name, value in changes.items():
+            if name in _NAMES or not isinstance(value, str | dict | list):
+                made[name] = value
+            elif isinstance(value, str):
+                made[name] = self._path(value) if name in _PATHS else self.text(value)
+            else:
+                made[name] = self._value(value)
+        return made
+
+
+_PREPARED = {
+    "dialog": Kind.DIALOG,
+    "tool_call": Kind.DIALOG,
+    "tool_result": Kind.DIALOG,
+    "note": Kind.IMPORT_NOTED,
+}
+
+
+def _usage(fact: f.Usage) -> Body:
+    body: Body = {
+        name: value
+        for name in (
+            "model",
+            "input_tokens",
+            "cached_input_tokens",
+            "cache_creation_tokens",
+            "cache_creation_1h_tokens",
+            "output_tokens",
+            "reasoning_tokens",
+            "web_searches",
+            "message_id",
+            "copied",
+            "cost_usd",
+        )
+        if (value := getattr(fact, name))
+    }
+    body["rule"] = fact.rule
+    if fact.vendor:
+        body["vendor"] = fact.vendor
+    if fact.rule == "first" and len(fact.key) == 3:
+        body |= {"family": str(fact.key[1]), "total": str(fact.key[2])}
+    elif fact.rule == "maximum" and not fact.joins and fact.message_id:
+        body["request_id"] = ":".join(map(str, fact.key[1:])).removeprefix(fact.message_id).lstrip("/:") or "-"
+    return body
+
+
+def _image(image: f.Image) -> Body:
+    shown: Body = {"media_type": image.media_type, "bytes": image.size, "sha256": image.sha256}
+    if image.data is not None:
+        import base64
+
+        shown["data"] = base64.b64encode(image.data).decode()
+    return shown
+
+
+def _cut(text: str) -> tuple[str, Body | None]:
+    """Return the part of a text that is stored and, where that is not all, the length and digest of the whole."""
+    if len(text) <= MAX_TEXT_CHARS:
+        return text, None
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return text[:MAX_TEXT_CHARS], {"chars": len(text), "sha256": digest}
+
+
+def _folded(value: Any) -> Any:
+    """Fold encoded data in the strings of a JSON value, and cut what is longer than a stored text may be."""
+    if isinstance(value, str):
+        return _cut(fold_blobs(value)[0])[0] if len(value) >= 256 else value
+    if isinstance(value, dict):
+        return {name: _folded(item) for name, item in cast(Body, value).items()}
+    if isinstance(value, list):
+        return [_folded(item) for item in cast(list[Any], value)]
+    return value

@@ -1,0 +1,225 @@
+"""What this machine's kernel really offers, found by installing each mechanism in a child and using it.
+
+Asking is not enough: a kernel may announce what a container's filter or a security module then refuses.
+"""
+
+import array
+import errno
+import functools
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from shiftlog.shell.sandbox import kernel, landlock, seccomp
+from shiftlog.shell.sandbox.notify import Listener
+from shiftlog.shell.sandbox.processes import Memory
+
+_PROBE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What can be enforced here; `why` says for each missing thing what stood in its way."""
+
+    landlock_abi: int
+    exec_broker: bool
+    filter_flags: int
+    supervisor_process: bool
+    bwrap: str | None
+    why: dict[str, str]
+
+    @property
+    def any_kernel(self) -> bool:
+        """Say whether at least one of the two mechanisms holds."""
+        return self.exec_broker or self.landlock_abi > 0
+
+
+@functools.cache
+def detect() -> Capabilities:
+    """Try everything once and remember the answer."""
+    why: dict[str, str] = {}
+    if not kernel.NUMBERS:
+        reason = f"{sys.platform} on {kernel.MACHINE or 'this machine'} has no kernel rules of ours"
+        why = dict.fromkeys(("landlock", "exec_broker", "bwrap"), reason)
+        return Capabilities(
+            landlock_abi=0, exec_broker=False, filter_flags=0, supervisor_process=False, bwrap=None, why=why
+        )
+    abi = _try_landlock(why)
+    flags = _try_broker(why)
+    return Capabilities(
+        landlock_abi=abi,
+        exec_broker=flags is not None,
+        filter_flags=flags or 0,
+        supervisor_process=_may_look_into_strangers(),
+        bwrap=_try_bwrap(why),
+        why=why,
+    )
+
+
+def _in_child(work: Callable[[], int | None]) -> int:
+    """Run work in a forked child and return its exit status; nothing of it stays in this process."""
+    child = os.fork()
+    if child == 0:
+        status = 255
+        try:
+            status = work() or 0
+        except OSError as problem:
+            status = min(problem.errno or 254, 254)
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _try_landlock(why: dict[str, str]) -> int:
+    abi = kernel.landlock_abi()
+    if not abi:
+        why["landlock"] = "the kernel has no Landlock, or it is not among the active security modules"
+        return 0
+
+    def confine() -> int:
+        plan = landlock.make_plan(landlock.FileRules(abi=abi, confined=True))
+        files, network, scoped, _ = plan.ruleset
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        ruleset = kernel.Ruleset(files=files, network=network, scoped=scoped, abi=abi)
+        ruleset.grant("/", landlock.EXECUTE)
+        ruleset.apply()
+        try:
+            os.close(os.open("/dev/full", os.O_WRONLY))
+        except OSError as problem:
+            return 0 if problem.errno == errno.EACCES else 253
+        return 252  # the rule was accepted and does not hold
+
+    status = _in_child(confine)
+    if status:
+        why["landlock"] = f"Landlock is there but could not be applied ({_reason(status)})"
+        return 0
+    return abi
+
+
+def _try_broker(why: dict[str, str]) -> int | None:
+    """Return the filter flags that work, from the best downwards; None when notifications cannot be had."""
+    reason = ""
+    for extra in (kernel.FILTER_FLAG_WAIT_KILLABLE_RECV, 0):
+        flags = kernel.FILTER_FLAG_NEW_LISTENER | extra
+        reason = _try_notification(flags)
+        if not reason:
+            return flags
+    why["exec_broker"] = reason
+    return None
+
+
+def _try_notification(flags: int) -> str:
+    """Install a filter in a child, answer one start of it, and say what failed; empty when all of it worked."""
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        _be_probed(theirs, flags)
+    theirs.close()
+    fd = -1
+    try:
+        ours.settimeout(_PROBE_S)
+        data, ancillary, _flags, _address = ours.recvmsg(1, socket.CMSG_SPACE(4))
+        if data != b"L":
+            return f"a notification filter could not be installed ({_reason(data[0] if data else 255)})"
+        received = array.array("i")
+        received.frombytes(ancillary[0][2][:4])
+        fd = received[0]
+        return _answer_probe(fd, child)
+    except (OSError, IndexError) as problem:
+        return f"a notification could not be answered ({problem})"
+    finally:
+        if fd >= 0:
+            os.close(fd)
+        ours.close()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _be_probed(channel: socket.socket, flags: int) -> None:
+    try:
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        listener = kernel.install_filter(seccomp.build(seccomp.FilterOptions(broker=True)), flags=flags)
+        socket.send_fds(channel, [b"L"], [listener])
+        os.close(listener)
+        try:
+            os.execv("/nonexistent/shiftlog-probe", ["probe"])
+        except OSError as problem:
+            channel.send(b"Y" if problem.errno == errno.EBADMSG else b"N")
+        signal.pause()
+    except OSError as problem:
+        channel.send(bytes([min(problem.errno or 255, 255)]))
+    finally:
+        os._exit(0)
+
+
+def _answer_probe(fd: int, child: int) -> str:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    if not poll.poll(_PROBE_S * 1000):
+        return "a notification was never delivered"
+    listener = Listener(fd)
+    call = listener.receive()
+    if call is None or call.pid != child:
+        return "a notification was lost"
+    memory = Memory(call.pid)
+    try:
+        path = memory.path(call.args[0])
+    finally:
+        memory.close()
+    if not path.endswith(b"shiftlog-probe") or not listener.still_valid(call):
+        return "a notification could not be read"
+    listener.answer(call, errno.EBADMSG)
+    return ""
+
+
+def _may_look_into_strangers() -> bool:
+    """Say whether a process may read one of its user's that it did not start; some machines leave that to ancestors."""
+    reader, writer = os.pipe()
+    stranger = os.fork()
+    if stranger == 0:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    os.close(reader)
+
+    def look() -> int:
+        Memory(stranger).close()
+        return 0
+
+    try:
+        return _in_child(look) == 0
+    finally:
+        os.close(writer)
+        os.waitpid(stranger, 0)
+
+
+def _try_bwrap(why: dict[str, str]) -> str | None:
+    path = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
+    if path is None:
+        why["bwrap"] = "bubblewrap is not installed"
+        return None
+    command = [path, "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--tmpfs", "/run", "/bin/sh", "-c", ":"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_PROBE_S, check=False, env={})
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        why["bwrap"] = f"bubblewrap does not work here ({problem})"
+        return None
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no reason given"]
+        why["bwrap"] = f"bubblewrap does not work here ({last[0]})"
+        return None
+    return str(Path(path).resolve())
+
+
+def _reason(status: int) -> str:
+    if status == 252:
+        return "it does not hold"
+    return os.strerror(status) if 0 < status < 200 else f"status {status}"

@@ -1,0 +1,155 @@
+"""The daemon's side of the supervisor: starts it, tells it of shells, and brings home what it records.
+
+`drain` reads what has come without waiting. The supervisor records a start before it answers it, so after a command
+has ended one `drain` holds all its starts. Give `fileno` to an event loop and call `drain` when it is readable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from shiftlog.shell.sandbox.starts import BrokerRules, JudgeSpec, ProgramStart
+from shiftlog.shell.sandbox.supervisor import MESSAGE_MAX, START_FIELDS, serve
+
+if TYPE_CHECKING:
+    import asyncio
+
+_BUFFER_BYTES = 4 << 20
+_EXIT_S = 5.0
+
+
+@dataclass(slots=True)
+class _Shell:
+    on_start: Callable[[ProgramStart], None]
+    pid: int | None = None
+    problem: str | None = None
+
+
+class Supervision:
+    """A running supervisor, as a process or (where only an ancestor may look into a process) as a thread."""
+
+    def __init__(self, *, in_process: bool = False) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for side in (ours, theirs):
+            side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        ours.setblocking(False)
+        self._socket = ours
+        self._shells: dict[int, _Shell] = {}
+        self._next = 1
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.alive = True
+        self.process: subprocess.Popen[bytes] | None = None
+        if in_process:
+            threading.Thread(target=serve, args=(theirs,), name="sandbox-supervisor", daemon=True).start()
+            return
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-m", "shiftlog.shell.sandbox.supervisor", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "LC_ALL")},
+            start_new_session=True,
+        )
+        theirs.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when `drain` has work."""
+        return self._socket.fileno()
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Drain on this event loop from now on."""
+        self._loop = loop
+        loop.add_reader(self._socket.fileno(), self.drain)
+
+    def open(
+        self, channel: socket.socket, judge: JudgeSpec, rules: BrokerRules, on_start: Callable[[ProgramStart], None]
+    ) -> int:
+        """Have a shell supervised whose launcher will speak on `channel`; return its number. Closes the channel here."""
+        number, self._next = self._next, self._next + 1
+        self._shells[number] = _Shell(on_start)
+        spec = os.memfd_create("shiftlog-spec", os.MFD_CLOEXEC)
+        try:
+            text = {"judge": {"factory": judge.factory, "options": dict(judge.options)}, "rules": asdict(rules)}
+            os.write(spec, json.dumps(text).encode())
+            os.lseek(spec, 0, os.SEEK_SET)
+            message = json.dumps({"op": "open", "shell": number}).encode()
+            socket.send_fds(self._socket, [message], [channel.fileno(), spec])
+        except OSError:
+            self.alive = False
+            del self._shells[number]
+            raise
+        finally:
+            os.close(spec)
+            channel.close()
+        return number
+
+    def close_shell(self, number: int) -> None:
+        """Stop answering for a shell; what still runs in it can start nothing more."""
+        if self._shells.pop(number, None) is None or not self.alive:
+            return
+        try:
+            self._socket.send(json.dumps({"op": "close", "shell": number}).encode())
+        except OSError:
+            self.alive = False
+
+    def shell_pid(self, number: int) -> int | None:
+        """Return the pid of the shell itself once it has started."""
+        shell = self._shells.get(number)
+        return None if shell is None else shell.pid
+
+    def problem(self, number: int) -> str | None:
+        """Return why the supervisor could not take a shell, if it could not."""
+        shell = self._shells.get(number)
+        return None if shell is None else shell.problem
+
+    def drain(self) -> None:
+        """Take everything that has come, without waiting."""
+        while self.alive:
+            try:
+                data = self._socket.recv(MESSAGE_MAX)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._lost()
+                return
+            self._take(json.loads(data))
+
+    def _take(self, message: dict[str, Any]) -> None:
+        shell = self._shells.get(message["shell"])
+        if shell is None:
+            return
+        if message["op"] == "start":
+            values = dict(zip(START_FIELDS, message["start"], strict=True))
+            values["parents"], values["argv"] = tuple(values["parents"]), tuple(values["argv"])
+            shell.on_start(ProgramStart(**values))
+        elif message["op"] == "opened":
+            shell.pid = message["pid"]
+        elif message["op"] == "failed":
+            shell.problem = message["why"]
+
+    def _lost(self) -> None:
+        self.alive = False
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._socket.fileno())
+
+    def close(self) -> None:
+        """End the supervisor; shells that still live can start nothing more."""
+        if self._socket.fileno() >= 0:
+            self._lost()
+            self._socket.close()
+        if self.process is not None:
+            try:
+                self.process.wait(_EXIT_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()

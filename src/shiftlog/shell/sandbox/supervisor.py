@@ -1,0 +1,207 @@
+"""The supervisor: one loop that answers for every sandboxed shell, in a process of its own outside all sandboxes.
+
+It is told of shells over a socket and tells of starts over the same one. When it ends, by whatever cause, the kernel
+refuses every further start in every shell it served. `supervision` is its other side in the daemon.
+"""
+
+import array
+import importlib
+import json
+import os
+import select
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from shiftlog.shell.sandbox import kernel
+from shiftlog.shell.sandbox.broker import Broker
+from shiftlog.shell.sandbox.notify import Listener
+from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart, StartJudge
+
+MESSAGE_MAX = 196608
+_OUTBOX_MAX = 100_000
+_PR_SET_DUMPABLE = 4
+_STARTS_IN_A_ROW = 64
+
+
+def main() -> None:
+    """Serve on the descriptor named by the first argument until it closes."""
+    # Not dumpable: a program of the same user in a sandbox cannot reach into our memory.
+    kernel.prctl(_PR_SET_DUMPABLE, 0)
+    serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+def serve(control: socket.socket) -> None:
+    """Answer for shells until the other side of the control socket goes away."""
+    _Loop(control).run()
+
+
+class _Loop:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._control.setblocking(False)
+        self._epoll = select.epoll()
+        self._epoll.register(control.fileno(), select.EPOLLIN)
+        self._waiting: dict[int, tuple[int, socket.socket, dict[str, Any]]] = {}
+        self._brokers: dict[int, tuple[int, Broker]] = {}
+        self._outbox: deque[bytes] = deque()
+        self._open = True
+
+    def run(self) -> None:
+        try:
+            while self._open:
+                for fd, events in self._epoll.poll():
+                    self._act(fd, events)
+        finally:
+            for fd in self._brokers:
+                os.close(fd)
+            for _, channel, _ in self._waiting.values():
+                channel.close()
+            self._epoll.close()
+            self._control.close()
+
+    def _act(self, fd: int, events: int) -> None:
+        if fd == self._control.fileno():
+            if events & select.EPOLLOUT:
+                self._flush()
+            if events & (select.EPOLLIN | select.EPOLLHUP):
+                self._take_message()
+        elif fd in self._waiting:
+            self._take_listener(fd)
+        elif fd in self._brokers:
+            if events & select.EPOLLIN:
+                self._answer_starts(fd)
+            elif events & (select.EPOLLHUP | select.EPOLLERR):
+                self._drop(fd)
+
+    def _answer_starts(self, fd: int) -> None:
+        """Answer while calls wait, in turns with other shells."""
+        shell, broker = self._brokers[fd]
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        known = broker.shell_pid
+        for _ in range(_STARTS_IN_A_ROW):
+            broker.serve_one()
+            if broker.shell_pid != known:
+                known = broker.shell_pid
+                self._send({"op": "opened", "shell": shell, "pid": known})
+            ready = poll.poll(0)
+            if not ready or not ready[0][1] & select.POLLIN:
+                break
+
+    def _take_message(self) -> None:
+        try:
+            data, fds, _flags, _address = socket.recv_fds(self._control, MESSAGE_MAX, 4)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, fds = b"", []
+        if not data:
+            self._open = False
+            return
+        message: dict[str, Any] = json.loads(data)
+        shell: int = message["shell"]
+        if message["op"] == "close":
+            for fd in [fd for fd, (number, _) in self._brokers.items() if number == shell]:
+                self._drop(fd)
+            for fd in [fd for fd, (number, _, _) in self._waiting.items() if number == shell]:
+                self._forget(fd)
+            return
+        channel = socket.socket(fileno=fds[0])
+        with os.fdopen(fds[1], "rb") as spec:
+            self._waiting[channel.fileno()] = (shell, channel, json.load(spec))
+        self._epoll.register(channel.fileno(), select.EPOLLIN)
+
+    def _take_listener(self, fd: int) -> None:
+        """Take the notification descriptor from a launcher, make its broker, then let the launcher go on."""
+        shell, channel, spec = self._waiting[fd]
+        listener: int | None = None
+        try:
+            listener = _received_descriptor(channel)
+            if listener is None:
+                return
+            broker = Broker(Listener(listener), _make_judge(spec["judge"]), _rules(spec["rules"]), self._recorder(shell))
+            self._brokers[listener] = (shell, broker)
+            self._epoll.register(listener, select.EPOLLIN)
+            channel.send(b"K")
+            listener = None
+        except Exception as problem:  # noqa: BLE001 — one shell's broken judge must not end the others' supervision
+            self._send({"op": "failed", "shell": shell, "why": f"{type(problem).__name__}: {problem}"})
+        finally:
+            if listener is not None:
+                self._brokers.pop(listener, None)
+                os.close(listener)
+            self._forget(fd)
+
+    def _recorder(self, shell: int) -> Callable[[ProgramStart], None]:
+        def record(start: ProgramStart) -> None:
+            self._send({"op": "start", "shell": shell, "start": [getattr(start, name) for name in START_FIELDS]})
+
+        return record
+
+    def _send(self, message: dict[str, Any]) -> None:
+        data = json.dumps(message, separators=(",", ":")).encode()
+        if not self._outbox:
+            try:
+                self._control.send(data)
+                return
+            except BlockingIOError:
+                self._epoll.modify(self._control.fileno(), select.EPOLLIN | select.EPOLLOUT)
+            except OSError:
+                self._open = False
+                return
+        if len(self._outbox) < _OUTBOX_MAX:
+            self._outbox.append(data)
+
+    def _flush(self) -> None:
+        while self._outbox:
+            try:
+                self._control.send(self._outbox[0])
+            except BlockingIOError:
+                return
+            except OSError:
+                self._open = False
+                return
+            self._outbox.popleft()
+        self._epoll.modify(self._control.fileno(), select.EPOLLIN)
+
+    def _drop(self, fd: int) -> None:
+        shell, _ = self._brokers.pop(fd)
+        self._epoll.unregister(fd)
+        os.close(fd)
+        self._send({"op": "closed", "shell": shell})
+
+    def _forget(self, fd: int) -> None:
+        _, channel, _ = self._waiting.pop(fd)
+        self._epoll.unregister(fd)
+        channel.close()
+
+
+START_FIELDS = ("pid", "parents", "path", "argv", "argv_total", "verdict", "program", "reason")
+
+
+def _received_descriptor(channel: socket.socket) -> int | None:
+    _data, ancillary, _flags, _address = channel.recvmsg(1, socket.CMSG_SPACE(4))
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            received = array.array("i")
+            received.frombytes(content[:4])
+            os.set_inheritable(received[0], False)
+            return received[0]
+    return None
+
+
+def _make_judge(spec: dict[str, Any]) -> StartJudge:
+    module, _, name = str(spec["factory"]).partition(":")
+    factory: Callable[..., StartJudge] = getattr(importlib.import_module(module), name)
+    return factory(**spec["options"])
+
+
+def _rules(spec: dict[str, Any]) -> BrokerRules:
+    return BrokerRules(**{name: tuple(value) if isinstance(value, list) else value for name, value in spec.items()})  # pyright: ignore[reportUnknownArgumentType]
+
+
+if __name__ == "__main__":
+    main()

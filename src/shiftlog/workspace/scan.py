@@ -1,0 +1,337 @@
+"""Looking at a workspace: what changed since the last look, and the tree that holds it now.
+
+git's own index is the stat cache; Python only sees the paths that git calls new, changed or gone.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shiftlog.model.shell_errors import CheckpointTooLarge
+from shiftlog.workspace import modes, names
+from shiftlog.workspace.ports import FileStat, Limits
+from shiftlog.workspace.rules import is_capturable
+from shiftlog.workspace.shadow import Shadow, ShadowBroken
+
+EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+PHANTOM = b".shiftlog-phantom"
+NO_STATE = 10
+ROUNDS = 64
+
+# $1 the state file, $2 the current position, $3 "new" to look without a state; the rest goes to ls-files.
+_LOOK = """
+state=$1 position=$2 fresh=$3
+shift 3
+if [ "$fresh" != new ]; then
+  [ -f "$state" ] && [ -f "$GIT_INDEX_FILE" ] || exit 10
+  cat "$state" || exit 10
+fi
+printf '\\0'
+[ -n "$position" ] && [ -f "$GIT_DIR/refs/checkpoints/$position" ] && printf 1
+printf '\\0'
+git diff-files -z >"$GIT_DIR/look.$$" &
+git ls-files -z -o "$@" || exit 11
+wait $! || exit 12
+printf '\\0'
+cat "$GIT_DIR/look.$$" && rm -f "$GIT_DIR/look.$$"
+"""
+
+_DROP = """
+rm -f "$1"
+git update-index -z --force-remove --stdin || exit 20
+"""
+
+# An entry below a nested repository makes git walk it like any other directory.
+_PHANTOMS = """
+rm -f "$1"
+shift
+git update-index -z --index-info || exit 20
+git ls-files -z -o "$@" || exit 11
+"""
+
+_UPDATE = """
+rm -f "$1"
+git update-index -z --add --remove --replace --stdin || exit 20
+files=$(git write-tree) || exit 21
+tree=$(printf '040000 tree %s\\tfiles\\n100644 blob %s\\tmodes\\n' "$files" "$2" | git mktree) || exit 22
+printf '%s\\n' "$tree" >"$GIT_DIR/refs/tips/$3" || exit 23
+echo "$tree" $(od -An -tu1 -j8 -N4 "$GIT_INDEX_FILE")
+"""
+
+KEEP_STATE = """
+cat >"$1.new" && mv "$1.new" "$1" || exit 24
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the index of a scope holds; `recent` are files that git's whole seconds cannot vouch for yet."""
+
+    tree: str = ""
+    files: int = 0
+    size_bound: int = 0
+    recent: dict[bytes, str] = field(default_factory=dict[bytes, str])
+
+    def encoded(self) -> bytes:
+        """Return the state as its file keeps it."""
+        recent = {names.shown(path): told for path, told in self.recent.items()}
+        return json.dumps({"tree": self.tree, "files": self.files, "bytes": self.size_bound, "recent": recent}).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What git sees: the last state, untracked names, and tracked ones with their status letter."""
+
+    state: State
+    position_stored: bool
+    others: list[bytes]
+    dirty: dict[bytes, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """The tree of a workspace now. `changed` says that the state must be kept before the next look."""
+
+    state: State
+    changed: bool
+    position_stored: bool
+    too_large: int
+    uncaptured: tuple[bytes, ...]
+
+    @property
+    def tree(self) -> str:
+        """Return the tree of files and modes."""
+        return self.state.tree
+
+
+@dataclass(slots=True, kw_only=True)
+class Memory:
+    """The last modes table of a shadow repository, so that an unchanged one is not read again."""
+
+    tree: str = ""
+    blob: str = ""
+    table: modes.Modes = field(default_factory=dict[bytes, int])
+
+
+@dataclass(slots=True, kw_only=True)
+class Sorted:
+    """What a scan found, by what is to be done with it."""
+
+    update: list[bytes] = field(default_factory=list[bytes])
+    drop: list[bytes] = field(default_factory=list[bytes])
+    too_large: list[bytes] = field(default_factory=list[bytes])
+    uncaptured: list[bytes] = field(default_factory=list[bytes])
+    recent: dict[bytes, str] = field(default_factory=dict[bytes, str])
+    size: int = 0
+    added: int = 0
+
+
+async def look(shadow: Shadow, position: str | None, *, new: bool = False) -> Look | None:
+    """Ask git what differs from the index; None when nothing is known about the index yet."""
+    arguments = [shadow.state_file, position or "", "new" if new else "", *shadow.excludes(), *shadow.pathspec()]
+    try:
+        output = await shadow.script(_LOOK, arguments)
+    except ShadowBroken as broken:
+        if broken.exit_code == NO_STATE:
+            return None
+        raise
+    state, stored, rest = output.split(b"\0", 2)
+    if rest.startswith(b"\0"):
+        others, dirty = b"", rest[1:]
+    else:
+        others, _, dirty = rest.partition(b"\0\0")
+        others += b"\0"
+    return Look(
+        state=read_state(state) if state else State(),
+        position_stored=stored == b"1",
+        others=names.split(others),
+        dirty=read_raw(dirty),
+    )
+
+
+def read_state(text: bytes) -> State:
+    """Read a state that `State.encoded` wrote."""
+    found = json.loads(text)
+    recent = {names.read(path): str(told) for path, told in found["recent"].items()}
+    return State(tree=found["tree"], files=found["files"], size_bound=found["bytes"], recent=recent)
+
+
+def read_raw(output: bytes) -> dict[bytes, str]:
+    """Read `git diff-files -z`: path to status letter."""
+    fields = output.split(b"\0")
+    return {path: head[-1:].decode() for head, path in zip(fields[0:-1:2], fields[1::2], strict=True)}
+
+
+async def absorb(
+    shadow: Shadow, memory: Memory, seen: Look, limits: Limits, *, forced: Iterable[bytes] = (), drop: Iterable[bytes] = ()
+) -> Scan:
+    """Bring the index up to date with the workspace and return the tree.
+
+    `forced` are read again although git thinks that it knows them; `drop` leave the index whatever they are.
+    """
+    again = {*forced, *await _suspects(shadow, seen.state)}
+    others, phantoms = await _walk_nested(shadow, seen.others)
+    found = Sorted(drop=[*drop, *phantoms])
+    candidates = list(dict.fromkeys([*seen.dirty, *others, *again]))
+    stats = await shadow.runner.stats(shadow.place.path, candidates)
+    _sort(candidates, stats, seen.dirty, set(others), limits, found)
+    found.drop += [path for path in found.update if path in again]
+    state = seen.state
+    if state.tree and not found.update and not found.drop:
+        if state.recent and not again & state.recent.keys() and await _settled(shadow, state):
+            state = State(tree=state.tree, files=state.files, size_bound=state.size_bound)
+            return _scan(state, seen, found, changed=True)
+        return _scan(state, seen, found, changed=False)
+    await _check_size(shadow, state, found, len(set(found.drop) - again) if state.tree else 0, limits)
+    table = dict(await modes_of(shadow, memory, state.tree))
+    for path in found.drop:
+        table.pop(path, None)
+    for path, stat in zip(candidates, stats, strict=True):
+        if stat is None:
+            table.pop(path, None)
+    for path, stat in _captured(candidates, stats, found.update):
+        modes.note(table, path, stat)
+    if found.drop:
+        await shadow.script(_DROP, [shadow.state_file], stdin=names.joined(found.drop))
+    blob = await _table_blob(shadow, memory, table)
+    output = await shadow.script(_UPDATE, [shadow.state_file, blob, shadow.key], stdin=names.joined(found.update))
+    tree, *count = output.split()
+    files = int.from_bytes(bytes(int(byte) for byte in count), "big")
+    memory.tree, memory.blob, memory.table = tree.decode(), blob, table
+    state = State(
+        tree=memory.tree, files=files, size_bound=state.size_bound + found.size, recent={**state.recent, **found.recent}
+    )
+    return _scan(state, seen, found, changed=True)
+
+
+async def keep_state(shadow: Shadow, scan: Scan) -> None:
+    """Write down what the index holds, so that the next look can start from it."""
+    if scan.changed:
+        await shadow.script(KEEP_STATE, [shadow.state_file], stdin=scan.state.encoded())
+
+
+async def modes_of(shadow: Shadow, memory: Memory, tree: str) -> modes.Modes:
+    """Return the modes table of a tree."""
+    if not tree:
+        return {}
+    if memory.tree != tree:
+        output = await shadow.script('git rev-parse "$1:modes" && git cat-file blob "$1:modes" || exit 25', [tree])
+        blob, _, text = output.partition(b"\n")
+        memory.tree, memory.blob, memory.table = tree, blob.decode(), modes.decoded(text)
+    return memory.table
+
+
+async def _table_blob(shadow: Shadow, memory: Memory, table: modes.Modes) -> str:
+    if memory.blob and memory.table == table:
+        return memory.blob
+    output = await shadow.script("git hash-object -w --stdin || exit 26", stdin=modes.encoded(table))
+    return output.decode().strip()
+
+
+async def _suspects(shadow: Shadow, state: State) -> set[bytes]:
+    """Return the recent files that git would take for unchanged although they may have been written since."""
+    paths = list(state.recent)
+    stats = await shadow.runner.stats(shadow.place.path, paths) if paths else []
+    return {
+        path
+        for path, stat in zip(paths, stats, strict=True)
+        if stat is not None and stat.kind == "file" and (not stat.signature or stat.signature != state.recent[path])
+    }
+
+
+async def _settled(shadow: Shadow, state: State) -> bool:
+    stats = await shadow.runner.stats(shadow.place.path, list(state.recent))
+    return not any(stat is not None and stat.fresh for stat in stats)
+
+
+async def _walk_nested(shadow: Shadow, others: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Replace nested repositories, which git shows as one name, by the files in them."""
+    phantoms: list[bytes] = []
+    for _ in range(ROUNDS):
+        fresh = [name + PHANTOM for name in others if name.endswith(b"/") and name + PHANTOM not in phantoms]
+        if not fresh:
+            break
+        phantoms += fresh
+        stdin = b"".join(b"100644 %s\t%s\0" % (EMPTY_BLOB.encode(), name) for name in fresh)
+        arguments = [shadow.state_file, *shadow.excludes(), *shadow.pathspec()]
+        others = names.split(await shadow.script(_PHANTOMS, arguments, stdin=stdin))
+    return [name for name in others if not name.endswith(b"/")], phantoms
+
+
+def _sort(
+    candidates: list[bytes],
+    stats: list[FileStat | None],
+    dirty: dict[bytes, str],
+    others: set[bytes],
+    limits: Limits,
+    found: Sorted,
+) -> None:
+    for path, stat in zip(candidates, stats, strict=True):
+        tracked = path not in others
+        if stat is None or (dirty.get(path) == "D" and stat.kind != "file"):
+            (found.update if stat is None else found.drop).append(path)
+        elif tracked and any(parent in others for parent in names.parents(path)):
+            found.drop.append(path)  # a link or file took the place of a directory above it
+        elif stat.kind not in ("file", "link") or not _can_hold(path, stat):
+            found.uncaptured.append(path)
+            if tracked:
+                found.drop.append(path)
+        elif stat.kind == "file" and stat.size > limits.file_bytes:
+            found.too_large.append(path)
+            if tracked:
+                found.drop.append(path)
+        elif not stat.readable:
+            found.uncaptured.append(path)
+        elif dirty.get(path) == "D":
+            found.drop.append(path)
+        else:
+            found.update.append(path)
+            found.size += stat.size
+            found.added += not tracked
+            if stat.fresh and stat.kind == "file":
+                found.recent[path] = stat.signature
+
+
+def _can_hold(path: bytes, stat: FileStat) -> bool:
+    is_odd_link = stat.kind == "link" and path.rsplit(b"/", 1)[-1].lower() == b".gitmodules"
+    return is_capturable(path) and not is_odd_link
+
+
+def _captured(
+    candidates: list[bytes], stats: list[FileStat | None], update: list[bytes]
+) -> list[tuple[bytes, FileStat]]:
+    chosen = set(update)
+    return [
+        (path, stat) for path, stat in zip(candidates, stats, strict=True) if stat is not None and path in chosen
+    ]
+
+
+async def _check_size(shadow: Shadow, state: State, found: Sorted, gone: int, limits: Limits) -> None:
+    files = state.files + found.added - gone
+    size = state.size_bound + found.size
+    if size > limits.tree_bytes and state.tree:
+        size = found.size + await _held_bytes(shadow, set(found.update) | set(found.drop))
+    if files > limits.tree_files:
+        raise too_large(f"{limits.tree_files} files", files, size)
+    if size > limits.tree_bytes:
+        raise too_large(f"{limits.tree_bytes} bytes", files, size)
+
+
+async def _held_bytes(shadow: Shadow, but: set[bytes]) -> int:
+    held = [path for path in names.split(await shadow.script("git ls-files -z || exit 27")) if path not in but]
+    return sum(stat.size for stat in await shadow.runner.stats(shadow.place.path, held) if stat is not None)
+
+
+def too_large(limit: str, files: int, size: int) -> CheckpointTooLarge:
+    """Say that a workspace is beyond a limit."""
+    return CheckpointTooLarge(f"workspace exceeds {limit}", details={"files": files, "bytes": size})
+
+
+def _scan(state: State, seen: Look, found: Sorted, *, changed: bool) -> Scan:
+    return Scan(
+        state=state,
+        changed=changed,
+        position_stored=seen.position_stored,
+        too_large=len(found.too_large),
+        uncaptured=tuple([*found.uncaptured, *found.too_large]),
+    )
