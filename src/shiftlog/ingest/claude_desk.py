@@ -115,12 +115,18 @@ class Desk:
         if self.hints.agent_id is not None:
             return self.strand(SessionRef(session, agent or self.hints.agent_id))
         if record.get("isSidechain") is not True:
-            return self.strand(SessionRef(session))
+            main = self.strand(SessionRef(session))
+            main.has_main = main.has_main or record.get("type") != "progress"
+            return main
         if agent is not None:
             return self.strand(SessionRef(session, agent))
         return self._inline(session)
 
     def _inline(self, session: str) -> Strand:
+        main = self.strand(SessionRef(session))
+        if not main.has_main:
+            # A side chain of nothing is the session itself.
+            return main
         place = self.seen.place(self.parent_uuid)
         if place is not None:
             above = self.state.strands[place[0]]

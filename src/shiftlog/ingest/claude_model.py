@@ -156,34 +156,36 @@ def _aliases(desk: Desk, strand: Strand, kind: str, text: str) -> tuple[Key, ...
 def _read_call(desk: Desk, strand: Strand, turn: Turn | None, block: Object, at: int, *, use: str | None) -> None:
     tool = text_in(block, "name") or "unknown"
     call_id = text_in(block, "id")
-    value = bounded(block.get("input"))
+    value: object = bounded(block.get("input"))
+    arguments = cast("Object", value) if isinstance(value, dict) else {}
     _last(turn, "call")
-    if call_id is not None:
-        kept = cast("Object", value) if isinstance(value, dict) and tool in _KEEPS_INPUT else None
-        strand.calls[call_id] = Call(tool=tool, input=kept, use=use)
-        if len(strand.calls) > MAX_PENDING_CALLS:
-            del strand.calls[next(iter(strand.calls))]
-        if turn is not None:
-            turn.calls.add(call_id)
-    extra: Object = {"server": True} if block.get("type") == "server_tool_use" else {}
+    if call_id is None:
+        # Nothing can ever answer it, so it is told but no call.
+        extra: Object = {"tool": tool, "input": value}
+        desk.say(strand, "tool", "observation", call_line(tool, cast("object", value)), block=at, extra=extra)
+        return
+    strand.calls[call_id] = Call(tool=tool, input=arguments if tool in _KEEPS_INPUT else None, use=use)
+    if len(strand.calls) > MAX_PENDING_CALLS:
+        del strand.calls[next(iter(strand.calls))]
+    if turn is not None:
+        turn.calls.add(call_id)
     desk.emit(
         strand,
         ToolCall(
             session=strand.ref,
             turn=turn.id if turn is not None else None,
-            key=("call", call_id) if call_id else desk.key(at),
+            key=("call", call_id),
             at=desk.at,
             record=desk.ids(at),
             tool=tool,
-            call_id=call_id or f"{desk.uuid or 'call'}/{at}",
-            content=call_line(tool, value),
+            call_id=call_id,
+            content=call_line(tool, cast("object", value)),
             input=value,
             nested=turn is None,
-            extra=extra,
+            extra={"server": True} if block.get("type") == "server_tool_use" else {},
         ),
     )
-    if isinstance(value, dict):
-        link_by_task(desk, strand, tool, cast("Object", value), call_id)
+    link_by_task(desk, strand, tool, arguments, call_id)
 
 
 # -- usage -------------------------------------------------------------------------------------------------------------

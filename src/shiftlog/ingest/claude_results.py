@@ -1,12 +1,13 @@
 """Results of Claude Code's tool calls: what they said, and what was done with them."""
 
+from itertools import pairwise
 from typing import Any, cast
 
 from shiftlog.ingest import actions, claude_turns
 from shiftlog.ingest.actions_shell import commits_made, packages_added
 from shiftlog.ingest.claude_children import link_by_result
 from shiftlog.ingest.claude_desk import Desk
-from shiftlog.ingest.claude_state import Call, Strand
+from shiftlog.ingest.claude_state import Call, Strand, Turn
 from shiftlog.ingest.claude_text import image_of, text_and_images
 from shiftlog.ingest.facts import Action, Disposition, Key, ToolResult, Usage
 from shiftlog.ingest.reading import (
@@ -101,7 +102,8 @@ def read_result(
     if call is not None:
         value = cast("Object", call.input) if isinstance(call.input, dict) else {}
         link_by_result(desk, strand, tool, value, details, call_id)
-        _Deeds(desk, strand, call_id, nested=nested).tell(call, value, details, text, is_error=is_error)
+        if turn is not None:
+            _Deeds(desk, strand, turn, call_id).tell(call, value, details, text, is_error=is_error)
 
 
 def _exit_code(text: str, details: Object, tool: str | None, *, is_error: bool) -> int | None:
@@ -127,11 +129,11 @@ def _spilled(text: str, details: Object) -> str | None:
 class _Deeds:
     """What one answered call did to the world."""
 
-    def __init__(self, desk: Desk, strand: Strand, call_id: str, *, nested: bool) -> None:
+    def __init__(self, desk: Desk, strand: Strand, turn: Turn, call_id: str) -> None:
         self._desk = desk
         self._strand = strand
+        self._turn = turn
         self._call_id = call_id
-        self._turn = None if nested else strand.turn
         self._count = 0
 
     def tell(self, call: Call, value: Object, details: Object, text: str, *, is_error: bool) -> None:
@@ -158,7 +160,7 @@ class _Deeds:
             self._strand,
             Action(
                 session=self._strand.ref,
-                turn=self._turn.id if self._turn is not None else None,
+                turn=self._turn.id,
                 key=key,
                 at=self._desk.at,
                 record=self._desk.ids(),
@@ -168,10 +170,6 @@ class _Deeds:
                 **more,
             ),
         )
-
-    def _gather(self, name: str, item: Any) -> None:
-        if self._turn is not None:
-            self._turn.add(name, item)
 
     def _edit(self, tool: str, value: Object, details: Object, *, is_error: bool) -> None:
         path = text_in(details, "filePath") or text_in(value, "file_path", "notebook_path")
@@ -191,21 +189,21 @@ class _Deeds:
             approximate=approximate,
             user_modified=details.get("userModified") is True,
         )
-        self._gather("files_modified", path)
+        self._turn.add("files_modified", path)
 
     def _shell(self, command: str, output: str) -> None:
         for commit in commits_made(command, output):
             made = {"sha": commit.sha, "branch": commit.branch, "message": commit.message}
             self._act("commit", f"git: {commit.message}", extra=made)
             if commit.sha is not None:
-                self._gather("commits", made)
+                self._turn.add("commits", made)
         for manager, package in packages_added(command):
             self._act("dependency_add", f"{manager}: {package}")
 
     def _read(self, value: Object, details: Object) -> None:
         path = text_in(object_in(details, "file"), "filePath") or text_in(value, "file_path")
         if path is not None:
-            self._gather("context_list", relative_path(path, self._strand.first_cwd))
+            self._turn.add("context_list", relative_path(path, self._strand.first_cwd))
 
     def _web(self, call: Call, value: Object, details: Object) -> None:
         url = text_in(value, "url") or text_in(details, "url")
@@ -219,7 +217,7 @@ class _Deeds:
                 self._strand,
                 Usage(
                     session=self._strand.ref,
-                    turn=self._turn.id if self._turn is not None else None,
+                    turn=self._turn.id,
                     key=("use", call.use),
                     at=self._desk.at,
                     web_searches=searches,
@@ -232,8 +230,8 @@ class _Deeds:
         plan = text_in(details, "plan") or text_in(value, "plan") or ""
         title = first_line(plan, 200).lstrip("#").strip() or "Plan accepted"
         self._act("design_decision", title)
-        self._gather("design_decisions", title)
-        if (path := text_in(details, "filePath")) is not None and self._turn is not None:
+        self._turn.add("design_decisions", title)
+        if (path := text_in(details, "filePath")) is not None:
             self._turn.sets["plan_file"] = relative_path(path, self._strand.first_cwd)
 
     def _answers(self, details: Object, text: str) -> None:
@@ -243,7 +241,7 @@ class _Deeds:
             if given:
                 decision = f"{question} → {given}"
                 self._act("design_decision", decision)
-                self._gather("design_decisions", decision)
+                self._turn.add("design_decisions", decision)
 
 
 def _answer(given: object) -> str:
@@ -256,7 +254,7 @@ def _quoted_pairs(text: str) -> list[tuple[str, str]]:
     # `User has answered your questions: "Which?"="This one", "Where?"="There". …`
     pairs: list[tuple[str, str]] = []
     parts = text[:65536].split('"="')
-    for before, after in zip(parts, parts[1:], strict=False):
+    for before, after in pairwise(parts):
         question = before.rpartition('"')[2]
         answer = after.partition('"')[0]
         if question and answer:
@@ -276,7 +274,7 @@ def _diff(tool: str, path: str, value: Object, details: Object, *, created: bool
     elif tool == "NotebookEdit":
         replaced = [(text_in(details, "old_source") or "", text_in(value, "new_source") or "")]
     else:
-        edits = objects_in(value, "edits") or objects_in(details, "edits") or [value if value else details]
+        edits = objects_in(value, "edits") or objects_in(details, "edits") or [value or details]
         replaced = [
             (text_in(edit, "old_string", "oldString") or "", text_in(edit, "new_string", "newString") or "")
             for edit in edits

@@ -103,6 +103,9 @@ class Strand(msgspec.Struct, kw_only=True):
     """Facts of a session that no conversation record has opened yet, encoded."""
     linked: set[str] = set()
     inline: bool = False
+    """A side chain inside the session's own file, named after its first record."""
+    has_main: bool = False
+    """A record outside of any side chain was seen."""
 
 
 class State(msgspec.Struct, kw_only=True):

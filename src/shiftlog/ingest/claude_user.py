@@ -1,14 +1,12 @@
 """`user` records of Claude Code: a prompt, a command, a notice, a stop, an injected text, or the results of calls."""
 
-from typing import Any, cast
-
 from shiftlog.ingest import claude_results, claude_turns
 from shiftlog.ingest.claude_children import link
 from shiftlog.ingest.claude_desk import Desk
 from shiftlog.ingest.claude_state import Observation, Strand
 from shiftlog.ingest.claude_text import element, text_and_images, without_context
 from shiftlog.ingest.facts import Disposition, Image, Note
-from shiftlog.ingest.reading import Object, object_in, text_in
+from shiftlog.ingest.reading import Object, list_in, object_in, objects_in, text_in
 
 _INJECTED = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 _INTERRUPTED = "[Request interrupted by user"
@@ -29,11 +27,10 @@ _HEAD_CHARS = 4096
 
 def read_user(desk: Desk, strand: Strand, record: Object, *, nested: bool = False) -> Disposition:
     """Read a `user` record; `nested` ones come from progress records and never touch a turn."""
-    content = object_in(record, "message").get("content")
-    blocks = cast("list[Any]", content) if isinstance(content, list) else []
-    if any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks):
-        return claude_results.read_results(desk, strand, record, blocks, nested=nested)
-    text, images = text_and_images(content, keep=desk.hints.keep_images)
+    message = object_in(record, "message")
+    if any(block.get("type") == "tool_result" for block in objects_in(message, "content")):
+        return claude_results.read_results(desk, strand, record, list_in(message, "content"), nested=nested)
+    text, images = text_and_images(message.get("content"), keep=desk.hints.keep_images)
     if plan := text_in(record, "planContent"):
         key = desk.key("plan")
         desk.emit(strand, Note(session=strand.ref, key=key, at=desk.at, kind="other", body={"plan_content": plan}))

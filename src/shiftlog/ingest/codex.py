@@ -191,6 +191,8 @@ class CodexReader:
         else:
             name, disposition = self._bare(kind if isinstance(kind, str) else "", record)
         if disposition is Disposition.UNKNOWN:
+            if name == "event_msg/item_completed":
+                name += "/" + (text_in(object_in(object_in(record, "payload"), "item"), "type") or "")
             self._unknown(line, name)
         else:
             self._count(disposition, name)
@@ -320,9 +322,8 @@ class CodexReader:
         self._hold.clear()
         self._hold_bytes = 0
         turns, state.shared = state.shared, []
-        body: Object = {
-            "shared": {"session": state.forked_from, "turns": turns, "records": state.counts.counted_names.get("copied", 0)}
-        }
+        records = state.counts.counted_names.get("copied", 0)
+        body: Object = {"shared": {"session": state.forked_from, "turns": turns, "records": records}}
         rollout.out.append(
             Note(session=rollout.ref, key=("shared", rollout.ref.vendor_id), at=rollout.at, kind="shared", body=body)
         )

@@ -27,7 +27,7 @@ _MAX_OPEN = 4096
 _MAX_SCRIPT_CHARS = 262_144
 _MAX_SCRIPT_COMMANDS = 64
 # re2, because a script is of any length and may be anything.
-_SCRIPT_COMMAND = re2.compile(
+_SCRIPT_COMMAND: Any = re2.compile(  # pyright: ignore[reportUnknownMemberType]
     r"""\b(?:cmd|command)["']?\s*:\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|`((?:[^`\\]|\\.)+)`)"""
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -53,14 +53,17 @@ def open_call(
         state.unnamed_count += 1
         call_id = f"{rollout.ref.vendor_id}/{state.unnamed_count}"
         state.unnamed.append(call_id)
-    elif call_id in state.calls or call_id in state.answered:
+    elif call_id in state.calls or state.answered.get(call_id, False) or (nested and call_id in state.answered):
         return None
     rollout.work(turn)
     call = Call(tool=tool, turn=turn and turn.request_id, turn_name=turn.name if turn else "", nested=nested)
     _read_input(call, tool, given)
-    if len(state.calls) >= _MAX_OPEN:
-        del state.calls[next(iter(state.calls))]
-    state.calls[call_id] = call
+    if call_id in state.answered:
+        state.answered[call_id] = True
+    else:
+        if len(state.calls) >= _MAX_OPEN:
+            del state.calls[next(iter(state.calls))]
+        state.calls[call_id] = call
     fact = ToolCall(
         session=rollout.ref, key=("call", call_id), at=rollout.at, turn=call.turn, record=record, tool=tool,
         call_id=call_id, content=call_line(tool, given), input=bounded(given), nested=nested, extra=extra,
@@ -132,7 +135,7 @@ def answer(
         return False
     call = state.calls.get(call_id)
     rollout.work(turn)
-    _mark_answered(rollout, call_id)
+    _mark_answered(rollout, call_id, known=call is not None)
     fact = ToolResult(
         session=rollout.ref, key=("result", call_id), at=rollout.at, turn=_turn_of(call, turn), record=record,
         call_id=call_id, tool=call.tool if call else tool, content=output.text, images=output.images,
@@ -154,11 +157,11 @@ def _turn_of(call: Call | None, turn: Turn | None) -> str | None:
     return turn.request_id if turn is not None else None
 
 
-def _mark_answered(rollout: Rollout, call_id: str) -> None:
+def _mark_answered(rollout: Rollout, call_id: str, *, known: bool) -> None:
     answered = rollout.state.answered
     if len(answered) >= MAX_ANSWERED:
         del answered[next(iter(answered))]
-    answered[call_id] = True
+    answered[call_id] = known
 
 
 def _conclude(rollout: Rollout, call_id: str, call: Call, output: Output, turn: Turn | None) -> None:
@@ -195,10 +198,9 @@ def act(rollout: Rollout, call_id: str, call: Call, output: Output, turn: Turn |
     """Write what a call did, once its output is known."""
     code = output.exit_code if output.exit_code is not None else call.exit_code
     failed = output.is_error or call.failed or code not in (None, 0)
-    if call.patches and not call.patched:
-        if "Success. Updated" in output.text[:4096] or (code == 0 and not failed):
-            for patch in call.patches:
-                write_changes(rollout, call_id, changes_in_patch(patch), turn, call.workdir)
+    if not call.patched and ("Success. Updated" in output.text[:4096] or (code == 0 and not failed)):
+        for patch in call.patches:
+            write_changes(rollout, call_id, changes_in_patch(patch), turn, call.workdir)
     if call.write_path is not None:
         _write_file(rollout, call_id, call, turn, failed=failed)
     if failed:

@@ -83,9 +83,7 @@ def on_user_message(rollout: Rollout, payload: Object) -> Disposition:
     text = text_in(payload, "message", "text") or ""
     images = (*images_of(payload.get("images"), keep=keep), *images_of(payload.get("local_images"), keep=keep))
     if text or images:
-        rollout.hear_user(
-            Held(text=text, at=rollout.at, event=True, images=images, turn_hint=named_turn(payload))
-        )
+        rollout.hear_user(Held(text=text, at=rollout.at, event=True, images=images, turn_hint=named_turn(payload)))
     return MAPPED
 
 
@@ -168,7 +166,7 @@ def on_mcp_end(rollout: Rollout, payload: Object) -> Disposition:
     invocation = object_in(payload, "invocation") or payload
     result = object_in(payload, "result")
     failure = result.get("Err", payload.get("error"))
-    value = failure if failure else result.get("Ok", result)
+    value = failure or result.get("Ok", result)
     output = output_of(value, keep=rollout.keep_images)
     output = output._replace(
         duration_ms=milliseconds(payload.get("duration")), is_error=output.is_error or bool(failure)
@@ -182,8 +180,8 @@ def on_dynamic_request(rollout: Rollout, payload: Object) -> Disposition:
     call_id = _call_id(payload)
     if call_id in rollout.state.calls or call_id in rollout.state.answered:
         return MAPPED
-    turn = rollout.place(payload)
-    open_call(rollout, call_id, text_in(payload, "tool") or "dynamic", parsed(payload.get("arguments")), turn, nested=True)
+    tool, given = text_in(payload, "tool") or "dynamic", parsed(payload.get("arguments"))
+    open_call(rollout, call_id, tool, given, rollout.place(payload), nested=True)
     return MAPPED
 
 
@@ -257,7 +255,8 @@ def on_collab_end(rollout: Rollout, payload: Object) -> Disposition:
 
 def _status(value: object) -> str:
     if isinstance(value, dict):
-        return "; ".join(f"{name} {text}".strip() for name, text in cast(Object, value).items() if isinstance(text, str))
+        pairs = cast(Object, value).items()
+        return "; ".join(f"{name} {text}".strip() for name, text in pairs if isinstance(text, str))
     return value if isinstance(value, str) else ""
 
 
@@ -319,7 +318,7 @@ def on_compacted(rollout: Rollout, payload: Object) -> Disposition:
 def on_item_completed(rollout: Rollout, payload: Object) -> Disposition:
     """Take an item that replaces the events of older releases."""
     item = object_in(payload, "item")
-    handler = PAGE_ITEMS.get(item.get("type") if isinstance(item.get("type"), str) else "")
+    handler = PAGE_ITEMS.get(text_in(item, "type") or "")
     if handler is None:
         return Disposition.UNKNOWN
     turn = named_turn(payload)

@@ -131,7 +131,8 @@ def on_web_search(rollout: Rollout, payload: Object, *, event: bool = False) -> 
     given = payload.get("action") or {"query": payload.get("query")}
     if open_call(rollout, call_id, "web_search", given, turn, nested=True) is None:
         return DUPLICATE
-    found = [f"{text_in(one, 'title') or ''} {text_in(one, 'url') or ''}".strip() for one in objects_in(payload, "results")]
+    results = objects_in(payload, "results")
+    found = [" ".join(filter(None, (text_in(one, "title"), text_in(one, "url")))) for one in results]
     answer(rollout, call_id, Output("\n".join(filter(None, found))), turn)
     write_reference(rollout, call_id, asked, turn)
     return MAPPED

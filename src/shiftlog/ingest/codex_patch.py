@@ -16,11 +16,11 @@ BEGIN = "*** Begin Patch"
 
 _KINDS: dict[str, ChangeKind] = {"add": "create", "update": "edit", "delete": "delete"}
 _LETTERS: dict[str, ChangeKind] = {"A": "create", "M": "edit", "D": "delete"}
-_SECTIONS: tuple[tuple[str, ChangeKind], ...] = (
-    ("*** Add File:", "create"),
-    ("*** Update File:", "edit"),
-    ("*** Delete File:", "delete"),
-)
+_SECTIONS: dict[str, ChangeKind] = {
+    "*** Add File:": "create",
+    "*** Update File:": "edit",
+    "*** Delete File:": "delete",
+}
 _MOVE = "*** Move to:"
 _PROGRAM = re.compile(r"(?:^|[\s;&|(/])apply_?patch\b")
 _DOCUMENT = re.compile(r"<<-?[ \t]*['\"]?([A-Za-z_][A-Za-z0-9_]{0,63})")
@@ -79,10 +79,10 @@ def changes_in_patch(text: str) -> tuple[FileChange, ...]:
             found.append(_of_section(kind, path, moved, lines))
 
     for line in text.splitlines():
-        head = next(((mark, what) for mark, what in _SECTIONS if line.startswith(mark)), None)
-        if head is not None:
+        mark = next((mark for mark in _SECTIONS if line.startswith(mark)), None)
+        if mark is not None:
             close()
-            kind, path, moved, lines = head[1], line[len(head[0]) :].strip(), None, []
+            kind, path, moved, lines = _SECTIONS[mark], line[len(mark) :].strip(), None, []
         elif line.startswith(_MOVE):
             moved = line[len(_MOVE) :].strip() or None
         elif line.startswith("*** End Patch"):

@@ -73,7 +73,8 @@ class Rollout:
         """Open the session of a file that never names it."""
         if self.state.thread is None:
             self.name_session(self.hints.session_id or "unknown")
-            self.out.append(SessionOpened(session=self.ref, key=("session", self.ref.vendor_id), at=self.at, agent=AGENT))
+            key: Key = ("session", self.ref.vendor_id)
+            self.out.append(SessionOpened(session=self.ref, key=key, at=self.at, agent=AGENT))
 
     def name_session(self, thread: str) -> None:
         """Fix the thread that all facts belong to."""
@@ -445,9 +446,7 @@ class Rollout:
         self.begin(turn)
         self.give_fields(turn)
         key: Key = (*self.turn_key(turn), "end")
-        self.out.append(
-            TurnEnded(session=self.ref, key=key, at=at, turn=turn.request_id, model=turn.model, **fields)
-        )
+        self.out.append(TurnEnded(session=self.ref, key=key, at=at, turn=turn.request_id, model=turn.model, **fields))
         if self.state.turn is turn:
             self.state.turn = None
         turn.last_text = ""

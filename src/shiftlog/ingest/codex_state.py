@@ -100,6 +100,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     held: list[Held] = []
     calls: dict[str, Call] = {}
     answered: dict[str, bool] = {}
+    """Calls with a result; False where the call itself was not seen."""
     unnamed: list[str] = []
     """Ids given to calls that have none and wait for their result, in order."""
     unnamed_count: int = 0

@@ -1,4 +1,4 @@
-"""Texts inside Codex records: message contents, injected text, editor context, outputs of tools and their exit codes."""
+"""Texts inside Codex records: contents of messages, injected text, context of an editor, outputs and exit codes."""
 
 import re
 from typing import Any, NamedTuple, cast
@@ -22,7 +22,7 @@ _REQUEST = "## My request for Codex:"
 _HEADER_CHARS = 2048
 _OUTPUT_MARK = re.compile(r"^(?:Output|Total output lines: \d+):?\s*$", re.MULTILINE)
 _STATUS = re.compile(
-    r"^(?:Exit code: (-?\d{1,10})|Process exited with code (-?\d{1,10})|Process running with session ID (\S{1,64}))\s*$",
+    r"^(?:Exit code: (-?\d{1,9})|Process exited with code (-?\d{1,9})|Process running with session ID (\S{1,64}))\s*$",
     re.MULTILINE,
 )
 _ERRORS = (
@@ -81,7 +81,7 @@ def content_of(value: object, *, keep: bool, glue: str = "") -> Text:
     if isinstance(value, str):
         return Text(value)
     if isinstance(value, dict):
-        return content_of([value], keep=keep, glue=glue)
+        return content_of([cast(Object, value)], keep=keep, glue=glue)
     if not isinstance(value, list):
         return Text("")
     texts: list[str] = []

@@ -52,7 +52,8 @@ def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
         session=rollout.ref, key=("session", rollout.ref.vendor_id), at=state.meta_at, agent=AGENT, cwd=state.cwd,
         branch=text_in(git, "branch"), version=version, repository=text_in(git, "repository_url"),
         parent=Parent(session=SessionRef(parent)) if parent is not None else None,
-        forked_from=state.forked_from or text_in(base, "thread_id"), subagent=subagent, extra=_extra(payload, git, base),
+        forked_from=state.forked_from or text_in(base, "thread_id"), subagent=subagent,
+        extra=_extra(payload, git, base),
     )  # fmt: skip
     rollout.out.append(opened)
     headless = subagent is not None or payload.get("source") in ("exec", "mcp")
@@ -61,8 +62,12 @@ def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
         session_type="headless" if headless else "interactive_desktop",
     )  # fmt: skip
     if base:
-        body: Object = {"shared": {"thread": text_in(base, "thread_id"), "until": whole_in(base, "end_ordinal_exclusive")}}
-        rollout.out.append(Note(session=rollout.ref, key=("base", rollout.ref.vendor_id), at=rollout.at, kind="shared", body=body))
+        shared = {"session": text_in(base, "thread_id"), "until_ordinal": whole_in(base, "end_ordinal_exclusive")}
+        note = Note(
+            session=rollout.ref, key=("base", rollout.ref.vendor_id), at=rollout.at, kind="shared",
+            body={"shared": shared},
+        )  # fmt: skip
+        rollout.out.append(note)
     return Disposition.MAPPED
 
 
@@ -219,7 +224,7 @@ def _emit_usage(rollout: Rollout, total: str, used: list[int], *, copied: bool) 
     state = rollout.state
     turn = None if copied else state.turn
     given, cached, output, reasoning, _, writes = used
-    vendor = dict(zip(_COUNTERS, used, strict=False))
+    vendor: Object = dict(zip(_COUNTERS, used, strict=False))
     if writes:
         vendor[_CACHE_WRITES] = writes
     usage = Usage(

@@ -5,7 +5,7 @@ git's own index is the stat cache; Python only sees the paths that git calls new
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shiftlog.model.shell_errors import CheckpointTooLarge
 from shiftlog.workspace import modes, names
@@ -20,8 +20,9 @@ ROUNDS = 64
 
 # $1 the state file, $2 the current position, $3 "new" to look without a state; the rest goes to ls-files.
 _LOOK = """
-state=$1 position=$2 fresh=$3
+state=$1 position=$2 fresh=$3 dirty=$GIT_DIR/look.$$
 shift 3
+trap 'rm -f "$dirty"' EXIT
 if [ "$fresh" != new ]; then
   [ -f "$state" ] && [ -f "$GIT_INDEX_FILE" ] || exit 10
   cat "$state" || exit 10
@@ -29,11 +30,11 @@ fi
 printf '\\0'
 [ -n "$position" ] && [ -f "$GIT_DIR/refs/checkpoints/$position" ] && printf 1
 printf '\\0'
-git diff-files -z >"$GIT_DIR/look.$$" &
+git diff-files -z >"$dirty" &
 git ls-files -z -o "$@" || exit 11
 wait $! || exit 12
 printf '\\0'
-cat "$GIT_DIR/look.$$" && rm -f "$GIT_DIR/look.$$"
+cat "$dirty"
 """
 
 _DROP = """
@@ -163,13 +164,22 @@ def read_raw(output: bytes) -> dict[bytes, str]:
 
 
 async def absorb(
-    shadow: Shadow, memory: Memory, seen: Look, limits: Limits, *, forced: Iterable[bytes] = (), drop: Iterable[bytes] = ()
+    shadow: Shadow,
+    memory: Memory,
+    seen: Look,
+    limits: Limits,
+    *,
+    forced: Iterable[bytes] = (),
+    drop: Iterable[bytes] = (),
+    table: modes.Modes | None = None,
 ) -> Scan:
     """Bring the index up to date with the workspace and return the tree.
 
-    `forced` are read again although git thinks that it knows them; `drop` leave the index whatever they are.
+    `forced` are read again although git thinks that it knows them; `drop` leave the index whatever they are; `table`
+    are the modes of what the index already holds, where no tree tells them.
     """
-    again = {*forced, *await _suspects(shadow, seen.state)}
+    suspects, recent = await _recent(shadow, seen.state)
+    again = {*forced, *suspects}
     others, phantoms = await _walk_nested(shadow, seen.others)
     found = Sorted(drop=[*drop, *phantoms])
     candidates = list(dict.fromkeys([*seen.dirty, *others, *again]))
@@ -178,17 +188,12 @@ async def absorb(
     found.drop += [path for path in found.update if path in again]
     state = seen.state
     if state.tree and not found.update and not found.drop:
-        if state.recent and not again & state.recent.keys() and await _settled(shadow, state):
-            state = State(tree=state.tree, files=state.files, size_bound=state.size_bound)
-            return _scan(state, seen, found, changed=True)
-        return _scan(state, seen, found, changed=False)
+        settled = bool(state.recent) and not recent
+        return _scan(replace(state, recent=recent), seen, found, changed=settled)
     await _check_size(shadow, state, found, len(set(found.drop) - again) if state.tree else 0, limits)
-    table = dict(await modes_of(shadow, memory, state.tree))
+    table = dict(await modes_of(shadow, memory, state.tree)) if table is None else table
     for path in found.drop:
         table.pop(path, None)
-    for path, stat in zip(candidates, stats, strict=True):
-        if stat is None:
-            table.pop(path, None)
     for path, stat in _captured(candidates, stats, found.update):
         modes.note(table, path, stat)
     if found.drop:
@@ -199,7 +204,7 @@ async def absorb(
     files = int.from_bytes(bytes(int(byte) for byte in count), "big")
     memory.tree, memory.blob, memory.table = tree.decode(), blob, table
     state = State(
-        tree=memory.tree, files=files, size_bound=state.size_bound + found.size, recent={**state.recent, **found.recent}
+        tree=memory.tree, files=files, size_bound=state.size_bound + found.size, recent={**recent, **found.recent}
     )
     return _scan(state, seen, found, changed=True)
 
@@ -228,20 +233,15 @@ async def _table_blob(shadow: Shadow, memory: Memory, table: modes.Modes) -> str
     return output.decode().strip()
 
 
-async def _suspects(shadow: Shadow, state: State) -> set[bytes]:
-    """Return the recent files that git would take for unchanged although they may have been written since."""
+async def _recent(shadow: Shadow, state: State) -> tuple[set[bytes], dict[bytes, str]]:
+    """Return the recent files that may have been written since although git cannot see it, and those still recent."""
     paths = list(state.recent)
     stats = await shadow.runner.stats(shadow.place.path, paths) if paths else []
-    return {
-        path
-        for path, stat in zip(paths, stats, strict=True)
-        if stat is not None and stat.kind == "file" and (not stat.signature or stat.signature != state.recent[path])
-    }
-
-
-async def _settled(shadow: Shadow, state: State) -> bool:
-    stats = await shadow.runner.stats(shadow.place.path, list(state.recent))
-    return not any(stat is not None and stat.fresh for stat in stats)
+    files = [
+        (path, stat) for path, stat in zip(paths, stats, strict=True) if stat is not None and stat.kind == "file"
+    ]
+    suspects = {path for path, stat in files if not stat.signature or stat.signature != state.recent[path]}
+    return suspects, {path: stat.signature for path, stat in files if stat.fresh and path not in suspects}
 
 
 async def _walk_nested(shadow: Shadow, others: list[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -268,22 +268,18 @@ def _sort(
 ) -> None:
     for path, stat in zip(candidates, stats, strict=True):
         tracked = path not in others
-        if stat is None or (dirty.get(path) == "D" and stat.kind != "file"):
-            (found.update if stat is None else found.drop).append(path)
-        elif tracked and any(parent in others for parent in names.parents(path)):
-            found.drop.append(path)  # a link or file took the place of a directory above it
+        if dirty.get(path) == "D" or (tracked and any(parent in others for parent in names.parents(path))):
+            found.drop.append(path)  # gone, or a link or a file took the place of a directory above it
+        elif stat is None:
+            continue  # came and went; the next look settles it
         elif stat.kind not in ("file", "link") or not _can_hold(path, stat):
             found.uncaptured.append(path)
-            if tracked:
-                found.drop.append(path)
+            found.drop += [path] * tracked
         elif stat.kind == "file" and stat.size > limits.file_bytes:
             found.too_large.append(path)
-            if tracked:
-                found.drop.append(path)
+            found.drop += [path] * tracked
         elif not stat.readable:
             found.uncaptured.append(path)
-        elif dirty.get(path) == "D":
-            found.drop.append(path)
         else:
             found.update.append(path)
             found.size += stat.size

@@ -1,11 +1,13 @@
 """What this machine's kernel really offers, found by installing each mechanism in a child and using it.
 
-Asking is not enough: a kernel may announce what a container's filter or a security module then refuses.
+Asking is not enough: a kernel may announce what a container's filter or a security module then refuses. The trials run
+in a process of their own, because they fork and a daemon with threads must not.
 """
 
 import array
 import errno
 import functools
+import json
 import os
 import select
 import shutil
@@ -14,7 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from shiftlog.shell.sandbox import kernel, landlock, seccomp
@@ -29,6 +31,7 @@ class Capabilities:
     """What can be enforced here; `why` says for each missing thing what stood in its way."""
 
     landlock_abi: int
+    seccomp: bool
     exec_broker: bool
     filter_flags: int
     supervisor_process: bool
@@ -44,23 +47,37 @@ class Capabilities:
 @functools.cache
 def detect() -> Capabilities:
     """Try everything once and remember the answer."""
-    why: dict[str, str] = {}
     if not kernel.NUMBERS:
-        reason = f"{sys.platform} on {kernel.MACHINE or 'this machine'} has no kernel rules of ours"
-        why = dict.fromkeys(("landlock", "exec_broker", "bwrap"), reason)
-        return Capabilities(
-            landlock_abi=0, exec_broker=False, filter_flags=0, supervisor_process=False, bwrap=None, why=why
-        )
-    abi = _try_landlock(why)
-    flags = _try_broker(why)
+        return _nothing(f"{sys.platform} on {kernel.MACHINE or 'this machine'} has no kernel rules of ours")
+    command = [sys.executable, "-I", "-m", "shiftlog.shell.sandbox.detect"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=6 * _PROBE_S, check=True)
+        return Capabilities(**json.loads(done.stdout))
+    except (OSError, subprocess.SubprocessError, ValueError) as problem:
+        return _nothing(f"the trial of the kernel's mechanisms failed ({problem})")
+
+
+def _nothing(reason: str) -> Capabilities:
+    why = dict.fromkeys(("landlock", "seccomp", "exec_broker", "bwrap"), reason)
     return Capabilities(
-        landlock_abi=abi,
+        landlock_abi=0, seccomp=False, exec_broker=False, filter_flags=0, supervisor_process=False, bwrap=None, why=why
+    )
+
+
+def main() -> None:
+    """Try every mechanism and print what holds as JSON."""
+    why: dict[str, str] = {}
+    flags = _try_broker(why)
+    found = Capabilities(
+        landlock_abi=_try_landlock(why),
+        seccomp=_try_filter(why),
         exec_broker=flags is not None,
         filter_flags=flags or 0,
         supervisor_process=_may_look_into_strangers(),
         bwrap=_try_bwrap(why),
         why=why,
     )
+    sys.stdout.write(json.dumps(asdict(found)))
 
 
 def _in_child(work: Callable[[], int | None]) -> int:
@@ -102,6 +119,22 @@ def _try_landlock(why: dict[str, str]) -> int:
         why["landlock"] = f"Landlock is there but could not be applied ({_reason(status)})"
         return 0
     return abi
+
+
+def _try_filter(why: dict[str, str]) -> bool:
+    def refuse_sockets() -> int:
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        kernel.install_filter(seccomp.build(seccomp.FilterOptions(broker=False, network=False)))
+        try:
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
+        except OSError as problem:
+            return 0 if problem.errno == errno.EACCES else 253
+        return 252
+
+    status = _in_child(refuse_sockets)
+    if status:
+        why["seccomp"] = f"a seccomp filter could not be applied ({_reason(status)})"
+    return not status
 
 
 def _try_broker(why: dict[str, str]) -> int | None:
@@ -223,3 +256,7 @@ def _reason(status: int) -> str:
     if status == 252:
         return "it does not hold"
     return os.strerror(status) if 0 < status < 200 else f"status {status}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Lines of a file from an offset on, plain or compressed, in bounded memory, and the fingerprints of its bytes.
+
+For compressed files all offsets are of the text inside. A file that shrinks while it is read just ends.
+"""
+
+import hashlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, NamedTuple, Self, cast
+
+import zstandard
+
+from shiftlog.model.errors import TranscriptUnreadable
+
+EDGE_BYTES = 4096
+CHUNK_BYTES = 1 << 20
+MAX_INFLATED_BYTES = 8 << 30
+MAX_RATIO = 1000
+_RATIO_FLOOR_BYTES = 64 << 20  # small files may be all alike
+
+
+class Line(NamedTuple):
+    """A line with the offset after it; `data` is None for one longer than allowed, `whole` tells of its line end."""
+
+    data: bytes | None
+    end: int
+    whole: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class _Inflated(io.RawIOBase):
+    """The text inside a compressed file, bounded in size and ratio."""
+
+    raw: BinaryIO
+    stream: BinaryIO
+    compressed: int
+    given: int = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self.stream.read(size)
+        self.given += len(data)
+        limit = min(MAX_INFLATED_BYTES, max(self.compressed * MAX_RATIO, _RATIO_FLOOR_BYTES))
+        if self.given > limit:
+            raise zstandard.ZstdError("the text inside is larger than allowed")
+        return data
+
+
+class LineFile:
+    """A transcript open for reading; `with` closes it. Every trouble with it is TranscriptUnreadable."""
+
+    def __init__(self, path: str, max_line_bytes: int) -> None:
+        self._path = path
+        self._limit = max_line_bytes
+        self._file: BinaryIO | None = None
+        self._edge = b""
+        self.bytes_read = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = self._opened()
+        except (OSError, zstandard.ZstdError) as error:
+            raise self._unreadable(error) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def is_compressed(self) -> bool:
+        """Tell whether offsets are of the text inside."""
+        return self._path.endswith(".zst")
+
+    def _opened(self) -> BinaryIO:
+        plain = Path(self._path).open("rb")  # noqa: SIM115 - closed by __exit__
+        if not self.is_compressed:
+            return plain
+        stream = zstandard.ZstdDecompressor().stream_reader(plain, read_across_frames=True)
+        return cast(BinaryIO, _Inflated(raw=plain, stream=cast(BinaryIO, stream), compressed=Path(self._path).stat().st_size))
+
+    def _unreadable(self, error: Exception) -> TranscriptUnreadable:
+        reason = getattr(error, "strerror", None) or str(error)
+        return TranscriptUnreadable(f"Transcript unreadable: {self._path}: {reason}", details={"path": self._path})
+
+    def _read(self, size: int) -> bytes:
+        assert self._file is not None
+        try:
+            data = self._file.read(size)
+        except (OSError, zstandard.ZstdError) as error:
+            raise self._unreadable(error) from None
+        self.bytes_read += len(data)
+        return data
+
+    def start(self, size: int) -> bytes:
+        """Return the first bytes; only before anything else was read."""
+        data = self._read(size)
+        self._rewind()
+        return data
+
+    def _rewind(self) -> None:
+        assert self._file is not None
+        if self.is_compressed:
+            self._file.close()
+            self._file = self._opened()
+        else:
+            self._file.seek(0)
+
+    def edge_before(self, cursor: int) -> str:
+        """Return the digest of the bytes before an offset."""
+        assert self._file is not None
+        first = max(cursor - EDGE_BYTES, 0)
+        if self.is_compressed:
+            self._rewind()
+            self._skip(first)
+            data = self._read(cursor - first)
+            self._rewind()
+        else:
+            here = self._file.tell()
+            self._file.seek(first)
+            data = self._read(cursor - first)
+            self._file.seek(here)
+        return digest(data)
+
+    def _skip(self, size: int) -> None:
+        while size > 0:
+            data = self._read(min(size, CHUNK_BYTES))
+            if not data:
+                return
+            size -= len(data)
+
+    def lines(self, offset: int = 0) -> Iterator[Line]:
+        """Yield the lines from an offset on; the last one may lack its end."""
+        assert self._file is not None
+        if self.is_compressed:
+            self._skip(offset)
+        else:
+            self._file.seek(offset)
+        pending: list[bytes] = []
+        held = 0
+        skipping = False
+        position = offset
+        while chunk := self._read(CHUNK_BYTES):
+            start = 0
+            while (end := chunk.find(b"\n", start)) >= 0:
+                piece = chunk[start : end + 1]
+                start = end + 1
+                position += held + len(piece)
+                if skipping or held + len(piece) > self._limit:
+                    yield Line(None, position)
+                elif pending:
+                    pending.append(piece)
+                    yield Line(b"".join(pending), position)
+                else:
+                    yield Line(piece, position)
+                pending, held, skipping = [], 0, False
+            if start < len(chunk):
+                piece = chunk[start:]
+                held += len(piece)
+                if skipping or held > self._limit:
+                    pending, skipping = [], True
+                else:
+                    pending.append(piece)
+        if held:
+            yield Line(None if skipping else b"".join(pending), position + held, whole=False)
+
+
+def digest(data: bytes) -> str:
+    """Return the digest by which the ends of a file are recognised."""
+    return hashlib.sha256(data).hexdigest()

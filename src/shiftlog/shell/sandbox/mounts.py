@@ -1,0 +1,61 @@
+"""The mount view of a confined shell, as arguments for bubblewrap.
+
+The whole tree is read-only but the writable places; `/tmp` is the shell's own temp directory, `/run` is empty, and
+shiftlog's data is an empty directory. So the sockets of containers, agents and multiplexers have no path inside.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_PRIVATE = ("/tmp", "/run", "/var/tmp")  # noqa: S108 — these are what gets replaced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a shell sees: real paths of what it may write, what must not be there, and what must stay in sight."""
+
+    temp: str
+    writable: tuple[str, ...]
+    hidden: tuple[str, ...]
+    visible: tuple[str, ...]
+    shared_memory: bool
+
+
+def arguments(bwrap: str, view: View, cwd: str) -> list[str]:
+    """Return the command line up to the program."""
+    words = [bwrap, "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev"]
+    words += ["--tmpfs", "/dev/shm"] if view.shared_memory and Path("/dev/shm").is_dir() else []  # noqa: S108
+    words += ["--bind", view.temp, "/tmp", "--tmpfs", "/run"]  # noqa: S108
+    if Path("/var/tmp").is_dir() and not Path("/var/tmp").is_symlink():  # noqa: S108
+        words += ["--bind", view.temp, "/var/tmp"]  # noqa: S108
+    for path in (*_resolver(), *_unique(view.visible)):
+        if _is_private(path) and not any(_is_below(path, place) for place in view.writable):
+            words += ["--ro-bind", path, path]
+    for path in _unique((view.temp, *view.writable)):
+        words += ["--bind", path, path]
+    for path in view.hidden:
+        words += ["--tmpfs", path, "--remount-ro", path]
+    if os.geteuid() == 0:
+        words += ["--cap-add", "ALL"]  # the launcher drops what a confined root does not need
+    return [*words, "--chdir", cwd, "--"]
+
+
+def _resolver() -> list[str]:
+    """Name resolution lives below /run on many machines; its file stays, its sockets do not."""
+    path = Path("/etc/resolv.conf")
+    return [str(path.resolve())] if path.exists() else []
+
+
+def _unique(paths: Iterable[str]) -> list[str]:
+    """Order outer places before inner ones, since a later mount covers an earlier one."""
+    return sorted(set(paths), key=lambda path: path.count("/"))
+
+
+def _is_private(path: str) -> bool:
+    return any(_is_below(path, place) for place in _PRIVATE)
+
+
+def _is_below(path: str, place: str) -> bool:
+    return path == place or path.startswith(place.rstrip("/") + "/")

@@ -1,0 +1,99 @@
+"""From the names in rules to the files they mean: which are denied whole, which may run, which to recognise.
+
+Reads directories on the search path; decides nothing about a start, which is the judge's.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from shiftlog.shell.sandbox.identity import MULTI_CALL, find_loaders, interpreter_of
+
+_USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_BOXES = ("busybox", "toybox", "coreutils")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecRules:
+    """The lists in force for a shell, as entries; `allow` None means no list. `search_path` is its opening PATH.
+
+    Entries of several words are argument rules: their program is recognised, its file stays usable.
+    """
+
+    deny: tuple[str, ...] = ()
+    allow: tuple[str, ...] | None = None
+    ask: tuple[str, ...] = ()
+    search_path: str = _USUAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFiles:
+    """The files that rules mean, as real paths."""
+
+    denied: tuple[str, ...]
+    executable: tuple[str, ...] | None
+    interpreters: tuple[str, ...]
+    named: tuple[str, ...]
+
+
+def find_files(rules: ExecRules, shell: str) -> RuleFiles:
+    """Find the files of every program that the rules name; `shell` itself can always start."""
+    denied: set[str] = set()
+    named: set[str] = set()
+    for entry in (*rules.deny, *rules.ask):
+        words = entry.split()
+        if not words:
+            continue
+        files = set(_files(words[0], rules.search_path))
+        named |= files
+        if len(words) == 1 and entry in rules.deny:
+            denied |= {path for path in files if Path(path).name not in MULTI_CALL}
+    named |= {path for box in _BOXES for path in _files(box, rules.search_path)}
+    denied.discard(shell)
+    if rules.allow is None:
+        return RuleFiles(denied=_sorted(denied), executable=None, interpreters=(), named=_sorted(named))
+    listed = {path for entry in rules.allow for path in _files(entry, rules.search_path)} - denied
+    interpreters = {path for script in listed for path in _interpreters(script, rules.search_path)} - denied
+    executable = listed | interpreters | {shell, *find_loaders()}
+    return RuleFiles(
+        denied=_sorted(denied),
+        executable=_sorted(executable),
+        interpreters=_sorted(interpreters),
+        named=_sorted(named),
+    )
+
+
+def _sorted(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(paths))
+
+
+def _files(name: str, search_path: str) -> Iterator[str]:
+    """Give the real path of every file that a name or path means on the search path and in the usual places."""
+    if "/" in name:
+        candidates = [os.path.expanduser(name)]  # noqa: PTH111 — an unknown user stays as written instead of an error
+    else:
+        places = dict.fromkeys([*search_path.split(":"), *_USUAL.split(":")])
+        candidates = [f"{place}/{name}" for place in places if place.startswith("/")]
+    for candidate in candidates:
+        path = Path(candidate)
+        if path.is_file():
+            yield str(path.resolve())
+
+
+def _interpreters(script: str, search_path: str, depth: int = 4) -> Iterator[str]:
+    """Give the interpreters of a script, those that `env` would find included."""
+    try:
+        with Path(script).open("rb") as file:
+            words = [os.fsdecode(word) for word in interpreter_of(file.read(256))]
+    except OSError:
+        return
+    if not words or not depth:
+        return
+    names = [words[0]]
+    if Path(words[0]).name == "env" and len(words) > 1:
+        names += [word for word in words[1].split() if not word.startswith("-") and "=" not in word][:1]
+    for name in names:
+        for path in _files(name, search_path):
+            yield path
+            yield from _interpreters(path, search_path, depth - 1)

@@ -1,0 +1,165 @@
+"""The first look at a workspace: start from what the user's own repository already knows, where there is one.
+
+The user's index tells which blob a file was and how the file looked then; its objects are borrowed. What the user's
+git converts on the way (line ends, filters) is read again, because a checkpoint keeps bytes.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from shiftlog.workspace import modes, names
+from shiftlog.workspace.ports import FileStat, Limits
+from shiftlog.workspace.rules import is_capturable, roots
+from shiftlog.workspace.scan import Look, Memory, Scan, State, absorb, look
+from shiftlog.workspace.shadow import Shadow, ShadowBroken
+
+_REGULAR = (b"100644", b"100755")
+
+# `cp -p` keeps the index's own time, by which git knows which entries it must not trust.
+_BORROW = """
+rm -f "$GIT_INDEX_FILE" "$1"
+[ -e .git ] || exit 30
+git=.git
+if [ -f .git ]; then IFS= read -r line <.git; git=${line#gitdir: }; fi
+common=$git
+if [ -f "$git/commondir" ]; then
+  IFS= read -r line <"$git/commondir"
+  case $line in /*) common=$line ;; *) common=$git/$line ;; esac
+fi
+[ -f "$git/index" ] && [ -d "$common/objects" ] || exit 30
+grep -qi 'objectformat *= *sha256' "$common/config" 2>/dev/null && exit 30
+objects=$(cd -P -- "$common/objects" && pwd -P) || exit 30
+case $objects in *'
+'*) exit 30 ;; esac
+printf '%s\\n' "$objects" >"$GIT_DIR/objects/info/alternates" || exit 30
+count=0
+for index in "$objects"/pack/pack-*.idx; do
+  count=$((count + 1))
+  [ -f "$index" ] && [ "$count" -le 64 ] || break
+  ln "${index%.idx}.pack" "$index" "$GIT_DIR/objects/pack/" 2>/dev/null || break
+done
+cp -p "$git/index" "$GIT_INDEX_FILE" || exit 30
+git ls-files -z -s -v || exit 30
+"""
+
+_SIZES = """
+git ls-files -z -s | tr '\\n\\0' '_\\n' | cut -d' ' -f2 | git cat-file --batch-check='%(objectsize)' || exit 30
+"""
+
+_IGNORED = """
+git ls-files -z -c -i "$@" || exit 30
+"""
+
+# In the user's own configuration, on purpose: it is what converted the files when they were added.
+_ATTRIBUTES = """
+cd -P -- "$1" || exit 30
+git=.git
+if [ -f .git ]; then IFS= read -r line <.git; git=${line#gitdir: }; fi
+git --git-dir="$git" --work-tree=. check-attr -z --stdin filter working-tree-encoding || exit 30
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of the user's index."""
+
+    tag: bytes
+    mode: bytes
+    stage: bytes
+    path: bytes
+
+
+async def first_scan(
+    shadow: Shadow, memory: Memory, position: str | None, limits: Limits, *, borrow: bool = True
+) -> Scan:
+    """Capture a workspace of which nothing is known; falls back to reading every file."""
+    if borrow:
+        try:
+            return await _borrowed(shadow, memory, position, limits)
+        except ShadowBroken:
+            pass  # no repository, or one that cannot be used as it is: every file is read instead
+    await shadow.script('rm -f "$GIT_INDEX_FILE" "$1" && git read-tree --empty || exit 31', [shadow.state_file])
+    seen = await look(shadow, position, new=True)
+    assert seen is not None
+    return await absorb(shadow, memory, seen, limits, table={})
+
+
+async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits: Limits) -> Scan:
+    entries = read_entries(await shadow.script(_BORROW, [shadow.state_file]))
+    inside = roots(shadow.scope.paths)
+    unfit = [entry.path for entry in entries if not _fits(entry, inside)]
+    if unfit:
+        await shadow.script(
+            "git update-index -z --force-remove --stdin || exit 30", stdin=names.joined(list(dict.fromkeys(unfit)))
+        )
+        gone = set(unfit)
+        entries = [entry for entry in entries if entry.path not in gone]
+    paths = [entry.path for entry in entries]
+    stats, sizes, ignored, attributes, seen = await asyncio.gather(
+        shadow.runner.stats(shadow.place.path, paths),
+        shadow.script(_SIZES),
+        shadow.script(_IGNORED, [*shadow.excludes(), *shadow.pathspec()]),
+        shadow.runner.run(["sh", "-c", _ATTRIBUTES, "sh", shadow.place.path], stdin=names.joined(paths)),
+        look(shadow, position, new=True),
+    )
+    if seen is None or attributes.exit_code != 0:
+        raise ShadowBroken("attributes of the user's repository", attributes)
+    drop = set(names.split(ignored))
+    forced = _converted(paths, stats, sizes.split(b"\n")[:-1]) | _filtered(attributes.stdout)
+    table: modes.Modes = {}
+    for path, stat in zip(paths, stats, strict=True):
+        if stat is not None:
+            modes.note(table, path, stat)
+            if stat.fresh or stat.size > limits.file_bytes:
+                forced.add(path)
+    started = Look(
+        state=State(files=len(entries), size_bound=sum(stat.size for stat in stats if stat is not None)),
+        position_stored=seen.position_stored,
+        others=seen.others,
+        dirty={path: status for path, status in seen.dirty.items() if path not in drop},
+    )
+    return await absorb(shadow, memory, started, limits, forced=forced - drop, drop=drop, table=table)
+
+
+def read_entries(output: bytes) -> list[Entry]:
+    """Read `git ls-files -z -s -v`."""
+    found: list[Entry] = []
+    for line in names.split(output):
+        head, _, path = line.partition(b"\t")
+        tag, mode, _, stage = head.split(b" ")
+        found.append(Entry(tag=tag, mode=mode, stage=stage, path=path))
+    return found
+
+
+def _fits(entry: Entry, inside: tuple[bytes, ...]) -> bool:
+    """Say whether an entry is a plain file or link whose working copy git vouches for; others are read again."""
+    is_plain = entry.mode in _REGULAR or entry.mode == b"120000"
+    return (
+        is_plain
+        and entry.stage == b"0"
+        and entry.tag == b"H"
+        and is_capturable(entry.path)
+        and names.within(entry.path, inside)
+    )
+
+
+def _converted(paths: list[bytes], stats: list[FileStat | None], sizes: list[bytes]) -> set[bytes]:
+    """Return files whose size differs from their blob's: line ends or keywords were rewritten.
+
+    Such a conversion changes the size whenever it changes anything; a filter may not, so `_filtered` adds those.
+    """
+    return {
+        path
+        for path, stat, size in zip(paths, stats, sizes, strict=True)
+        if stat is not None and str(stat.size).encode() != size
+    }
+
+
+def _filtered(output: bytes) -> set[bytes]:
+    fields = output.split(b"\0")[:-1]
+    if output.count(b"\0unspecified\0") * 3 == len(fields):
+        return set()
+    return {path for path, value in zip(fields[::3], fields[2::3], strict=True) if value not in _NO_VALUE}
+
+
+_NO_VALUE = (b"unspecified", b"unset")
