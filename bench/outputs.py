@@ -82,7 +82,9 @@ def _print_latency(keeper: OutputKeeper) -> None:
     def run(text: bytes) -> Callable[[], object]:
         return lambda: _run_small(keeper, f"bench-3_local#{next(numbers)}", text)
 
-    rows = [(title, ms(percentile(timed(run(text), 500), 0.5))) for title, text in (("nothing", b""), ("a line", b"hi\n"))]
+    rows = [
+        (title, ms(percentile(timed(run(text), 500), 0.5))) for title, text in (("nothing", b""), ("a line", b"hi\n"))
+    ]
     print_table("Outputs: a small command from begin to result", ("prints", "p50"), rows)
 
 

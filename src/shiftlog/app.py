@@ -8,10 +8,10 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shiftlog import config as configuration
 from shiftlog import processes
@@ -31,6 +31,9 @@ from shiftlog.journal.sessions import Sessions, unlimited
 from shiftlog.model.errors import ConfigError
 from shiftlog.store.protocol import Reader, Store
 from shiftlog.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from shiftlog.ingest.importing_service import Imports
 
 DATABASE = "shiftlog.db"
 ANSWERS_KEPT = timedelta(hours=24)
@@ -54,6 +57,17 @@ class App:
     history: History
     maintenance: Maintenance
     sessionlog: Sessionlog
+    environ: Mapping[str, str]
+    _imports: list["Imports"] = field(default_factory=list["Imports"])
+
+    @property
+    def imports(self) -> "Imports":
+        """Return the import service, made when it is first asked for."""
+        if not self._imports:
+            from shiftlog.app_imports import build_imports
+
+            self._imports.append(build_imports(self, self.environ))
+        return self._imports[0]
 
     async def sweep(self) -> None:
         """Do what is due now and then: suspend what idles or lost its holder, forget old answers."""
@@ -105,6 +119,7 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
         history=History(journal),
         maintenance=Maintenance(journal, keys),
         sessionlog=Sessionlog(calls, continuity),
+        environ=environ,
     )
 
 

@@ -249,7 +249,23 @@ async def _brief(app: App, params: Params, caller: Caller) -> object:
     return {"text": await app.store.read(lambda reader: brief(reader, caller, now, max_chars=chars, **named))}
 
 
+async def _import(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
+    """Import transcripts; yields how far it is, then what it came to; with `watch` a report for each change."""
+    from shiftlog.import_answers import import_answers
+
+    async for item in import_answers(app, params, caller):
+        yield item
+
+
+async def _import_stop(app: App, params: Params, caller: Caller) -> object:
+    from shiftlog.import_answers import stop_import
+
+    return {"stopping": stop_import(str(params.get("token")))}
+
+
 QUESTIONS: dict[str, Question] = {
+    "import": _import,
+    "import_stop": _import_stop,
     "status": _status,
     "sessions": _sessions,
     "show": _show,

@@ -1,6 +1,7 @@
 """Shaping by a budget: every row of the contract's table, and agreement with a plain implementation of its words."""
 
 import re
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
@@ -118,24 +119,41 @@ def test_the_first_elided_position(budget: dict[str, object], offset: int) -> No
     assert shape_text(seq(10), budget_of(budget), CAP).elided_at == offset
 
 
-def reference(output: str, value: dict[str, object], cap: int) -> tuple[str, int, int, bool]:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A budget as plain values."""
+
+    pattern: str | None
+    context: int
+    mode: str | None
+    head: int
+    tail: int
+    max_chars: int | None
+
+    def as_budget(self) -> Budget:
+        value: dict[str, object] = {"max_chars": self.max_chars}
+        if self.pattern is not None:
+            value["grep"] = {"pattern": self.pattern, "context": self.context}
+        if self.mode == "head_tail":
+            value["keep"] = {"mode": self.mode, "head": self.head, "tail": self.tail}
+        elif self.mode is not None:
+            value["keep"] = {"mode": self.mode, "n": self.head if self.mode == "head" else self.tail}
+        return budget_of(value)
+
+
+def reference(output: str, asked: Asked, cap: int) -> tuple[str, int, int, bool]:
     """The words of the contract, written down with lists."""
     lines = output.split("\n")
     if lines[-1] == "":
         lines.pop()
     numbers = list(range(len(lines)))
-    grep = value.get("grep")
-    if isinstance(grep, dict):
-        found = [number for number in numbers if re.search(str(grep["pattern"]), lines[number])]  # pyright: ignore[reportUnknownArgumentType]
-        context = int(str(grep.get("context", 0)))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-        numbers = [n for n in numbers if any(abs(n - hit) <= context for hit in found)]
-    keep = value.get("keep")
-    if isinstance(keep, dict):
-        mode = keep["mode"]  # pyright: ignore[reportUnknownVariableType]
-        head = keep["n"] if mode == "head" else keep.get("head", 0)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        tail = keep["n"] if mode == "tail" else keep.get("tail", 0)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        last = numbers[max(0, len(numbers) - int(str(tail))) :]  # pyright: ignore[reportUnknownArgumentType]
-        numbers = sorted({*numbers[: int(str(head))], *last})  # pyright: ignore[reportUnknownArgumentType]
+    if asked.pattern is not None:
+        found = [number for number in numbers if re.search(asked.pattern, lines[number])]
+        numbers = [number for number in numbers if any(abs(number - hit) <= asked.context for hit in found)]
+    if asked.mode is not None:
+        head = asked.head if asked.mode != "tail" else 0
+        tail = asked.tail if asked.mode != "head" else 0
+        numbers = sorted({*numbers[:head], *numbers[max(0, len(numbers) - tail) :]})
     pieces: list[str] = []
     expected = 0
     for number in [*numbers, len(lines)]:
@@ -145,36 +163,41 @@ def reference(output: str, value: dict[str, object], cap: int) -> tuple[str, int
             pieces.append(lines[number])
         expected = number + 1
     text = "\n".join(pieces)
-    most = value.get("max_chars", cap)
-    assert isinstance(most, int)
-    cut = len(text) > most
-    return elide_middle(text, most), len(lines), len(numbers), cut or len(numbers) < len(lines)
+    most = cap if asked.max_chars is None else asked.max_chars
+    half = most // 2
+    dropped = len(numbers) < len(lines) or len(text) > most
+    if len(text) > most:
+        marker = f"\n... {len(text) - 2 * half} chars elided ...\n"
+        text = text[:half] + marker + text[-half:] if half else ""
+    return text, len(lines), len(numbers), dropped
 
 
-outputs = st.lists(st.sampled_from(["", "a", "b", "ab", "ä€", "xxab😀", "12", "bbbb"]), max_size=30).flatmap(
-    lambda lines: st.sampled_from(["\n".join(lines), "".join(f"{line}\n" for line in lines)])
+def joined(lines: list[str], last_ends: bool) -> str:
+    return "".join(f"{line}\n" for line in lines) if last_ends else "\n".join(lines)
+
+
+outputs = st.builds(
+    joined, st.lists(st.sampled_from(["", "a", "b", "ab", "ä€", "xxab😀", "12", "bbbb"]), max_size=30), st.booleans()
 )
-counts = st.integers(0, 12)
-keeps = st.one_of(
-    st.builds(lambda mode, n: {"mode": mode, "n": n}, st.sampled_from(["head", "tail"]), counts),
-    st.builds(lambda head, tail: {"mode": "head_tail", "head": head, "tail": tail}, counts, counts),
+asks = st.builds(
+    Asked,
+    pattern=st.sampled_from([None, "a", "^b", "b$", "^$", "x*", "[^a]", "(?i)AB", "1|2", "\\bab\\b", "."]),
+    context=st.integers(0, 3),
+    mode=st.sampled_from([None, "head", "tail", "head_tail"]),
+    head=st.integers(0, 12),
+    tail=st.integers(0, 12),
+    max_chars=st.none() | st.integers(0, 60),
 )
-greps = st.builds(
-    lambda pattern, context: {"pattern": pattern, "context": context},
-    st.sampled_from(["a", "^b", "b$", "^$", "x*", "[^a]", "(?i)AB", "1|2", "\\bab\\b", "."]),
-    st.integers(0, 3),
-)
-budgets = st.fixed_dictionaries({}, optional={"grep": greps, "keep": keeps, "max_chars": st.integers(0, 60)})
 
 
 @settings(max_examples=400)
-@given(output=outputs, value=budgets, block=st.sampled_from([3, 8, 20, 512 * 1024]))
-def test_shaping_agrees_with_the_plain_reference(output: str, value: dict[str, object], block: int) -> None:
+@given(output=outputs, asked=asks, block=st.sampled_from([3, 8, 20, 512 * 1024]))
+def test_shaping_agrees_with_the_plain_reference(output: str, asked: Asked, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("shiftlog.guard.budget_shape.BLOCK_BYTES", block)
-        shaped = shape_text(output, budget_of(value), 50)
+        shaped = shape_text(output, asked.as_budget(), 50)
     got = (shaped.text, shaped.report.lines_total, shaped.report.lines_kept, shaped.truncated)
-    assert got == reference(output, value, 50)
+    assert got == reference(output, asked, 50)
 
 
 @given(output=outputs, line=st.integers(0, 40))
@@ -189,3 +212,11 @@ def test_a_million_lines_are_shaped_from_both_ends() -> None:
     shaped = shape_text(seq(1_000_000), budget_of({"keep": {"mode": "head_tail", "head": 1, "tail": 1}}), CAP)
     assert shaped.text == "1\n... 999998 lines elided ...\n1000000"
     assert TextLines(seq(1000)).lines_total == 1000
+
+
+def test_the_echo_of_a_long_command_is_cut_in_the_middle() -> None:
+    """Case 20: the text that results show of a command."""
+    command = ": '" + "x" * 1_048_576 + "'; echo ok"
+    shown = elide_middle(command, 2000)
+    assert shown == command[:1000] + f"\n... {len(command) - 2000} chars elided ...\n" + command[-1000:]
+    assert elide_middle("echo ok", 2000) == "echo ok"

@@ -1,6 +1,7 @@
 """The view of a command's bytes: what the contract's section on output says, at any cut of the input."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -61,7 +62,7 @@ ATOMS = [
 @given(raw=st.lists(st.sampled_from(ATOMS), max_size=16).map(b"".join), cuts=st.lists(st.integers(0, 40), max_size=6))
 def test_the_cut_of_the_input_never_changes_what_is_seen(raw: bytes, cuts: list[int]) -> None:
     places = [0, *sorted(min(cut, len(raw)) for cut in cuts), len(raw)]
-    chunks = [raw[start:end] for start, end in zip(places, places[1:], strict=False)]
+    chunks = [raw[start:end] for start, end in pairwise(places)]
     assert view(*chunks) == view(raw)
     assert view(*(raw[index : index + 1] for index in range(len(raw)))) == view(raw)
 

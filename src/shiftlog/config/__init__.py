@@ -79,6 +79,16 @@ class Redaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ingest:
+    """What is imported from other agents' transcripts, and when."""
+
+    roots: tuple[str, ...]
+    watch: bool
+    max_line_mb: int
+    project_aliases: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
     """What resuming a session asks for."""
 
@@ -99,6 +109,7 @@ class Config:
     http: Http
     mcp: Mcp
     redaction: Redaction
+    ingest: Ingest
     resume: Resume
     runs: Resonance
     prices: Prices
@@ -215,6 +226,7 @@ def _build(values: Mapping[str, Any], source: str) -> Config:
         http=Http(**sections["http"]),
         mcp=Mcp(**sections["mcp"]),
         redaction=_redaction(sections["redaction"], source),
+        ingest=Ingest(**sections["ingest"]),
         resume=Resume(**sections["resume"]),
         runs=_resonance(sections["runs"], source),
         prices=_prices(sections["runs"], source),

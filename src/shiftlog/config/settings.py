@@ -146,6 +146,7 @@ _PRICE = Record(
         "input": Number(description="US dollars for a million input tokens"),
         "cached_input": Number(description="Input read from a cache; the price of input where left out"),
         "cache_creation": Number(description="Input written to a cache; the price of input where left out"),
+        "cache_creation_1h": Number(description="Input written to a cache for an hour; as `cache_creation` if left out"),
         "output": Number(description="Output, reasoning included"),
     }
 )
@@ -245,6 +246,30 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="redaction.rules",
         field=ListOf(item=_RULE, default=(), description="Further redaction rules"),
+        environment=False,
+    ),
+    # What may be read is the operator's to widen: a variable can come from whoever starts the daemon.
+    Setting(
+        key="ingest.roots",
+        field=ListOf(item=Text(max_chars=4096), default=(), description="Further folders to import transcripts from"),
+        environment=False,
+    ),
+    Setting(
+        key="ingest.watch",
+        field=Boolean(default=False, description="The daemon imports transcripts as they grow"),
+    ),
+    Setting(
+        key="ingest.max_line_mb",
+        field=Integer(minimum=1, maximum=1024, default=128, description="Longest line of a transcript that is read"),
+    ),
+    Setting(
+        key="ingest.project_aliases",
+        field=Named(
+            placeholder="PATH",
+            item=Text(max_chars=4096),
+            default={},
+            description="Paths that belong to the project of another path",
+        ),
         environment=False,
     ),
     Setting(

@@ -70,7 +70,7 @@ class Shaped:
     text: str
     report: Report
     truncated: bool
-    elided_at: int | None
+    elided_at: int | None = None
 
 
 class _Lines(NamedTuple):

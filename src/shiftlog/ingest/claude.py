@@ -87,9 +87,7 @@ class ClaudeReader:
 
     def save(self) -> bytes:
         """Return the state to go on from."""
-        state = self._desk.state
-        state.ids, state.places = self._desk.seen.save()
-        return msgspec.msgpack.encode(state)
+        return self._desk.save()
 
     # -- records -------------------------------------------------------------------------------------------------------
 

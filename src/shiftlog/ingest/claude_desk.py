@@ -34,6 +34,7 @@ AGENT = "ClaudeCode"
 MAX_NOTED = 1000
 
 _FOLLOWED = (("cwd", "cwd"), ("gitBranch", "branch"), ("version", "version"), ("permissionMode", "permission_mode"))
+_MAIN = ("user", "assistant", "system", "attachment")
 _AT_OPENING = (("entrypoint", "entrypoint"), ("sessionKind", "session_kind"), ("teamName", "team"))
 
 
@@ -46,12 +47,23 @@ class Desk:
         self.seen = Seen(state.ids, state.places)
         self.strands = {strand.ref: strand for strand in state.strands}
         self.out: list[AnyFact] = []
+        self._waiting = {strand.index: decode_facts(strand.waiting) for strand in state.strands if strand.waiting}
         self.line = b""
         self.uuid: str | None = None
         self.parent_uuid: str | None = None
         self.at: str | None = state.at
         self.message_id: str | None = None
         self.request_id: str | None = None
+        self.session = "unknown"
+
+    def save(self) -> bytes:
+        """Return the state to go on from."""
+        state = self.state
+        state.ids, state.places = self.seen.save()
+        for strand in state.strands:
+            facts = self._waiting.get(strand.index)
+            strand.waiting = encode_facts(facts) if facts else b""
+        return msgspec.msgpack.encode(state)
 
     # -- the record in hand -------------------------------------------------------------------------------------------
 
@@ -79,7 +91,7 @@ class Desk:
         if uuid is not None:
             return ("u", f"{uuid}/{part}")
         suffix: Key = () if part in (0, "0") else (part,)
-        return ("l", self.file_session, Mac(self.line.decode("utf-8", "replace").strip()), *suffix)
+        return ("l", self.session, Mac(self.line.decode("utf-8", "replace").strip()), *suffix)
 
     def ids(self, block: int = 0) -> Record | None:
         """Return the vendor's ids of the record in hand."""
@@ -116,7 +128,7 @@ class Desk:
             return self.strand(SessionRef(session, agent or self.hints.agent_id))
         if record.get("isSidechain") is not True:
             main = self.strand(SessionRef(session))
-            main.has_main = main.has_main or record.get("type") != "progress"
+            main.has_main = main.has_main or record.get("type") in _MAIN
             return main
         if agent is not None:
             return self.strand(SessionRef(session, agent))
@@ -138,6 +150,7 @@ class Desk:
 
     def strand(self, ref: SessionRef) -> Strand:
         """Return a strand, a new one if it is not known."""
+        self.session = ref.vendor_id
         strand = self.strands.get(ref)
         if strand is None:
             strand = Strand(ref=ref, index=len(self.state.strands))
@@ -190,8 +203,7 @@ class Desk:
         if strand.is_open:
             self.out.append(fact)
         else:
-            waiting = decode_facts(strand.waiting) if strand.waiting else []
-            strand.waiting = encode_facts([*waiting, fact])
+            self._waiting.setdefault(strand.index, []).append(fact)
 
     def _open(self, strand: Strand) -> None:
         strand.is_open = True
@@ -229,15 +241,13 @@ class Desk:
         self.run(strand, {name: value for name, value in run.items() if value})
         if "permission_mode" in known:
             self.update(strand, {"permission_mode": known["permission_mode"]})
-        if strand.waiting:
-            self.out.extend(decode_facts(strand.waiting))
-            strand.waiting = b""
+        self.out.extend(self._waiting.pop(strand.index, ()))
 
     def update(self, strand: Strand, changes: Object) -> None:
         """Give changed keys of a session."""
         self.emit_quietly(
             strand,
-            SessionUpdated(session=strand.ref, key=_content_key(strand, "s", changes), at=self.at, changes=changes),
+            SessionUpdated(session=strand.ref, key=self._change_key(strand, "s", changes), at=self.at, changes=changes),
         )
 
     def change(self, strand: Strand, name: str, value: object) -> None:
@@ -253,7 +263,7 @@ class Desk:
         if not title or source < strand.title_rank or title == strand.title:
             return
         strand.title_rank, strand.title = int(source), title[:500]
-        key = _content_key(strand, "s", {"title": title, "source": int(source)})
+        key = self._change_key(strand, "t", {"title": title}, named=False)
         self.emit_quietly(
             strand,
             SessionUpdated(session=strand.ref, key=key, at=self.at, changes={}, title=title, title_source=source),
@@ -262,8 +272,15 @@ class Desk:
     def run(self, strand: Strand, changes: Object) -> None:
         """Give changed keys of the process side."""
         self.emit_quietly(
-            strand, RunUpdated(session=strand.ref, key=_content_key(strand, "r", changes), at=self.at, changes=changes)
+            strand,
+            RunUpdated(session=strand.ref, key=self._change_key(strand, "r", changes), at=self.at, changes=changes),
         )
+
+    def _change_key(self, strand: Strand, kind: str, changes: Object, *, named: bool = True) -> Key:
+        if named and self.uuid is not None:
+            return ("u", f"{self.uuid}/{kind}:{'+'.join(changes)}")
+        text = msgspec.json.encode(changes, order="deterministic").decode("utf-8", "replace")
+        return ("l", "/".join(part for part in strand.ref if part), kind, strand.ordinal, Mac(text))
 
     def say(
         self,
@@ -338,9 +355,3 @@ def _subagent(sidecar: Object) -> Subagent:
         depth=whole_in(sidecar, "spawnDepth"),
         description=text_in(sidecar, "description"),
     )
-
-
-def _content_key(strand: Strand, kind: str, content: Object) -> Key:
-    # The same change twice is one fact; a change back is given again, because what lies between has another key.
-    text = msgspec.json.encode(content, order="deterministic").decode("utf-8", "replace")
-    return ("l", "/".join(part for part in strand.ref if part), kind, strand.ordinal, Mac(text))

@@ -61,6 +61,8 @@ _WAITING_FOR_A_START = frozenset(
 def recognises(record: Object) -> bool:
     """Tell whether a record is one of a rollout."""
     kind = record.get("type")
+    if kind is not None and not isinstance(kind, str):
+        return False
     if isinstance(record.get("payload"), dict):
         return kind in _ENVELOPES
     if "uuid" in record or "sessionId" in record or "message" in record:
@@ -287,7 +289,7 @@ class CodexReader:
 
     def _is_own_start(self, record: Object) -> bool:
         payload = object_in(record, "payload")
-        if record.get("type") != "event_msg" or payload.get("type") not in STARTS:
+        if record.get("type") != "event_msg" or text_in(payload, "type") not in STARTS:
             return False
         started = utc(payload.get("started_at"))
         # Without a time of its own the turn is told apart by its id, which is the import's knowledge.
@@ -305,7 +307,7 @@ class CodexReader:
     def _note_copy(self, record: Object) -> None:
         """Read of a copied line what still counts: tokens, the model they belong to, ancestors, shared turns."""
         kind, payload = record.get("type"), object_in(record, "payload")
-        inner = payload.get("type")
+        inner = text_in(payload, "type")
         if kind == "session_meta":
             learn_ancestor(self._rollout, payload)
         elif kind == "turn_context":

@@ -114,7 +114,8 @@ class Placer:
                 body = self._item(fact, fact.role, fact.category, fact.content, fact.images)
                 return "dialog", body | self._json(fact.extra)
             case f.ToolCall():
-                return "tool_call", self._call(fact)
+                # What is known only from a parent's progress is kept but is no call of a file's own.
+                return "dialog" if fact.nested else "tool_call", self._call(fact)
             case f.ToolResult():
                 return "tool_result", self._result(fact)
             case f.Usage():

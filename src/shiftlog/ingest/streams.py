@@ -81,7 +81,8 @@ class LineFile:
         if not self.is_compressed:
             return plain
         stream = zstandard.ZstdDecompressor().stream_reader(plain, read_across_frames=True)
-        return cast(BinaryIO, _Inflated(raw=plain, stream=cast(BinaryIO, stream), compressed=Path(self._path).stat().st_size))
+        size = Path(self._path).stat().st_size
+        return cast(BinaryIO, _Inflated(raw=plain, stream=cast(BinaryIO, stream), compressed=size))
 
     def _unreadable(self, error: Exception) -> TranscriptUnreadable:
         reason = getattr(error, "strerror", None) or str(error)
@@ -115,6 +116,8 @@ class LineFile:
         assert self._file is not None
         first = max(cursor - EDGE_BYTES, 0)
         if self.is_compressed:
+            if self._edge:  # the lines up to the offset were just read
+                return digest(self._edge)
             self._rewind()
             self._skip(first)
             data = self._read(cursor - first)
@@ -137,7 +140,8 @@ class LineFile:
         """Yield the lines from an offset on; the last one may lack its end."""
         assert self._file is not None
         if self.is_compressed:
-            self._skip(offset)
+            self._skip(max(offset - EDGE_BYTES, 0))
+            self._edge = self._read(min(offset, EDGE_BYTES))
         else:
             self._file.seek(offset)
         pending: list[bytes] = []
@@ -150,6 +154,8 @@ class LineFile:
                 piece = chunk[start : end + 1]
                 start = end + 1
                 position += held + len(piece)
+                if self.is_compressed:
+                    self._edge = b"".join((self._edge, *pending, piece))[-EDGE_BYTES:]
                 if skipping or held + len(piece) > self._limit:
                     yield Line(None, position)
                 elif pending:

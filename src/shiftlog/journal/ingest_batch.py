@@ -96,6 +96,8 @@ class BatchWork:
         """Return the source as it stands after this batch."""
         return replace(
             self._source,
+            # A file that is not read to its end never counts as unchanged.
+            size=self._source.size if self._batch.last else -1,
             cursor=self._batch.cursor,
             tail=self._batch.tail,
             state=self._batch.state,
@@ -214,6 +216,11 @@ class BatchWork:
 
     def _again(self, item: Incoming, ledger: Ledger, owner: Origin) -> None:
         """Count a fact that is known already: again, or copied from another session."""
+        if item.what in ("turn_updated", "turn_ended") and owner.session_id != ledger.id:
+            # The turn began in another session but goes on in this one: its end here is this one's own.
+            if item.turn and ledger.is_open(item.turn):
+                self._handlers[item.what](item, ledger)
+            return
         if item.what not in _RECORDS:
             return
         if owner.session_id == ledger.id:
@@ -400,7 +407,7 @@ class BatchWork:
             ledger = self.ledger(session_id)
             for owner, shared in owners.items():
                 noted = next((one for one in ledger.session.shared if one.get("session") == owner), None)
-                if noted is not None and int(str(noted["records"])) >= shared["records"]:
+                if noted is not None and int(str(noted.get("records") or 0)) >= shared["records"]:
                     continue
                 at = self._batch.items[-1].at if self._batch.items else ledger.session.last_activity.isoformat()
                 body = {"shared": {"session": owner, **shared}}

@@ -4,9 +4,11 @@ The rules of the write path hold: facts come redacted, what is known by its key 
 never changed (what comes later is an amendment), and an import never opens, closes, wakes or makes current a session.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from shiftlog.journal.clock import Clock
@@ -14,6 +16,8 @@ from shiftlog.journal.ingest_batch import BatchWork
 from shiftlog.store.incoming import Batch
 from shiftlog.store.protocol import Reader, Store, Writer
 from shiftlog.store.sources import Source
+
+KEY_BYTES = 32
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,7 +83,7 @@ class Ingest:
             for source in kept:
                 stored = writer.source(source.path)
                 state = source.state or (stored.state if stored else b"")
-                writer.put_source(_with_state(source, state))
+                writer.put_source(replace(source, state=state))
 
         if kept or dropped:
             await self._store.write(work)
@@ -99,7 +103,14 @@ class Ingest:
         await self._store.write(work)
 
 
-def _with_state(source: Source, state: bytes) -> Source:
-    from dataclasses import replace
-
-    return replace(source, state=state)
+def import_key(path: Path) -> bytes:
+    """Return the key under which origin keys hide texts, made where there is none."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    try:
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(os.urandom(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        pass
+    return path.read_bytes()

@@ -85,8 +85,7 @@ def _opened(entry: Entry, session_id: str) -> Session:
         cwd=facts.get("cwd"),
         tags=tuple(facts.get("tags", ())),
         exclusive=bool(facts.get("exclusive", False)),
-        parent_session_id=facts.get("parent_session_id"),
-        **_lineage(facts),
+        **{"parent_session_id": facts.get("parent_session_id"), **_lineage(facts)},
         predecessor_session_id=predecessor["session_id"] if predecessor else None,
         vendor_session_id=facts.get("vendor_session_id"),
         transcript_path=facts.get("transcript_path"),
@@ -319,7 +318,8 @@ def _action(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         return session, turn
     facts: dict[str, Any] = entry.facts
     unfinished = int(facts.get("status") in UNFINISHED)
-    path = str(facts.get("file_path", ""))
+    # A call that failed changed nothing; what an agent itself reports as failed may have.
+    path = "" if facts.get("status") == "failed" and "call_id" in facts else str(facts.get("file_path", ""))
     turn = changed(
         turn,
         actions=turn.actions + 1,

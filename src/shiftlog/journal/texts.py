@@ -7,6 +7,7 @@ from shiftlog.model.entry import Body, Entry, Kind
 
 DECISION = "decision"
 COMMAND = "command"
+SHELL = "shell"
 
 # Values that are names of things and not words anybody searches for.
 _UNSEARCHED = frozenset(
@@ -85,7 +86,7 @@ def _words(value: object, name: str = "") -> Iterator[str]:
 
 
 def facet(entry: Entry) -> str | None:
-    """Return `decision` or `command` for entries that are listed as such."""
+    """Return `decision`, `command` or `shell` for entries that are listed as such."""
     return body_facet(entry.kind, entry.facts)
 
 
@@ -97,6 +98,8 @@ def body_facet(kind: Kind, facts: Body) -> str | None:
         return DECISION if facts.get("type") == "design_decision" else None
     if kind is Kind.TURN_UPDATED:
         return DECISION if "design_decisions" in facts.get("add", {}) else None
+    if kind is Kind.SHELL_OPENED:
+        return SHELL
     return COMMAND if kind is Kind.COMMAND_STARTED else None
 
 

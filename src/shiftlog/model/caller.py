@@ -9,7 +9,8 @@ class Caller:
 
     `call_id` names the request within the client, so that its outcome can be asked for after a broken
     connection. `holds_leases` is false for short-lived writers (CLI, hooks, REPL) that write beside a holder.
-    `session_handle` is the session that the transport names for calls that name none.
+    `session_handle` is the session that the transport names for calls that name none; `client_name` is what the
+    client calls itself.
     """
 
     client_id: str | None = None
@@ -23,6 +24,7 @@ class Caller:
     holds_leases: bool = False
     operator: bool = False
     session_handle: str | None = None
+    client_name: str | None = None
 
 
 LIBRARY = Caller()

@@ -26,15 +26,18 @@ class Price:
     output: float
     cached_input: float | None = None
     cache_creation: float | None = None
+    cache_creation_1h: float | None = None
 
     def cost_of(self, used: Usage) -> float:
         """Return the cost of counted tokens; reasoning is part of output and not added again."""
         cached = self.input if self.cached_input is None else self.cached_input
         creation = self.input if self.cache_creation is None else self.cache_creation
+        for_an_hour = creation if self.cache_creation_1h is None else self.cache_creation_1h
         total = (
             used.input_tokens * self.input
             + used.cached_input_tokens * cached
-            + used.cache_creation_tokens * creation
+            + (used.cache_creation_tokens - used.cache_creation_1h_tokens) * creation
+            + used.cache_creation_1h_tokens * for_an_hour
             + used.output_tokens * self.output
         )
         return round(total / PER_TOKENS, DECIMALS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shiftlog.guard.budget import WHOLE, Budget
-from shiftlog.guard.budget_shape import Shaped, shape
+from shiftlog.guard.budget_shape import Report, Shaped, shape
 from shiftlog.guard.redact_scan import Rules
 from shiftlog.model.shell_errors import CursorInvalid, OutputExpired
 from shiftlog.shell.output_pages import Page, read_cursor, read_page, write_cursor
@@ -33,8 +33,8 @@ class ShownOutput:
     stdout: str
     stderr: str
     truncated: bool
-    budget: dict[str, object] | None
-    output: dict[str, object]
+    budget: dict[str, dict[str, object]] | None
+    output: dict[str, dict[str, object]]
     redactions: int
     hint: str | None
 
@@ -116,14 +116,14 @@ class CommandOutput(OutputSink):
 
     def show(self, budget: Budget | None = None, default_chars: int = DEFAULT_CHARS) -> ShownOutput:
         """Shape both streams by a budget for a command's result."""
-        shown = {name: self._shape(name, budget or WHOLE, default_chars) for name in _STREAMS}
+        shown: dict[Stream, Shaped] = {name: self._shape(name, budget or WHOLE, default_chars) for name in _STREAMS}
         truncated = any(shaped.truncated for shaped in shown.values())
         reported = budget is not None and not budget.keeps_everything
         return ShownOutput(
             stdout=shown["stdout"].text,
             stderr=shown["stderr"].text,
             truncated=truncated,
-            budget={name: shaped.report.as_dict() for name, shaped in shown.items()} if reported else None,
+            budget={name: one.report.as_dict() for name, one in shown.items()} if reported else None,
             output={name: self._totals(name, shaped) for name, shaped in shown.items()},
             redactions=self.redactions,
             hint=TRUNCATED_HINT if truncated and not reported else None,
@@ -227,6 +227,8 @@ class CommandOutput(OutputSink):
     def _shape(self, stream: Stream, budget: Budget, default_chars: int) -> Shaped:
         output = self.stream(stream)
         self._added(output.release_if_quiet())
+        if not output.spool.lines_total:
+            return Shaped(text="", report=Report(mode=budget.mode, lines_total=0, lines_kept=0), truncated=False)
         cap = min(BINARY_CHARS, default_chars) if output.binary else default_chars
         try:
             return shape(output.spool, budget, cap)

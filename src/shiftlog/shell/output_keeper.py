@@ -1,11 +1,10 @@
 """Keeping outputs: where the spools of commands lie, how much may be kept and for how long, and reading them again.
 
-A folder per shell; in it `<n>.stdout` and `<n>.stderr` (only where something was written) and `<n>.json`, written at
-the command's end. What an earlier server left is found on disk. Finished outputs go by age, or oldest first when all
-together are too large; running ones never.
+A folder per shell; in it `<n>.stdout` and `<n>.stderr` for what is not small, and the shelf's notes on finished
+commands. What an earlier server left is found on disk. Finished outputs go by age, or oldest first when all together
+are too large; running ones never.
 """
 
-import json
 import os
 import re
 import time
@@ -21,7 +20,8 @@ from shiftlog.guard.redaction import Redactor
 from shiftlog.model import times
 from shiftlog.model.shell_errors import CommandNotFound
 from shiftlog.shell.output import CommandOutput, expired
-from shiftlog.shell.output_spool import Spool, read_record
+from shiftlog.shell.output_shelf import Shelf, Shelved
+from shiftlog.shell.output_spool import Spool
 from shiftlog.shell.output_stream import StreamOutput
 from shiftlog.shell.ports import Stream
 
@@ -31,7 +31,7 @@ KEPT_DAYS = 14
 SWEEP_S = 3600.0
 
 _COMMAND_ID = re.compile(r"(?P<shell>[A-Za-z0-9][A-Za-z0-9._@:-]{0,199})#(?P<number>[1-9][0-9]{0,9})", re.ASCII)
-_FILE = re.compile(r"(?P<number>[1-9][0-9]{0,9})\.(?:stdout|stderr|json)", re.ASCII)
+_FILE = re.compile(r"(?P<number>[1-9][0-9]{0,9})\.(?:stdout|stderr)", re.ASCII)
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 _REMEMBERED = 1000
 
@@ -80,6 +80,7 @@ class OutputKeeper:
     ) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
+        self._shelf = Shelf(folder)
         self._redactor = redactor
         self._limits = limits or OutputLimits()
         self._now = now
@@ -108,9 +109,8 @@ class OutputKeeper:
         """Return the output of a command that runs or ran; raises `OutputExpired` once it was removed."""
         if live := self._live.get(command_id):
             return live
-        place = self._place(command_id)
-        record = read_record(place.with_suffix(".json"))
-        if record is None and not any(self._path(command_id, name).exists() for name in _STREAMS):
+        record = self._shelf.find(*_parts(command_id))
+        if record is None and not any(Path(self._path(command_id, name)).exists() for name in _STREAMS):
             raise expired(command_id, self._removed.get(command_id))
         streams = [self._recall(command_id, name, record) for name in _STREAMS]
         return CommandOutput(command_id, *streams, clock=self._clock, settled=lambda _: None, finished=True)
@@ -127,7 +127,7 @@ class OutputKeeper:
         return rules
 
     def flush(self) -> None:
-        """Write what running commands hold in memory to disk; called about once a second, so that a crash loses little."""
+        """Write what running commands hold in memory to disk; called once a second, so that a crash loses little."""
         for output in self._live.values():
             output.stdout.spool.flush()
             output.stderr.spool.flush()
@@ -137,13 +137,9 @@ class OutputKeeper:
         kept = self._load()
         self._next_sweep = self._clock() + SWEEP_S
         oldest = (self._now() - timedelta(days=self._limits.days)).timestamp()
-        removed = 0
-        for command_id, one in sorted(kept.items(), key=lambda item: item[1].ended_at):
-            if one.ended_at > oldest and self._kept_bytes <= self._limits.total_bytes:
-                break
-            self._remove(command_id)
-            removed += 1
-        return removed
+        old = [command_id for command_id, one in kept.items() if one.ended_at <= oldest]
+        self._remove(old)
+        return len(old) + self._make_room(0)
 
     @property
     def kept_bytes(self) -> int:
@@ -153,33 +149,44 @@ class OutputKeeper:
 
     def _claim(self, size: int) -> int:
         """Make room for more of a running command's output, by removing finished ones; return how much there is."""
-        kept = self._load()
+        self._load()
         if self._kept_bytes + size > self._limits.total_bytes:
-            for command_id, _ in sorted(kept.items(), key=lambda item: item[1].ended_at):
-                self._remove(command_id)
-                if self._kept_bytes + size <= self._limits.total_bytes:
-                    break
+            self._make_room(size)
         granted = min(size, max(0, self._limits.total_bytes - self._kept_bytes))
         self._kept_bytes += granted
         return granted
+
+    def _make_room(self, size: int) -> int:
+        """Remove the oldest finished outputs until so many bytes more fit; return how many that were."""
+        kept = self._load()
+        missing = self._kept_bytes + size - self._limits.total_bytes
+        going: list[str] = []
+        for command_id, one in sorted(kept.items(), key=lambda item: item[1].ended_at) if missing > 0 else ():
+            if missing <= 0:
+                break
+            if one.size:
+                going.append(command_id)
+                missing -= one.size
+        self._remove(going)
+        return len(going)
 
     def _settle(self, output: CommandOutput) -> None:
         """Write down a command that ended, and again what a left-over child added to it."""
         for name in _STREAMS:
             spool = output.stream(name).spool
-            spool.flush()
+            spool.settle()
             if not output.stream(name).open:
                 spool.close_file()
-        record = {name: _record(output.stream(name)) for name in _STREAMS}
-        path = self._place(output.command_id).with_suffix(".json")
+        shell, number = _parts(output.command_id)
+        size = output.stdout.spool.size + output.stderr.spool.size
         ended_at = self._now().timestamp()
         try:
-            _write(path, json.dumps(record, separators=(",", ":")).encode(), ended_at)
+            record = {name: _record(output.stream(name)) for name in _STREAMS}
+            self._shelf.add(shell, Shelved(number, ended_at, size), record)
         except OSError:
             pass  # on a full disk the text itself is counted again when it is reopened
         if output.over:
             self._live.pop(output.command_id, None)
-            size = output.stdout.spool.size + output.stderr.spool.size
             self._load()[output.command_id] = _Kept(size=size, ended_at=ended_at)
 
     def _recall(self, command_id: str, name: Stream, record: dict[str, object] | None) -> StreamOutput:
@@ -200,41 +207,49 @@ class OutputKeeper:
         for shell in _scan(self._folder):
             if not shell.is_dir(follow_symlinks=False):
                 continue
+            noted = {f"{shell.name}#{one.number}": one for one in self._shelf.list(shell.name)}
+            sizes = {command_id: (one.size, one.at) for command_id, one in noted.items()}
             for file in _scan(Path(shell.path)):
                 match = _FILE.fullmatch(file.name)
                 command_id = f"{shell.name}#{match['number']}" if match else ""
-                if match is None or command_id in self._live or not file.is_file(follow_symlinks=False):
-                    continue
-                stat = file.stat(follow_symlinks=False)
-                one = self._kept.setdefault(command_id, _Kept())
-                one.ended_at = max(one.ended_at, stat.st_mtime)
-                if not file.name.endswith(".json"):
-                    one.size += stat.st_size
-                    self._kept_bytes += stat.st_size
+                if match is not None and command_id not in noted and file.is_file(follow_symlinks=False):
+                    stat = file.stat(follow_symlinks=False)
+                    size, at = sizes.get(command_id, (0, 0.0))
+                    sizes[command_id] = (size + stat.st_size, max(at, stat.st_mtime))
+            for command_id, (size, at) in sizes.items():
+                if command_id not in self._live:
+                    self._kept[command_id] = _Kept(size=size, ended_at=at)
+                    self._kept_bytes += size
         return self._kept
 
-    def _remove(self, command_id: str) -> None:
-        place = self._place(command_id)
-        one = self._load().pop(command_id)
-        self._kept_bytes -= one.size
-        for suffix in (".json", ".stdout", ".stderr"):
-            place.with_suffix(suffix).unlink(missing_ok=True)
-        try:
-            place.parent.rmdir()
-        except OSError:
-            pass  # other commands of the shell are still kept
-        self._removed[command_id] = times.shown(self._now())
-        if len(self._removed) > _REMEMBERED:
-            self._removed.popitem(last=False)
+    def _remove(self, command_ids: list[str]) -> None:
+        """Remove finished outputs, and the folders of shells that are left with none."""
+        kept, shells = self._load(), dict[str, set[int]]()
+        for command_id in command_ids:
+            self._kept_bytes -= kept.pop(command_id).size
+            shell, number = _parts(command_id)
+            shells.setdefault(shell, set()).add(number)
+            for name in _STREAMS:
+                Path(self._path(command_id, name)).unlink(missing_ok=True)
+            self._removed[command_id] = times.precise(self._now())
+            if len(self._removed) > _REMEMBERED:
+                self._removed.popitem(last=False)
+        for shell, numbers in shells.items():
+            self._shelf.drop(shell, frozenset(numbers))
+            if not _scan(self._folder / shell):
+                (self._folder / shell).rmdir()
 
-    def _path(self, command_id: str, name: Stream) -> Path:
-        return self._place(command_id).with_suffix(f".{name}")
+    def _path(self, command_id: str, name: Stream) -> str:
+        shell, number = _parts(command_id)
+        return f"{self._folder}/{shell}/{number}.{name}"
 
-    def _place(self, command_id: str) -> Path:
-        match = _COMMAND_ID.fullmatch(command_id)
-        if match is None:
-            raise CommandNotFound(f"unknown command_id '{command_id[:300]}'", details={"command_id": command_id[:300]})
-        return self._folder / match["shell"] / match["number"]
+
+def _parts(command_id: str) -> tuple[str, int]:
+    """Return shell and number of a command; they become names of files, so anything else is unknown."""
+    match = _COMMAND_ID.fullmatch(command_id)
+    if match is None:
+        raise CommandNotFound(f"unknown command_id '{command_id[:300]}'", details={"command_id": command_id[:300]})
+    return match["shell"], int(match["number"])
 
 
 def _record(stream: StreamOutput) -> dict[str, object]:
@@ -252,17 +267,3 @@ def _scan(folder: Path) -> list[os.DirEntry[str]]:
             return list(entries)
     except FileNotFoundError:
         return []
-
-
-def _write(path: Path, data: bytes, changed_at: float) -> None:
-    """Write a small file whole or not at all."""
-    aside = path.with_suffix(".new")
-    try:
-        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except FileNotFoundError:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-    os.utime(aside, (changed_at, changed_at))
-    aside.replace(path)

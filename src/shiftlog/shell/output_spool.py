@@ -6,7 +6,6 @@ at what the text says.
 """
 
 import hashlib
-import json
 import os
 from array import array
 from bisect import bisect_right
@@ -20,6 +19,7 @@ from shiftlog.guard.budget_text import offset_of_line
 BUFFER_BYTES = 64 * 1024
 MARK_BYTES = 256 * 1024
 ENDING_BYTES = 256 * 1024
+SMALL_BYTES = 4096
 
 _LEADING = bytes(byte for byte in range(256) if byte & 0xC0 != 0x80)
 
@@ -40,7 +40,7 @@ class Spool:
     is not used is claimed back with a negative number.
     """
 
-    def __init__(self, path: Path, claim: Callable[[int], int]) -> None:
+    def __init__(self, path: str, claim: Callable[[int], int]) -> None:
         self.path = path
         self.size = 0  # bytes stored
         self.full = False
@@ -49,6 +49,7 @@ class Spool:
         self._written = 0
         self._buffer = bytearray()
         self._hash = hashlib.sha256()
+        self._known_sha256: str | None = None  # of a spool taken up from its record
         self._breaks = 0  # line breaks stored
         self._chars = 0
         self._last = b""  # the stored text's last byte
@@ -73,7 +74,7 @@ class Spool:
     @property
     def sha256(self) -> str:
         """The digest of the stored text."""
-        return self._hash.hexdigest()
+        return self._known_sha256 or self._hash.hexdigest()
 
     def append(self, data: bytes) -> None:
         """Add text, in whole characters."""
@@ -94,14 +95,17 @@ class Spool:
         self._count_over(data[len(stored) :])
 
     def _store(self, data: bytes) -> None:
+        self._count(data)
+        self._buffer += data
+        if len(self._buffer) >= BUFFER_BYTES:
+            self.flush()
+
+    def _count(self, data: bytes) -> None:
         self._hash.update(data)
         self._breaks += data.count(b"\n")
         self._chars += count_chars(data)
         self._last = data[-1:]
         self.size += len(data)
-        self._buffer += data
-        if len(self._buffer) >= BUFFER_BYTES:
-            self.flush()
         offsets, breaks, chars = self._marks
         if self.size - (offsets[-1] if offsets else 0) >= MARK_BYTES:
             offsets.append(self.size)
@@ -180,7 +184,7 @@ class Spool:
         except FileNotFoundError:
             data = b""
         if not data:
-            raise SpoolGone(str(self.path))
+            raise SpoolGone(self.path)
         return data
 
     def chars(self, start: int, end: int) -> int:
@@ -222,8 +226,15 @@ class Spool:
             position += len(block)
         return line
 
+    def settle(self) -> None:
+        """Bring what memory holds to the file, except a small text that its record can hold."""
+        if self._written or self.size > SMALL_BYTES:
+            self.flush()
+
     def as_dict(self) -> dict[str, object]:
-        """Return what a reopened spool needs to know besides its file."""
+        """Return what a reopened spool needs to know besides its file, or the whole text where it is small."""
+        if not self._written and not self.full and self.size <= SMALL_BYTES:
+            return {"text": self._buffer.decode()}
         offsets, breaks, chars = self._marks
         return {
             "size": self.size,
@@ -238,11 +249,16 @@ class Spool:
         }
 
     @classmethod
-    def reopen(cls, path: Path, record: dict[str, object] | None) -> "Spool":
+    def reopen(cls, path: str, record: dict[str, object] | None) -> "Spool":
         """Take up a spool that an earlier server wrote; without its record everything is counted again."""
         spool = cls(path, lambda _: 0)
         if record is None:
             spool._recount()
+        elif "text" in record:
+            text = cast(str, record["text"]).encode()
+            if text:
+                spool._store(text)
+            return spool
         else:
             spool._recall(record)
         spool._written = spool.size
@@ -257,24 +273,19 @@ class Spool:
         over = cast(tuple[int, int, str], record["over"])
         self._over_bytes, self._over_breaks, self._over_last = over[0], over[1], over[2].encode("latin-1")
         self._ending = bytearray(cast(str, record["ending"]).encode())
-        self._hash = _Digest(cast(str, record["sha256"]))
+        self._known_sha256 = cast(str, record["sha256"])
 
     def _recount(self) -> None:
         """Count a file whose server died; a character that it cut in two at the end is left out."""
-        if not self.path.exists():
+        if not Path(self.path).exists():
             return
-        with self.path.open("rb") as file:
+        with Path(self.path).open("rb") as file:
             while block := file.read(MARK_BYTES):
                 whole = _character_end(block)
                 file.seek(whole - len(block), os.SEEK_CUR)
                 if not whole:
                     break
-                self._store_counted(block[:whole])
-
-    def _store_counted(self, data: bytes) -> None:
-        self._written = self.size + len(data)
-        self._store(data)
-        self._buffer.clear()
+                self._count(block[:whole])
 
     def _open(self) -> int:
         if self._fd is None:
@@ -284,7 +295,7 @@ class Spool:
             except FileNotFoundError:
                 if self._written:
                     raise
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                Path(self.path).parent.mkdir(mode=0o700, exist_ok=True)
                 self._fd = os.open(self.path, flags, 0o600)
         return self._fd
 
@@ -303,16 +314,6 @@ class Spool:
         return count
 
 
-class _Digest:
-    """A digest that is known already."""
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def hexdigest(self) -> str:
-        return self._value
-
-
 def _character_end(data: bytes) -> int:
     """Return where the last whole character of some UTF-8 ends."""
     end = len(data)
@@ -327,12 +328,3 @@ def _fitting(data: bytes, room: int) -> bytes:
     """Return as much of some text as there is room for: whole lines, or of a long one whole characters."""
     cut = data.rfind(b"\n", 0, room) + 1
     return data[:cut] if cut else data[: _character_end(data[:room])]
-
-
-def read_record(path: Path) -> dict[str, object] | None:
-    """Read what was noted of a command's outputs; None where it is absent or was not written to its end."""
-    try:
-        record = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    return cast(dict[str, object], record) if isinstance(record, dict) else None

@@ -96,6 +96,8 @@ class StreamOutput:
 
     def _store(self, text: bytes, *, final: bool) -> bytes:
         data = self._held + text if self._held else text
+        if not data:
+            return b""
         masked, used = self._scan.push(data, final=final)
         self._held = data[used:]
         self.spool.append(masked)

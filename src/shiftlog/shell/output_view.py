@@ -17,9 +17,8 @@ _ESCAPED = {chr(code): f"\\x{code:02x}" for code in (*range(32), *range(127, 160
 # and escapes of two and more characters.
 _CSI = r"\[[0-?]{0,256}[ -/]{0,16}"
 _STRING = r"[\]PX^_][^\x07\x1b\n\x18\x1a\x9c]*+"
-_SEQUENCE = re.compile(
-    rf"\x1b(?:{_CSI}[@-~]|{_STRING}(?:\x07|\x1b\\|\x9c|(?=[\n\x18\x1a])|(?=\x1b[^\\]))|[ -/]{{1,16}}[0-~]|[0-OQ-WYZ\\`-~])"
-)
+_STRING_CLOSE = r"(?:\x07|\x1b\\|\x9c|(?=[\n\x18\x1a])|(?=\x1b[^\\]))"
+_SEQUENCE = re.compile(rf"\x1b(?:{_CSI}[@-~]|{_STRING}{_STRING_CLOSE}|[ -/]{{1,16}}[0-~]|[0-OQ-WYZ\\`-~])")
 _BEGUN = re.compile(rf"\x1b(?:{_CSI}|[ -/]{{0,16}})?\Z")
 _BEGUN_STRING = re.compile(rf"\x1b{_STRING}(?P<escape>\x1b?)\Z")
 _STRING_END = re.compile(r"[\x07\x1b\n\x18\x1a\x9c]")
@@ -30,8 +29,8 @@ class View:
 
     def __init__(self) -> None:
         self.binary = False
-        self._raw = b""  # bytes that do not make a character yet
-        self._escape = ""  # text from an escape on that does not make a sequence yet
+        self._raw: bytes = b""  # bytes that do not make a character yet
+        self._escape: str = ""  # text from an escape on that does not make a sequence yet
         self._in_string = False
         self._line: list[bytes] = []  # the current segment of the unfinished line
         self._line_bytes = 0
@@ -75,7 +74,7 @@ class View:
         except UnicodeDecodeError:
             self.binary = True
             text, used = codecs.utf_8_decode(data, "backslashreplace", final)
-        self._raw = data[used:]
+        self._raw = bytes(data[used:])
         if not plain or "\x1b" in text:
             text = self._strip(self._escape + text, final=final)
         if _CONTROL.search(text) is not None:

@@ -65,7 +65,6 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
     last: bool
     settle_at: str | None = None
     counts: dict[str, int] = {}
-    names: dict[str, dict[str, int]] = {}
     bytes_read: int = 0
 
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
+from shiftlog.model.errors import StorageError
 from shiftlog.workspace.ports import FileKind, FileStat, Ran
 
 LOCK_WAIT_S = 120.0
@@ -105,12 +106,14 @@ class CommandRunner:
         if not paths:
             return []
         stdin = b"".join(b"./" + path + b"\0" for path in paths)
+        told = b""
         for _ in range(3):
             ran = await self.run(["sh", "-c", _STATS, "sh", root], stdin=stdin)
             found = read_stats(ran.stdout)
             if found is not None and len(found) == len(paths):
                 return found
-        raise OSError(f"cannot look at files of {root}: {ran.stderr.decode('utf-8', 'replace')[:200]}")
+            told = ran.stderr
+        raise StorageError(f"cannot look at files of {root}: {told.decode('utf-8', 'replace')[:200]}")
 
     @asynccontextmanager
     async def lock(self, path: str) -> AsyncGenerator[None]:
@@ -149,7 +152,7 @@ def read_stats(output: bytes) -> list[FileStat | None] | None:
     rest = iter(lines[1:])
     line = next(rest, None)
     while line is not None:
-        facts = []
+        facts: list[bytes] = []
         marks, line = line[1:], next(rest, None)
         while line is not None and not line.startswith(b":"):
             facts.append(line)

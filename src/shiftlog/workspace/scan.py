@@ -96,7 +96,7 @@ class Scan:
     state: State
     changed: bool
     position_stored: bool
-    too_large: int
+    too_large: tuple[bytes, ...]
     uncaptured: tuple[bytes, ...]
 
     @property
@@ -237,9 +237,7 @@ async def _recent(shadow: Shadow, state: State) -> tuple[set[bytes], dict[bytes,
     """Return the recent files that may have been written since although git cannot see it, and those still recent."""
     paths = list(state.recent)
     stats = await shadow.runner.stats(shadow.place.path, paths) if paths else []
-    files = [
-        (path, stat) for path, stat in zip(paths, stats, strict=True) if stat is not None and stat.kind == "file"
-    ]
+    files = [(path, stat) for path, stat in zip(paths, stats, strict=True) if stat is not None and stat.kind == "file"]
     suspects = {path for path, stat in files if not stat.signature or stat.signature != state.recent[path]}
     return suspects, {path: stat.signature for path, stat in files if stat.fresh and path not in suspects}
 
@@ -297,9 +295,7 @@ def _captured(
     candidates: list[bytes], stats: list[FileStat | None], update: list[bytes]
 ) -> list[tuple[bytes, FileStat]]:
     chosen = set(update)
-    return [
-        (path, stat) for path, stat in zip(candidates, stats, strict=True) if stat is not None and path in chosen
-    ]
+    return [(path, stat) for path, stat in zip(candidates, stats, strict=True) if stat is not None and path in chosen]
 
 
 async def _check_size(shadow: Shadow, state: State, found: Sorted, gone: int, limits: Limits) -> None:
@@ -328,6 +324,6 @@ def _scan(state: State, seen: Look, found: Sorted, *, changed: bool) -> Scan:
         state=state,
         changed=changed,
         position_stored=seen.position_stored,
-        too_large=len(found.too_large),
-        uncaptured=tuple([*found.uncaptured, *found.too_large]),
+        too_large=tuple(found.too_large),
+        uncaptured=tuple(found.uncaptured),
     )

@@ -4,11 +4,14 @@ Every script runs on the target under one environment; an exit code that is not 
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from shiftlog.model.errors import StorageError
 from shiftlog.model.shell_errors import GitMissing, WorkspaceInvalid
+from shiftlog.workspace import names
 from shiftlog.workspace.ports import Place, Ran, Runner, Scope
 from shiftlog.workspace.rules import data_pattern, exclude_arguments, exclude_file, scope_key
 
@@ -69,12 +72,12 @@ fi
 """
 
 
-class ShadowBroken(Exception):
+class ShadowBroken(StorageError):
     """A step on the shadow repository failed; nothing of the workspace was changed by it."""
 
     def __init__(self, step: str, ran: Ran) -> None:
         told = ran.stderr.decode("utf-8", "replace").strip()
-        super().__init__(f"{step} ended with {ran.exit_code}: {told[-500:]}")
+        super().__init__(f"checkpoints: {step} ended with {ran.exit_code}: {told[-500:]}")
         self.exit_code = ran.exit_code
 
 
@@ -86,7 +89,6 @@ class Shadow:
     place: Place
     data: str
     git_dir: str
-    home: str = ""
     scope: Scope = field(default_factory=Scope)
 
     @property
@@ -115,7 +117,7 @@ class Shadow:
 
     def pathspec(self) -> list[str]:
         """Return the scope's sub-paths as arguments."""
-        return ["--", *self.scope.paths] if self.scope.paths else []
+        return ["--", *(os.fsdecode(names.read(path)) for path in self.scope.paths)] if self.scope.paths else []
 
     def environment(self, index: str | None = None) -> dict[str, str]:
         """Return the whole environment of a script: git reads nothing but the shadow repository."""
@@ -150,7 +152,7 @@ class Shadow:
             env=self.environment(index),
         )
         if ran.exit_code != 0:
-            raise ShadowBroken(text.strip().splitlines()[0], ran)
+            raise ShadowBroken(_step(text, ran.exit_code), ran)
         return ran.stdout
 
 
@@ -189,6 +191,12 @@ def check_version(told: str) -> None:
 def invalid(path: str, why: str) -> WorkspaceInvalid:
     """Say why a directory cannot be a workspace."""
     return WorkspaceInvalid(f"workspace {path} cannot be used: {why}", details={"why": why})
+
+
+def _step(text: str, exit_code: int) -> str:
+    """Name the line of a script that gave up with this code."""
+    lines = [line.strip() for line in text.splitlines() if line.strip().endswith(f"exit {exit_code}")]
+    return (lines or [text.strip().splitlines()[0]])[0]
 
 
 _WHY = {4: "it does not exist", 5: "it is not a directory"}

@@ -127,7 +127,7 @@ class Reader(ABC):
                 if self.char(1) != "(":
                     break
                 self.at += 2
-                parts.append(self._read_substitution("process", quoted=False))
+                parts.append(self._read_substitution("process", quoted=False, name=character))
             elif character == "(":
                 if not self._read_parenthesis(parts, bare):
                     break
@@ -340,7 +340,7 @@ class Reader(ABC):
         self.at += 1
         return inner
 
-    def _read_substitution(self, kind: str, *, quoted: bool) -> Dyn:
+    def _read_substitution(self, kind: str, *, quoted: bool, name: str = "") -> Dyn:
         opened = self.at - 1
         self.deeper()
         script = self.read_script(")")
@@ -348,7 +348,7 @@ class Reader(ABC):
             raise Unfinished(opened, "parenthesis (()")
         self.at += 1
         self.depth -= 1
-        return Dyn(kind, "", quoted, [], script)
+        return Dyn(kind, name, quoted, [], script)
 
     def _read_ticks(self, *, quoted: bool) -> Dyn:
         found = TICKED.match(self.text, self.at + 1, self.end)
@@ -433,7 +433,7 @@ class Reader(ABC):
                 inner.append(self._read_dollar(quoted=quoted))
         elif character in "<>" and self.char(1) == "(" and not quoted and run is BRACE_RUN:
             self.at += 2
-            inner.append(self._read_substitution("process", quoted=False))
+            inner.append(self._read_substitution("process", quoted=False, name=character))
         else:
             found = run.match(self.text, self.at, self.end)
             stop = found.end() if found else self.at + 1

@@ -128,7 +128,7 @@ PLAIN: dict[str, Plain] = {
     "cargo-watch": _plain(),
 }  # fmt: skip
 
-ENV = Options("i0v-", "uCa", "", ("ignore-environment", "null", "debug", "unset=", "chdir=", "argv0=", "split-string=",
+ENV = Options("i0v-", "uCaS", "", ("ignore-environment", "null", "debug", "unset=", "chdir=", "argv0=", "split-string=",
               "block-signal", "default-signal", "ignore-signal", "list-signal-handling"), True)  # fmt: skip
 XARGS = Options("0oprtx", "adEILnPs", "eil", ("arg-file=", "delimiter=", "eof", "replace", "max-lines", "max-args=",
                 "max-procs=", "max-chars=", "interactive", "no-run-if-empty", "verbose", "exit", "null", "open-tty",
@@ -206,34 +206,18 @@ def _sudo(args: list[Arg]) -> Unwrapped:
 
 
 def _env(args: list[Arg]) -> Unwrapped:
-    given = list(args)
-    for place, arg in enumerate(given):
-        text = arg.text
-        split = _split_string_of(text)
-        if split is None:
-            if not text.startswith("-") and not (arg.value is not None and "=" in text):
-                break
-            continue
-        rest = given[place + 1 :]
-        if not split and rest and text in ("-S", "--split-string") | _clusters(text):
-            split, rest = rest[0].text, rest[1:]
-        if HOLE in split or "${" in split:
-            return Unwrapped(hidden=True)
-        return _env([*given[:place], *[literal(word, arg.at) for word in _split_env(split)], *rest])
-    found = read_options(given, ENV)
+    found = read_options(args, ENV)
     if found.hidden:
         return Unwrapped(hidden=True)
     settings = [value for option, value in found.given if option == "=" and value is not None]
+    split = found.value("-S", "--split-string")
+    if split is not None:
+        if split.value is None or "${" in split.value:
+            return Unwrapped(hidden=True)
+        inner = _env([*(literal(word, split.at) for word in _split_env(split.value)), *found.rest])
+        inner.settings = [*settings, *inner.settings]
+        return inner
     return Unwrapped(argvs=[found.rest] if found.rest else [], settings=settings)
-
-
-def _clusters(text: str) -> set[str]:
-    return {text} if re.fullmatch(r"-[iv0]*S", text) else {"-S", "--split-string"}
-
-
-def _split_string_of(text: str) -> str | None:
-    found = re.match(r"-[iv0]*S|--split-string=?|--sp[a-z-]*=?", text)
-    return None if found is None else text[found.end() :]
 
 
 def _split_env(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shiftlog.shell.sandbox import kernel
-from shiftlog.shell.sandbox.identity import FileFacts, Identifier, applet, program_given_to_loader
+from shiftlog.shell.sandbox.identity import RUNS_OTHERS, FileFacts, Identifier, applet, program_given_to_loader
 from shiftlog.shell.sandbox.metadata import MetadataCalls
 from shiftlog.shell.sandbox.notify import Listener, Notification
 from shiftlog.shell.sandbox.processes import AT_EMPTY_PATH, AT_FDCWD, Memory, Unresolved, opened, parents
@@ -55,6 +55,7 @@ class Broker:
         self._identifier = Identifier(rules.named)
         self._denied = frozenset(map(_inode_of, rules.denied))
         self._interpreters = frozenset(map(_inode_of, rules.interpreters))
+        self._system_shell = _inode_of("/bin/sh")
         self._lent: dict[int, str] = {}
         self._execve, self._execveat = kernel.NUMBERS["execve"], kernel.NUMBERS["execveat"]
         self._metadata = None if rules.writable is None else MetadataCalls(rules.writable)
@@ -142,18 +143,24 @@ class Broker:
         original = request.facts.copy_of
         called = applet(os.path.basename(original or request.real), request.argv)
         if called is not None:
-            name, wrapped = called
-            if wrapped:
-                answer = self._ask(request.path, request.argv)
-                if not answer.allowed:
-                    return answer
-            beside = os.path.join(os.path.dirname(request.path), name)
-            return self._ask(beside if os.path.exists(beside) else name, request.argv[1:] if wrapped else request.argv)
+            return self._judge_applet(request, *called)
         answer = self._ask(request.path, request.argv)
         for other in (request.real, original):
             if answer.allowed and other is not None and os.path.basename(other) != os.path.basename(request.path):
                 answer = self._ask_denied_only(other, request.argv) or answer
         return answer
+
+    def _judge_applet(self, request: _Request, name: str, wrapped: bool) -> _Answer:  # noqa: FBT001
+        if wrapped:
+            answer = self._ask(request.path, request.argv)
+            if not answer.allowed:
+                return answer
+        if self._rules.lists and name in RUNS_OTHERS and request.facts.inode != self._system_shell:
+            # The machine's own /bin/sh starts programs by path; another box may carry the denied ones within.
+            box = os.path.basename(request.facts.copy_of or request.real)
+            return _Answer(False, "denied", name, f"{box} can run programs inside itself")
+        beside = os.path.join(os.path.dirname(request.path), name)
+        return self._ask(beside if os.path.exists(beside) else name, request.argv[1:] if wrapped else request.argv)
 
     def _ask_denied_only(self, path: str, argv: Sequence[str]) -> _Answer | None:
         """Ask under a second name; only a refusal matters, and none for a memory file, which has no name."""

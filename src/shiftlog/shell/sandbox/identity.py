@@ -15,6 +15,12 @@ MULTI_CALL = frozenset(
     "busybox toybox coreutils uutils rustup systemctl kmod lvm git xz pigz sbase-box ubase-box toolbox".split()
 )
 _BOX = frozenset({"busybox", "toybox", "coreutils", "uutils", "sbase-box", "ubase-box", "toolbox"})
+# Applets that start others; a box may run those inside itself, where no kernel sees a start.
+RUNS_OTHERS = frozenset(
+    "sh ash hush lash msh bash cttyhack xargs find time timeout nice nohup setsid env chroot watch run-parts "
+    "start-stop-daemon chpst softlimit setuidgid envdir envuidgid ionice taskset chrt flock script inotifyd runsv "
+    "runsvdir tcpsvd udpsvd nc crond init linuxrc su sulogin getty login telnetd ftpd httpd".split()
+)
 _LOADER_NAME = re.compile(r"ld(-linux|-musl|64|\.so)?[-.\w]*\.so(\.\d+)*$")
 _LOADER_PLACES = ("/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64")
 _LOADER_VALUES = frozenset(

@@ -231,8 +231,11 @@ def parents(pid: int, until: int, limit: int = 32) -> tuple[int, ...]:
     found: list[int] = []
     while pid != until and len(found) < limit:
         try:
-            with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:  # noqa: PTH123 — every microsecond is a start's
-                pid = int(stat.read(512).rpartition(b")")[2].split()[1])
+            stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                pid = int(os.read(stat, 512).rpartition(b")")[2].split(None, 2)[1])
+            finally:
+                os.close(stat)
         except (OSError, IndexError, ValueError):
             break
         if pid <= 1:

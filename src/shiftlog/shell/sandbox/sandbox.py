@@ -43,7 +43,7 @@ class AllowAll:
 
     def judge_start(self, path: str, argv: Sequence[str]) -> tuple[bool, str, str, str | None]:
         """Allow the start."""
-        return True, "allowed", Path(path).name, None
+        return True, "allowed", os.path.basename(path), None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +271,7 @@ class Launch:
         ours, theirs = socket.socketpair()
         rules = BrokerRules(
             shell=shell,
+            lists=self._spec.rules is not None,
             named=files.named,
             denied=files.denied,
             interpreters=files.interpreters,

@@ -29,10 +29,11 @@ class BrokerRules:
 
     `named` are the files of programs that rules speak of, so that links and copies are known for what they are;
     `denied` of them are denied whole. `interpreters` may start as the interpreter of a permitted script. `writable`
-    is where chmod and its like may act; None leaves those calls alone.
+    is where chmod and its like may act; None leaves those calls alone. `lists` says that some program is denied.
     """
 
     shell: str
+    lists: bool = False
     named: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     interpreters: tuple[str, ...] = ()

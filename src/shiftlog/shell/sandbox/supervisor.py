@@ -24,6 +24,7 @@ MESSAGE_MAX = 196608
 _OUTBOX_MAX = 100_000
 _PR_SET_DUMPABLE = 4
 _STARTS_IN_A_ROW = 64
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def main() -> None:
@@ -142,7 +143,7 @@ class _Loop:
         return record
 
     def _send(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message, separators=(",", ":")).encode()
+        data = _encode(message).encode()
         if not self._outbox:
             try:
                 self._control.send(data)

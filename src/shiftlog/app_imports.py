@@ -1,0 +1,84 @@
+"""The import service of an app: readers and workers joined with the journal that they write to.
+
+Apart from `app`, because most of a daemon's starts need none of it.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from shiftlog.config import Config
+from shiftlog.import_worker import WorkerSettings, placer_for
+from shiftlog.ingest.importing import SMALL_BYTES, Importer, ImportJournal, MakeReaders, default_jobs
+from shiftlog.ingest.importing_service import Imports, IngestSettings
+from shiftlog.ingest.importing_workers import InProcess, Readers, Workers
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.ingesting import Ingest, import_key
+from shiftlog.store.protocol import Store
+from shiftlog.store.sqlite import SqliteStore
+from shiftlog.store.sqlite.copying import copy_database
+
+WORKER = [sys.executable, "-m", "shiftlog.import_worker"]
+KEY_FILE = "import.key"
+
+
+class _Place(Protocol):
+    """What of an app the import needs."""
+
+    @property
+    def home(self) -> Path: ...
+    @property
+    def config(self) -> Config: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def store(self) -> Store: ...
+
+
+def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Imports:
+    """Join the import over an app's store."""
+    redaction = app.config.redaction
+    settings = WorkerSettings(
+        mac_key=import_key(app.home / "keys" / KEY_FILE),
+        rules=[(rule.name, rule.pattern, rule.kind) for rule in redaction.rules],
+        silenced=list(redaction.silenced),
+        test_clock=app.clock.is_test,
+    )
+
+    def readers(jobs: int | None) -> MakeReaders:
+        def make(size: int) -> Readers:
+            count = default_jobs() if jobs is None else jobs
+            if size < SMALL_BYTES or count < 1:
+                return InProcess(lambda: placer_for(settings))
+            return Workers(WORKER, msgspec.msgpack.encode(settings), count)
+
+        return make
+
+    @asynccontextmanager
+    async def scratch() -> AsyncGenerator[ImportJournal]:
+        with tempfile.TemporaryDirectory(prefix="dry-run-", dir=app.home) as folder:
+            copy = Path(folder) / "copy.db"
+            if isinstance(app.store, SqliteStore):
+                copy_database(app.store.path, copy)
+            async with SqliteStore(copy, durability="process") as store:
+                yield Ingest(store, app.clock)
+
+    def now() -> datetime:
+        return app.clock.now()
+
+    return Imports(
+        importer=Importer(journal=Ingest(app.store, app.clock)),
+        readers=readers,
+        scratch=scratch,
+        settings=IngestSettings(roots=tuple(app.config.ingest.roots), max_line_mb=app.config.ingest.max_line_mb),
+        environ=environ,
+        now=now,
+        home=Path(environ.get("HOME") or Path.home()),
+    )

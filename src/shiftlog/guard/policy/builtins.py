@@ -1,0 +1,204 @@
+"""What bash's own commands and variables can start: `trap`, `alias`, `hash -p`, `mapfile -C`, `PS4`, `BASH_ENV` and kin."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+
+from shiftlog.guard.policy.found import Place, When
+from shiftlog.guard.policy.options import NAME_VALUE
+from shiftlog.guard.policy.tables import COMMAND_VARIABLES, DECLARATIONS, LOOKUP, PROMPTS, SHELL_TEXT_VARIABLES
+from shiftlog.guard.policy.tools import option_values
+from shiftlog.guard.policy.tree import Assign
+from shiftlog.guard.policy.words import HOLE, Arg, text_of
+
+ARITHMETIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
+NAME_BUILTINS = frozenset("unset read getopts wait let mapfile readarray".split())
+
+
+class Builtins(ABC):
+    """The half of a survey that knows the shell's own commands."""
+
+    names: re.Pattern[str] | None
+    functions: dict[str, bool]
+    removed: set[str]
+    aliases: dict[str, str]
+    assigned: list[tuple[str, str]]
+
+    @abstractmethod
+    def doubt(self, what: str, text: str, at: int, when: When) -> None: ...
+
+    @abstractmethod
+    def visit_text(self, arg: Arg, place: Place, *, data: bool = False) -> None: ...
+
+    @abstractmethod
+    def visit_expansions(self, text: str, at: int, place: Place) -> None: ...
+
+    @abstractmethod
+    def visit_argv(self, args: list[Arg], place: Place) -> None: ...
+
+    @abstractmethod
+    def visit_script(self, arg: Arg, place: Place) -> None: ...
+
+    def visit_builtin(self, name: str, args: list[Arg], place: Place) -> None:
+        """Follow what a builtin starts or will make the shell start later."""
+        inside = place._replace(via=(*place.via, name), depth=place.depth + 1)
+        match name:
+            case "trap":
+                self._visit_trap(args, inside)
+            case "alias":
+                for arg in args:
+                    self._define_alias(arg, inside)
+            case "hash":
+                for target in option_values(args, ("-p",)):
+                    self.visit_argv([target], inside)
+            case "mapfile" | "readarray":
+                for text in option_values(args, ("-C",)):
+                    self.visit_text(Arg(text.value, text.text + " " + HOLE, text.at, text.word), inside, data=text.value is not None)
+            case "compgen" | "complete":
+                for text in option_values(args, ("-C",)):
+                    self.visit_text(text, inside)
+                for text in option_values(args, ("-W",)):
+                    self.visit_expansions(text.text, text.at, inside)
+            case "bind":
+                for text in option_values(args, ("-x",)):
+                    value = text.text.partition(":")[2]
+                    self.visit_text(Arg(value, value, text.at), inside)
+            case "enable":
+                self._visit_enable(args)
+            case "fc":
+                if not any(arg.text.startswith("-l") for arg in args):
+                    self.doubt("a command from the history", "fc", place.at, "lists")
+            case "source" | ".":
+                self._visit_source(args, place._replace(via=(*place.via, name)))
+            case "printf":
+                for target in option_values(args[:2], ("-v",)):
+                    self._name_argument(target, inside)
+            case "test" | "[":
+                self.test_arguments(args, inside, arithmetic=False)
+            case _ if name in DECLARATIONS:
+                self._visit_declaration(args, inside)
+            case _ if name in NAME_BUILTINS:
+                self._visit_names(name, args, inside)
+            case _:
+                pass
+
+    def _visit_trap(self, args: list[Arg], place: Place) -> None:
+        rest = args[1:] if args and args[0].value == "--" else args
+        if len(rest) < 2 or rest[0].value in ("-", "-l", "-p", ""):
+            return
+        self.visit_text(rest[0], place)
+
+    def _define_alias(self, arg: Arg, place: Place) -> None:
+        name, equals, value = arg.text.partition("=")
+        if HOLE in name:
+            self.doubt("an alias whose name is not literal", arg.text, arg.at, "lists")
+        elif equals:
+            if HOLE in value:
+                self.doubt(f"the alias '{name}'", arg.text, arg.at, "lists")
+            self.visit_text(Arg(value, value, arg.at), place, data=True)
+            self.aliases[name] = value
+
+    def _visit_enable(self, args: list[Arg]) -> None:
+        for arg in args:
+            if arg.value is None or (arg.value.startswith("-") and "f" in arg.value):
+                self.doubt("a builtin loaded from a file", arg.text, arg.at, "always" if arg.value is not None else "lists")
+
+    def _visit_source(self, args: list[Arg], place: Place) -> None:
+        rest = args[1:] if args and args[0].value == "--" else args
+        if not rest:
+            return
+        if rest[0].value in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
+            if place.stdin.kind == "text" and place.stdin.text is not None:
+                self.visit_text(place.stdin.text, place)
+            else:
+                self.doubt("what 'source' reads from its input", rest[0].text, rest[0].at, "lists")
+            return
+        self.visit_script(rest[0], place)
+
+    def _visit_declaration(self, args: list[Arg], place: Place) -> None:
+        nameref = any(arg.text.startswith("-") and "n" in arg.text for arg in args)
+        for arg in args:
+            if arg.text.startswith(("-", "+")):
+                continue
+            if NAME_VALUE.match(arg.prefix):
+                if nameref and LOOKUP.fullmatch(arg.text.partition("=")[2]):
+                    self.doubt("assigning a search path by reference", arg.text, arg.at, "allow")
+                self.set_from_argument(arg, place)
+            elif arg.value is None and not arg.glob:
+                self.doubt("a variable whose name is not literal", arg.text, arg.at, "allow")
+
+    def _visit_names(self, name: str, args: list[Arg], place: Place) -> None:
+        for arg in args:
+            self._name_argument(arg, place)
+            if name == "unset":
+                if arg.value is None:
+                    self.removed.update(self.functions)
+                else:
+                    self.removed.add(arg.value)
+
+    def _name_argument(self, arg: Arg, place: Place) -> None:
+        """Follow a variable's name given to a builtin: its subscript is expanded a second time."""
+        self.visit_expansions(arg.text.replace(HOLE, ""), arg.at, place)
+        if arg.value is not None:
+            self.set_elsewhere(arg.value, arg.at)
+
+    def test_arguments(self, args: list[Arg], place: Place, *, arithmetic: bool) -> None:
+        """Follow the operands of a test that bash evaluates as names or numbers."""
+        for index, arg in enumerate(args):
+            before = args[index - 1].value if index else ""
+            after = args[index + 1].value if index + 1 < len(args) else ""
+            if before in ("-v", "-R") or (arithmetic and (before in ARITHMETIC_TESTS or after in ARITHMETIC_TESTS)):
+                self.visit_expansions(arg.text.replace(HOLE, ""), arg.at, place)
+
+    def set_elsewhere(self, name: str, at: int) -> None:
+        """Note a variable that a loop or builtin sets to a value out of sight."""
+        if LOOKUP.fullmatch(name):
+            self.doubt(f"assigning {name}", name, at, "allow")
+
+    def set_from_argument(self, arg: Arg, place: Place) -> None:
+        """Follow `NAME=value` given as an argument, to `export` or `env`."""
+        name, _, value = arg.text.partition("=")
+        plain, bracket, key = name.partition("[")
+        if bracket:
+            self.visit_expansions(key, arg.at, place)
+        self.set_variable(plain, Arg(None if HOLE in value else value, value, arg.at, arg.word), place, key=key.rstrip("]"))
+
+    def set_array(self, assign: Assign, place: Place) -> None:
+        """Follow an array assignment: every element may be one of the dangerous settings."""
+        for word in assign.elements:
+            text, known = text_of(word.parts)
+            key, _, value = text.partition("]=") if text.startswith("[") else ("", "", text)
+            self.set_variable(assign.name, Arg(value if known else None, value, assign.start, word), place, key=key[1:])
+
+    def set_variable(self, name: str, value: Arg, place: Place, *, key: str = "") -> None:
+        """Follow an assignment: some values are run, some decide which programs are found."""
+        if value.value is not None:
+            self.assigned.append((name, value.value))
+        name = name.removesuffix("+")
+        if LOOKUP.fullmatch(name) and place.surety == "sure":
+            self._set_lookup(name, value, place, key)
+        elif name in PROMPTS:
+            if value.value is None:
+                self.doubt(f"the value of {name}", value.text, value.at, "lists")
+            self.visit_expansions(value.text.replace(HOLE, ""), value.at, place)
+        elif name in SHELL_TEXT_VARIABLES:
+            self.visit_text(value, place)
+        elif name in COMMAND_VARIABLES:
+            text = value.text.lstrip("|-") if name.startswith("LESS") else value.text
+            self.visit_text(Arg(value.value, text, value.at), place._replace(surety="setting"), data=True)
+        elif self.names is not None and ("$(" in value.text or "`" in value.text) and value.value is not None:
+            self.visit_expansions(value.text, value.at, place._replace(surety="stored"))
+
+    def _set_lookup(self, name: str, value: Arg, place: Place, key: str) -> None:
+        self.doubt(f"assigning {name}", f"{name}={value.text}", value.at, "allow")
+        if name == "BASH_CMDS":
+            self.visit_argv([value], place)
+        elif name == "BASH_ALIASES":
+            self._define_alias(Arg(None, f"{key or 'alias'}={value.text}", value.at), place)
+        elif name.startswith("BASH_FUNC_"):
+            self.visit_text(Arg(value.value, "shared_function " + value.text, value.at), place)
+        elif name in ("BASH_ENV", "ENV"):
+            self.visit_expansions(value.text.replace(HOLE, ""), value.at, place)
+            if value.value != "":
+                self.visit_script(value, place._replace(via=(*place.via, name)))

@@ -1,0 +1,158 @@
+"""What a verdict asks about files, and the two answers: this machine's files, or none where they are out of reach.
+
+The only part of the policy that looks at a disk, behind a protocol so that every rule can be tested without one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import Protocol
+
+FRESH_S = 1.0
+SHEBANG_BYTES = 256
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class FileIdentity(Protocol):
+    """Which file a name or path is. Paths are absolute; an unknown file is never the same as another."""
+
+    @property
+    def reachable(self) -> bool:
+        """Whether files can be looked at here at all."""
+        ...
+
+    def find(self, name: str) -> str | None:
+        """Find a bare name on the shell's opening PATH."""
+        ...
+
+    def real_path(self, path: str) -> str | None:
+        """Follow every link to the file itself; None when there is none."""
+        ...
+
+    def same_file(self, one: str, other: str) -> bool:
+        """Say whether two paths are one file."""
+        ...
+
+    def same_content(self, one: str, other: str) -> bool:
+        """Say whether two files hold the same bytes."""
+        ...
+
+    def interpreter(self, path: str) -> tuple[str, ...]:
+        """Return the words of a script's `#!` line, none for anything else."""
+        ...
+
+
+class NoFiles:
+    """Files that cannot be looked at: another host's, a container's."""
+
+    reachable = False
+
+    def find(self, name: str) -> str | None:
+        """Find nothing."""
+        return None
+
+    def real_path(self, path: str) -> str | None:
+        """Follow nothing."""
+        return None
+
+    def same_file(self, one: str, other: str) -> bool:
+        """Compare the paths themselves."""
+        return os.path.normpath(one) == os.path.normpath(other)
+
+    def same_content(self, one: str, other: str) -> bool:
+        """Know nothing."""
+        return False
+
+    def interpreter(self, path: str) -> tuple[str, ...]:
+        """Know nothing."""
+        return ()
+
+
+class LocalFiles:
+    """This machine's files. Answers about names and links are kept for a second, contents until the file changes."""
+
+    reachable = True
+
+    def __init__(self, path: str = DEFAULT_PATH) -> None:
+        self._directories = [directory or "." for directory in path.split(":")]
+        self._found: dict[str, tuple[float, str | None]] = {}
+        self._keys: dict[str, tuple[float, tuple[int, int] | None]] = {}
+        self._digests: dict[tuple[int, int, int, int], bytes] = {}
+
+    def find(self, name: str) -> str | None:
+        """Find a bare name on the opening PATH."""
+        now = time.monotonic()
+        kept = self._found.get(name)
+        if kept is not None and now - kept[0] < FRESH_S:
+            return kept[1]
+        found = None
+        for directory in self._directories:
+            candidate = f"{directory}/{name}"
+            if os.access(candidate, os.X_OK) and not Path(candidate).is_dir():
+                found = candidate
+                break
+        self._found[name] = now, found
+        return found
+
+    def real_path(self, path: str) -> str | None:
+        """Follow every link."""
+        try:
+            return str(Path(path).resolve(strict=True))
+        except (OSError, ValueError, RuntimeError):
+            return None
+
+    def same_file(self, one: str, other: str) -> bool:
+        """Compare device and inode."""
+        left = self._key(one)
+        return left is not None and left == self._key(other)
+
+    def same_content(self, one: str, other: str) -> bool:
+        """Compare sizes, then digests."""
+        try:
+            left, right = Path(one).stat(), Path(other).stat()
+            if left.st_size != right.st_size or not left.st_size:
+                return False
+            return self._digest(one, left) == self._digest(other, right)
+        except (OSError, ValueError):
+            return False
+
+    def interpreter(self, path: str) -> tuple[str, ...]:
+        """Read the `#!` line."""
+        try:
+            with Path(path).open("rb") as file:
+                head = file.read(SHEBANG_BYTES)
+        except (OSError, ValueError):
+            return ()
+        if not head.startswith(b"#!"):
+            return ()
+        line = head[2:].split(b"\n", 1)[0].decode(errors="replace")
+        return tuple(line.split(None, 1)) if line.strip() else ()
+
+    def _key(self, path: str) -> tuple[int, int] | None:
+        now = time.monotonic()
+        kept = self._keys.get(path)
+        if kept is not None and now - kept[0] < FRESH_S:
+            return kept[1]
+        try:
+            status = Path(path).stat()
+            key = (status.st_dev, status.st_ino)
+        except (OSError, ValueError):
+            key = None
+        if len(self._keys) > 4096:
+            self._keys.clear()
+        self._keys[path] = now, key
+        return key
+
+    def _digest(self, path: str, status: os.stat_result) -> bytes:
+        key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        digest = self._digests.get(key)
+        if digest is None:
+            with Path(path).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").digest()
+            if len(self._digests) > 4096:
+                self._digests.clear()
+            self._digests[key] = digest
+        return digest

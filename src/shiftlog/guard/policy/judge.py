@@ -1,0 +1,338 @@
+"""Judges a command's text, and a program start that the kernel reports, against one shell's rules.
+
+Pure: a judge holds the rules and a way to ask about files, and keeps nothing between calls. The shell remembers what a
+`Judgement` says was defined and passes it back as `Known`.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from shiftlog.guard.detect_names import classify_name
+from shiftlog.guard.policy.dangerous import DOWNLOAD_RULE, dangerous_rule
+from shiftlog.guard.policy.faults import Fault, TooMuch, Unfinished
+from shiftlog.guard.policy.files import FileIdentity, NoFiles
+from shiftlog.guard.policy.found import Danger, Doubt, Known, Place, Start
+from shiftlog.guard.policy.lists import Entry, ListName, Lists, ShellRules, Source
+from shiftlog.guard.policy.programs import Survey
+from shiftlog.guard.policy.reader import Work
+from shiftlog.guard.policy.readonly import proves_read_only
+from shiftlog.guard.policy.starts import StartJudge, StartVerdict
+from shiftlog.guard.policy.syntax import SyntaxFault, describe_fault, place_of, read_text
+from shiftlog.guard.policy.tables import COPIERS
+from shiftlog.guard.policy.words import HOLE, Arg
+from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
+
+Verdict = Literal["allowed", "denied", "asked", "deferred", "undecidable", "not_checked"]
+
+SOURCE_RANK: dict[str, int] = {"operator": 0, "builtin": 1, "shell": 2}
+LIST_RANK: dict[str, int] = {"deny_patterns": 0, "deny": 1, "allow": 2, "dangerous": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One reason to refuse; `list` is None when the text leaves something undecided."""
+
+    message: str
+    at: int
+    line: int
+    column: int
+    source: Source | None = None
+    list: ListName | None = None
+    entry: str | None = None
+    program: str | None = None
+    via: tuple[str, ...] = ()
+    what: str | None = None
+    text: str | None = None
+
+    def as_error(self) -> ShiftlogError:
+        """Make the error that the caller gets."""
+        if self.list is None:
+            details = {"what": self.what, "text": self.text, "line": self.line, "column": self.column}
+            return PolicyUndecidable(self.message, details=details)
+        details = {
+            "source": self.source,
+            "list": self.list,
+            "entry": self.entry,
+            "program": self.program,
+            "via": list(self.via),
+            "line": self.line,
+            "column": self.column,
+        }
+        return PolicyDenied(self.message, details=details)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A program that a person must approve first."""
+
+    entry: Entry
+    program: str
+    via: tuple[str, ...]
+    line: int
+    column: int
+
+    @property
+    def message(self) -> str:
+        """The contract's words for it."""
+        return f"needs approval: '{shown_program(self.entry, self.program)}'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What is decided about one command before anything of it runs."""
+
+    verdict: Verdict
+    violations: tuple[Violation, ...] = ()
+    asks: tuple[Ask, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    starts: tuple[Start, ...] = ()
+    syntax_error: SyntaxFault | None = None
+    read_only: bool = False
+    known: Known = field(default_factory=Known)
+    learned: frozenset[str] = frozenset()
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs found, in text order."""
+        return tuple(start.name for start in sorted(self.starts, key=lambda start: start.at))
+
+    def require_allowed(self) -> None:
+        """Raise the first violation in text order, if there is one."""
+        if self.violations:
+            raise self.violations[0].as_error()
+
+
+def shown_program(entry: Entry, program: str) -> str:
+    """Return what messages call a program that matched an entry."""
+    return entry.text if len(entry.words) > 1 else program
+
+
+class Judge:
+    """Verdicts under one shell's rules. `kernel` says whether every program start will be judged again."""
+
+    def __init__(self, rules: ShellRules, *, kernel: bool, files: FileIdentity | None = None) -> None:
+        self.rules = rules
+        self.kernel = kernel
+        self.files: FileIdentity = files or NoFiles()
+        self._lists = Lists(rules, self.files)
+        self._starts = StartJudge(self._lists)
+        self._names = None if kernel else _names_pattern(rules)
+
+    def judge(self, text: str, known: Known | None = None, *, cwd: str = "/") -> Judgement:
+        """Judge a command; `known` is what the shell remembers of earlier ones, `cwd` where it stands."""
+        known = known or Known()
+        work = Work()
+        reading = read_text(text, work=work)
+        if isinstance(reading.fault, Unfinished):
+            return Judgement(verdict="not_checked", syntax_error=describe_fault(text, reading.fault), known=known)
+        survey = Survey(known, work=work, names=self._names)
+        fault = reading.fault
+        try:
+            survey.walk(reading.script, Place())
+        except Fault as caught:
+            fault = caught
+        except RecursionError:
+            fault = TooMuch(0, "nesting this deep")
+        return self._conclude(text, survey, fault, known, cwd)
+
+    def judge_start(self, path: str, argv: Sequence[str], *, cwd: str = "/") -> StartVerdict:
+        """Judge one program start as the kernel sees it: an absolute path and literal arguments."""
+        return self._starts.judge(path, argv, cwd)
+
+    def _conclude(self, text: str, survey: Survey, fault: Fault | None, known: Known, cwd: str) -> Judgement:
+        rules = self.rules
+        violations = self._pattern_violations(text)
+        asks: list[Ask] = []
+        for start in survey.starts:
+            self._judge_found(text, start, survey, cwd, violations, asks)
+        if rules.dangerous:
+            violations.extend(self._download_violation(text, danger) for danger in survey.dangers)
+        open_questions = self._relevant_doubts(survey, cwd)
+        if fault is not None:
+            self._add_fault(fault, open_questions)
+        deferred: list[Doubt] = []
+        for doubt in open_questions:
+            if self.kernel and doubt.when not in ("always", "refuse"):
+                deferred.append(doubt)
+            else:
+                violations.append(_undecidable(text, doubt))
+        violations.sort(key=_order)
+        return Judgement(
+            verdict=_verdict(violations, asks, deferred, unread=fault is not None),
+            violations=tuple(violations),
+            asks=tuple(asks),
+            doubts=tuple(open_questions),
+            starts=tuple(survey.starts),
+            read_only=fault is None and proves_read_only(survey),
+            known=_remember(known, survey),
+            learned=_learned(survey),
+        )
+
+    def _pattern_violations(self, text: str) -> list[Violation]:
+        found: list[Violation] = []
+        if not self.rules.patterns:
+            return found
+        data = text.encode("utf-8", "surrogatepass")
+        for rule in self.rules.patterns:
+            match = rule.pattern.search(data)
+            if match is None:
+                continue
+            at = len(data[: match.start()].decode("utf-8", "surrogatepass"))
+            line, column = place_of(text, at)
+            message = f"blocked by operator policy: matches deny pattern {rule.number}"
+            found.append(
+                Violation(message=message, at=at, line=line, column=column, source="operator", list="deny_patterns",
+                          entry=str(rule.number))
+            )  # fmt: skip
+        return found
+
+    def _judge_found(
+        self, text: str, start: Start, survey: Survey, cwd: str, violations: list[Violation], asks: list[Ask]
+    ) -> None:
+        rules, lists = self.rules, self._lists
+        if rules.dangerous and start.kind != "script" and start.surety == "sure":
+            rule = dangerous_rule(start.name, start.args, rules.home)
+            if rule is not None:
+                violations.append(self._violation(text, start, f"dangerous pattern blocked: {rule}", "builtin", "dangerous", rule))
+        if not rules.has_lists:
+            return
+        literals = [arg.value for arg in start.args if arg.value is not None]
+        entry = lists.denied(start.name, literals, cwd) if rules.deny else None
+        if entry is not None:
+            if start.surety == "stored":
+                if not self.kernel:
+                    doubt = Doubt(f"stored code that starts '{start.name}'", start.name, start.at, "text only")
+                    violations.append(_undecidable(text, doubt))
+                return
+            what = f"'{shown_program(entry, start.name)}' is denylisted"
+            violations.append(self._violation(text, start, what, entry.source, "deny", entry.text))
+            return
+        if start.surety == "sure":
+            self._judge_permission(text, start, survey, cwd, violations)
+            asked = lists.asked(start.name, literals, cwd) if rules.ask else None
+            if asked is not None:
+                line, column = place_of(text, start.at)
+                asks.append(Ask(entry=asked, program=start.name, via=start.via, line=line, column=column))
+
+    def _judge_permission(self, text: str, start: Start, survey: Survey, cwd: str, violations: list[Violation]) -> None:
+        if not self.rules.allow or start.kind in ("builtin", "script"):
+            return
+        if start.kind == "function" and (self.kernel or survey.functions.get(start.name, False)):
+            return
+        missing = self._lists.not_permitted(start.name, cwd)
+        if missing is not None:
+            what = f"'{start.name}' not in allowlist"
+            violations.append(self._violation(text, start, what, missing.source, "allow", None))
+
+    @staticmethod
+    def _violation(text: str, start: Start, what: str, source: Source, name: ListName, entry: str | None) -> Violation:
+        line, column = place_of(text, start.at)
+        whose = "policy" if source == "shell" else "operator policy"
+        return Violation(message=f"blocked by {whose}: {what}", at=start.at, line=line, column=column, source=source,
+                         list=name, entry=entry, program=start.name, via=start.via)  # fmt: skip
+
+    def _download_violation(self, text: str, danger: Danger) -> Violation:
+        start = Start(danger.program, [], danger.at, danger.via, "program")
+        return self._violation(text, start, f"dangerous pattern blocked: {DOWNLOAD_RULE}", "builtin", "dangerous", DOWNLOAD_RULE)
+
+    def _relevant_doubts(self, survey: Survey, cwd: str) -> list[Doubt]:
+        rules = self.rules
+        relevant = [
+            doubt
+            for doubt in survey.doubts
+            if doubt.when == "always"
+            or (doubt.when == "lists" and rules.has_lists)
+            or (doubt.when == "allow" and rules.allow)
+            or (doubt.when == "text only" and rules.deny and not self.kernel)
+        ]
+        if rules.deny and not self.kernel:
+            relevant.extend(self._copies(survey, cwd))
+            relevant.extend(self._open_arguments(survey, cwd))
+        return relevant
+
+    def _copies(self, survey: Survey, cwd: str) -> list[Doubt]:
+        """Doubt a command that copies or links a denied program: what it makes has another name."""
+        taken = [(arg, start.name) for start in survey.starts if start.name.rsplit("/", 1)[-1] in COPIERS for arg in start.args]
+        taken.extend((arg, "<") for arg in survey.reads)
+        found: list[Doubt] = []
+        for arg, program in taken:
+            path = arg.text.removeprefix("if=")
+            if "/" not in path or HOLE in path:
+                continue
+            if self._lists.denied(path, (), cwd) is not None:
+                found.append(Doubt(f"a copy that '{program}' makes of '{path}'", path, arg.at, "text only"))
+        return found
+
+    def _open_arguments(self, survey: Survey, cwd: str) -> list[Doubt]:
+        """Doubt an argument that may turn out to be the one that an entry of several words forbids."""
+        found: list[Doubt] = []
+        for entry in (*self.rules.deny, *self.rules.ask):
+            if len(entry.words) < 2:
+                continue
+            for start in survey.starts:
+                missing = [word for word in entry.words[1:] if all(arg.value != word for arg in start.args)]
+                dynamic = [arg for arg in start.args if arg.value is None and any(_may_become(arg, word) for word in missing)]
+                if missing and dynamic and self._lists.matches(entry, start.name, cwd):
+                    found.append(Doubt(f"an argument of '{start.name}'", dynamic[0].text.replace(HOLE, "…"), dynamic[0].at, "text only"))
+        return found
+
+    def _add_fault(self, fault: Fault, questions: list[Doubt]) -> None:
+        too_much = isinstance(fault, TooMuch)
+        if self.rules.has_lists or (too_much and self.rules.dangerous):
+            # Nothing of an unread text is known, so with the dangerous rules on it cannot be left to the kernel's lists.
+            when = "refuse" if too_much and self.rules.dangerous else "lists"
+            questions.append(Doubt(fault.what, "", fault.at, when))
+
+
+def _may_become(arg: Arg, word: str) -> bool:
+    return arg.splits or word.startswith(arg.prefix)
+
+
+def _names_pattern(rules: ShellRules) -> re.Pattern[str] | None:
+    names = {entry.program.rsplit("/", 1)[-1] for entry in rules.deny}
+    if not names:
+        return None
+    return re.compile(r"(?<![\w.-])(?:" + "|".join(re.escape(name) for name in sorted(names)) + r")(?![\w-])")
+
+
+def _undecidable(text: str, doubt: Doubt) -> Violation:
+    line, column = place_of(text, doubt.at)
+    message = f"blocked by policy: {doubt.what} cannot be decided before it runs"
+    return Violation(message=message, at=doubt.at, line=line, column=column, what=doubt.what, text=doubt.text)
+
+
+def _order(violation: Violation) -> tuple[int, int, int]:
+    return violation.at, SOURCE_RANK.get(violation.source or "shell", 3), LIST_RANK.get(violation.list or "", 9)
+
+
+def _verdict(violations: list[Violation], asks: list[Ask], deferred: list[Doubt], *, unread: bool) -> Verdict:
+    if violations:
+        return "undecidable" if violations[0].list is None else "denied"
+    if asks:
+        return "asked"
+    if deferred:
+        return "deferred"
+    return "not_checked" if unread else "allowed"
+
+
+def _remember(known: Known, survey: Survey) -> Known:
+    if not survey.defined and not survey.removed and survey.aliases == known.aliases:
+        return known
+    certain = {name for name in survey.defined if survey.functions.get(name)}
+    functions = (known.functions | certain) - survey.removed
+    return Known(functions=frozenset(functions), aliases=dict(survey.aliases))
+
+
+def _learned(survey: Survey) -> frozenset[str]:
+    return frozenset(value for name, value in survey.assigned if value and classify_name(name) is not None)
+
+
+def resolve_program(path: str) -> str:
+    """Return the basename by which a path is judged."""
+    return os.path.basename(path)

@@ -1,0 +1,331 @@
+"""The operator's policy: every key of it, reading it from JSON or TOML, and joining several into the tightest.
+
+Nothing an agent sends reaches this noun; a shell's own lists are laid over it by `shell_rules` and only tighten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import reduce
+from typing import Literal, cast
+
+from shiftlog.guard.policy.files import DEFAULT_PATH
+from shiftlog.guard.policy.lists import DenyPattern, ShellRules, entries
+from shiftlog.guard.redact_re2 import PatternError, compile_linear
+from shiftlog.model.errors import ConfigError
+
+Sandbox = Literal["read-only", "workspace-write", "full-access"]
+SANDBOXES: tuple[Sandbox, ...] = ("read-only", "workspace-write", "full-access")
+TRANSPORTS = ("local", "ssh", "docker")
+BUILD_CACHES = ("~/.cache", "~/.npm", "~/.cargo/registry", "~/.cargo/git", "~/go/pkg", "~/.gradle", "~/.m2")
+LIMITS = frozenset(
+    "timeout_s_max shells background idle_ttl_s spool_command_bytes spool_total_bytes spool_days ready_s ssh_connect_s "
+    "checkpoint_file_bytes checkpoint_files checkpoint_tree_bytes checkpoints_auto".split()
+)
+UNBOUNDED_AT_ZERO = frozenset({"idle_ttl_s"})
+MAX_ENTRY_CHARS = 255
+ANY = (("*",),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionRule:
+    """A redaction rule that the operator adds."""
+
+    id: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorPolicy:
+    """What the operator set. `allow`, `hosts`, `containers` and `workspaces` hold one list per policy; all must permit.
+
+    None stands for a default that depends on where it is used: the user's ssh directory, the face, the sandbox.
+    """
+
+    allow: tuple[tuple[str, ...], ...] = ()
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny_patterns: tuple[str, ...] = ()
+    dangerous: bool = True
+    transports: tuple[str, ...] = TRANSPORTS
+    hosts: tuple[tuple[str, ...], ...] = ANY
+    containers: tuple[tuple[str, ...], ...] = ANY
+    key_dir: str | None = None
+    known_hosts: str | None = None
+    accept_new_host_keys: bool = False
+    require_known_hosts: bool | None = None
+    password_auth: bool = True
+    ssh_agent: bool = True
+    sandbox_max: Sandbox = "full-access"
+    sandbox_default: Sandbox | None = None
+    sandbox_network: bool = True
+    sandbox_write: tuple[str, ...] = BUILD_CACHES
+    require_kernel: bool = False
+    env_pass: tuple[str, ...] = ()
+    redaction_disable: tuple[str, ...] = ()
+    redaction_add: tuple[RedactionRule, ...] = ()
+    workspaces: tuple[tuple[str, ...], ...] | None = None
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    given: frozenset[str] = frozenset()
+
+
+def read_policy(mapping: Mapping[str, object], source: str) -> OperatorPolicy:
+    """Read a policy from parsed JSON or TOML; raises `ConfigError` naming the source and the key at fault."""
+    values: dict[str, object] = {}
+    for key, value in mapping.items():
+        reader = READERS.get(key)
+        if reader is None:
+            raise ConfigError(f"{source}: unknown policy key '{key}'", details={"key": key, "source": source})
+        if value is not None:
+            values.update(reader(value, key, source))
+    return OperatorPolicy(**cast(dict[str, object], {**values, "given": frozenset(values)}))  # pyright: ignore[reportArgumentType]
+
+
+def combine(*policies: OperatorPolicy) -> OperatorPolicy:
+    """Join policies so that all hold: deny united, allow intersected, of every other key the tighter."""
+    return reduce(_combine_two, policies, OperatorPolicy())
+
+
+def shell_rules(
+    policy: OperatorPolicy,
+    *,
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    path: str = DEFAULT_PATH,
+    home: str | None = None,
+) -> ShellRules:
+    """Lay a shell's own lists over the operator's; they can only tighten."""
+    own_allow, own_deny = tuple(allow), tuple(deny)
+    lists = [entries(listed, "operator", "allow") for listed in policy.allow if listed]
+    if own_allow:
+        lists.append(entries(own_allow, "shell", "allow"))
+    patterns = tuple(
+        DenyPattern(number=number, pattern=compile_linear(pattern, text=True))
+        for number, pattern in enumerate(policy.deny_patterns, start=1)
+    )
+    return ShellRules(
+        deny=(*entries(policy.deny, "operator", "deny"), *entries(own_deny, "shell", "deny")),
+        allow=tuple(lists),
+        ask=entries(policy.ask, "operator", "ask"),
+        patterns=patterns,
+        dangerous=policy.dangerous,
+        path=path,
+        home=home,
+    )
+
+
+def _combine_two(one: OperatorPolicy, other: OperatorPolicy) -> OperatorPolicy:
+    values: dict[str, object] = {}
+    for each in fields(OperatorPolicy):
+        name = each.name
+        left, right = getattr(one, name), getattr(other, name)
+        if name == "given":
+            values[name] = one.given | other.given
+        elif name not in other.given:
+            values[name] = left
+        elif name not in one.given:
+            values[name] = right
+        else:
+            values[name] = _TIGHTER[name](left, right)
+    return OperatorPolicy(**values)  # pyright: ignore[reportArgumentType]
+
+
+def _united(left: tuple[object, ...], right: tuple[object, ...]) -> tuple[object, ...]:
+    return (*left, *(item for item in right if item not in left))
+
+
+def _shared(left: tuple[object, ...], right: tuple[object, ...]) -> tuple[object, ...]:
+    return tuple(item for item in left if item in right)
+
+
+def _both(left: bool, right: bool) -> bool:
+    return left and right
+
+
+def _either(left: bool, right: bool) -> bool:
+    return left or right
+
+
+def _tighter_sandbox(left: Sandbox, right: Sandbox) -> Sandbox:
+    return min(left, right, key=SANDBOXES.index)
+
+
+def _same_place(left: str, right: str) -> str:
+    if left != right:
+        raise ConfigError(f"two policies name different places: '{left}' and '{right}'")
+    return left
+
+
+def _lower_limits(left: Mapping[str, int], right: Mapping[str, int]) -> Mapping[str, int]:
+    joined = dict(left)
+    for name, value in right.items():
+        mine = joined.get(name)
+        if mine is None or (name in UNBOUNDED_AT_ZERO and mine == 0):
+            joined[name] = value
+        elif not (name in UNBOUNDED_AT_ZERO and value == 0):
+            joined[name] = min(mine, value)
+    return joined
+
+
+_TIGHTER: dict[str, Callable[..., object]] = {
+    "allow": _united,
+    "deny": _united,
+    "ask": _united,
+    "deny_patterns": _united,
+    "dangerous": _either,
+    "transports": _shared,
+    "hosts": _united,
+    "containers": _united,
+    "key_dir": _same_place,
+    "known_hosts": _same_place,
+    "accept_new_host_keys": _both,
+    "require_known_hosts": _either,
+    "password_auth": _both,
+    "ssh_agent": _both,
+    "sandbox_max": _tighter_sandbox,
+    "sandbox_default": _tighter_sandbox,
+    "sandbox_network": _both,
+    "sandbox_write": _shared,
+    "require_kernel": _either,
+    "env_pass": _shared,
+    "redaction_disable": _shared,
+    "redaction_add": _united,
+    "workspaces": _united,
+    "limits": _lower_limits,
+}
+
+Reader = Callable[[object, str, str], dict[str, object]]
+
+
+def _fault(key: str, source: str, expected: str) -> ConfigError:
+    return ConfigError(f"{source}: policy key '{key}' must be {expected}", details={"key": key, "source": source})
+
+
+def _texts(value: object, key: str, source: str, *, longest: int | None = None) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise _fault(key, source, "a list of strings")
+    for item in cast(list[object], value):
+        if not isinstance(item, str) or not item.strip():
+            raise _fault(key, source, "a list of strings that are not empty")
+        if longest is not None and len(item) > longest:
+            raise _fault(key, source, f"a list of strings of at most {longest} characters")
+    return tuple(cast(list[str], value))
+
+
+def _read_list(value: object, key: str, source: str) -> dict[str, object]:
+    return {key: _texts(value, key, source, longest=MAX_ENTRY_CHARS)}
+
+
+def _read_nested(value: object, key: str, source: str) -> dict[str, object]:
+    listed = _texts(value, key, source, longest=4096 if key == "workspaces" else MAX_ENTRY_CHARS)
+    # An empty allow list means that there is none; an empty list of hosts permits no host.
+    return {} if key == "allow" and not listed else {key: (listed,)}
+
+
+def _read_patterns(value: object, key: str, source: str) -> dict[str, object]:
+    patterns = _texts(value, key, source)
+    for number, pattern in enumerate(patterns, start=1):
+        try:
+            compile_linear(pattern, text=True)
+        except PatternError as error:
+            raise ConfigError(f"{source}: policy key '{key}', pattern {number}: {error}", details={"key": key}) from None
+    return {key: patterns}
+
+
+def _read_dangerous(value: object, key: str, source: str) -> dict[str, object]:
+    if value in ("on", True):
+        return {key: True}
+    if value in ("off", False):
+        return {key: False}
+    raise _fault(key, source, '"on" or "off"')
+
+
+def _read_transports(value: object, key: str, source: str) -> dict[str, object]:
+    listed = _texts(value, key, source)
+    if any(item not in TRANSPORTS for item in listed):
+        raise _fault(key, source, "a list of " + ", ".join(TRANSPORTS))
+    return {key: listed}
+
+
+def _read_text(value: object, key: str, source: str) -> dict[str, object]:
+    if not isinstance(value, str) or not value:
+        raise _fault(key, source, "a path")
+    return {key: value}
+
+
+def _read_flag(value: object, key: str, source: str) -> dict[str, object]:
+    if not isinstance(value, bool):
+        raise _fault(key, source, "true or false")
+    return {key: value}
+
+
+def _read_sandbox(value: object, key: str, source: str) -> dict[str, object]:
+    if value not in SANDBOXES:
+        raise _fault(key, source, "one of " + ", ".join(SANDBOXES))
+    return {key: value}
+
+
+def _read_redaction(value: object, key: str, source: str) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise _fault(key, source, "a table with disable and add")
+    table = cast(Mapping[str, object], value)
+    for name in table:
+        if name not in ("disable", "add"):
+            raise ConfigError(f"{source}: unknown policy key '{key}.{name}'", details={"key": f"{key}.{name}"})
+    read: dict[str, object] = {}
+    if "disable" in table:
+        read["redaction_disable"] = _texts(table["disable"], f"{key}.disable", source)
+    if "add" in table:
+        read["redaction_add"] = _redaction_rules(table["add"], f"{key}.add", source)
+    return read
+
+
+def _redaction_rules(value: object, key: str, source: str) -> tuple[RedactionRule, ...]:
+    rules: list[RedactionRule] = []
+    if not isinstance(value, list):
+        raise _fault(key, source, "a list of tables with id and pattern")
+    for item in cast(list[object], value):
+        table = cast(Mapping[str, object], item) if isinstance(item, Mapping) else {}
+        name, pattern = table.get("id"), table.get("pattern")
+        if set(table) != {"id", "pattern"} or not isinstance(name, str) or not isinstance(pattern, str):
+            raise _fault(key, source, "a list of tables with exactly id and pattern, both strings")
+        rules.append(RedactionRule(id=name, pattern=pattern))
+    return tuple(rules)
+
+
+def _read_limits(value: object, key: str, source: str) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise _fault(key, source, "a table of numbers")
+    limits: dict[str, int] = {}
+    for name, number in cast(Mapping[str, object], value).items():
+        if name not in LIMITS:
+            raise ConfigError(f"{source}: unknown policy key '{key}.{name}'", details={"key": f"{key}.{name}"})
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise _fault(f"{key}.{name}", source, "a whole number that is not negative")
+        limits[name] = number
+    return {key: limits}
+
+
+READERS: dict[str, Reader] = {
+    "allow": _read_nested,
+    "deny": _read_list,
+    "ask": _read_list,
+    "deny_patterns": _read_patterns,
+    "dangerous": _read_dangerous,
+    "transports": _read_transports,
+    "hosts": _read_nested,
+    "containers": _read_nested,
+    "workspaces": _read_nested,
+    "key_dir": _read_text,
+    "known_hosts": _read_text,
+    "sandbox_max": _read_sandbox,
+    "sandbox_default": _read_sandbox,
+    "sandbox_write": _read_list,
+    "env_pass": _read_list,
+    "redaction": _read_redaction,
+    "limits": _read_limits,
+    **dict.fromkeys(
+        "accept_new_host_keys require_known_hosts password_auth ssh_agent sandbox_network require_kernel".split(), _read_flag
+    ),
+}

@@ -1,0 +1,350 @@
+"""Visits every simple command of a tree, wherever it hides, and collects the programs that would start.
+
+What builtins and settings do is in `builtins`; which of the programs may run is decided in `judge`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from shiftlog.guard.policy.builtins import Builtins
+from shiftlog.guard.policy.faults import Fault, TooMuch
+from shiftlog.guard.policy.found import Danger, Doubt, Known, Place, Start, Stdin, When
+from shiftlog.guard.policy.reader import Work
+from shiftlog.guard.policy.syntax import Parser, read_text
+from shiftlog.guard.policy.tables import BUILTINS, DOWNLOADERS, INTERPRETERS, LOOKUPS, READS_CODE, STARTING
+from shiftlog.guard.policy.tools import tool_commands
+from shiftlog.guard.policy.tree import Assign, Choice, Compound, Dyn, Function, Node, Part, Pipeline, Redirect, Script, Simple, Word
+from shiftlog.guard.policy.words import HOLE, Arg, resolve_word, resolve_words, text_of
+from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
+
+MAX_NESTED_TEXTS = 24
+WRITING = frozenset("> >> >| &> &>> >&".split())
+
+
+class Survey(Builtins):
+    """The findings about one command; `names` matches the programs that code may not name where only text is checked."""
+
+    def __init__(self, known: Known, *, work: Work, names: re.Pattern[str] | None = None) -> None:
+        self.known = known
+        self.work = work
+        self.names = names
+        self.starts: list[Start] = []
+        self.doubts: list[Doubt] = []
+        self.dangers: list[Danger] = []
+        self.functions: dict[str, bool] = dict.fromkeys(known.functions, True)
+        self.defined: set[str] = set()
+        self.removed: set[str] = set()
+        self.aliases: dict[str, str] = dict(known.aliases)
+        self.assigned: list[tuple[str, str]] = []
+        self.writes: dict[str, Arg | None] = {}
+        self.reads: list[Arg] = []
+        self.writes_something = False
+
+    def doubt(self, what: str, text: str, at: int, when: When) -> None:
+        """Note what the text leaves open."""
+        self.doubts.append(Doubt(what, text.replace(HOLE, "…"), at, when))
+
+    def walk(self, script: Script, place: Place) -> None:
+        """Visit the commands of a script in text order."""
+        for node in script:
+            self._visit(node, place)
+
+    def _visit(self, node: Node, place: Place) -> None:
+        if isinstance(node, Simple):
+            self._visit_simple(node, place)
+        elif isinstance(node, Pipeline):
+            self._visit_pipeline(node, place)
+        elif isinstance(node, Choice):
+            self._visit(node.nodes[0], place)
+            for each in node.nodes[1:]:
+                self._visit(each, place._replace(certain=False))
+        elif isinstance(node, Function):
+            self.functions[node.name] = self.functions.get(node.name, False) or place.certain
+            self.defined.add(node.name)
+            self._visit(node.body, place._replace(certain=False, stdin=Stdin()))
+        else:
+            self._visit_compound(node, place)
+
+    def _visit_pipeline(self, node: Pipeline, place: Place) -> None:
+        first = len(self.starts)
+        stdin = place.stdin
+        for stage in node.stages:
+            self._visit(stage, place._replace(stdin=stdin, certain=False))
+            stdin = Stdin("pipe", stdin.download or self._downloads_since(first))
+
+    def _downloads_since(self, first: int) -> bool:
+        return any(start.name.rsplit("/", 1)[-1] in DOWNLOADERS for start in self.starts[first:])
+
+    def _visit_compound(self, node: Compound, place: Place) -> None:
+        place = place._replace(at=node.start)
+        for word in node.words:
+            self.visit_parts(word.parts, place)
+        if node.kind == "test":
+            self.test_arguments([arg for word in node.words for arg in resolve_word(word)], place, arithmetic=True)
+        if node.variable:
+            self.set_elsewhere(node.variable, node.start)
+        stdin = self._visit_redirects(node.redirects, place, "")
+        inside = place._replace(stdin=stdin, certain=place.certain and node.kind == "group")
+        for body in node.bodies:
+            self.walk(body, inside)
+
+    def visit_parts(self, parts: list[Part], place: Place, program: str = "") -> None:
+        """Visit the scripts nested in the parts of a word."""
+        for part in parts:
+            if not isinstance(part, Dyn):
+                continue
+            if part.kind == "prompt":
+                self.doubt("a value expanded like a prompt", "@P", place.at, "lists")
+            if part.script is not None:
+                first = len(self.starts)
+                stdin = place.stdin
+                if part.kind == "process" and part.name == ">":
+                    stdin = Stdin("pipe", program.rsplit("/", 1)[-1] in DOWNLOADERS)
+                self.walk(part.script, place._replace(certain=False, substituted=True, stdin=stdin))
+                part.download = self._downloads_since(first)
+            if part.inner:
+                self.visit_parts(part.inner, place)
+                part.download = part.download or any(isinstance(each, Dyn) and each.download for each in part.inner)
+
+    def _visit_simple(self, node: Simple, place: Place) -> None:
+        program = node.words[0].bare or "" if node.words else ""
+        place = place._replace(at=node.start)
+        for assign in node.assigns:
+            self._visit_assign(assign, place)
+        for word in node.words:
+            if word.bare is None:
+                self.visit_parts(word.parts, place, program)
+        args = resolve_words(node.words)
+        if node.redirects:
+            place = place._replace(stdin=self._visit_redirects(node.redirects, place, program))
+        if args:
+            self.visit_argv(args, place)
+
+    def _visit_assign(self, assign: Assign, place: Place) -> None:
+        self.visit_parts(assign.subscript, place)
+        for word in assign.elements:
+            self.visit_parts(word.parts, place)
+        if assign.value is None:
+            self.set_array(assign, place)
+            return
+        self.visit_parts(assign.value.parts, place)
+        text, known = text_of(assign.value.parts)
+        self.set_variable(assign.name, Arg(text if known else None, text, assign.start, assign.value), place, key=assign.key)
+
+    def _visit_redirects(self, redirects: list[Redirect], place: Place, program: str) -> Stdin:
+        stdin = place.stdin
+        content: Arg | None = None
+        for redirect in redirects:
+            target = redirect.target
+            if redirect.body is not None:
+                self.visit_parts(redirect.body, place)
+                text, known = text_of(redirect.body)
+                body = Arg(text if known else None, text, redirect.start, Word(redirect.start, redirect.start, redirect.body))
+                content = body
+                if redirect.fd in ("", "0"):
+                    stdin = Stdin("text", text=body)
+                continue
+            if target is None:
+                continue
+            self.visit_parts(target.parts, place, program)
+            if redirect.op == "<<<":
+                text, known = text_of(target.parts)
+                content = Arg(text if known else None, text, redirect.start, target)
+                if redirect.fd in ("", "0"):
+                    stdin = Stdin("text", text=content)
+            elif redirect.op in ("<", "<>", "<&"):
+                stdin = self._input_from(redirect, target, stdin)
+            if redirect.op in WRITING or redirect.op == "<>":
+                self._note_write(redirect, target, content, program)
+        for path, body in list(self.writes.items()):
+            if body is None and content is not None and program == "cat" and any(
+                redirect.target is not None and redirect.target.bare == path for redirect in redirects
+            ):
+                self.writes[path] = content
+        return stdin
+
+    def _input_from(self, redirect: Redirect, target: Word, stdin: Stdin) -> Stdin:
+        arg = resolve_word(target)[0]
+        self.reads.append(arg)
+        if redirect.fd not in ("", "0"):
+            return stdin
+        if redirect.op == "<&":
+            return Stdin("pipe")
+        if arg.value == "/dev/null":
+            return Stdin("null")
+        processes = [part for part in target.parts if isinstance(part, Dyn) and part.kind == "process"]
+        if processes:
+            return Stdin("pipe", any(part.download for part in processes))
+        return Stdin("file", text=arg)
+
+    def _note_write(self, redirect: Redirect, target: Word, content: Arg | None, program: str) -> None:
+        arg = resolve_word(target)[0]
+        if redirect.op == ">&" and (arg.text.isdigit() or arg.text.rstrip("-").isdigit() or arg.text == "-"):
+            return
+        if arg.value in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
+            return
+        self.writes_something = True
+        if arg.value is not None:
+            self.writes[arg.value] = content if program == "cat" else None
+
+    def visit_argv(self, args: list[Arg], place: Place) -> None:
+        """Follow one argument list to every program that it starts."""
+        first = args[0]
+        if place.depth > MAX_NESTED_TEXTS:
+            raise TooMuch(first.at, "nesting this deep")
+        name = first.value
+        if name is None:
+            self._doubt_program(first, place)
+            return
+        if not name:
+            return
+        base = name.rsplit("/", 1)[-1]
+        if name in self.aliases and "/" not in name:
+            self._expand_alias(name, args, place)
+        kind = "program"
+        if "/" not in name:
+            if name in self.functions and name not in self.removed:
+                kind = "function"
+            elif name in BUILTINS:
+                kind = "builtin"
+        self.starts.append(Start(name, args[1:], first.at, place.via, kind, place.surety))
+        if kind != "program" and name in BUILTINS:
+            self.visit_builtin(name, args[1:], place)
+        answer = unwrap(base, args[1:])
+        if answer is not None:
+            self._follow(base, answer, first.at, place)
+        else:
+            self._visit_tool(base, args[1:], first.at, place)
+
+    def _doubt_program(self, first: Arg, place: Place) -> None:
+        parts = first.word.parts if first.word else []
+        if any(isinstance(part, Dyn) and part.download for part in parts):
+            self.dangers.append(Danger(first.at, place.via, "eval"))
+        if place.surety == "sure":
+            self.doubt(f"the program '{first.text.replace(HOLE, '…')}'", first.text, first.at, "lists")
+
+    def _expand_alias(self, name: str, args: list[Arg], place: Place) -> None:
+        value = self.aliases.pop(name)
+        rest = "".join(" " + _quoted(arg) for arg in args[1:])
+        self.visit_text(Arg(value + rest, value + rest, args[0].at), place._replace(via=(*place.via, name)), data=True)
+        self.aliases[name] = value
+
+    def _follow(self, base: str, answer: Unwrapped, at: int, place: Place) -> None:
+        inside = place._replace(via=(*place.via, base), depth=place.depth + 1)
+        for setting in answer.settings:
+            self.set_from_argument(setting, inside)
+        if answer.hidden and place.surety == "sure":
+            self.doubt(f"the program that '{base}' starts", base, at, "lists")
+        for text in answer.texts:
+            self.visit_text(text, inside, data=answer.holes_are_data)
+        for argv in answer.argvs:
+            self.visit_argv(argv, inside)
+        for script in answer.scripts:
+            self.visit_script(script, inside)
+        if answer.reads_stdin:
+            self._visit_stdin(base, at, inside)
+
+    def _visit_stdin(self, base: str, at: int, place: Place) -> None:
+        stdin = place.stdin
+        if stdin.kind == "text" and stdin.text is not None:
+            self.visit_text(stdin.text, place._replace(stdin=Stdin()))
+        elif stdin.kind == "file" and stdin.text is not None:
+            self.visit_script(stdin.text, place)
+        elif stdin.kind != "null":
+            if stdin.download:
+                self.dangers.append(Danger(at, place.via[:-1], base))
+            source = "a pipe" if stdin.kind == "pipe" else "its input"
+            self.doubt(f"what '{base}' reads from {source}", base, at, "lists")
+
+    def visit_text(self, arg: Arg, place: Place, *, data: bool = False) -> None:
+        """Read an argument as shell text and visit it; with `data`, its unknown parts cannot be code."""
+        parts = arg.word.parts if arg.word else []
+        if any(isinstance(part, Dyn) and part.download for part in parts):
+            self.dangers.append(Danger(arg.at, place.via[:-1], place.via[-1] if place.via else "eval"))
+        if HOLE in arg.text and not data and place.surety == "sure":
+            self.doubt("text that is put together when it runs", arg.text, arg.at, "lists")
+        if arg.text.strip() in ("", HOLE):
+            return
+        reading = read_text(arg.text, work=self.work, depth=place.depth, at=arg.at)
+        self.walk(reading.script, place._replace(depth=place.depth + 1))
+        if isinstance(reading.fault, TooMuch):
+            raise reading.fault
+        if reading.fault is not None and place.surety == "sure":
+            self.doubt("shell text that cannot be read", arg.text, arg.at, "lists")
+
+    def visit_script(self, arg: Arg, place: Place) -> None:
+        """Note a script file that a shell reads."""
+        processes = [part for part in (arg.word.parts if arg.word else []) if isinstance(part, Dyn) and part.kind == "process"]
+        shell = place.via[-1] if place.via else "source"
+        if processes:
+            if any(part.download for part in processes):
+                self.dangers.append(Danger(arg.at, place.via[:-1], shell))
+            self.doubt(f"what '{shell}' reads from a substitution", arg.text, arg.at, "lists")
+            return
+        if arg.value in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
+            return
+        if arg.value is not None:
+            self.starts.append(Start(arg.value, [], arg.at, place.via, "script", place.surety))
+            self._visit_written(arg, place)
+        if place.surety == "sure":
+            self.doubt(f"the script '{arg.text.replace(HOLE, '…')}'", arg.text, arg.at, "allow")
+
+    def _visit_written(self, arg: Arg, place: Place) -> None:
+        """Judge a script that this very command writes, as far as its content is known."""
+        name = (arg.value or "").removeprefix("./")
+        for path, content in self.writes.items():
+            if path.removeprefix("./") != name:
+                continue
+            if content is None or content.value is None:
+                self.doubt(f"the script '{name}', which this command writes", name, arg.at, "text only")
+            elif self.names is not None:
+                self.visit_text(Arg(content.value, content.value, arg.at), place._replace(surety="stored"))
+
+    def visit_expansions(self, text: str, at: int, place: Place) -> None:
+        """Visit the substitutions in text that a builtin expands by itself."""
+        if "$" not in text and "`" not in text:
+            return
+        parser = Parser(text, work=self.work, depth=place.depth, fixed=at)
+        try:
+            parts = parser.read_body(0, len(text))
+        except TooMuch:
+            raise
+        except Fault:
+            self.doubt("text that is expanded when it runs", text, at, "lists")
+            return
+        self.visit_parts(parts, place._replace(depth=place.depth + 1))
+
+    def _visit_tool(self, base: str, args: list[Arg], at: int, place: Place) -> None:
+        for text in tool_commands(base, args):
+            self.visit_text(text, place._replace(via=(*place.via, base), depth=place.depth + 1), data=True)
+        if "/" in self.starts[-1].name and self.starts[-1].at == at:
+            self._visit_written(Arg(self.starts[-1].name, self.starts[-1].name, at), place)
+        if self.names is None:
+            return
+        if place.substituted and base in LOOKUPS:
+            self._doubt_named(" ".join(arg.text for arg in args), "where to find", at)
+        if INTERPRETERS.fullmatch(base):
+            self._visit_code(base, args, at, place)
+
+    def _visit_code(self, base: str, args: list[Arg], at: int, place: Place) -> None:
+        stdin = place.stdin
+        code = " ".join(arg.text for arg in args)
+        if stdin.kind == "text" and stdin.text is not None:
+            code += "\n" + stdin.text.text
+        operands = [arg for arg in args if not arg.text.startswith("-")]
+        if stdin.kind == "pipe" and not operands and READS_CODE.fullmatch(base):
+            self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
+        elif STARTING.search(code):
+            self._doubt_named(code, f"code for '{base}' with", at)
+
+    def _doubt_named(self, code: str, what: str, at: int) -> None:
+        named = self.names.search(code) if self.names is not None else None
+        if named is not None:
+            self.doubt(f"{what} '{named.group()}'", named.group(), at, "text only")
+
+
+def _quoted(arg: Arg) -> str:
+    if arg.value is None:
+        return HOLE
+    return "'" + arg.value.replace("'", "'\\''") + "'"

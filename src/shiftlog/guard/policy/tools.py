@@ -1,0 +1,121 @@
+"""Ordinary programs with an option that runs a command: `git -c alias.x=!…`, `tar --to-command`, `rsync -e`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shiftlog.guard.policy.tables import COMMAND_OPTIONS, GIT_COMMAND_KEYS, SSH_COMMAND_KEYS
+from shiftlog.guard.policy.words import HOLE, Arg
+
+GIT_VALUES = frozenset("-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split())
+GIT_TEXT_OPTIONS = {
+    "rebase": ("-x", "--exec"),
+    "difftool": ("-x", "--extcmd"),
+    "grep": ("-O", "--open-files-in-pager"),
+    "clone": ("-u", "--upload-pack"),
+    "fetch": ("--upload-pack",),
+    "ls-remote": ("--upload-pack", "--exec"),
+    "push": ("--receive-pack", "--exec"),
+    "archive": ("--exec",),
+    "filter-branch": ("--tree-filter", "--index-filter", "--env-filter", "--msg-filter", "--commit-filter",
+                      "--parent-filter", "--tag-name-filter", "--setup"),
+}  # fmt: skip
+
+
+def tool_commands(base: str, args: list[Arg]) -> list[Arg]:
+    """Return the shell texts that a program's options make it run."""
+    if base == "git":
+        return list(_git_commands(args))
+    if base in ("ssh", "scp", "sftp"):
+        return [*_ssh_commands(args), *option_values(args, COMMAND_OPTIONS.get(base, ()))]
+    options = COMMAND_OPTIONS.get(base)
+    if base == "socat":
+        return list(_socat_commands(args))
+    return option_values(args, options) if options else []
+
+
+def option_values(args: list[Arg], options: tuple[str, ...]) -> list[Arg]:
+    """Return the values that some options were given, attached or as the next argument."""
+    values: list[Arg] = []
+    for place, arg in enumerate(args):
+        for option in options:
+            value = _value_of(option.rstrip("."), arg.text, args[place + 1] if place + 1 < len(args) else None, arg.at)
+            if value is None:
+                continue
+            if not option.endswith("."):
+                values.append(value)
+            elif value.text.startswith("exec="):
+                values.append(_text(value.text[5:], value.at))
+    return values
+
+
+def _value_of(option: str, text: str, following: Arg | None, at: int) -> Arg | None:
+    if text == option:
+        return following
+    if option.startswith("--"):
+        return _text(text[len(option) + 1 :], at) if text.startswith(option + "=") else None
+    if len(option) == 2 and text.startswith(option) and not text.startswith("--"):
+        return _text(text[2:], at)
+    return None
+
+
+def _text(text: str, at: int) -> Arg:
+    return Arg(None if HOLE in text else text, text, at)
+
+
+def _ssh_commands(args: list[Arg]) -> Iterator[Arg]:
+    for place, arg in enumerate(args):
+        text = arg.text
+        if text == "-o" and place + 1 < len(args):
+            text = args[place + 1].text
+        elif text.startswith("-o"):
+            text = text[2:]
+        else:
+            continue
+        found = SSH_COMMAND_KEYS.match(text)
+        if found and found.group(2) != "none":
+            yield _text(found.group(2), arg.at)
+
+
+def _socat_commands(args: list[Arg]) -> Iterator[Arg]:
+    for arg in args:
+        kind, colon, command = arg.text.partition(":")
+        if colon and kind.upper() in ("EXEC", "SYSTEM", "SHELL"):
+            yield _text(command.split(",", 1)[0], arg.at)
+
+
+def _git_commands(args: list[Arg]) -> Iterator[Arg]:
+    place = 0
+    while place < len(args) and args[place].text.startswith("-"):
+        option = args[place].text
+        if option == "-c" and place + 1 < len(args):
+            key, equals, value = args[place + 1].text.partition("=")
+            if equals:
+                yield from _git_setting(key, value, args[place + 1].at)
+        place += 2 if option in GIT_VALUES else 1
+    if place >= len(args):
+        return
+    subcommand, rest = args[place].text, args[place + 1 :]
+    yield from option_values(rest, GIT_TEXT_OPTIONS.get(subcommand, ()))
+    if subcommand == "config":
+        operands = [arg for arg in rest if not arg.text.startswith("-") and arg.text not in ("set", "add")]
+        if len(operands) > 1:
+            yield from _git_setting(operands[0].text, operands[1].text, operands[1].at)
+    elif subcommand == "bisect" and rest and rest[0].text == "run":
+        yield _text(" ".join(arg.text for arg in rest[1:]), rest[0].at)
+    elif subcommand == "submodule" and any(arg.text == "foreach" for arg in rest):
+        after = rest[[arg.text for arg in rest].index("foreach") + 1 :]
+        yield _text(" ".join(arg.text for arg in after if arg.text not in ("--recursive", "--quiet")), rest[0].at)
+
+
+def _git_setting(key: str, value: str, at: int) -> Iterator[Arg]:
+    if not GIT_COMMAND_KEYS.fullmatch(key):
+        return
+    lowered = key.lower()
+    if lowered.startswith("alias.") or lowered.endswith(".helper"):
+        if value.startswith("!"):
+            yield _text(value[1:], at)
+        return
+    if lowered == "core.fsmonitor" and value.lower() in ("true", "false", "1", "0"):
+        return
+    yield _text(value, at)

@@ -1,0 +1,38 @@
+"""The program of a worker that reads transcripts for an import: `python -m shiftlog.import_worker`.
+
+It joins the readers with the journal's way to encode and hash; it has no store, and writes to its standard output alone.
+"""
+
+import sys
+
+import msgspec
+
+from shiftlog.guard.redaction import Redactor, Rule
+from shiftlog.ingest.importing_workers import serve
+from shiftlog.ingest.placing import Placer
+from shiftlog.journal.packing import prepare, salt_from
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker must know to mask and name as its daemon does."""
+
+    mac_key: bytes
+    rules: list[tuple[str, str, str]] = []
+    silenced: list[str] = []
+    test_clock: bool = False
+
+
+def placer_for(settings: WorkerSettings) -> Placer:
+    """Return what composes and masks with these settings."""
+    rules = [Rule(id=name, pattern=pattern, klass=kind) for name, pattern, kind in settings.rules]
+    redactor = Redactor(rules, frozenset(settings.silenced))
+    return Placer(redactor, prepare, salt_from, settings.mac_key, test_clock=settings.test_clock)
+
+
+def main() -> int:
+    """Serve until standard input closes."""
+    return serve(lambda data: placer_for(msgspec.msgpack.decode(data, type=WorkerSettings)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

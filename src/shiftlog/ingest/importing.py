@@ -1,0 +1,370 @@
+"""The import: which files changed, in which order they are read, and how their batches reach the journal.
+
+Reading runs in worker processes where there is much of it; the journal writes one batch after the other, in an order
+that depends on the files alone. What the journal does with a batch is its own (`ImportJournal`).
+"""
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Protocol
+
+import anyio
+
+from shiftlog.ingest.discovery import Found
+from shiftlog.ingest.importing_files import UNKNOWN, FileJob, NotRecognised
+from shiftlog.ingest.importing_order import place_of
+from shiftlog.ingest.importing_workers import Readers, worker_lost
+from shiftlog.ingest.report import FileReport, Report
+from shiftlog.ingest.sources import Judged, Known
+from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.times import precise
+from shiftlog.store.incoming import Batch
+from shiftlog.store.sources import Source
+
+# Below this, reading here is done before a worker would have started.
+SMALL_BYTES = 4 << 20
+
+
+class Written(Protocol):
+    """What the journal made of a batch."""
+
+    @property
+    def entries(self) -> int: ...
+    @property
+    def sessions(self) -> dict[str, bool]: ...
+    @property
+    def new(self) -> list[str]: ...
+    @property
+    def counts(self) -> "Counter[str]": ...
+    @property
+    def redactions(self) -> "Counter[str]": ...
+    @property
+    def sealed(self) -> list[str]: ...
+
+
+class ImportJournal(Protocol):
+    """What an import needs of the journal."""
+
+    async def write(self, batch: Batch, source: Source, *, moved_from: str | None = None) -> Written: ...
+    async def sources(self) -> list[Source]: ...
+    async def states(self, paths: Iterable[str]) -> dict[str, bytes]: ...
+    async def keep(self, sources: Iterable[Source], gone: Iterable[str] = ()) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an import is."""
+
+    files_done: int
+    files: int
+    bytes_done: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportRequest:
+    """What to import: files found, and how."""
+
+    found: Sequence[Found]
+    now: datetime
+    agents: frozenset[str] = frozenset()
+    since: datetime | None = None
+    full: bool = False
+    dry_run: bool = False
+    keep_images: bool = False
+    max_line_bytes: int = 128 << 20
+
+
+Tell = Callable[[Progress], Awaitable[None]]
+MakeReaders = Callable[[int], Readers]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """One file to read, and what came of it."""
+
+    judged: Judged
+    report: FileReport
+    batches: Iterator[Batch] | None = None
+    pending: "asyncio.Task[Batch | None] | None" = None
+
+
+class StopSign:
+    """Asks a running import to end after the batch under way."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+
+    def set(self) -> None:
+        """Ask."""
+        self.event.set()
+
+    def is_set(self) -> bool:
+        """Tell whether somebody asked."""
+        return self.event.is_set()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until somebody asks, at most so long."""
+        with anyio.move_on_after(timeout_s):
+            await self.event.wait()
+
+
+@dataclass(slots=True, kw_only=True)
+class Importer:
+    """Imports files into a journal; one import at a time."""
+
+    journal: ImportJournal
+    # Two imports of one file would read the same growth twice; the keys would still hold, the counts would not.
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def run(
+        self, request: ImportRequest, make_readers: MakeReaders, tell: Tell | None = None, stop: StopSign | None = None
+    ) -> Report:
+        """Import what changed and return what it came to."""
+        async with self._turn:
+            return await _Run(self.journal, make_readers, request, tell, stop or StopSign()).run()
+
+
+class _Run:
+    def __init__(
+        self,
+        journal: ImportJournal,
+        make_readers: MakeReaders,
+        request: ImportRequest,
+        tell: Tell | None,
+        stop: StopSign,
+    ) -> None:
+        self._journal = journal
+        self._make_readers = make_readers
+        self._request = request
+        self._tell = tell
+        self._stop = stop
+        self._report = Report(dry_run=request.dry_run)
+        self._done_bytes = 0
+        self._all_bytes = 0
+        self._done_files = 0
+        self._cut = False
+        self._readers: Readers | None = None
+
+    async def run(self) -> Report:
+        started = time.monotonic()
+        known = Known(await self._journal.sources())
+        works = await anyio.to_thread.run_sync(self._judge_all, known)
+        self._all_bytes = sum(_bytes_to_read(work.judged) for work in works)
+        self._readers = self._make_readers(self._all_bytes)
+        try:
+            await self._read_all(works)
+        finally:
+            self._readers.close()
+            self._report.duration_s = time.monotonic() - started
+        return self._report
+
+    # Which
+
+    def _judge_all(self, known: Known) -> list[_Work]:
+        works: list[_Work] = []
+        for found in self._request.found:
+            report = FileReport(path=found.path)
+            self._report.files.append(report)
+            judged = self._judge(found, known, report)
+            if judged is None:
+                continue
+            report.status = judged.status
+            if judged.source is not None:
+                report.agent = judged.source.agent
+                report.cursor = judged.source.cursor
+            if judged.offset is None and not judged.settles:
+                continue
+            works.append(_Work(judged=judged, report=report))
+        if len([work for work in works if work.judged.offset == 0]) > 1:
+            works.sort(key=lambda work: place_of(work.judged.found.path))
+        else:
+            works.sort(key=lambda work: work.judged.found.path)
+        return works
+
+    def _judge(self, found: Found, known: Known, report: FileReport) -> Judged | None:
+        request = self._request
+        if found.skip is not None:
+            report.status, report.reason = "skipped", found.skip
+            if found.skip == "unreadable":
+                report.status = "failed"
+                report.error = _error(found.path, "transcript_unreadable", found.error or "unreadable")
+            return None
+        if request.since is not None and found.mtime_ns < request.since.timestamp() * 1e9:
+            report.status, report.reason = "skipped", "older"
+            return None
+        try:
+            return known.judge(found, request.now, full=request.full, max_line_bytes=request.max_line_bytes)
+        except ShiftlogError as error:
+            report.status, report.reason = "failed", "unreadable"
+            report.error = _error(found.path, error.code, error.message)
+            return None
+
+    # Reading
+
+    async def _read_all(self, works: list[_Work]) -> None:
+        assert self._readers is not None
+        resumed = [work.judged.source.path for work in works if work.judged.source and work.judged.offset != 0]
+        states = await self._journal.states(resumed)
+        waiting = list(works)
+        ahead: list[_Work] = []
+        while (waiting or ahead) and not self._stop.is_set():
+            while waiting and len(ahead) < self._readers.at_once:
+                work = waiting.pop(0)
+                self._begin(work, states)
+                ahead.append(work)
+            work = ahead.pop(0)
+            await self._finish(work)
+            self._done_files += 1
+            await self._say()
+        self._report.interrupted = bool(waiting or ahead or self._cut)
+        for work in (*ahead, *waiting):
+            work.report.status, work.report.reason = "skipped", "interrupted"
+
+    def _begin(self, work: _Work, states: dict[str, bytes]) -> None:
+        assert self._readers is not None
+        judged = work.judged
+        source = judged.source
+        state = states.get(source.path) if source is not None and judged.offset != 0 else None
+        job = FileJob(
+            path=judged.found.path,
+            now=precise(self._request.now),
+            offset=(judged.offset or 0) if not judged.settles else (source.cursor if source else 0),
+            agent=source.agent if source is not None and state is not None else None,
+            state=state,
+            max_line_bytes=self._request.max_line_bytes,
+            keep_images=self._request.keep_images,
+            settle_only=judged.settles,
+        )
+        work.batches = self._readers.read(job)
+        work.pending = asyncio.create_task(_next(work.batches))
+
+    async def _finish(self, work: _Work) -> None:
+        """Write the batches of a file, reading the next while one is written."""
+        report = work.report
+        before = self._done_bytes
+        try:
+            source = self._source_of(work.judged)
+            moved_from = work.judged.moved_from
+            while True:
+                assert work.pending is not None
+                assert work.batches is not None
+                batch = await work.pending
+                if batch is None:
+                    break
+                if self._is_unwanted(batch, report):
+                    await _drained(work.batches)
+                    break
+                work.pending = asyncio.create_task(_next(work.batches))
+                source = replace(source, agent=batch.agent)
+                written = await self._journal.write(batch, source, moved_from=moved_from)
+                source = replace(source, sessions=tuple(dict.fromkeys((*source.sessions, *written.sessions))))
+                moved_from = None
+                self._add(report, batch, written, work.judged)
+                self._done_bytes = before + min(batch.bytes_read, _bytes_to_read(work.judged))
+                await self._say()
+                if self._stop.is_set() and not batch.last:
+                    self._cut = True
+                    break
+        except NotRecognised:
+            report.status, report.reason = "skipped", "not_recognised"
+        except ShiftlogError as error:
+            report.status = "failed"
+            report.error = _error(report.path, error.code, error.message)
+        except EOFError as error:
+            lost = worker_lost(error)
+            report.status = "failed"
+            report.error = _error(report.path, lost.code, lost.message)
+        self._done_bytes = before + _bytes_to_read(work.judged)
+
+    def _is_unwanted(self, batch: Batch, report: FileReport) -> bool:
+        report.agent = batch.agent
+        if self._request.agents and batch.agent not in self._request.agents:
+            report.status, report.reason = "skipped", "other_agent"
+            return True
+        return False
+
+    def _source_of(self, judged: Judged) -> Source:
+        found, known = judged.found, judged.source
+        return Source(
+            path=found.path,
+            agent=known.agent if known else "",
+            device=found.device,
+            inode=found.inode,
+            size=found.size,
+            mtime_ns=found.mtime_ns,
+            head=judged.head or (known.head if known else ""),
+            head_bytes=judged.head_bytes or (known.head_bytes if known else 0),
+            cursor=known.cursor if known else 0,
+            tail=known.tail if known else "",
+            sessions=known.sessions if known else (),
+        )
+
+    def _add(self, report: FileReport, batch: Batch, written: Written, judged: Judged) -> None:
+        report.sessions.update(written.sessions)
+        report.new |= set(written.new)
+        report.counts.update(written.counts)
+        report.counts["entries"] += written.entries
+        report.redactions.update(written.redactions)
+        report.cursor = batch.cursor
+        report.bytes_read = max(report.bytes_read, batch.bytes_read)
+        if written.sealed:
+            report.reason = "sealed"
+        if not batch.last:
+            return
+        earlier = judged.source.counts if judged.source is not None and judged.offset != 0 else {}
+        grown = {name: count - earlier.get(name, 0) for name, count in batch.counts.items()}
+        report.counts["bad_lines"] += grown["bad"]
+        report.counts["unknown_records"] += grown["unknown"]
+        report.counts["partial_tails"] += batch.counts["partial"]
+        report.counts["duplicates"] += grown["duplicate"]
+        for name, count in grown.items():
+            if name.startswith(UNKNOWN) and count > 0:
+                report.unknown[name.removeprefix(UNKNOWN)] += count
+        if not report.sessions:
+            report.status, report.reason = "skipped", "no_conversation"
+        elif written.sealed and not report.counts["entries"]:
+            report.status = "skipped"
+        if judged.settles and not report.counts["entries"]:
+            report.status = "unchanged"
+
+    async def _say(self) -> None:
+        if self._tell is not None:
+            await self._tell(
+                Progress(
+                    files_done=self._done_files,
+                    files=len(self._report.files),
+                    bytes_done=self._done_bytes,
+                    bytes=self._all_bytes,
+                )
+            )
+
+
+async def _next(batches: Iterator[Batch]) -> Batch | None:
+    return await asyncio.to_thread(partial(next, batches, None))
+
+
+async def _drained(batches: Iterator[Batch]) -> None:
+    while await _next(batches) is not None:
+        pass
+
+
+def _bytes_to_read(judged: Judged) -> int:
+    if judged.offset is None:
+        return 0
+    return max(judged.found.size - judged.offset, 0)
+
+
+def _error(path: str, code: str, message: str) -> dict[str, object]:
+    return {"path": path, "code": code, "message": message}
+
+
+def default_jobs() -> int:
+    """Return how many workers read where nobody says."""
+    return min(os.cpu_count() or 1, 4)

@@ -1,0 +1,215 @@
+"""Reading one transcript to the batches that are stored: lines → reader → facts → placed items, cut by size.
+
+Where a batch ends depends on its content alone, so that a reading that was interrupted goes on with the batches that an
+undisturbed one would have had.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from shiftlog.ingest.discovery import hints_of
+from shiftlog.ingest.facts import AnyFact, Reader, SessionRef, Standing, ToolResult, TurnBegun
+from shiftlog.ingest.formats import reader_for, recognise
+from shiftlog.ingest.placing import Placer
+from shiftlog.ingest.streams import Line, LineFile
+from shiftlog.model.times import parse, precise
+from shiftlog.store.incoming import Batch, Incoming
+
+BATCH_FACTS = 2000
+BATCH_BYTES = 4 << 20
+SNIFF_BYTES = 1 << 20
+SETTLED_AFTER = timedelta(minutes=30)
+# Before the names of unknown record types, among the counts that are kept of a file.
+UNKNOWN = "unknown/"
+
+_REQUEST = re.compile(r"req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*")
+_OWN_TOOLS = ("begin_turn", "beginTurn")
+_decode = msgspec.json.Decoder(dict[str, object]).decode
+
+
+class FileJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What to read: a file from an offset on, with the state that its reader left there."""
+
+    path: str
+    now: str
+    offset: int = 0
+    agent: str | None = None
+    state: bytes | None = None
+    max_line_bytes: int = 128 << 20
+    keep_images: bool = False
+    settle_only: bool = False
+
+
+class NotRecognised(Exception):
+    """The file is no transcript that any reader knows."""
+
+
+def read_file(job: FileJob, placer: Placer) -> Iterator[Batch]:
+    """Yield the batches of a file, the last one marked; raise NotRecognised or TranscriptUnreadable."""
+    if job.settle_only:
+        yield from _Reading(job, placer, _restored(job)).settle()
+        return
+    with LineFile(job.path, job.max_line_bytes) as file:
+        if job.agent is None or job.state is None:
+            agent = recognise(file.start(SNIFF_BYTES))
+            if agent is None:
+                raise NotRecognised(job.path)
+            reader = reader_for(agent)(hints_of(job.path, keep_images=job.keep_images))
+        else:
+            reader = _restored(job)
+        yield from _Reading(job, placer, reader).read(file)
+
+
+def _restored(job: FileJob) -> Reader:
+    assert job.agent is not None
+    return reader_for(job.agent)(hints_of(job.path, keep_images=job.keep_images), job.state)
+
+
+class _Reading:
+    """One pass over a file."""
+
+    def __init__(self, job: FileJob, placer: Placer, reader: Reader) -> None:
+        self._job = job
+        self._placer = placer
+        self._reader = reader
+        self._facts: list[AnyFact] = []
+        self._bytes = 0
+        self._first = job.offset == 0 and not job.settle_only
+        self._partial = 0
+
+    def read(self, file: LineFile) -> Iterator[Batch]:
+        """Yield what the lines of a file say."""
+        cursor = self._job.offset
+        whole = self._job.path.removesuffix(".zst").endswith(".json")
+        lines: Iterable[Line] = _as_one(file.lines(cursor)) if whole else file.lines(cursor)
+        for line in lines:
+            if not line.whole and not _is_object(line.data):
+                self._partial = 1
+                break
+            if line.data is None:
+                self._reader.skip_oversized()
+            else:
+                self._facts.extend(self._reader.feed(line.data))
+                self._bytes += len(line.data)
+            cursor = line.end
+            if len(self._facts) >= BATCH_FACTS or self._bytes >= BATCH_BYTES:
+                yield self._batch(cursor, file.edge_before(cursor), file.bytes_read)
+        self._facts.extend(self._reader.finish())
+        self._facts.extend(self._reader.settle(self._due()) if self._due() else ())
+        yield self._batch(cursor, file.edge_before(cursor), file.bytes_read, last=True)
+
+    def settle(self) -> Iterator[Batch]:
+        """Yield what the passing of time alone has made of the file."""
+        due = self._due()
+        self._facts.extend(self._reader.settle(due) if due else ())
+        yield self._batch(self._job.offset, "", 0, last=True)
+
+    def _due(self) -> list[SessionRef]:
+        now = parse(self._job.now)
+        return [one.session for one in self._waiting() if _settles_at(one) <= now]
+
+    def _waiting(self) -> list[Standing]:
+        return [one for one in self._reader.standings() if one.settles_as is not None and one.last_at is not None]
+
+    def _batch(self, cursor: int, tail: str, bytes_read: int, *, last: bool = False) -> Batch:
+        self._placer.begin(self._reader.agent)
+        items = list(_with_adoptions(self._facts, self._placer, self._job.path))
+        counts = self._reader.counts
+        first, self._first = self._first, False
+        self._facts, self._bytes = [], 0
+        later = [_settles_at(one) for one in self._waiting()] if last else []
+        return Batch(
+            agent=self._reader.agent,
+            sessions=self._placer.sessions,
+            items=items,
+            cursor=cursor,
+            tail=tail,
+            state=self._reader.save(),
+            first=first,
+            last=last,
+            settle_at=precise(min(later)) if later else None,
+            counts={
+                "mapped": counts.mapped,
+                "counted": counts.counted,
+                "duplicate": counts.duplicate,
+                "bad": counts.bad,
+                "unknown": counts.unknown,
+                "oversized": counts.oversized,
+                "replaced": counts.replaced,
+                "partial": self._partial,
+                **{f"{UNKNOWN}{name}": count for name, count in counts.unknown_names.items()},
+            },
+            bytes_read=bytes_read,
+        )
+
+
+def _settles_at(standing: Standing) -> datetime:
+    assert standing.last_at is not None
+    return parse(standing.last_at) + SETTLED_AFTER
+
+
+def _as_one(lines: Iterator[Line]) -> Iterator[Line]:
+    """Give a file that is one document, written over several lines, as one line."""
+    parts: list[bytes] = []
+    end = 0
+    for line in lines:
+        if line.data is None:
+            return
+        parts.append(line.data)
+        end = line.end
+    if parts:
+        yield Line(b"".join(parts), end, whole=False)
+
+
+def _is_object(data: bytes | None) -> bool:
+    if data is None:
+        return False
+    try:
+        _decode(data.strip().removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _with_adoptions(facts: Sequence[AnyFact], placer: Placer, path: str) -> Iterator[Incoming]:
+    """Yield the facts placed, and before a turn in which its agent began a turn of ours the word that they are one."""
+    begun: dict[str, list[tuple[int, str]]] = {}
+    for index, fact in enumerate(facts):
+        if isinstance(fact, ToolResult) and fact.turn and fact.tool and fact.tool.endswith(_OWN_TOOLS):
+            found = None if fact.is_error else _REQUEST.search(fact.content)
+            if found:
+                begun.setdefault(fact.turn, []).append((index, found[0]))
+    for index, fact in enumerate(facts):
+        fact = _unspilled(fact, path) if isinstance(fact, ToolResult) and fact.spilled else fact
+        item = placer.place(fact)
+        if fact.turn in begun:
+            starts = isinstance(fact, TurnBegun)
+            for place, request_id in begun[fact.turn]:
+                if place == index or (starts and place == begun[fact.turn][0][0]):
+                    yield Incoming("adopt", item.session, b"", item.at, fact.turn, body={"request_id": request_id})
+        yield item
+
+
+def _unspilled(fact: ToolResult, path: str) -> ToolResult:
+    """Return a result with the output that its client kept in a file beside the transcript, if it is there.
+
+    A transcript may name any path; only the folder of spilled outputs that belongs to it is looked into.
+    """
+    assert fact.spilled is not None
+    name = os.path.basename(fact.spilled.replace("\\", "/"))
+    folder = Path(path).parent
+    places = [folder / fact.session.vendor_id / "tool-results", *(one / "tool-results" for one in folder.parents[:3])]
+    for place in places:
+        spilled = place / name
+        if name and spilled.is_file() and not spilled.is_symlink() and not place.is_symlink():
+            try:
+                content = spilled.read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                break
+            return msgspec.structs.replace(fact, content=content)
+    return msgspec.structs.replace(fact, extra={**fact.extra, "spilled": name})

@@ -1,0 +1,147 @@
+"""Imports as the faces ask for them: paths or discovery, who may read what, dry runs, and watching for growth."""
+
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from shiftlog.ingest.discovery import Found, Root, default_roots, discover, find_under
+from shiftlog.ingest.importing import Importer, ImportJournal, ImportRequest, MakeReaders, StopSign, Tell
+from shiftlog.ingest.report import Report
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.times import parse
+
+KINDS = ("ClaudeCode", "Codex", "GeminiCli", "CopilotCli", "OpenCode", "Cursor")
+_SHORT = {
+    "claude": "ClaudeCode",
+    "codex": "Codex",
+    "gemini": "GeminiCli",
+    "copilot": "CopilotCli",
+    "opencode": "OpenCode",
+    "cursor": "Cursor",
+}
+_SPAN = re.compile(r"(\d{1,6})([dhm])")
+_UNITS = {"d": "days", "h": "hours", "m": "minutes"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSettings:
+    """What the operator set about imports."""
+
+    roots: tuple[str, ...] = ()
+    max_line_mb: int = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What a face asks for; without paths the known folders are searched.
+
+    `allowed` are the folders that may be read besides the known ones, None where anything may.
+    """
+
+    paths: Sequence[str] = ()
+    agents: Sequence[str] = ()
+    since: str | None = None
+    full: bool = False
+    dry_run: bool = False
+    jobs: int | None = None
+    keep_images: bool = False
+    recursive: bool = True
+    allowed: Sequence[str] | None = None
+
+
+MakeScratch = Callable[[], AbstractAsyncContextManager[ImportJournal]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Imports:
+    """The import service over one journal."""
+
+    importer: Importer
+    readers: Callable[[int | None], MakeReaders]
+    scratch: MakeScratch
+    settings: IngestSettings
+    environ: Mapping[str, str]
+    now: Callable[[], datetime]
+    home: Path = field(default_factory=Path.home)
+
+    def roots(self) -> list[Root]:
+        """Return the folders that are searched, the operator's own last."""
+        return default_roots(self.environ, self.home)
+
+    async def run(self, options: ImportOptions, tell: Tell | None = None, stop: StopSign | None = None) -> Report:
+        """Import what the options ask for."""
+        now = self.now()
+        request = ImportRequest(
+            found=self.find(options),
+            now=now,
+            agents=frozenset(map(agent_named, options.agents)),
+            since=since_time(options.since, now) if options.since else None,
+            full=options.full,
+            dry_run=options.dry_run,
+            keep_images=options.keep_images,
+            max_line_bytes=self.settings.max_line_mb << 20,
+        )
+        make = self.readers(options.jobs)
+        if not options.dry_run:
+            return await self.importer.run(request, make, tell, stop)
+        async with self.scratch() as journal:
+            return await Importer(journal=journal).run(request, make, tell, stop)
+
+    def find(self, options: ImportOptions) -> list[Found]:
+        """List the files that the options speak of; raise for a path that is missing or not allowed."""
+        if options.paths:
+            if options.allowed is not None:
+                self._check_allowed(options.paths, options.allowed)
+            return find_under(options.paths, recursive=options.recursive)
+        found = discover(self.roots())
+        if self.settings.roots:
+            seen = {file.path for file in found}
+            own = [root for root in self.settings.roots if Path(root).expanduser().exists()]
+            found += [file for file in find_under(own) if file.path not in seen]
+        return found
+
+    def _check_allowed(self, paths: Iterable[str], allowed: Iterable[str]) -> None:
+        """Refuse paths outside of the folders that an agent may have read."""
+        places = [root.folder for root in self.roots()] + [Path(one) for one in (*self.settings.roots, *allowed)]
+        folders = [place.expanduser().resolve() for place in places]
+        for path in paths:
+            resolved = Path(path).expanduser().resolve()
+            if not any(resolved.is_relative_to(folder) for folder in folders):
+                says = "a path under the agents' own folders, [ingest] roots or the workspace of this server"
+                raise InvalidParameter.invalid("paths", says, path)
+
+    async def watch(self, options: ImportOptions, stop: StopSign) -> AsyncGenerator[Report]:
+        """Import what is there, then growth as it comes, until told to stop; yield a report for each change."""
+        from shiftlog.ingest.watching import changes
+
+        yield await self.run(options, stop=stop)
+        folders = list(options.paths) or [str(root.folder) for root in self.roots()] + list(self.settings.roots)
+        async for _ in changes(folders, stop):
+            report = await self.run(options, stop=stop)
+            if any(file.status not in ("unchanged", "skipped") for file in report.files):
+                yield report
+
+
+def agent_named(name: str) -> str:
+    """Return the kind of agent that a name stands for."""
+    for kind in KINDS:
+        if name.casefold() == kind.casefold():
+            return kind
+    if name.casefold() in _SHORT:
+        return _SHORT[name.casefold()]
+    raise InvalidParameter.invalid("agent", "a known agent", name, allowed=[*_SHORT, *KINDS])
+
+
+def since_time(text: str, now: datetime) -> datetime:
+    """Return the time that `7d`, `12h`, a date or a time stands for."""
+    span = _SPAN.fullmatch(text.strip())
+    try:
+        if span is not None:
+            return now - timedelta(**{_UNITS[span[2]]: int(span[1])})
+        at = datetime.fromisoformat(text.strip())
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else parse(text.strip())
+    except (ValueError, OverflowError):
+        raise InvalidParameter.invalid("since", "a span such as 7d or 12h, a date or a time", text) from None

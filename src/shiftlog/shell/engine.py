@@ -1,0 +1,318 @@
+"""A live bash: commands go in as units, reports come back on a channel of its own, the reaper tells who has ended.
+
+Knows pipes, tokens and processes; how such a bash is started is the target's business (`local.py`), the words that it
+is spoken to in are `framing.py`'s, and policies, budgets and journals are nobody's here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shiftlog.model.shell_errors import ShellEnded
+from shiftlog.shell import framing, terminal
+from shiftlog.shell.engine_command import EngineCommand
+from shiftlog.shell.engine_streams import InputPipe, OutputPipe, TerminalInput
+from shiftlog.shell.ports import CommandSpec, EndedReason, KillScope, OutputSink, ShellEnd, ShellKind, Stream
+
+if TYPE_CHECKING:
+    from shiftlog.shell.reaper_link import ReaperLink
+
+_READY_S = 2.0
+_CLOSE_S = 4.5
+_UNCLAIMED_EXITS = 64
+_INTERRUPTED = 130
+
+
+class EngineShell:
+    """One bash in its private directory; see `LiveShell` for what each verb promises."""
+
+    kill_scope: KillScope = "tree"
+    kind: ShellKind = "bash"
+
+    def __init__(self, directory: Path, script: int, reply: int, reaper: ReaperLink, bash: str) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.copies: dict[int, EngineCommand] = {}
+        self.startup_output = b""
+        self._directory = str(directory)
+        self._unit = f"{self._directory}/unit"
+        self._place = framing.quote(self._unit)
+        self._script = script
+        self._reply = reply
+        self._reports = framing.ReportReader()
+        self._reaper = reaper
+        self._bash = bash
+        self._pid: int | None = None
+        self._cwd = "/"
+        self._last_status = 0
+        self._foreground: EngineCommand | None = None
+        self._commands: dict[str, EngineCommand] = {}
+        self._lingering: list[EngineCommand] = []
+        self._exits: dict[int, int] = {}
+        self._reason: EndedReason | None = None
+        self._closing: asyncio.Future[int] | None = None
+        self._ended: asyncio.Future[ShellEnd] = self.loop.create_future()
+        self._token = framing.draw_token()
+        self._ready: asyncio.Future[None] = self.loop.create_future()
+        self._starting = asyncio.Lock()  # one unit at a time: the private place of the unit and the script are shared
+        self.on_over: Callable[[], None] | None = None
+        self.loop.add_reader(reply, self._read_reports)
+        reaper.listen(self._on_exit, self._on_gone)
+
+    @property
+    def reply_place(self) -> str:
+        """Where the shell writes its reports, as a redirection target."""
+        return framing.quote(f"{self._directory}/reply")
+
+    @property
+    def cwd(self) -> str:
+        return self._cwd
+
+    @property
+    def pid(self) -> int | None:
+        return self._pid
+
+    @property
+    def reaper_pid(self) -> int:
+        """The process below which every process of this shell is found."""
+        return self._reaper.pid
+
+    @property
+    def ended(self) -> asyncio.Future[ShellEnd]:
+        return self._ended
+
+    async def prepare(self, lines: str, ready_s: float) -> None:
+        """Send the opening lines and wait until the shell has told its pid and is ready."""
+        self._tell(lines + framing.hello(self._token) + framing.closing_lines(self._token))
+        await asyncio.wait([self._ready, self._ended], timeout=ready_s, return_when=asyncio.FIRST_COMPLETED)
+        if not self._ready.done():
+            raise TimeoutError
+
+    async def start(self, command: CommandSpec, sink: OutputSink) -> EngineCommand:
+        """Start a command; returns once the shell has been told, for a copy once the copy runs."""
+        async with self._starting:
+            await self._until_ready()
+            try:
+                started = self._start(command, sink)
+            except OSError as error:
+                await self.close("killed")
+                raise ShellEnded("the shell's private directory is gone, so the shell was ended") from error
+            if not started.in_shell:
+                await asyncio.wait([started.copied, self._ended], return_when=asyncio.FIRST_COMPLETED)
+            return started
+
+    async def close(self, reason: EndedReason = "closed") -> int:
+        """End the shell and everything below it; return how many processes that were. Repeating it is harmless."""
+        if self._closing is None:
+            self._reason = self._reason or reason
+            self._closing = self.loop.create_future()
+            self._reaper.close()
+        await asyncio.wait([self._closing], timeout=_CLOSE_S)
+        if not self._closing.done():
+            self._reaper.kill()
+            self._on_gone(0)
+        return await asyncio.shield(self._closing)
+
+    def nudge_later(self, command: EngineCommand, after_s: float) -> None:
+        """Ask for the report again: a shell interrupted between two lines may have dropped the line it was reading."""
+
+        def nudge() -> None:
+            if not command.ended.done() and self._closing is None:
+                self._tell(framing.closing_lines(command.token))
+
+        self.loop.call_later(after_s, nudge)
+
+    def _start(self, spec: CommandSpec, sink: OutputSink) -> EngineCommand:
+        token = framing.draw_token()
+        if spec.terminal is not None:
+            command, text = self._make_terminal(spec, sink, token)
+        else:
+            command, text = self._make_piped(spec, sink, token)
+        _write_file(self._unit, text)
+        self._commands[token] = command
+        if command.in_shell:
+            self._foreground = command
+        self._token = token
+        self._ready = self.loop.create_future()
+        self._tell(framing.lines(self._place, token, self._last_status))
+        if spec.input is not None:
+            command.feed(spec.input)
+        return command
+
+    def _make_piped(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
+        out, err, into = (f"{self._directory}/{letter}{token}" for letter in "oei")
+        outputs: list[tuple[Stream, OutputPipe]] = [
+            ("stdout", self._make_output(out, "stdout", sink)),
+            ("stderr", self._make_output(err, "stderr", sink)),
+        ]
+        command = EngineCommand(self, spec, token, outputs)
+        stdin = "/dev/null"
+        if spec.stdin_open or spec.input is not None:
+            os.mkfifo(into, 0o600)
+            command.keyboard = InputPipe(into, command.over)
+            stdin = framing.quote(into)
+        quoted = framing.quote(out), framing.quote(err)
+        if spec.background:
+            return command, framing.copy_unit(spec.text, token, stdin=stdin, stdout=quoted[0], stderr=quoted[1])
+        return command, framing.unit(spec.text, stdin=stdin, stdout=quoted[0], stderr=quoted[1])
+
+    def _make_output(self, path: str, stream: Stream, sink: OutputSink) -> OutputPipe:
+        os.mkfifo(path, 0o600)
+        return OutputPipe(self.loop, os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), stream, sink)
+
+    def _make_terminal(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
+        assert spec.terminal is not None
+        ours, theirs = terminal.open_terminal(spec.terminal)
+        screen = terminal.Screen(spec.terminal.cols, spec.terminal.rows)
+        state, script = (f"{self._directory}/{letter}{token}" for letter in "st")
+        _write_file(script, f"\\builtin set --\n\\builtin eval {framing.quote(framing.whole(spec.text))}\n")
+        output = OutputPipe(self.loop, ours, "stdout", terminal.ScreenSink(screen, sink))
+        sink.close("stderr")
+        command = EngineCommand(self, spec, token, [("stdout", output)], screen)
+        command.keyboard = TerminalInput(ours, command.over)
+        command.release = lambda: os.close(theirs)
+        helper = [sys.executable, "-I", "-S", terminal.HELPER, os.ttyname(theirs), self._bash, state, script]
+        return command, framing.terminal_unit(token, state=framing.quote(state), helper=helper)
+
+    async def _until_ready(self) -> None:
+        """Wait for the proof that the shell is fit for a command; a shell that cannot give it is ended."""
+        for _ in range(2):
+            if self._ready.done() or self._closing is not None:
+                break
+            await asyncio.wait([self._ready, self._ended], timeout=_READY_S / 2, return_when=asyncio.FIRST_COMPLETED)
+            if not self._ready.done() and self._closing is None:
+                self._tell(framing.closing_lines(self._token))
+        if self._closing is None and not self._ready.done():
+            await self.close("killed")
+        if self._closing is not None:
+            raise ShellEnded("the shell has ended")
+
+    def _tell(self, lines: str) -> None:
+        try:
+            os.write(self._script, lines.encode())
+        except BlockingIOError:
+            pass  # a shell that reads none of 64 KiB of short lines is not going to read one more
+
+    def _read_reports(self) -> None:
+        try:
+            data = os.read(self._reply, 65536)
+        except BlockingIOError:
+            return
+        for report in self._reports.feed(data):
+            if report.kind == "pid":
+                self._on_pid(report.token, int(report.value))
+            elif report.token != self._token:
+                continue
+            elif report.kind == "ok":
+                if not self._ready.done():
+                    self._ready.set_result(None)
+            else:
+                self._on_end(*report.end())
+
+    def _on_pid(self, token: str, pid: int) -> None:
+        command = self._commands.get(token)
+        if command is None:
+            if token == self._token and self._pid is None:
+                self._pid = pid
+            return
+        if command.root is not None or command.in_shell:
+            return
+        command.root = pid
+        self.copies[pid] = command
+        command.copied.set_result(None)
+        if pid in self._exits:
+            self._on_exit(pid, self._exits.pop(pid))
+
+    def _on_end(self, status: int, cwd: bytes) -> None:
+        self._cwd = self._true_cwd(cwd)
+        command, self._foreground = self._foreground, None
+        if command is not None:
+            self._last_status = status
+            self._finish(command, status)
+
+    def _true_cwd(self, told: bytes) -> str:
+        """Believe the shell's own name for its directory only where the kernel agrees that it is that one."""
+        try:
+            real = os.readlink(b"/proc/%d/cwd" % (self._pid or 0))
+            if real == told or real == told + b" (deleted)":
+                return os.fsdecode(told)
+            return os.fsdecode(told if os.path.samefile(f"/proc/{self._pid}/cwd", told) else real)
+        except OSError:
+            return os.fsdecode(told)
+
+    def _finish(self, command: EngineCommand, status: int) -> None:
+        del self._commands[command.token]
+        for letter in "oei" if command.spec.terminal is None else "st":
+            try:
+                os.unlink(f"{self._directory}/{letter}{command.token}")  # noqa: PTH108 - twice per command
+            except FileNotFoundError:
+                pass
+        command.finish(status, self._cwd, self._reason)
+        if command.lingers:
+            self._lingering = [one for one in self._lingering if one.lingers]
+            self._lingering.append(command)
+
+    def _on_exit(self, pid: int, status: int) -> None:
+        if pid == self._reaper.child:
+            self._read_reports()
+            self._on_shell_exit(os.waitstatus_to_exitcode(status))
+        elif pid in self.copies:
+            self._finish(self.copies.pop(pid), _exit_code(os.waitstatus_to_exitcode(status)))
+        else:
+            self._exits[pid] = status
+            if len(self._exits) > _UNCLAIMED_EXITS:
+                del self._exits[next(iter(self._exits))]
+
+    def _on_shell_exit(self, code: int) -> None:
+        """The shell process is over: what it ran is, too, and what it left behind is not to stay."""
+        asked = self._reason is not None
+        self._reason = self._reason or ("killed" if code < 0 else "exited")
+        command, self._foreground = self._foreground, None
+        if command is not None:
+            self._finish(command, _INTERRUPTED if asked else _exit_code(code))
+        if not self._ended.done():
+            self._ended.set_result(ShellEnd(reason=self._reason, exit_code=_exit_code(code)))
+        if self._closing is None:
+            self._closing = self.loop.create_future()
+            self._reaper.close()
+
+    def _on_gone(self, count: int) -> None:
+        """The reaper is gone, and with it everything below: let go of whatever is still held."""
+        self._reason = self._reason or "killed"
+        if self._closing is None:
+            self._closing = self.loop.create_future()
+        if self._closing.done():
+            return
+        for command in list(self._commands.values()):
+            self._finish(command, _INTERRUPTED)
+        for command in self._lingering:
+            command.close_outputs()
+        if not self._ended.done():
+            self._ended.set_result(ShellEnd(reason=self._reason, exit_code=None))
+        self.loop.remove_reader(self._reply)
+        os.close(self._reply)
+        os.close(self._script)
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._closing.set_result(count)
+        if self.on_over is not None:
+            self.on_over()
+
+
+def _exit_code(code: int) -> int:
+    return 128 - code if code < 0 else code
+
+
+def _write_file(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        data = text.encode(errors="surrogateescape")
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+    finally:
+        os.close(fd)

@@ -1,0 +1,172 @@
+"""The ends of a command's pipes that stay with the engine: outputs pumped into a sink, one input that is written.
+
+Every pipe is a named one in the shell's private directory, opened by the shell by name, so that no two commands ever
+share one and a child left behind keeps writing to its own command. Nothing here knows bash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from shiftlog.model.shell_errors import StdinClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shiftlog.shell.ports import OutputSink, Stream
+
+READ_BYTES = 256 * 1024
+_DEFAULT_PIPE_BYTES = 64 * 1024
+_WIDE_PIPE_BYTES = 1024 * 1024
+_DRAIN_BYTES = 2 * 1024 * 1024
+_RENDEZVOUS_S = 0.0005
+
+
+class OutputPipe:
+    """One output of one command; pumps until nobody can write any more, then closes the sink's stream."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, stream: Stream, sink: OutputSink) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._stream: Stream = stream
+        self._sink = sink
+        self._wide = False
+        self.open = True
+        loop.add_reader(fd, self._pump)
+
+    def drain(self) -> bool:
+        """Take what is in the pipe now; return whether a process still holds it."""
+        taken = 0
+        while self.open and taken < _DRAIN_BYTES:
+            size = self._pump()
+            if size < 0:
+                break
+            taken += size
+        return self.open
+
+    def close(self) -> None:
+        """Stop reading and tell the sink that no more comes."""
+        if self.open:
+            self.open = False
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._sink.close(self._stream)
+
+    def _pump(self) -> int:
+        """Read once; return the number of bytes, 0 at the end, -1 when there is nothing to read now."""
+        try:
+            data = os.read(self._fd, READ_BYTES)
+        except BlockingIOError:
+            return -1
+        except OSError as error:  # a terminal whose last user is gone
+            if error.errno != errno.EIO:
+                raise
+            data = b""
+        if not data:
+            self.close()
+            return 0
+        if not self._wide and len(data) >= _DEFAULT_PIPE_BYTES:
+            self._widen()
+        self._sink.write(self._stream, data)
+        return len(data)
+
+    def _widen(self) -> None:
+        self._wide = True
+        try:
+            fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, _WIDE_PIPE_BYTES)
+        except OSError:
+            pass  # the user's share of pipe memory is used up; the small one works too
+
+
+class InputPipe:
+    """The writing end of a command's standard input; opened when the shell opens the other end."""
+
+    def __init__(self, path: str, over: Callable[[], bool]) -> None:
+        self._path = path
+        self._over = over
+        self._fd = -1
+        self._closed = False
+        self._turn = asyncio.Lock()  # keeps the pieces of two callers from mixing
+
+    async def send(self, data: bytes) -> None:
+        """Write all of it; stops silently when the command stops reading."""
+        async with self._turn:
+            if self._closed:
+                raise StdinClosed("the command's standard input is closed")
+            if not await self._rendezvous():
+                return
+            view = memoryview(data)
+            while view and not self._over() and not self._closed:
+                try:
+                    view = view[os.write(self._fd, view) :]
+                except BlockingIOError:
+                    await _writable(self._fd)
+                except BrokenPipeError:
+                    return
+
+    async def finish(self) -> None:
+        """Let the command read end-of-file after what was sent."""
+        async with self._turn:
+            if not self._closed:
+                await self._rendezvous()
+        self.close()
+
+    def close(self) -> None:
+        """Drop the pipe, whatever was read of it."""
+        self._closed = True
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    async def _rendezvous(self) -> bool:
+        while self._fd < 0:
+            if self._over():
+                return False
+            try:
+                self._fd = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                await asyncio.sleep(_RENDEZVOUS_S)
+        return True
+
+
+class TerminalInput:
+    """The keyboard of a command that has a terminal."""
+
+    def __init__(self, fd: int, over: Callable[[], bool]) -> None:
+        self._fd = fd
+        self._over = over
+
+    async def send(self, data: bytes) -> None:
+        """Type the bytes."""
+        view = memoryview(data)
+        while view and not self._over():
+            try:
+                view = view[os.write(self._fd, view) :]
+            except BlockingIOError:
+                await _writable(self._fd)
+
+    async def finish(self) -> None:
+        """Type the end-of-file character."""
+        await self.send(b"\x04")
+
+    def close(self) -> None:
+        """Let go; the terminal itself is closed with its output."""
+
+
+async def _writable(fd: int) -> None:
+    """Wait until something can be written, or a moment: the reader may be gone without a word."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))
+    try:
+        await asyncio.wait([ready], timeout=0.1)
+    finally:
+        loop.remove_writer(fd)

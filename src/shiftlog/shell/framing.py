@@ -1,0 +1,153 @@
+r"""The words that the engine and its bash exchange: sans-I/O, the same for every target.
+
+The shell is an interactive bash without terminal, prompt, history or job control that reads its script from fd 0;
+only an interactive bash drops a running command on SIGINT and goes on with all its state. A command is a *unit*, a
+text sourced from a private place (which keeps bash's own job notices silent), and the unit evaluates the caller's text
+with fresh fds 0, 1 and 2. Two lines follow: `done` reports status and cwd with the command's token, `ready` proves
+that `builtin` still is bash's own before anything more is sent. Reports are written by the reserved word `time`, a
+nesting limit of one guards the proof, and every word is quoted, so no function or alias of a command is called.
+
+An in-band engine (ssh, docker) reuses this as it is: it sends `driver("&N")` with N a copy of its channel made by
+`exec N>&1`, sends the unit as `\builtin . /dev/stdin <<'TOKEN'` … `TOKEN`, gives `unit` redirections to the channel
+(`>&N`), and after `done` lets `time` write the token to the stderr channel too, so that both streams are cut there.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Literal
+
+#: Asks a shell to drop its foreground command; hardly anything traps a real-time signal.
+DROP_SIGNAL = "RTMAX-3"
+#: How bash is started; the script comes on fd 0.
+BASH_OPTIONS = ("--noediting", "-i")
+WITHOUT_PROFILES = ("--norc", "--noprofile")
+
+_LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY_CORRECT)\b")
+_REPORT = re.compile(rb"([0-9a-f]{32}) (end|pid|ok) (.*?)/\1\n", re.DOTALL)
+_LONGEST_REPORT = 64 * 1024
+
+_DRIVER = r"""\builtin set +o history +o histexpand +m
+\builtin unset HISTFILE PS1 PS2 PROMPT_COMMAND MAILCHECK MAIL TMOUT
+__shiftlog_report() { { time; } 2>REPLY; }
+__shiftlog_ready() { \builtin trap '\builtin kill -INT $$' DROP && \builtin . /dev/null && \builtin eval '' && { time; } 2>REPLY; }
+__shiftlog_status() { \builtin return "$1"; }
+__shiftlog_state() { \builtin declare -p; \builtin declare -f; \builtin alias -p; \builtin shopt -p; \builtin umask -p; \builtin set +o; }
+\builtin readonly -f __shiftlog_report __shiftlog_ready __shiftlog_status __shiftlog_state
+"""
+
+ReportKind = Literal["end", "pid", "ok"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One report of the shell: a command's end (status, cwd), the pid of a copy, or the proof of readiness."""
+
+    token: str
+    kind: ReportKind
+    value: bytes
+
+    def end(self) -> tuple[int, bytes]:
+        """Read status and cwd out of an `end` report."""
+        status, _, cwd = self.value.partition(b" ")
+        return int(status), cwd
+
+
+def draw_token() -> str:
+    """Draw the 128 random bits that mark one command's reports."""
+    return secrets.token_hex(16)
+
+
+def quote(text: str) -> str:
+    """Quote a text so that bash reads it back unchanged."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def driver(reply: str) -> str:
+    """Return the lines that prepare a fresh shell; `reply` is where its reports go, as a redirection target."""
+    return _DRIVER.replace("REPLY", reply).replace("DROP", DROP_SIGNAL)
+
+
+def hello(token: str) -> str:
+    """Return the line by which a prepared shell tells its pid."""
+    return f'TIMEFORMAT="{token} pid $BASHPID/{token}" \\__shiftlog_report\n'
+
+
+def whole(text: str) -> str:
+    """Return the text so that bash parses it whole before any of it runs; a broken one then runs not at all.
+
+    Bash reads line by line, so only texts of several lines need it. Texts that change how later lines are parsed
+    (aliases, extended patterns) keep bash's own way. The nesting makes a text that closes more than it opened fail.
+    """
+    if "\n" not in text.rstrip("\n") or _LINE_BY_LINE.search(text):
+        return text
+    return f"{{ case x in x) {{\n{text}\n\n}} ;; esac; }}"
+
+
+def unit(text: str, *, stdin: str, stdout: str, stderr: str) -> str:
+    """Return the unit that evaluates a text in the shell itself with fresh descriptors."""
+    return f"\\builtin eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}\n"
+
+
+def copy_unit(text: str, token: str, *, stdin: str, stdout: str, stderr: str) -> str:
+    """Return the unit that evaluates a text in a copy of the shell with a process group of its own.
+
+    The copy is a grandchild, so the shell's own `$!` and job table know nothing of it.
+    """
+    return (
+        "( \\builtin set -m; { \\builtin set +m; " + _tell_pid(token) + "; "
+        f"\\builtin eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}; }} & )\n"
+    )
+
+
+def terminal_unit(token: str, *, state: str, helper: list[str]) -> str:
+    """Return the unit that saves the shell's state to a file and becomes the helper that owns a terminal."""
+    words = " ".join(quote(word) for word in helper)
+    return (
+        "( \\builtin set -m; { \\builtin set +m; "
+        + _tell_pid(token)
+        + f"; \\__shiftlog_state >{state} 2>/dev/null; [[ ${{TERM-dumb}} == dumb ]] && \\builtin export TERM=xterm-256color; "
+        + f"\\builtin exec -- {words}; }} & )\n"
+    )
+
+
+def lines(place: str, token: str, last_status: int) -> str:
+    """Return what makes the shell run the unit at `place` and report; `$?` starts as the last command left it."""
+    start = f"\\builtin . {place}\n"
+    if last_status:
+        start = f"\\__shiftlog_status {last_status} || {start}"
+    return start + closing_lines(token)
+
+
+def closing_lines(token: str) -> str:
+    """Return the lines that report a command's end and then prove that the shell is fit for the next one."""
+    return (
+        f'TIMEFORMAT="{token} end $? ${{PWD+${{PWD//[%]/%%}}}}/{token}" \\__shiftlog_report\n'
+        f'FUNCNEST=1 TIMEFORMAT="{token} ok /{token}" \\__shiftlog_ready\n'
+    )
+
+
+class ReportReader:
+    """Cuts reports out of the bytes of the reply channel and drops everything else."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[Report]:
+        """Take bytes and return the reports that are complete."""
+        self._rest += data
+        found: list[Report] = []
+        position = 0
+        for match in _REPORT.finditer(self._rest):
+            kind = match[2].decode()
+            assert kind in ("end", "pid", "ok")
+            found.append(Report(token=match[1].decode(), kind=kind, value=match[3]))
+            position = match.end()
+        self._rest = self._rest[position:][-_LONGEST_REPORT:]
+        return found
+
+
+def _tell_pid(token: str) -> str:
+    return f'TIMEFORMAT="{token} pid $BASHPID/{token}" \\__shiftlog_report'

@@ -1,0 +1,103 @@
+"""What guards a shell, as the service sees it: a judge of command text, and what else holds while it runs.
+
+The policy itself is the guard's, the kernel layer the sandbox's; `NoGuard` is what a shell has when neither is asked for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from shiftlog.model.errors import ShiftlogError
+
+Verdict = Literal["allowed", "denied", "asked", "deferred", "undecidable", "not_checked"]
+Enforcement = Literal["none", "syntax", "kernel", "syntax+kernel"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntaxFault:
+    """Where a command text is broken."""
+
+    line: int
+    column: int
+    message: str
+
+    @property
+    def text(self) -> str:
+        """Return it as it stands in stderr."""
+        return f"syntax error: line {self.line}, column {self.column}: {self.message}"
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as results show it."""
+        return {"line": self.line, "column": self.column, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the guard says of a command text; `refusal` is raised instead of running it."""
+
+    verdict: Verdict
+    refusal: ShiftlogError | None = None
+    syntax: SyntaxFault | None = None
+    read_only: bool = False
+    learned: frozenset[str] = frozenset()
+    asks: dict[str, Any] | None = None
+
+
+class ShellGuard(Protocol):
+    """The guard of one shell."""
+
+    @property
+    def sandbox(self) -> str: ...
+
+    @property
+    def enforcement(self) -> Enforcement: ...
+
+    @property
+    def note(self) -> str | None: ...
+
+    def judge(self, text: str) -> Judged:
+        """Judge a command before it runs."""
+        ...
+
+    def accepted(self, text: str) -> None:
+        """Learn what a command that was run defined: functions and aliases count from then on."""
+        ...
+
+    def command_began(self, command_id: str) -> None:
+        """Learn to which command the next program starts belong."""
+        ...
+
+    def programs(self, command_id: str) -> dict[str, Any] | None:
+        """Return the program starts of a command that the kernel layer saw, None where it does not watch."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything that held the shell."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class NoGuard:
+    """No rule is set: everything runs, and nothing is recorded of programs."""
+
+    sandbox: str = "full-access"
+    enforcement: Enforcement = "none"
+    note: str | None = None
+    warnings: Sequence[str] = field(default_factory=tuple[str, ...])
+
+    def judge(self, text: str) -> Judged:
+        """Let the shell itself find what is wrong with a text."""
+        return Judged(verdict="not_checked")
+
+    def accepted(self, text: str) -> None:
+        """Nothing depends on it."""
+
+    def command_began(self, command_id: str) -> None:
+        """Nothing depends on it."""
+
+    def programs(self, command_id: str) -> dict[str, Any] | None:
+        """Nobody watches."""
+        return None
+
+    async def close(self) -> None:
+        """Nothing was held."""

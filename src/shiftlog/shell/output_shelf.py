@@ -1,0 +1,83 @@
+"""What is noted of finished outputs: one file per shell that only grows, a line per command, the last one counts.
+
+Small texts lie in their line, so that a command that prints little costs one append and no file of its own. A line
+that a crash tore is passed over.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, cast
+
+LOG_NAME = "finished.log"
+
+_LINE = re.compile(rb'^\{"n":(?P<number>[0-9]+),"at":(?P<at>[0-9.]+),"size":(?P<size>[0-9]+),.*\}$', re.MULTILINE)
+
+
+class Shelved(NamedTuple):
+    """A finished output: its command's number in the shell, when it ended, and how many bytes its text has."""
+
+    number: int
+    at: float
+    size: int
+
+
+class Shelf:
+    """The notes of all shells in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, shell: str, one: Shelved, record: Mapping[str, object]) -> None:
+        """Note a command that ended; a later note on it replaces this one."""
+        line = {"n": one.number, "at": round(one.at, 3), "size": one.size, **record}
+        data = b"\n" + json.dumps(line, separators=(",", ":")).encode()
+        path = f"{self._folder}/{shell}/{LOG_NAME}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            fd = os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            (self._folder / shell).mkdir(mode=0o700, exist_ok=True)
+            fd = os.open(path, flags, 0o600)
+        try:
+            os.write(fd, data)
+        finally:
+            os.close(fd)
+
+    def find(self, shell: str, number: int) -> dict[str, object] | None:
+        """Return the newest note on a command."""
+        data, mark = self._read(shell), b'\n{"n":%d,' % number
+        position = data.rfind(mark)
+        while position >= 0:
+            end = data.find(b"\n", position + 1)
+            try:
+                return cast(dict[str, object], json.loads(data[position + 1 : end if end >= 0 else len(data)]))
+            except ValueError:
+                position = data.rfind(mark, 0, position)
+        return None
+
+    def list(self, shell: str) -> Iterator[Shelved]:
+        """Yield what is noted of a shell's commands, oldest first; a command may come again."""
+        for match in _LINE.finditer(self._read(shell)):
+            yield Shelved(int(match["number"]), float(match["at"]), int(match["size"]))
+
+    def drop(self, shell: str, numbers: frozenset[int]) -> None:
+        """Remove the notes on some commands."""
+        path = self._folder / shell / LOG_NAME
+        lines = [match[0] for match in _LINE.finditer(self._read(shell)) if int(match["number"]) not in numbers]
+        if not lines:
+            path.unlink(missing_ok=True)
+            return
+        aside = path.with_suffix(".new")
+        aside.unlink(missing_ok=True)
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(b"".join(b"\n" + line for line in lines))
+        aside.replace(path)
+
+    def _read(self, shell: str) -> bytes:
+        try:
+            return (self._folder / shell / LOG_NAME).read_bytes()
+        except FileNotFoundError:
+            return b""

@@ -1,0 +1,191 @@
+"""The small parent of one shell: every orphan below it comes to it, and all of them end when it is told or left alone.
+
+Run by path as its own program (`python -I -S reaper.py FD -- COMMAND…`), so the standard library is all it may use.
+It reports exits on its socket (`exit PID STATUS`); the word `close`, or the end of the socket, which is also what a
+killed server leaves behind, ends the whole tree. Also home of the process table that the engine reads to send signals.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_POLITE_S = 0.3
+_BOOT_TICKS = 100 if not hasattr(os, "sysconf") else os.sysconf("SC_CLK_TCK")
+
+
+class Process:
+    """One line of the process table; `started` counts clock ticks since the machine started."""
+
+    __slots__ = ("group", "parent", "pid", "session", "started", "zombie")
+
+    def __init__(self, pid: int, fields: list[bytes]) -> None:
+        self.pid = pid
+        self.zombie = fields[0] in (b"Z", b"X")
+        self.parent = int(fields[1])
+        self.group = int(fields[2])
+        self.session = int(fields[3])
+        self.started = int(fields[19])
+
+
+def ticks_now() -> int:
+    """Return the machine's age in the ticks that the process table counts in."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _BOOT_TICKS)
+
+
+def process_table() -> dict[int, Process]:
+    """Read every process of this machine."""
+    table: dict[int, Process] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - importing pathlib costs more than the rest of this program
+        if not name.isdigit():
+            continue
+        try:
+            fd = os.open(f"/proc/{name}/stat", os.O_RDONLY)
+        except OSError:
+            continue
+        try:
+            line = os.read(fd, 4096)
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
+        table[int(name)] = Process(int(name), line[line.rindex(b")") + 2 :].split())
+    return table
+
+
+def below(root: int, table: dict[int, Process]) -> list[Process]:
+    """Return the living descendants of a process, nearest first."""
+    children: dict[int, list[Process]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process)
+    found: list[Process] = []
+    waiting = [root]
+    while waiting:
+        for process in children.get(waiting.pop(0), []):
+            waiting.append(process.pid)
+            if not process.zombie:
+                found.append(process)
+    return found
+
+
+def send(pid: int, number: int) -> bool:
+    """Send a signal; say whether there was anyone to take it."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def main(argv: list[str]) -> int:
+    """Start the command below and stay until its whole tree is gone."""
+    import socket
+
+    channel = socket.socket(fileno=int(argv[0]))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    wake_out, wake_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+    pid = _start(libc, channel, argv[argv.index("--") + 1 :])
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    _tell(channel, f"started {pid}\n")
+    _serve(channel, wake_out)
+    _tell(channel, f"gone {_end_tree(channel)}\n")
+    return 0
+
+
+def _start(libc: ctypes.CDLL, channel: object, command: list[str]) -> int:
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(127)
+        signal.set_wakeup_fd(-1)
+        for number in range(1, signal.NSIG):
+            if number not in (signal.SIGKILL, signal.SIGSTOP):
+                try:
+                    signal.signal(number, signal.SIG_DFL)
+                except (OSError, ValueError):
+                    pass
+        os.execvp(command[0], command)
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error.strerror}\n".encode())
+    os._exit(127)
+
+
+def _serve(channel: object, wake: int) -> None:
+    import select
+    import socket
+
+    assert isinstance(channel, socket.socket)
+    while True:
+        ready, _, _ = select.select([channel, wake], [], [])
+        if wake in ready:
+            os.read(wake, 4096)
+            _reap(channel)
+        if channel in ready:
+            try:
+                word = channel.recv(4096)
+            except OSError:
+                return
+            if not word or b"close" in word:
+                return
+
+
+def _reap(channel: object) -> bool:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if pid == 0:
+            return True
+        _tell(channel, f"exit {pid} {status}\n")
+
+
+def _tell(channel: object, line: str) -> None:
+    import socket
+
+    assert isinstance(channel, socket.socket)
+    try:
+        channel.sendall(line.encode())
+    except OSError:
+        pass
+
+
+def _end_tree(channel: object) -> int:
+    """Ask everything below to end, then make it; return how many processes there were."""
+    ended: set[int] = set()
+    me = os.getpid()
+    begun = time.monotonic()
+    number = signal.SIGHUP
+    while _reap(channel):
+        for process in below(me, process_table()):
+            if process.pid not in ended or number == signal.SIGKILL:
+                send(process.pid, number)
+                if number != signal.SIGKILL:
+                    send(process.pid, signal.SIGTERM)
+                    send(process.pid, signal.SIGCONT)
+            ended.add(process.pid)
+        time.sleep(0.003)
+        if time.monotonic() - begun > _POLITE_S:
+            number = signal.SIGKILL
+    return len(ended)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,51 @@
+"""What the shell service asks of the journal: a session to belong to, and a place for every fact.
+
+The service hands over plain facts, already masked; how they become entries is the journal's. Both meet in `app`.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from shiftlog.model.caller import Caller
+from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
+
+
+class ShellJournal(Protocol):
+    """The journal as shells need it; a fact is durable when the call returns. Failing to write raises StorageError."""
+
+    async def home(self, session_id: str | None, caller: Caller) -> ShellHome:
+        """Find the session to belong to: the one named, else the one the caller has open, else a new implicit one."""
+        ...
+
+    async def abandon(self, session_id: str) -> None:
+        """Close an implicit session whose shell never came up."""
+        ...
+
+    async def shell_opened(self, session_id: str, facts: Facts) -> None: ...
+
+    async def shell_ended(self, session_id: str, facts: Facts, *, close_session: bool) -> None:
+        """Record an end; an implicit session ends with its last shell."""
+        ...
+
+    async def command_started(self, session_id: str, facts: Facts) -> str | None:
+        """Record a start and return the turn that is open, if one is."""
+        ...
+
+    async def command_finished(self, session_id: str, request_id: str | None, facts: Facts) -> None:
+        """Record an end, and the command as an action of the turn it began in."""
+        ...
+
+    async def command_input(self, session_id: str, facts: Facts) -> None: ...
+
+    async def shells(self, since: datetime) -> Sequence[KnownShell]:
+        """Return the shells that were opened since a time, newest first."""
+        ...
+
+    async def shell(self, shell_id: str) -> KnownShell | None: ...
+
+    async def command(self, command_id: str) -> KnownCommand | None: ...
+
+    async def knows_run(self, run: str) -> bool:
+        """Tell whether any shell's id begins with these four digits."""
+        ...

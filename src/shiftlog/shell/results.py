@@ -1,0 +1,337 @@
+"""The objects that shell tools answer with, and the facts that the journal keeps of shells and commands."""
+
+import base64
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shiftlog.guard.budget import Budget
+from shiftlog.model.shell_errors import ShellEnded, ShellLost
+from shiftlog.model.shells import Facts, KnownShell
+from shiftlog.model.times import precise
+from shiftlog.shell.arguments import must_be
+from shiftlog.shell.live import LOST_HINT, Command, Shell, elided
+from shiftlog.shell.output import ShownOutput
+
+EXCERPT_CHARS = 4_000
+INPUT_CHARS = 4_000
+STARTUP_CHARS = 10_000
+NO_STREAM: dict[str, Any] = {
+    "bytes": 0,
+    "lines": 0,
+    "final_newline": False,
+    "binary": False,
+    "open": False,
+    "spool_full": False,
+    "sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "cursor": None,
+}
+
+
+def opened(shell: Shell, startup_output: str) -> dict[str, Any]:
+    """Return what open_shell answers."""
+    return {
+        "shell_id": shell.shell_id,
+        "session_id": shell.session_id,
+        "implicit_session": shell.implicit,
+        "transport": shell.transport,
+        "target": shell.target,
+        "name": shell.name,
+        "state": shell.state,
+        "shell": shell.live.kind,
+        "cwd": shell.mask(shell.cwd),
+        "workspace": shell.workspace,
+        "sandbox": shell.guard.sandbox,
+        "checkpoints": shell.checkpoints,
+        "enforcement": shell.guard.enforcement,
+        "enforcement_note": shell.guard.note,
+        "kill_scope": shell.live.kill_scope,
+        "startup_output": shell.mask(elided(startup_output, STARTUP_CHARS)),
+        "created_at": precise(shell.created_at),
+    }
+
+
+def ran(shell: Shell, command: Command, budget: Budget | None) -> dict[str, Any]:
+    """Return what run_command answers, for a command that is over, runs on or never ran."""
+    shown = command.output.show(budget) if command.output is not None else _nothing(command)
+    running = command.is_running
+    duration = round((time.perf_counter() - command.began) * 1000, 1) if running else command.duration_ms
+    return {
+        "shell_id": shell.shell_id,
+        "command_id": command.command_id,
+        "session_id": command.session_id,
+        "request_id": command.request_id,
+        "command": command.echo,
+        "state": command.state,
+        "exit_code": command.exit_code,
+        "signal": command.signal,
+        "duration_ms": duration,
+        "cwd": shell.mask(command.cwd),
+        "shell_state": shell.state,
+        "ended_reason": shell.ended_reason,
+        "stdout": shown.stdout,
+        "stderr": shown.stderr,
+        "truncated": shown.truncated,
+        "timed_out": command.state == "timed_out",
+        "budget": shown.budget,
+        "output": shown.output,
+        "redactions": shown.redactions,
+        "verdict": command.judged.verdict,
+        "enforcement": shell.guard.enforcement,
+        "enforcement_note": shell.guard.note,
+        "checkpoint_id": command.checkpoint_id,
+        "state_kept": not (command.background or command.terminal),
+        "syntax_error": command.judged.syntax.as_dict() if command.judged.syntax else None,
+        "recorded": command.recorded,
+        "hint": LOST_HINT if command.state == "unknown" else shown.hint,
+        **_programs(shell, command),
+    }
+
+
+def _nothing(command: Command) -> ShownOutput:
+    stderr = command.judged.syntax.text if command.judged.syntax else ""
+    output: dict[str, dict[str, object]] = {"stdout": NO_STREAM, "stderr": NO_STREAM}
+    return ShownOutput(stdout="", stderr=stderr, truncated=False, budget=None, output=output, redactions=0, hint=None)
+
+
+def _programs(shell: Shell, command: Command) -> dict[str, Any]:
+    programs = shell.guard.programs(command.command_id)
+    return {} if programs is None else {"programs": programs}
+
+
+def empty_page(command: Command, stream: str) -> dict[str, Any]:
+    """Return what read_output answers for a command that never ran."""
+    text = f"{command.judged.syntax.text}\n" if command.judged.syntax and stream == "stderr" else ""
+    return {
+        "command_id": command.command_id,
+        "state": command.state,
+        "exit_code": command.exit_code,
+        "stream": stream,
+        "text": text,
+        "from_line": 1,
+        "lines": text.count("\n"),
+        "bytes_total": len(text),
+        "lines_total": text.count("\n"),
+        "next_cursor": None,
+        "eof": True,
+        "budget": None,
+    }
+
+
+def closed(shell: Shell, stopped: Sequence[Command], *, already: bool, killed: int) -> dict[str, Any]:
+    """Return what close_shell answers."""
+    return {
+        "shell_id": shell.shell_id,
+        "state": shell.state if shell.state in ("ended", "lost") else "ended",
+        "already_ended": already,
+        "killed": killed,
+        "kill_scope": shell.live.kill_scope,
+        "stopped_commands": [command.command_id for command in stopped],
+    }
+
+
+def closed_already(shell_id: str, known: KnownShell) -> dict[str, Any]:
+    """Return what close_shell answers for a shell of an earlier server."""
+    return {
+        "shell_id": shell_id,
+        "state": (known.ended or {}).get("state", "ended"),
+        "already_ended": True,
+        "killed": 0,
+        "kill_scope": known.opened.get("kill_scope", "tree"),
+        "stopped_commands": [],
+    }
+
+
+def listed(known: KnownShell) -> dict[str, Any]:
+    """Return a shell of an earlier server as lists show it."""
+    opened_as, ended, last = known.opened, known.ended or {}, known.last_command
+    return {
+        "shell_id": known.shell_id,
+        "session_id": known.session_id,
+        "name": opened_as.get("name"),
+        "transport": opened_as.get("transport"),
+        "target": opened_as.get("target"),
+        "state": ended.get("state", "ended"),
+        "ended_reason": ended.get("reason"),
+        "exit_code": ended.get("exit_code"),
+        "cwd": ended.get("cwd") or opened_as.get("cwd"),
+        "workspace": opened_as.get("workspace"),
+        "sandbox": opened_as.get("sandbox"),
+        "enforcement": opened_as.get("enforcement"),
+        "running": [],
+        "last_command": None
+        if last is None
+        else {
+            "command_id": last.get("command_id"),
+            "command": elided(str(last.get("command", "")), 2_000),
+            "state": last.get("state", "unknown"),
+            "exit_code": last.get("exit_code"),
+        },
+        "idle_s": 0,
+        "created_at": precise(known.opened_at),
+    }
+
+
+def paged(rows: list[dict[str, Any]], limit: int, cursor: str | None) -> dict[str, Any]:
+    """Return a page of a list of shells; a cursor names the last one shown."""
+    start = 0
+    if cursor is not None:
+        after = _read_cursor(cursor)
+        start = next((n for n, row in enumerate(rows) if (row["created_at"], row["shell_id"]) < after), len(rows))
+    page = rows[start : start + limit]
+    more = start + limit < len(rows)
+    return {
+        "shells": page,
+        "next_cursor": _cursor(page[-1]["created_at"], page[-1]["shell_id"]) if more and page else None,
+    }
+
+
+def _cursor(created_at: str, shell_id: str) -> str:
+    return base64.urlsafe_b64encode(f"{created_at} {shell_id}".encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[str, str]:
+    try:
+        text = base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)).decode()
+    except ValueError:
+        text = ""
+    created_at, space, shell_id = text.partition(" ")
+    if not space:
+        raise must_be("cursor", "the next_cursor of an earlier page", "format")
+    return created_at, shell_id
+
+
+def ended_error(shell_id: str, known: KnownShell) -> ShellEnded | ShellLost:
+    """Return the error for a shell of an earlier server."""
+    ended = known.ended or {}
+    last = known.last_command or {}
+    if ended.get("state") == "lost":
+        return ShellLost(
+            f"connection of shell {shell_id} was lost",
+            details={"command_id": last.get("command_id"), "fate": last.get("state"), "cwd": ended.get("cwd")},
+        )
+    reason = ended.get("reason", "server_stopped")
+    return ShellEnded(
+        f"shell {shell_id} ended ({reason})",
+        details={
+            "ended_reason": reason,
+            "exit_code": ended.get("exit_code"),
+            "cwd": ended.get("cwd") or known.opened.get("cwd"),
+            "ended_at": precise(known.ended_at) if known.ended_at else None,
+        },
+    )
+
+
+# Facts for the journal
+
+
+def opening_facts(shell: Shell) -> dict[str, Any]:
+    """Return what is recorded of a shell that opened."""
+    return {
+        "shell_id": shell.shell_id,
+        "transport": shell.transport,
+        "target": shell.target,
+        "name": shell.name,
+        "shell": shell.live.kind,
+        "cwd": shell.mask(shell.cwd),
+        "workspace": shell.workspace,
+        "sandbox": shell.guard.sandbox,
+        "enforcement": shell.guard.enforcement,
+        "kill_scope": shell.live.kill_scope,
+        "implicit_session": shell.implicit,
+    }
+
+
+def starting_facts(shell: Shell, command: Command) -> dict[str, Any]:
+    """Return what is recorded of a command that is about to run."""
+    return {
+        "command_id": command.command_id,
+        "shell_id": shell.shell_id,
+        "command": command.text,
+        "cwd": shell.mask(command.cwd),
+        "verdict": command.judged.verdict,
+        "background": command.background,
+        "pty": command.terminal,
+        "checkpoint_id": command.checkpoint_id,
+    }
+
+
+def finishing_facts(shell: Shell, command: Command) -> dict[str, Any]:
+    """Return what is recorded of a command that is over, or was refused."""
+    facts: dict[str, Any] = {
+        "command_id": command.command_id,
+        "shell_id": shell.shell_id,
+        "command": command.text,
+        "state": command.state,
+        "exit_code": command.exit_code,
+        "signal": command.signal,
+        "duration_ms": command.duration_ms,
+        "cwd": shell.mask(command.cwd),
+        "verdict": command.judged.verdict,
+        "enforcement": shell.guard.enforcement,
+        "checkpoint_id": command.checkpoint_id,
+    }
+    if command.judged.refusal is not None:
+        facts["refusal"] = {"message": command.judged.refusal.message, **command.judged.refusal.details}
+    if command.judged.syntax is not None:
+        facts["syntax_error"] = command.judged.syntax.as_dict()
+    if command.output is not None:
+        shown = command.output.show(None, EXCERPT_CHARS)
+        facts |= {"stdout": shown.stdout, "stderr": shown.stderr, "redactions": shown.redactions}
+        facts["output"] = {
+            name: {key: stream[key] for key in ("bytes", "lines", "binary", "sha256")}
+            for name, stream in shown.output.items()
+        }
+    facts |= _programs(shell, command)
+    return facts
+
+
+def input_facts(shell: Shell, command: Command, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is recorded of input; of a sensitive text only its length."""
+    text: str | None = values.get("text")
+    said: dict[str, Any] = {}
+    if text is not None:
+        said = {"chars": len(text)} if values.get("sensitive") else {"text": shell.mask(elided(text, INPUT_CHARS))}
+    return {
+        "command_id": command.command_id,
+        "shell_id": shell.shell_id,
+        **said,
+        "eof": bool(values.get("eof")),
+        "signal": values.get("signal"),
+    }
+
+
+def ending_facts(shell: Shell) -> dict[str, Any]:
+    """Return what is recorded of a shell that is over."""
+    return {
+        "shell_id": shell.shell_id,
+        "state": shell.state,
+        "reason": shell.ended_reason,
+        "exit_code": shell.exit_code,
+        "cwd": shell.mask(shell.cwd),
+    }
+
+
+def unknown_facts(last: Facts) -> dict[str, Any]:
+    """Return what is recorded of a command that ran when its server died."""
+    return {
+        "command_id": last.get("command_id"),
+        "shell_id": last.get("shell_id"),
+        "command": last.get("command"),
+        "state": "unknown",
+        "exit_code": None,
+        "cwd": last.get("cwd"),
+        "verdict": last.get("verdict"),
+        "hint": LOST_HINT,
+    }
+
+
+def left_facts(known: KnownShell) -> dict[str, Any]:
+    """Return what is recorded of a shell whose server died: a local one died with it, a remote one is lost."""
+    return {
+        "shell_id": known.shell_id,
+        "state": "ended" if known.opened.get("transport") == "local" else "lost",
+        "reason": "server_stopped",
+        "exit_code": None,
+        "cwd": (known.last_command or {}).get("cwd") or known.opened.get("cwd"),
+    }

@@ -1,0 +1,436 @@
+"""The checkpoint service: save, list, diff and restore the states of a workspace, one caller at a time.
+
+What runs where is the runner's business, what is remembered is the log's; here the rules of the contract meet.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.shell_errors import (
+    CursorInvalid,
+    NothingToRestore,
+    RestoreIncomplete,
+    ShellBusy,
+    WorkspaceRequired,
+)
+from shiftlog.model.times import precise, truncated
+from shiftlog.workspace import history, keeping, names
+from shiftlog.workspace.coverage import count_not_covered
+from shiftlog.workspace.differences import Difference, differences, patch
+from shiftlog.workspace.planning import Plan, directories_to_see, paths_to_see, plan_restore
+from shiftlog.workspace.ports import (
+    Busy,
+    Cause,
+    CheckpointLog,
+    Kind,
+    Limits,
+    Place,
+    Record,
+    Restored,
+    Runner,
+    Saved,
+    Scope,
+)
+from shiftlog.workspace.restoring import carry_out, contents_of
+from shiftlog.workspace.results import Change, Created, Diff, Failure, Listed, Listing, NotCovered, RestoreResult
+from shiftlog.workspace.retention import droppable
+from shiftlog.workspace.rules import exclude_file, read_paths, roots
+from shiftlog.workspace.runner import LockTimeout
+from shiftlog.workspace.scan import Memory, Scan, absorb, keep_state, look
+from shiftlog.workspace.seed import first_scan
+from shiftlog.workspace.shadow import Shadow, ShadowBroken, find_shadow, invalid
+from shiftlog.workspace.targets import Target, resolve
+
+LABEL_CHARS = 200
+LIST_MOST = 200
+NOT_WRITTEN = "it could not be written"
+
+LABELS: dict[Kind, str] = {
+    "manual": "checkpoint",
+    "auto": "before command",
+    "open": "shell opened",
+    "turn": "turn opened",
+    "safety": "before restore",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """A workspace that checkpoints can be asked for; several may share one shadow repository."""
+
+    shadow: Shadow
+    session_id: str | None = None
+    memories: dict[str, Memory] = field(default_factory=dict[str, Memory], repr=False, compare=False)
+
+    @property
+    def place(self) -> Place:
+        """Return the workspace as records name it."""
+        return self.shadow.place
+
+    def memory(self, shadow: Shadow) -> Memory:
+        """Return what is remembered of a scope."""
+        return self.memories.setdefault(shadow.key, Memory())
+
+
+class Checkpoints:
+    """Saves and restores workspaces. `busy` tells which command runs in a shell on a place, if any.
+
+    A command must count as running before its automatic checkpoint is asked for: then either the restore sees it and
+    refuses, or its checkpoint waits until the restore is over.
+    """
+
+    def __init__(
+        self,
+        log: CheckpointLog,
+        *,
+        data: str | None = None,
+        busy: Callable[[Place], Busy | None] = lambda _: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        limits: Limits | None = None,
+    ) -> None:
+        self._log = log
+        self._data = data
+        self._busy = busy
+        self._now = now
+        self._limits = limits or Limits()
+        # One per shadow repository: saves waiting in this process stand in line instead of polling the lock file.
+        self._lines: dict[tuple[str | None, str], asyncio.Lock] = {}
+
+    async def open(
+        self, runner: Runner, path: str | None, scope: Scope | None = None, *, session_id: str | None = None
+    ) -> Workspace:
+        """Check a workspace and make it ready; raises `WorkspaceRequired`, `WorkspaceInvalid`, `GitMissing`."""
+        if path is None:
+            raise WorkspaceRequired("checkpoints require an explicit workspace")
+        data = self._data if runner.target is None else None
+        shadow = await find_shadow(runner, path, scope or Scope(), data)
+        return Workspace(shadow=shadow, session_id=session_id)
+
+    async def save(
+        self, workspace: Workspace, *, kind: Kind = "manual", label: str | None = None, cause: Cause | None = None
+    ) -> Created:
+        """Take a checkpoint; an automatic one of an unchanged workspace is the current position again."""
+        label = _read_label(label) or LABELS[kind]
+        cause = cause or Cause(session_id=workspace.session_id)
+        async with self._alone(workspace):
+            records = await self._log.read(workspace.place)
+            here = history.position(records)
+            scan = await self._scan(workspace, workspace.shadow, here)
+            if kind != "manual" and here is not None and self._holds(here, scan):
+                await keep_state(workspace.shadow, scan)
+                if kind in ("turn", "auto"):
+                    mark = replace(here, kind=kind, at=truncated(self._now()), cause=cause, reused=True)
+                    await self._log.append(workspace.place, mark)
+                return _created(here, unchanged=True, not_covered=None)
+            saved = await self._commit(workspace, workspace.shadow, scan, records, kind, label, cause)
+            counts = await count_not_covered(workspace.shadow, scan) if kind == "manual" else None
+            return _created(saved, unchanged=here is not None and here.tree == scan.tree, not_covered=counts)
+
+    async def current(self, workspace: Workspace) -> Saved | None:
+        """Return the current position."""
+        return history.position(await self._log.read(workspace.place))
+
+    async def list(
+        self,
+        workspace: Workspace,
+        *,
+        request_id: str | None = None,
+        kind: Kind | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Listing:
+        """Return the stored checkpoints, newest first."""
+        if not 1 <= limit <= LIST_MOST:
+            raise _wrong("limit", f"an integer of 1 to {LIST_MOST}", "range")
+        records = await self._log.read(workspace.place)
+        stored = await keeping.stored_ids(workspace.shadow)
+        here = history.position(records)
+        lines = [saved for saved in reversed(history.checkpoints(records)) if saved.checkpoint_id in stored]
+        if cursor is not None:
+            last = next((number for number, saved in enumerate(lines) if f"k1.{saved.checkpoint_id}" == cursor), None)
+            if last is None:
+                raise CursorInvalid(f"cursor is not valid for {workspace.place.path}")
+            lines = lines[last + 1 :]
+        chosen = [
+            saved
+            for saved in lines
+            if (kind is None or saved.kind == kind) and (request_id is None or saved.cause.request_id == request_id)
+        ]
+        page = chosen[:limit]
+        return Listing(
+            checkpoints=tuple(Listed(saved=saved, current=saved is here) for saved in page),
+            next_cursor=f"k1.{page[-1].checkpoint_id}" if len(chosen) > limit else None,
+        )
+
+    async def diff(
+        self,
+        workspace: Workspace,
+        target: Target | None = None,
+        *,
+        to: str | None = None,
+        as_patch: bool = False,
+        paths: Sequence[str] = (),
+    ) -> Diff:
+        """Return what changed from a checkpoint to another one or to the working tree."""
+        limits = read_paths([*paths])
+        async with self._alone(workspace):
+            records = await self._log.read(workspace.place)
+            new = history.find(records, to, "to") if to is not None else None
+            scan, shadow, old = await self._target(workspace, records, target or Target())
+            await keep_state(shadow, scan)
+            for side in (old, new):
+                if side is not None:
+                    await keeping.check_stored(shadow, side)
+            old_tree = old.tree if old is not None else scan.tree
+            new_tree = new.tree if new is not None else scan.tree
+            inside = _meet(roots(limits), roots(shadow.scope.paths))
+            found = await differences(shadow, old_tree, new_tree, inside, lines=True) if inside is not None else []
+            text, cut = await patch(shadow, old_tree, new_tree, limits) if as_patch else (None, False)
+        here = old or history.position(records)
+        return Diff(
+            from_id=here.checkpoint_id if here is not None else "",
+            to_id=new.checkpoint_id if new is not None else None,
+            files=tuple(difference.shown() for difference in found),
+            files_changed=len(found),
+            patch=text,
+            truncated=cut,
+        )
+
+    async def restore(
+        self,
+        workspace: Workspace,
+        target: Target | None = None,
+        *,
+        paths: Sequence[str] = (),
+        clean: bool = False,
+        dry_run: bool = False,
+        cause: Cause | None = None,
+    ) -> RestoreResult:
+        """Go back to a checkpoint; raises `RestoreIncomplete`, which carries the result, when a path had to be left."""
+        limits = read_paths([*paths])
+        cause = cause or Cause(session_id=workspace.session_id)
+        async with self._alone(workspace):
+            if not dry_run:
+                self._refuse_while_busy(workspace.place)
+            records = await self._log.read(workspace.place)
+            scan, shadow, found = await self._target(workspace, records, target or Target())
+            if found is not None:
+                await keeping.check_stored(shadow, found)
+            here = history.position(records)
+            safety = here if here is not None and self._holds(here, scan) else None
+            if dry_run:
+                await keep_state(shadow, scan)
+            elif safety is None:
+                label = LABELS["safety"]
+                safety = await self._commit(
+                    workspace, shadow, scan, records, "safety", label, replace(cause, command_id=None)
+                )
+            else:
+                await keep_state(shadow, scan)
+            aim = found or safety
+            inside = _meet(roots(limits), roots(shadow.scope.paths))
+            wanted = await differences(shadow, scan.tree, aim.tree, inside) if aim and inside is not None else []
+            plan = await self._plan(shadow, wanted, clean=clean, inside=inside or ())
+            counts = await count_not_covered(shadow, scan, roots(limits))
+            if not dry_run and aim is not None and safety is not None:
+                await self._carry_out(workspace, shadow, plan, aim)
+                await self._log.append(
+                    workspace.place,
+                    Restored(
+                        checkpoint_id=aim.checkpoint_id,
+                        safety_checkpoint_id=safety.checkpoint_id,
+                        at=truncated(self._now()),
+                        cause=cause,
+                        paths=limits,
+                        clean=clean,
+                        files_changed=len(plan.actions),
+                        left_in_place=len(plan.left),
+                        failed=len(plan.failed),
+                    ),
+                )
+        result = _restored(plan, aim, safety, counts, dry_run=dry_run)
+        if result.failed and not dry_run:
+            raise RestoreIncomplete(f"{len(result.failed)} files could not be restored", details=result.as_dict())
+        return result
+
+    async def settle(self, workspace: Workspace) -> bool:
+        """Copy what the first checkpoint borrowed from the user's repository; say whether there was anything to do.
+
+        Meant for the background, soon after a workspace was first saved: until then the user's objects are needed.
+        """
+        async with self._alone(workspace):
+            if not await keeping.is_borrowing(workspace.shadow):
+                return False
+            await keeping.stand_alone(workspace.shadow)
+            return True
+
+    async def gc(self, workspace: Workspace, open_sessions: Collection[str]) -> int:
+        """Remove automatic checkpoints beyond the limit and reclaim space; return how many went."""
+        async with self._alone(workspace):
+            records = await self._log.read(workspace.place)
+            stored = await keeping.stored_ids(workspace.shadow)
+            gone = droppable(records, stored, self._limits.automatic_kept, open_sessions)
+            await keeping.forget(workspace.shadow, gone)
+            return len(gone)
+
+    @asynccontextmanager
+    async def _alone(self, workspace: Workspace) -> AsyncGenerator[None]:
+        shadow = workspace.shadow
+        line = self._lines.setdefault((shadow.place.target, shadow.git_dir), asyncio.Lock())
+        async with line:
+            try:
+                async with shadow.runner.lock(f"{shadow.git_dir}/lock"):
+                    yield
+            except LockTimeout:
+                raise invalid(shadow.place.path, "another process holds its checkpoints") from None
+
+    async def _scan(self, workspace: Workspace, shadow: Shadow, here: Saved | None) -> Scan:
+        memory = workspace.memory(shadow)
+        position = here.checkpoint_id if here is not None else None
+        try:
+            seen = await look(shadow, position)
+            if seen is None:
+                return await first_scan(shadow, memory, position, self._limits)
+            return await absorb(shadow, memory, seen, self._limits)
+        except ShadowBroken:
+            # Objects that were borrowed may be gone, or a crash left a torn index: start again from the files.
+            memory.tree = ""
+            return await first_scan(shadow, memory, position, self._limits, borrow=False)
+
+    def _holds(self, here: Saved, scan: Scan) -> bool:
+        return here.tree == scan.tree and scan.position_stored
+
+    async def _commit(
+        self,
+        workspace: Workspace,
+        shadow: Shadow,
+        scan: Scan,
+        records: Sequence[Record],
+        kind: Kind,
+        label: str,
+        cause: Cause,
+    ) -> Saved:
+        before = history.checkpoints(records)[-1:]
+        compare = before[0].tree if before else None
+        made, changed = await keeping.commit(shadow, scan, compare)
+        count = len(changed)
+        if b"modes" in changed and compare is not None:
+            count = len(await differences(shadow, compare, scan.tree))
+        saved = Saved(
+            checkpoint_id=made,
+            tree=scan.tree,
+            kind=kind,
+            label=label,
+            at=truncated(self._now()),
+            cause=cause,
+            scope=shadow.scope,
+            files=scan.state.files,
+            files_changed=count,
+        )
+        await self._log.append(workspace.place, saved)
+        return saved
+
+    async def _target(
+        self, workspace: Workspace, records: Sequence[Record], target: Target
+    ) -> tuple[Scan, Shadow, Saved | None]:
+        """Find the target and look at the workspace with the scope that the target was taken with.
+
+        No checkpoint at all means the workspace as it is: the turn or command asked for came after the last change.
+        """
+        here = history.position(records)
+        named, found = await resolve(self._log, workspace.place, records, target, workspace.session_id)
+        scan: Scan | None = None
+        if not named:
+            scan = await self._scan(workspace, workspace.shadow, here)
+            found = history.default_target(records, scan.tree)
+            if found is None:
+                await keep_state(workspace.shadow, scan)
+                raise NothingToRestore("no checkpoint to restore")
+        shadow = workspace.shadow
+        if found is not None and found.scope != shadow.scope:
+            if scan is not None:
+                await keep_state(shadow, scan)
+            shadow = replace(shadow, scope=found.scope)
+            await shadow.script('cat >"$1" || exit 8', [shadow.exclude_path], stdin=exclude_file(found.scope))
+            scan = None
+        return scan or await self._scan(workspace, shadow, here), shadow, found
+
+    async def _plan(
+        self, shadow: Shadow, wanted: Sequence[Difference], *, clean: bool, inside: tuple[bytes, ...]
+    ) -> Plan:
+        paths = paths_to_see(wanted)
+        disk = dict(zip(paths, await shadow.runner.stats(shadow.place.path, paths), strict=True))
+        contents = await contents_of(shadow, directories_to_see(wanted, disk))
+        return plan_restore(wanted, disk, contents, clean=clean, roots=inside)
+
+    async def _carry_out(self, workspace: Workspace, shadow: Shadow, plan: Plan, aim: Saved) -> None:
+        """Follow the plan, then look again: what still differs from the target was not done."""
+        if not plan.actions:
+            return
+        await carry_out(shadow, plan)
+        after = await self._scan(workspace, shadow, aim)
+        await keep_state(shadow, after)
+        for difference in await differences(shadow, after.tree, aim.tree):
+            if plan.actions.pop(difference.path, None) is not None:
+                plan.failed[difference.path] = NOT_WRITTEN
+
+    def _refuse_while_busy(self, place: Place) -> None:
+        busy = self._busy(place)
+        if busy is not None:
+            raise ShellBusy(
+                f"shell {busy.shell_id} is running {busy.command_id}",
+                details={"command_id": busy.command_id, "since": precise(busy.since)},
+            )
+
+
+def _created(saved: Saved, *, unchanged: bool, not_covered: NotCovered | None) -> Created:
+    return Created(
+        checkpoint_id=saved.checkpoint_id,
+        label=saved.label,
+        kind=saved.kind,
+        created_at=saved.at,
+        request_id=saved.cause.request_id,
+        command_id=saved.cause.command_id,
+        unchanged=unchanged,
+        files=saved.files,
+        not_covered=not_covered,
+    )
+
+
+def _restored(
+    plan: Plan, aim: Saved | None, safety: Saved | None, counts: NotCovered, *, dry_run: bool
+) -> RestoreResult:
+    return RestoreResult(
+        restored_to=aim.checkpoint_id if aim is not None else "",
+        changes=tuple(Change(path=names.shown(path), action=plan.actions[path]) for path in sorted(plan.actions)),
+        left_in_place=tuple(names.shown(path) for path in sorted(plan.left)),
+        safety_checkpoint_id=safety.checkpoint_id if safety is not None else None,
+        not_covered=counts,
+        failed=tuple(Failure(path=names.shown(path), reason=plan.failed[path]) for path in sorted(plan.failed)),
+        dry_run=dry_run,
+    )
+
+
+def _meet(first: tuple[bytes, ...], second: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
+    """Return the sub-paths that lie in both; an empty tuple is everything, None is nothing at all."""
+    if not first or not second:
+        return first or second
+    both = [one for one in first if names.within(one, second)] + [one for one in second if names.within(one, first)]
+    return tuple(dict.fromkeys(both)) or None
+
+
+def _read_label(label: str | None) -> str | None:
+    if label is not None and len(label) > LABEL_CHARS:
+        raise _wrong("label", f"at most {LABEL_CHARS} characters", "range")
+    return label
+
+
+def _wrong(parameter: str, expected: str, problem: str) -> InvalidParameter:
+    return InvalidParameter(
+        f'argument "{parameter}" must be {expected}',
+        details={"parameter": parameter, "problem": problem, "expected": expected},
+    )

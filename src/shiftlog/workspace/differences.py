@@ -1,0 +1,151 @@
+"""How two trees differ: which files, in which way, and as a patch."""
+
+import os
+from dataclasses import dataclass
+
+from shiftlog.workspace import names
+from shiftlog.workspace.modes import Modes, decoded, permissions
+from shiftlog.workspace.results import FileDiff, Status
+from shiftlog.workspace.shadow import Shadow
+
+PATCH_BYTES = 8 * 1024 * 1024
+
+_ABSENT = "000000"
+_LINK = "120000"
+
+_DIFF = """
+printf '%s:modes\\n%s:modes\\n' "$1" "$2" | git cat-file --batch || exit 40
+git diff-tree -r -z --raw --no-renames --no-abbrev $3 "$1:files" "$2:files" || exit 41
+"""
+
+_PATCH = """
+from=$1 to=$2 most=$3
+shift 3
+git diff-tree -r -p --no-renames --no-color --no-ext-diff --no-textconv "$from:files" "$to:files" "$@" | head -c "$most"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One file in one tree."""
+
+    mode: str
+    blob: str
+    permissions: int
+
+    @property
+    def is_link(self) -> bool:
+        """Say whether it is a symbolic link."""
+        return self.mode == _LINK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One file that differs; a side that lacks it is None."""
+
+    path: bytes
+    old: Side | None
+    new: Side | None
+    insertions: int = 0
+    deletions: int = 0
+    binary: bool = False
+
+    @property
+    def status(self) -> Status:
+        """Name the difference as results do."""
+        if self.old is None:
+            return "added"
+        if self.new is None:
+            return "deleted"
+        if self.old.is_link != self.new.is_link:
+            return "type_changed"
+        return "mode_changed" if self.old.blob == self.new.blob else "modified"
+
+    def shown(self) -> FileDiff:
+        """Return the difference as results show it."""
+        return FileDiff(
+            path=names.shown(self.path),
+            status=self.status,
+            insertions=self.insertions,
+            deletions=self.deletions,
+            binary=self.binary,
+        )
+
+
+async def differences(
+    shadow: Shadow, old: str, new: str, roots: tuple[bytes, ...] = (), *, lines: bool = False
+) -> list[Difference]:
+    """Return what differs from tree `old` to tree `new`, by path; `lines` counts lines, which reads the files."""
+    if old == new:
+        return []
+    output = await shadow.script(_DIFF, [old, new, "--numstat" if lines else ""])
+    before, rest = _read_table(output)
+    after, rest = _read_table(rest)
+    found = _read_diff(rest, before, after)
+    for path in (before.keys() | after.keys()) - found.keys():
+        if before.get(path) != after.get(path):
+            found[path] = _mode_only(path, before, after)
+    return [found[path] for path in sorted(found) if names.within(path, roots)]
+
+
+async def patch(shadow: Shadow, old: str, new: str, paths: tuple[str, ...]) -> tuple[str, bool]:
+    """Return the patch from `old` to `new` and whether it was cut."""
+    limits = ["--", *(os.fsdecode(names.read(path)) for path in paths)] if paths else []
+    output = await shadow.script(_PATCH, [old, new, str(PATCH_BYTES + 1), *limits])
+    return output[:PATCH_BYTES].decode("utf-8", "backslashreplace"), len(output) > PATCH_BYTES
+
+
+def _read_table(output: bytes) -> tuple[Modes, bytes]:
+    """Read one answer of `git cat-file --batch` and return what follows it."""
+    head, _, rest = output.partition(b"\n")
+    size = int(head.rsplit(b" ", 1)[1])
+    return decoded(rest[:size]), rest[size + 1 :]
+
+
+def _read_diff(output: bytes, before: Modes, after: Modes) -> dict[bytes, Difference]:
+    fields = output.split(b"\0")[:-1]
+    found: dict[bytes, Difference] = {}
+    at = 0
+    while at < len(fields):
+        head = fields[at]
+        if head.startswith(b":"):
+            path = fields[at + 1]
+            found[path] = _read_raw(path, head, before, after)
+            at += 2
+        else:
+            added, removed, path = head.split(b"\t", 2)
+            old = found[path]
+            found[path] = Difference(
+                path=path,
+                old=old.old,
+                new=old.new,
+                insertions=0 if added == b"-" else int(added),
+                deletions=0 if removed == b"-" else int(removed),
+                binary=added == b"-",
+            )
+            at += 1
+    return found
+
+
+def _read_raw(path: bytes, head: bytes, before: Modes, after: Modes) -> Difference:
+    old_mode, new_mode, old_blob, new_blob, _ = head[1:].decode().split(" ")
+    return Difference(
+        path=path, old=_side(path, old_mode, old_blob, before), new=_side(path, new_mode, new_blob, after)
+    )
+
+
+def _side(path: bytes, mode: str, blob: str, table: Modes) -> Side | None:
+    if mode == _ABSENT:
+        return None
+    return Side(mode=mode, blob=blob, permissions=permissions(table, path, mode))
+
+
+def _mode_only(path: bytes, before: Modes, after: Modes) -> Difference:
+    # The executable bit is the same on both sides, else git would have told; so one table's value shows it.
+    known = before.get(path, after.get(path, 0))
+    mode = "100755" if known & 0o100 else "100644"
+    return Difference(
+        path=path,
+        old=Side(mode=mode, blob="", permissions=permissions(before, path, mode)),
+        new=Side(mode=mode, blob="", permissions=permissions(after, path, mode)),
+    )

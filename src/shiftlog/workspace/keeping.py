@@ -1,0 +1,92 @@
+"""Checkpoints in the shadow repository: making one, knowing which are stored, removing them, standing on its own.
+
+A checkpoint is a commit without a parent, so that any of them can go without the others; a ref keeps it.
+"""
+
+import secrets
+from collections.abc import Collection
+
+from shiftlog.model.shell_errors import CheckpointNotFound
+from shiftlog.workspace.ports import Place, Saved
+from shiftlog.workspace.scan import Scan
+from shiftlog.workspace.shadow import Shadow
+
+# $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing.
+_COMMIT = """
+if [ -n "$4" ]; then cat >"$4.new" && mv "$4.new" "$4" || exit 24; fi
+commit=$(git commit-tree "$1" -m "$2") || exit 70
+printf '%s\\n' "$commit" >"$GIT_DIR/ref.new" && mv "$GIT_DIR/ref.new" "$GIT_DIR/refs/checkpoints/$commit" || exit 71
+printf '%s\\n' "$commit"
+if [ -n "$3" ]; then git diff-tree -r -z --name-only --no-renames "$3" "$1" 2>/dev/null || :; fi
+"""
+
+_STORED = """
+[ -f "$GIT_DIR/refs/checkpoints/$1" ] && git cat-file -e "$2:files" && git cat-file -e "$2:modes" || exit 72
+"""
+
+# Packs that were linked from the user's repository hold more than is needed; repacking keeps what refs can reach.
+_STAND_ALONE = """
+git repack -a -d -q || exit 73
+if [ -f "$GIT_DIR/objects/info/alternates" ]; then
+  mv "$GIT_DIR/objects/info/alternates" "$GIT_DIR/alternates.old" || exit 74
+  if ! git rev-list --objects --all >/dev/null; then
+    mv "$GIT_DIR/alternates.old" "$GIT_DIR/objects/info/alternates"
+    exit 75
+  fi
+  rm -f "$GIT_DIR/alternates.old"
+fi
+"""
+
+_FORGET = """
+cd "$GIT_DIR/refs/checkpoints" && xargs rm -f || exit 76
+"""
+
+
+async def commit(shadow: Shadow, scan: Scan, compare: str | None) -> tuple[str, list[bytes]]:
+    """Make a checkpoint of a scan; return its id and the names that differ from the tree `compare`."""
+    stdin = scan.state.encoded() if scan.changed else b""
+    state = shadow.state_file if scan.changed else ""
+    arguments = [scan.tree, f"checkpoint {secrets.token_hex(8)}", compare or "", state]
+    output = await shadow.script(_COMMIT, arguments, stdin=stdin)
+    made, _, changed = output.partition(b"\n")
+    return made.decode(), changed.split(b"\0")[:-1]
+
+
+async def check_stored(shadow: Shadow, saved: Saved) -> None:
+    """Raise `CheckpointNotFound` when the repository no longer holds a checkpoint."""
+    ran = await shadow.runner.run(
+        ["sh", "-c", _STORED, "sh", saved.checkpoint_id, saved.tree], env=shadow.environment()
+    )
+    if ran.exit_code != 0:
+        raise not_stored(saved.checkpoint_id, shadow.place)
+
+
+def not_stored(checkpoint_id: str, place: Place) -> CheckpointNotFound:
+    """Say that a recorded checkpoint is gone from its target."""
+    where = place.target or "this machine"
+    return CheckpointNotFound(f"checkpoint '{checkpoint_id}' is no longer stored on {where}", details={"matches": []})
+
+
+async def stored_ids(shadow: Shadow) -> set[str]:
+    """Return the checkpoints that the repository holds."""
+    output = await shadow.script('ls "$GIT_DIR/refs/checkpoints" || exit 77')
+    return set(output.decode().split())
+
+
+async def forget(shadow: Shadow, ids: Collection[str]) -> None:
+    """Remove checkpoints and what only they held."""
+    if ids:
+        await shadow.script(_FORGET, stdin="".join(f"{one}\n" for one in ids).encode())
+    await stand_alone(shadow)
+    await shadow.script("git prune --expire=now || exit 78")
+
+
+async def stand_alone(shadow: Shadow) -> None:
+    """Copy what was borrowed from the user's repository, so that nothing happening there can hurt a checkpoint."""
+    await shadow.script(_STAND_ALONE)
+
+
+async def is_borrowing(shadow: Shadow) -> bool:
+    """Say whether checkpoints still need the user's own objects."""
+    output = await shadow.script('if [ -f "$GIT_DIR/objects/info/alternates" ]; then echo yes; fi')
+    return bool(output)

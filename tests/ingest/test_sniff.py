@@ -1,0 +1,83 @@
+"""Whose transcript it is, told by its records alone."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shiftlog.ingest.sniff import MAX_BYTES, sniff
+from tests.ingest.claude_tally import OWN, SHARED
+
+CASES = {
+    b'{"type":"user","uuid":"u","sessionId":"s","message":{}}': "ClaudeCode",
+    b'{"type":"summary","summary":"t","leafUuid":"u"}': "ClaudeCode",
+    b'{"type":"file-history-snapshot","messageId":"m","snapshot":{}}': "ClaudeCode",
+    b'{"type":"started","key":"k","agentId":"a"}': "ClaudeCode",
+    b'{"timestamp":"t","type":"session_meta","payload":{"id":"x"}}': "Codex",
+    b'{"type":"message","role":"user","content":[]}': "Codex",
+    b'{"timestamp":"t","role":"user","content":"hi"}': "Codex",
+    b'{"id":"x","timestamp":"t","instructions":null}': "Codex",
+    b'{"sessionId":"s","projectHash":"h","startTime":"t","kind":"main"}': "GeminiCli",
+    b'{"id":"1","type":"gemini","content":"hi"}': "GeminiCli",
+    b'{"$rewindTo":"1"}': "GeminiCli",
+    b'{\n "sessionId": "s",\n "projectHash": "h",\n "messages": []\n}': "GeminiCli",
+    b'{"type":"session.start","data":{},"id":"1"}': "CopilotCli",
+    b'{"info":{"id":"s"},"messages":[]}': "OpenCode",
+    b'{"id":"s","projectID":"p","directory":"/x"}': "OpenCode",
+    b"SQLite format 3\x00rest": "OpenCode",
+    b'{"role":"user","message":{"content":[]}}': "Cursor",
+}
+
+
+@pytest.mark.parametrize(("head", "agent"), CASES.items())
+def test_a_record_tells_its_agent(head: bytes, agent: str) -> None:
+    assert sniff(head) == agent
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"\n\n", b"{}", b"[]", b"hello", b'{"a":1}', b"\xff\xfe", b'{\n"type":"user"\n}']
+)
+def test_files_of_nobody_are_not_recognised(head: bytes) -> None:
+    assert sniff(head) is None
+
+
+def test_bad_lines_and_strays_do_not_outvote_the_rest() -> None:
+    stray = b'{"role":"user","content":"x"}\n'
+    own = b'{"type":"user","uuid":"u","sessionId":"s"}\n'
+    assert sniff(b"{\n[]\n" + stray + own * 3) == "ClaudeCode"
+
+
+def test_a_first_record_longer_than_what_is_read_is_still_told() -> None:
+    """A header of a rollout can exceed the limit."""
+    head = b'{"timestamp":"t","type":"session_meta","payload":{"id":"x","base_instructions":"' + b"x" * MAX_BYTES
+    assert sniff(head) == "Codex"
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_make_it_raise(head: bytes) -> None:
+    assert sniff(head) is None or isinstance(sniff(head), str)
+
+
+@pytest.mark.parametrize("path", sorted(OWN.glob("*.jsonl")), ids=lambda path: path.name)
+def test_our_own_transcripts_are_told(path: Path) -> None:
+    """Case 6: no name or folder is looked at."""
+    assert sniff(path.read_bytes()) == "ClaudeCode"
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared fixtures are not here")
+@pytest.mark.parametrize(
+    ("folder", "agent"),
+    [
+        ("claude", "ClaudeCode"),
+        ("codex", "Codex"),
+        ("other/gemini", "GeminiCli"),
+        ("other/copilot", "CopilotCli"),
+        ("other/cursor", "Cursor"),
+    ],
+)
+def test_every_shared_transcript_is_told(folder: str, agent: str) -> None:
+    paths = [*(SHARED / folder).rglob("*.jsonl"), *(SHARED / folder).rglob("*[!a].json")]
+    found = {path.name: sniff(path.read_bytes()) for path in paths}
+    assert found == dict.fromkeys(found, agent)
+    assert found
