@@ -34,6 +34,7 @@ from shiftlog.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from shiftlog.ingest.importing_service import Imports
+    from shiftlog.shell.service import Shells
 
 DATABASE = "shiftlog.db"
 ANSWERS_KEPT = timedelta(hours=24)
@@ -57,7 +58,9 @@ class App:
     history: History
     maintenance: Maintenance
     sessionlog: Sessionlog
+    journal: Journal
     environ: Mapping[str, str]
+    _shells: list["Shells"] = field(default_factory=list["Shells"])
     _imports: list["Imports"] = field(default_factory=list["Imports"])
 
     @property
@@ -68,6 +71,24 @@ class App:
 
             self._imports.append(build_imports(self, self.environ))
         return self._imports[0]
+
+    @property
+    def shells(self) -> "Shells":
+        """Return the shells of this state directory, made when they are first asked for."""
+        if not self._shells:
+            from shiftlog.app_shells import build_shells
+
+            self._shells.append(build_shells(self))
+        return self._shells[0]
+
+    def has_live_shells(self) -> bool:
+        """Tell whether a shell lives, without making anything."""
+        return bool(self._shells and self._shells[0].live_ids())
+
+    async def aclose(self) -> None:
+        """End what lives: the shells of this server."""
+        for shells in self._shells:
+            await shells.aclose()
 
     async def sweep(self) -> None:
         """Do what is due now and then: suspend what idles or lost its holder, forget old answers."""
@@ -119,6 +140,7 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
         history=History(journal),
         maintenance=Maintenance(journal, keys),
         sessionlog=Sessionlog(calls, continuity),
+        journal=journal,
         environ=environ,
     )
 
@@ -143,4 +165,8 @@ async def open_app(home: Path, environ: Mapping[str, str] = os.environ) -> Async
     """Open the state directory with its embedded store for the time of a with block."""
     config = configuration.load(home, environ)
     async with SqliteStore(home / DATABASE, durability=config.durability) as store:
-        yield build_app(home, config, store, environ)
+        app = build_app(home, config, store, environ)
+        try:
+            yield app
+        finally:
+            await app.aclose()

@@ -1,4 +1,4 @@
-"""Imports as the control connection answers them: progress while it runs, then the report; many reports while watching."""
+"""Imports as the control connection answers them: progress, then the report; while watching a report for each change."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping

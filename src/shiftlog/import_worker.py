@@ -1,6 +1,6 @@
 """The program of a worker that reads transcripts for an import: `python -m shiftlog.import_worker`.
 
-It joins the readers with the journal's way to encode and hash; it has no store, and writes to its standard output alone.
+It joins the readers with the journal's way to encode and hash; it has no store, and writes to standard output alone.
 """
 
 import sys

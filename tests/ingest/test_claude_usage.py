@@ -39,8 +39,8 @@ def test_the_example_of_the_contract_in_either_order_of_files() -> None:
     main, child = Script(), Script()
     response(main, "A", "r1", usage(3, 5, 900, 12000))
     response(main, "A", "r1", usage(3, 631, 900, 12000))
-    nested = {"type": "assistant", "uuid": "n1", "requestId": "r2", "message": {"id": "B", "content": []}}
-    nested["message"] = {"id": "B", "content": [], "usage": usage(4, 6, 100, 8000)}
+    message: dict[str, Any] = {"id": "B", "content": [], "usage": usage(4, 6, 100, 8000)}
+    nested = {"type": "assistant", "uuid": "n1", "requestId": "r2", "message": message}
     main.record("progress", data={"type": "agent_progress", "agentId": "x", "message": nested})
     response(main, "C", None, usage(2, 10, 0, 500))
     response(main, "C", "r3", usage(2, 40, 0, 500))

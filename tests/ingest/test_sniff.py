@@ -1,5 +1,6 @@
 """Whose transcript it is, told by its records alone."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,9 +55,17 @@ def test_a_first_record_longer_than_what_is_read_is_still_told() -> None:
     assert sniff(head) == "Codex"
 
 
-@given(st.binary(max_size=300))
+names = st.sampled_from(["type", "sessionId", "payload", "role", "message", "history", "id", "content", "data", "info"])
+values = st.recursive(
+    st.none() | st.integers() | st.sampled_from(["user", "started", "session.start", "x"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.binary(max_size=300) | st.dictionaries(names, values, max_size=4).map(lambda made: json.dumps(made).encode()))
 def test_no_bytes_make_it_raise(head: bytes) -> None:
-    assert sniff(head) is None or isinstance(sniff(head), str)
+    assert sniff(head) in {None, *CASES.values()}
 
 
 @pytest.mark.parametrize("path", sorted(OWN.glob("*.jsonl")), ids=lambda path: path.name)

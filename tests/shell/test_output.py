@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import random
+import resource
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -415,3 +416,36 @@ def test_chunks_never_change_the_output_and_pages_join_to_it(
     assert "".join(pages(keeper.reopen(ID), size)) == text
     assert pieces.redactions == whole.redactions
     assert (pieces.stdout.spool.sha256, pieces.stdout.binary) == (whole.stdout.spool.sha256, whole.stdout.binary)
+
+
+def spool_yes(keeper: OutputKeeper, size: int) -> None:
+    """Case 22: the text, the count of all lines, and memory that does not follow the output's size."""
+    chunk = b"y\n" * 32_768
+    output = keeper.begin(ID)
+    output.write("stdout", chunk)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(size // len(chunk) - 1):
+        output.write("stdout", chunk)
+    output.finish()
+    shown = output.show(budget_of({"keep": {"mode": "tail", "n": 2}}))
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert shown.stdout == f"... {size // 2 - 2} lines elided ...\ny\ny"
+    assert shown.output["stdout"]["lines"] == size // 2
+    assert grown_kib * 1024 <= 16 * 1024 * 1024
+
+
+def test_a_large_output_leaves_memory_as_it_was(keeper: OutputKeeper) -> None:
+    spool_yes(keeper, 128 << 20)
+
+
+@pytest.mark.soak
+def test_a_gigabyte_leaves_memory_as_it_was(keeper: OutputKeeper) -> None:
+    spool_yes(keeper, 1 << 30)
+
+
+def test_a_calls_budget_replaces_the_shells_default(keeper: OutputKeeper) -> None:
+    """Case 30: replaced whole, so the default's tail has no effect."""
+    shown = ran(keeper, seq(3)).show(budget_of({"max_chars": 5}))
+    assert (shown.stdout, shown.truncated) == ("1\n2\n3", False)
+    assert shown.budget is not None
+    assert shown.budget["stdout"] == {"mode": "all", "lines_total": 3, "lines_kept": 3}

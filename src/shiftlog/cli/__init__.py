@@ -100,7 +100,7 @@ HINTS: dict[str, str] = {
 }
 
 SECTIONS: dict[str, dict[str, str]] = {
-    "Begin": {"run": "run:run", "setup": "setup:setup", "doctor": "doctor:doctor"},
+    "Begin": {"run": "run:run", "setup": "setup:setup", "doctor": "doctor:doctor", "import": "importing:import_"},
     "Look": {
         "status": "service:status",
         "sessions": "sessions:sessions",

@@ -20,7 +20,7 @@ class Part(NamedTuple):
     """Lines that a source holds: the first one's number from 0, how many, and where their bytes begin and end."""
 
     first: int
-    count: int
+    lines: int
     start: int
     end: int
 
@@ -112,7 +112,7 @@ def shape(source: LineSource, budget: Budget, cap: int) -> Shaped:
 
 
 def _unterminated(source: LineSource) -> frozenset[int]:
-    ends = (part.end for part in source.parts() if part.count)
+    ends = (part.end for part in source.parts() if part.lines)
     return frozenset(end for end in ends if source.read(end - 1, end) != b"\n")
 
 
@@ -175,7 +175,7 @@ class _All:
         return _slice(self._source, self.all(), 0, most)
 
     def last(self, most: int, *, behind: int) -> Iterator[_Lines]:
-        count = sum(part.count for part in self._source.parts())
+        count = sum(part.lines for part in self._source.parts())
         return _slice(self._source, self.all(), max(behind, count - most), most)
 
 
@@ -231,7 +231,7 @@ class _Grep:
     def _with_context(self, part: Part, hit: _Lines, found_to: int, block: bytes, offset: int) -> _Lines | None:
         """Return the lines around a hit that no hit before it has brought."""
         first = max(hit.first - self._context, found_to)
-        last = min(hit.last + self._context, part.first + part.count)
+        last = min(hit.last + self._context, part.first + part.lines)
         if first >= last:
             return None
         start = _step_back(block, hit.start - offset, hit.first - first) if first <= hit.first else None

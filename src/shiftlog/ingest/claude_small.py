@@ -38,7 +38,7 @@ _MAX_SUMMARIES = 10_000
 
 def read_system(desk: Desk, strand: Strand, record: Object) -> Disposition:
     """Read a `system` record by its subtype."""
-    subtype = record.get("subtype")
+    subtype = text_in(record, "subtype")
     if subtype == "turn_duration":
         claude_turns.end_turn(desk, strand, "completed", at=desk.at, duration_ms=whole_in(record, "durationMs"))
         return Disposition.MAPPED
@@ -54,12 +54,12 @@ def read_system(desk: Desk, strand: Strand, record: Object) -> Disposition:
     if subtype in _SYSTEM_COUNTED:
         return desk.counted(f"system/{subtype}")
     if subtype in _SYSTEM_TEXTS:
-        desk.say(strand, "system", "observation", _text_of(record) or str(subtype))
+        desk.say(strand, "system", "observation", _text_of(record) or subtype or "")
         return Disposition.MAPPED
-    if not subtype and (text := _text_of(record)):
+    if not record.get("subtype") and (text := _text_of(record)):
         desk.say(strand, "system", "observation", text)
         return Disposition.MAPPED
-    return desk.unknown(strand, f"system/{subtype if isinstance(subtype, str) else 'None'}")
+    return desk.unknown(strand, f"system/{subtype or 'None'}")
 
 
 def _read_stop_hooks(desk: Desk, strand: Strand, record: Object) -> Disposition:

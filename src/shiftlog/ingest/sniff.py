@@ -6,7 +6,7 @@ from typing import cast
 
 import msgspec
 
-from shiftlog.ingest.reading import Object, object_in, objects_in, read_line
+from shiftlog.ingest.reading import Object, object_in, objects_in, read_line, text_in
 
 MAX_RECORDS = 64
 MAX_BYTES = 1024 * 1024
@@ -69,7 +69,7 @@ def kind_of_record(record: Object) -> str | None:
 
 
 def _is_codex(record: Object) -> bool:
-    kind = record.get("type")
+    kind = text_in(record, "type")
     if kind in _CODEX_ENVELOPES and isinstance(record.get("payload"), dict):
         return True
     if any(name in record for name in _CLAUDE_IDS) or "message" in record:
@@ -83,10 +83,10 @@ def _is_codex(record: Object) -> bool:
 
 
 def _is_claude(record: Object) -> bool:
-    kind = record.get("type")
+    kind = text_in(record, "type")
     if kind in _CLAUDE_TURNS:
         return any(name in record for name in _CLAUDE_IDS)
-    if not isinstance(kind, str):
+    if kind is None:
         return False
     mark = _CLAUDE_SMALL.get(kind)
     if mark is not None:
@@ -106,7 +106,7 @@ def _is_gemini(record: Object) -> bool:
         return True
     if any(entry.get("role") == "gemini" or "parts" in entry for entry in objects_in(record, "history")):
         return True
-    typed = record.get("type") in _GEMINI_TYPES and "id" in record and "content" in record
+    typed = text_in(record, "type") in _GEMINI_TYPES and "id" in record and "content" in record
     return typed and not any(name in record for name in (*_CLAUDE_IDS, "message"))
 
 

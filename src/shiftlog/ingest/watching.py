@@ -1,4 +1,4 @@
-"""Waiting for transcripts to change: by notification where `watchfiles` is installed, else by looking twice a second."""
+"""Waiting for transcripts to change: by notification where `watchfiles` is installed, else by looking every half second."""
 
 import asyncio
 import os

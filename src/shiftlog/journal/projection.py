@@ -85,7 +85,7 @@ def _opened(entry: Entry, session_id: str) -> Session:
         cwd=facts.get("cwd"),
         tags=tuple(facts.get("tags", ())),
         exclusive=bool(facts.get("exclusive", False)),
-        **{"parent_session_id": facts.get("parent_session_id"), **_lineage(facts)},
+        **_lineage(facts),
         predecessor_session_id=predecessor["session_id"] if predecessor else None,
         vendor_session_id=facts.get("vendor_session_id"),
         transcript_path=facts.get("transcript_path"),
@@ -97,7 +97,8 @@ def _opened(entry: Entry, session_id: str) -> Session:
 
 def _lineage(facts: dict[str, Any]) -> dict[str, Any]:
     """Return where an imported session comes from: the turn and call that made it, what it was copied from."""
-    found: dict[str, Any] = {name: facts[name] for name in ("subagent", "forked_from") if facts.get(name)}
+    names = ("subagent", "forked_from", "parent_session_id")
+    found: dict[str, Any] = {name: facts[name] for name in names if facts.get(name)}
     parent: dict[str, Any] = facts.get("parent") or {}
     named = {"parent_session_id": "session", "parent_turn": "turn", "parent_call": "call"}
     return found | {ours: parent[theirs] for ours, theirs in named.items() if parent.get(theirs)}

@@ -30,7 +30,7 @@ _REPORT = re.compile(rb"([0-9a-f]{32}) (end|pid|ok) (.*?)/\1\n", re.DOTALL)
 _LONGEST_REPORT = 64 * 1024
 
 _DRIVER = r"""\builtin set +o history +o histexpand +m
-\builtin unset HISTFILE PS1 PS2 PROMPT_COMMAND MAILCHECK MAIL TMOUT
+\builtin unset PS1 PS2 PROMPT_COMMAND MAILCHECK MAIL TMOUT
 __shiftlog_report() { { time; } 2>REPLY; }
 __shiftlog_ready() { \builtin trap '\builtin kill -INT $$' DROP && \builtin . /dev/null && \builtin eval '' && { time; } 2>REPLY; }
 __shiftlog_status() { \builtin return "$1"; }

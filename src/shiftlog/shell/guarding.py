@@ -1,13 +1,13 @@
 """What guards a shell, as the service sees it: a judge of command text, and what else holds while it runs.
 
-The policy itself is the guard's, the kernel layer the sandbox's; `NoGuard` is what a shell has when neither is asked for.
+The policy itself is the guard's, the kernel layer the sandbox's; `NoGuard` is what a shell has without either.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.shell.local import Launcher
 
 Verdict = Literal["allowed", "denied", "asked", "deferred", "undecidable", "not_checked"]
 Enforcement = Literal["none", "syntax", "kernel", "syntax+kernel"]
@@ -55,6 +55,11 @@ class ShellGuard(Protocol):
     @property
     def note(self) -> str | None: ...
 
+    @property
+    def launcher(self) -> Launcher | None:
+        """What starts the shell inside the kernel layer, where it holds."""
+        ...
+
     def judge(self, text: str) -> Judged:
         """Judge a command before it runs."""
         ...
@@ -83,7 +88,7 @@ class NoGuard:
     sandbox: str = "full-access"
     enforcement: Enforcement = "none"
     note: str | None = None
-    warnings: Sequence[str] = field(default_factory=tuple[str, ...])
+    launcher: Launcher | None = None
 
     def judge(self, text: str) -> Judged:
         """Let the shell itself find what is wrong with a text."""

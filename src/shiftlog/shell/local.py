@@ -69,7 +69,7 @@ def base_environment(environ: Mapping[str, str], passed: Sequence[str] = ()) -> 
 
 def default_runtime_dir() -> Path:
     """Return a directory for sockets and pipes: the user's own in memory where there is one."""
-    for candidate in (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm"):  # noqa: S108 - a directory of ours is made inside
+    for candidate in (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm"):
         if candidate and os.access(candidate, os.W_OK | os.X_OK):
             return Path(candidate)
     return Path(tempfile.gettempdir())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from shiftlog.model.caller import Caller
-from shiftlog.model.shell_errors import OpenFailed, WorkspaceInvalid
+from shiftlog.model.shell_errors import OpenFailed, TransportNotAllowed, WorkspaceInvalid
 from shiftlog.shell.arguments import conflict, missing, must_be
 from shiftlog.shell.guarding import NoGuard, ShellGuard
 from shiftlog.shell.ports import LiveShell, ShellSpec, Target, Transport
@@ -80,6 +80,11 @@ class Opener:
     async def check(self, values: dict[str, Any], caller: Caller) -> None:
         """Refuse arguments that do not fit together or are not permitted; fill in what follows from others."""
         transport = values.setdefault("transport", "local")
+        if transport not in self.places:
+            raise TransportNotAllowed(
+                f"transport '{transport}' is not permitted by the operator",
+                details={"kind": "transport", "value": transport},
+            )
         for name in SSH_ARGUMENTS:
             if values.get(name) is not None and transport != "ssh":
                 raise conflict(name, f'transport: "{transport}"')
@@ -108,17 +113,17 @@ class Opener:
             raise must_be("workspace", "an absolute path", "format")
         if values["transport"] != "local":
             return
-        real = os.path.realpath(path)
+        real = Path(os.path.realpath(path))
         why = None
-        if real == "/":
+        if real == Path("/"):
             why = "it is the root of the file system"
-        elif not os.path.isdir(real):
-            why = "it is not a directory" if os.path.exists(real) else "it does not exist"
-        elif self.data is not None and Path(real).is_relative_to(self.data.resolve()):
+        elif not real.is_dir():
+            why = "it is not a directory" if real.exists() else "it does not exist"
+        elif self.data is not None and real.is_relative_to(self.data.resolve()):
             why = "it lies inside Shiftlog's own data"
         if why is not None:
             raise WorkspaceInvalid(f"workspace {path} cannot be used: {why}", details={"why": why})
-        values["workspace"] = real
+        values["workspace"] = str(real)
 
     async def open(self, values: Mapping[str, Any], caller: Caller) -> Ready:
         """Start the shell; raises `OpenFailed` and its like when it does not come up."""
@@ -159,9 +164,10 @@ def label_part(text: str) -> str:
 
 
 def _local_cwd(values: Mapping[str, Any], caller: Caller) -> str:
-    cwd = values.get("cwd") or values.get("workspace") or caller.cwd or os.getcwd()
-    path = os.path.join(values.get("workspace") or caller.cwd or "/", os.path.expanduser(cwd))
-    if not os.path.isdir(path):
-        reason = f"cwd {cwd} is not a directory" if os.path.exists(path) else f"cwd {cwd} does not exist"
+    base = values.get("workspace") or caller.cwd or str(Path.cwd())
+    cwd = values.get("cwd") or base
+    path = Path(base, cwd)
+    if not path.is_dir():
+        reason = f"cwd {cwd} is not a directory" if path.exists() else f"cwd {cwd} does not exist"
         raise OpenFailed(f"shell could not be started: {reason}", details={"reason": reason, "stderr": ""})
     return os.path.normpath(path)

@@ -148,7 +148,7 @@ class Spool:
         if not self._over_bytes:
             return (stored,)
         base = self._ending_offset()
-        whole = base == self.size and stored.count == self._breaks
+        whole = base == self.size and stored.lines == self._breaks
         skip = 0 if whole else self._ending.find(b"\n") + 1
         breaks = self._ending.count(b"\n", skip)
         first = self._breaks + self._over_breaks - breaks
@@ -199,7 +199,7 @@ class Spool:
         """Return where a line (from 0) begins; behind the last one, where its part ends."""
         if self._over_bytes:
             stored, *others = self.parts()
-            if others and line >= others[0].first and line > stored.count:
+            if others and line >= others[0].first and line > stored.lines:
                 part = others[0]
                 return part.start + offset_of_line(self.read(part.start, part.end), line - part.first)
         if line > self._breaks:

@@ -11,7 +11,10 @@ class NameJudge:
         self._deny = [entry.split() for entry in deny]
         self._allow = None if allow is None else set(allow)
 
-    def judge_start(self, path: str, argv: Sequence[str]) -> tuple[bool, str, str, str | None]:
+    def permit(self, entries: Sequence[str]) -> None:
+        """Nothing is asked."""
+
+    def judge_start(self, path: str, argv: Sequence[str], cwd: str) -> tuple[bool, str, str, str | None]:
         """Judge by name and arguments."""
         name = Path(path).name
         for first, *rest in self._deny:

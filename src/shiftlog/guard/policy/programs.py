@@ -12,7 +12,7 @@ from shiftlog.guard.policy.faults import Fault, TooMuch
 from shiftlog.guard.policy.found import Danger, Doubt, Known, Place, Start, Stdin, When
 from shiftlog.guard.policy.reader import Work
 from shiftlog.guard.policy.syntax import Parser, read_text
-from shiftlog.guard.policy.tables import BUILTINS, DOWNLOADERS, INTERPRETERS, LOOKUPS, READS_CODE, STARTING
+from shiftlog.guard.policy.tables import BUILTINS, DOWNLOADERS, INTERPRETERS, LOOKUPS, READS_CODE, SED_RUNS, STARTING
 from shiftlog.guard.policy.tools import tool_commands
 from shiftlog.guard.policy.tree import Assign, Choice, Compound, Dyn, Function, Node, Part, Pipeline, Redirect, Script, Simple, Word
 from shiftlog.guard.policy.words import HOLE, Arg, resolve_word, resolve_words, text_of
@@ -211,6 +211,8 @@ class Survey(Builtins):
         self.starts.append(Start(name, args[1:], first.at, place.via, kind, place.surety))
         if kind != "program" and name in BUILTINS:
             self.visit_builtin(name, args[1:], place)
+        if place.substituted and base in LOOKUPS and self.names is not None:
+            self._doubt_named(" ".join(arg.text for arg in args[1:]), "where to find", first.at)
         answer = unwrap(base, args[1:])
         if answer is not None:
             self._follow(base, answer, first.at, place)
@@ -320,11 +322,9 @@ class Survey(Builtins):
             self.visit_text(text, place._replace(via=(*place.via, base), depth=place.depth + 1), data=True)
         if "/" in self.starts[-1].name and self.starts[-1].at == at:
             self._visit_written(Arg(self.starts[-1].name, self.starts[-1].name, at), place)
-        if self.names is None:
-            return
-        if place.substituted and base in LOOKUPS:
-            self._doubt_named(" ".join(arg.text for arg in args), "where to find", at)
-        if INTERPRETERS.fullmatch(base):
+        if base in ("tee", "sponge", "dd"):
+            self.writes.update({arg.value.removeprefix("of="): None for arg in args if arg.value})
+        if self.names is not None and INTERPRETERS.fullmatch(base):
             self._visit_code(base, args, at, place)
 
     def _visit_code(self, base: str, args: list[Arg], at: int, place: Place) -> None:
@@ -333,8 +333,11 @@ class Survey(Builtins):
         if stdin.kind == "text" and stdin.text is not None:
             code += "\n" + stdin.text.text
         operands = [arg for arg in args if not arg.text.startswith("-")]
-        if stdin.kind == "pipe" and not operands and READS_CODE.fullmatch(base):
+        processes = [arg for arg in operands if arg.word is not None and _is_process(arg.word)]
+        if READS_CODE.fullmatch(base) and (processes or (stdin.kind == "pipe" and not operands)):
             self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
+        elif base in ("sed", "gsed") and any(SED_RUNS.search(arg.text) for arg in operands):
+            self.doubt("what 'sed' runs", base, at, "text only")
         elif STARTING.search(code):
             self._doubt_named(code, f"code for '{base}' with", at)
 
@@ -342,6 +345,10 @@ class Survey(Builtins):
         named = self.names.search(code) if self.names is not None else None
         if named is not None:
             self.doubt(f"{what} '{named.group()}'", named.group(), at, "text only")
+
+
+def _is_process(word: Word) -> bool:
+    return any(isinstance(part, Dyn) and part.kind == "process" for part in word.parts)
 
 
 def _quoted(arg: Arg) -> str:

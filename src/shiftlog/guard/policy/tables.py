@@ -52,20 +52,10 @@ COMMAND_OPTIONS: dict[str, tuple[str, ...]] = {
     "ncat": ("-e", "-c", "--exec", "--sh-exec"),
     "nix-shell": ("--run", "--command"),
     "start-stop-daemon": ("--exec", "-x", "--startas", "-a"),
-    "less": (),
     "cpio": ("--rsh-command",),
-    "psql": (),
     "dpkg-buildpackage": ("-r",),
-    "journalctl": (),
     "wget": ("--use-askpass",),
-    "curl": (),
-    "openssl": (),
-    "lftp": (),
-    "mutt": (),
-    "bwrap": (),
-    "chronic": (),
     "git-shell": ("-c",),
-    "logsave": (),
 }  # fmt: skip
 SSH_COMMAND_KEYS = re.compile(r"(ProxyCommand|LocalCommand|KnownHostsCommand)\s*[= ]\s*(.*)", re.I | re.S)
 GIT_COMMAND_KEYS = re.compile(
@@ -75,5 +65,6 @@ GIT_COMMAND_KEYS = re.compile(
     re.I,
 )
 COPIERS = frozenset("cp ln mv install cat dd rsync link scp tee tar cpio objcopy strip upx patchelf xxd base64".split())
-LOOKUPS = frozenset("which whereis whence".split())
+LOOKUPS = frozenset("which whereis whence command type".split())
+SED_RUNS = re.compile(r"(?:^|[;{}\n])\s*(?:[0-9$,~+!\s]|/[^/]*/)*e(?:\s|$|;)|(?:^|[;{}\n0-9/\s])s([|/,#:])[^\n]*\1[gpiIm0-9]*e")
 DOWNLOADERS = frozenset(("curl", "wget"))

@@ -482,6 +482,29 @@ def _capsh(args: list[Arg]) -> Unwrapped:
     return Unwrapped()
 
 
+BWRAP_ONE = frozenset(
+    "--dev --proc --tmpfs --mqueue --dir --chdir --unsetenv --uid --gid --hostname --lock-file --sync-fd --exec-label "
+    "--file-label --cap-add --cap-drop --seccomp --add-seccomp-fd --info-fd --json-status-fd --block-fd --userns --userns2 "
+    "--pidns --userns-block-fd --remount-ro --size --perms --argv0 --overlay-src --tmp-overlay --ro-overlay --args".split()
+)
+BWRAP_TWO = frozenset(
+    "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --symlink --setenv --file --bind-data "
+    "--ro-bind-data --chmod --bind-fd --ro-bind-fd".split()
+)
+
+
+def _bwrap(args: list[Arg]) -> Unwrapped:
+    place = 0
+    while place < len(args) and args[place].text.startswith("--"):
+        option = args[place].text
+        if args[place].value is None or option == "--args":
+            return Unwrapped(hidden=True)
+        place += 1 + (option in BWRAP_ONE) + 2 * (option in BWRAP_TWO)
+    if any(arg.splits for arg in args[:place]):
+        return Unwrapped(hidden=True)
+    return Unwrapped(argvs=[args[place:]] if args[place:] else [])
+
+
 def found_options(args: list[Arg], spec: Options) -> Found:
     """Read options for a caller outside the table."""
     return read_options(args, spec)
@@ -507,6 +530,7 @@ ODD: dict[str, Callable[[list[Arg]], Unwrapped]] = {
     "valgrind": _valgrind,
     "gdb": _gdb,
     "capsh": _capsh,
+    "bwrap": _bwrap,
     "at": _stdin_text,
     "batch": _stdin_text,
     "perf": _subcommands({"stat": "-e -o -C -p -r -x", "record": "-e -o -F -c -C -p", "trace": "-e -o -p"}),

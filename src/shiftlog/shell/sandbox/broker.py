@@ -31,6 +31,7 @@ class _Request:
     real: str
     facts: FileFacts
     argv: Sequence[str]
+    cwd: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Broker:
         self._denied = frozenset(map(_inode_of, rules.denied))
         self._interpreters = frozenset(map(_inode_of, rules.interpreters))
         self._system_shell = _inode_of("/bin/sh")
+        self._helpers: set[int] = set()
         self._lent: dict[int, str] = {}
         self._execve, self._execveat = kernel.NUMBERS["execve"], kernel.NUMBERS["execveat"]
         self._metadata = None if rules.writable is None else MetadataCalls(rules.writable)
@@ -90,11 +92,14 @@ class Broker:
         finally:
             memory.close()
         with opened(call.pid, dirfd, raw_path, flags=flags & (AT_EMPTY_PATH | 0x100)) as (fd, text):
-            request = self._look(call.pid, fd, text, argv)
+            request = self._look(call.pid, fd, text, argv, _cwd_of(call.pid))
         if not self.listener.still_valid(call):
             return
         if self.shell_pid is None and request.real == self._rules.shell:
             self.shell_pid = call.pid
+            self.listener.let_pass(call)
+            return
+        if self._is_helper(request):
             self.listener.let_pass(call)
             return
         answer = self._decide(request)
@@ -104,16 +109,31 @@ class Broker:
         else:
             self.listener.answer(call, errno.EACCES)
 
-    def _look(self, pid: int, fd: int, text: bytes, argv: Sequence[str]) -> _Request:
+    def permit(self, entries: Sequence[str]) -> None:
+        """Pass on what a person approved."""
+        self._judge.permit(entries)
+
+    def _is_helper(self, request: _Request) -> bool:
+        """Know the engine's own terminal helper, and the shell that it becomes in the same process."""
+        head = self._rules.helper
+        if head and request.real == head[0] and tuple(request.argv[1 : len(head)]) == head[1:]:
+            self._helpers.add(request.pid)
+            return True
+        if request.pid in self._helpers:
+            self._helpers.discard(request.pid)
+            return request.real == self._rules.shell
+        return False
+
+    def _look(self, pid: int, fd: int, text: bytes, argv: Sequence[str], cwd: str) -> _Request:
         real = os.readlink(f"/proc/self/fd/{fd}")
         path = os.fsdecode(text)
         if "/./" in path or "/../" in path or "//" in path:
             path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        return _Request(pid, path, real, self._identifier.facts(fd), argv)
+        return _Request(pid, path, real, self._identifier.facts(fd), argv, cwd)
 
-    def _look_up(self, pid: int, path: str, argv: Sequence[str]) -> _Request:
-        with opened(pid, AT_FDCWD, os.fsencode(path)) as (fd, text):
-            return self._look(pid, fd, text, argv)
+    def _look_up(self, asking: _Request, path: str, argv: Sequence[str]) -> _Request:
+        with opened(asking.pid, AT_FDCWD, os.fsencode(path)) as (fd, text):
+            return self._look(asking.pid, fd, text, argv, asking.cwd)
 
     def _decide(self, request: _Request, *, lent: bool = False, depth: int = 0) -> _Answer:
         """Judge a file under every name that is its own; the first refusal counts."""
@@ -123,7 +143,7 @@ class Broker:
         if facts.loader:
             place = program_given_to_loader(argv)
             if place is not None:
-                program = self._look_up(request.pid, argv[place], argv[place:])
+                program = self._look_up(request, argv[place], argv[place:])
                 return self._decide(program, depth=depth + 1)
         answer = self._judge_file(request, lent=lent or self._was_lent(request))
         if answer.allowed and facts.interpreter:
@@ -136,7 +156,7 @@ class Broker:
         if request.facts.inode in self._denied:
             name = os.path.basename(request.path)
             original = request.facts.copy_of or request.real
-            answer = self._ask(original, request.argv)
+            answer = self._ask(original, request.argv, request.cwd)
             return answer if not answer.allowed else _Answer(False, "denied", name, "this file is denied")
         if lent and request.facts.inode in self._interpreters:
             return _Answer(True, "allowed", os.path.basename(request.path), None)
@@ -144,15 +164,15 @@ class Broker:
         called = applet(os.path.basename(original or request.real), request.argv)
         if called is not None:
             return self._judge_applet(request, *called)
-        answer = self._ask(request.path, request.argv)
+        answer = self._ask(request.path, request.argv, request.cwd)
         for other in (request.real, original):
             if answer.allowed and other is not None and os.path.basename(other) != os.path.basename(request.path):
-                answer = self._ask_denied_only(other, request.argv) or answer
+                answer = self._ask_denied_only(other, request) or answer
         return answer
 
     def _judge_applet(self, request: _Request, name: str, wrapped: bool) -> _Answer:  # noqa: FBT001
         if wrapped:
-            answer = self._ask(request.path, request.argv)
+            answer = self._ask(request.path, request.argv, request.cwd)
             if not answer.allowed:
                 return answer
         if self._rules.lists and name in RUNS_OTHERS and request.facts.inode != self._system_shell:
@@ -160,18 +180,19 @@ class Broker:
             box = os.path.basename(request.facts.copy_of or request.real)
             return _Answer(False, "denied", name, f"{box} can run programs inside itself")
         beside = os.path.join(os.path.dirname(request.path), name)
-        return self._ask(beside if os.path.exists(beside) else name, request.argv[1:] if wrapped else request.argv)
+        argv = request.argv[1:] if wrapped else request.argv
+        return self._ask(beside if os.path.exists(beside) else name, argv, request.cwd)
 
-    def _ask_denied_only(self, path: str, argv: Sequence[str]) -> _Answer | None:
+    def _ask_denied_only(self, path: str, request: _Request) -> _Answer | None:
         """Ask under a second name; only a refusal matters, and none for a memory file, which has no name."""
         if path.startswith("/memfd:") or path.endswith(" (deleted)"):
             return None
-        answer = self._ask(path, argv)
+        answer = self._ask(path, request.argv, request.cwd)
         return None if answer.allowed else answer
 
     def _judge_interpreter(self, script: _Request, depth: int) -> _Answer:
         name, *argument = (os.fsdecode(word) for word in script.facts.interpreter)
-        request = self._look_up(script.pid, name, [name, *argument, script.path, *script.argv[1:]])
+        request = self._look_up(script, name, [name, *argument, script.path, *script.argv[1:]])
         answer = self._decide(request, lent=True, depth=depth + 1)
         if answer.allowed and os.path.basename(request.real) == "env":
             # env becomes the interpreter in the same process; that one start is the script's too.
@@ -183,8 +204,8 @@ class Broker:
     def _was_lent(self, request: _Request) -> bool:
         return self._lent.pop(request.pid, None) is not None
 
-    def _ask(self, path: str, argv: Sequence[str]) -> _Answer:
-        return _Answer(*self._judge.judge_start(path, argv))
+    def _ask(self, path: str, argv: Sequence[str], cwd: str) -> _Answer:
+        return _Answer(*self._judge.judge_start(path, argv, cwd))
 
     def _keep_record(self, request: _Request, answer: _Answer) -> None:
         argv, left = list[str](), _CHARACTERS_RECORDED
@@ -204,6 +225,10 @@ class Broker:
             reason=answer.reason,
         )
         self._record(start)
+
+
+def _cwd_of(pid: int) -> str:
+    return os.readlink(f"/proc/{pid}/cwd")
 
 
 def _signed(argument: int) -> int:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 # One file, many programs: the name it is called by says which. Denying one of them must not deny the others.
 MULTI_CALL = frozenset(
-    "busybox toybox coreutils uutils rustup systemctl kmod lvm git xz pigz sbase-box ubase-box toolbox".split()
+    "busybox toybox coreutils uutils sbase-box ubase-box toolbox dropbearmulti systemctl kmod lvm rustup snap "
+    "xtables-nft-multi xtables-legacy-multi volta-shim".split()
 )
 _BOX = frozenset({"busybox", "toybox", "coreutils", "uutils", "sbase-box", "ubase-box", "toolbox"})
 # Applets that start others; a box may run those inside itself, where no kernel sees a start.

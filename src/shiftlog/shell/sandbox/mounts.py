@@ -25,7 +25,7 @@ class View:
 
 def arguments(bwrap: str, view: View, cwd: str) -> list[str]:
     """Return the command line up to the program."""
-    words = [bwrap, "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev"]
+    words = [bwrap, "--die-with-parent", "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev"]
     words += ["--tmpfs", "/dev/shm"] if view.shared_memory and Path("/dev/shm").is_dir() else []  # noqa: S108
     words += ["--bind", view.temp, "/tmp", "--tmpfs", "/run"]  # noqa: S108
     if Path("/var/tmp").is_dir() and not Path("/var/tmp").is_symlink():  # noqa: S108

@@ -41,9 +41,12 @@ _ALL = (1 << 64) - 1
 class AllowAll:
     """The judge of a shell without lists: its starts are recorded, none is refused."""
 
-    def judge_start(self, path: str, argv: Sequence[str]) -> tuple[bool, str, str, str | None]:
+    def judge_start(self, path: str, argv: Sequence[str], cwd: str) -> tuple[bool, str, str, str | None]:
         """Allow the start."""
         return True, "allowed", os.path.basename(path), None
+
+    def permit(self, entries: Sequence[str]) -> None:
+        """Nothing is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +233,11 @@ class Launch:
         """Bring in every start recorded so far; after a command's end these are all of its own."""
         if self._supervision is not None:
             self._supervision.drain()
+
+    def permit(self, entries: Sequence[str]) -> None:
+        """Let what these `ask` entries match start from now on; an approved command needs it while it runs."""
+        if self._supervision is not None and self._number is not None:
+            self._supervision.permit(self._number, entries)
 
     @property
     def problem(self) -> str | None:

@@ -10,8 +10,12 @@ PROGRAMS_KEPT = 1000
 class StartJudge(Protocol):
     """Decides about one program start, after all expansion."""
 
-    def judge_start(self, path: str, argv: Sequence[str]) -> tuple[bool, str, str, str | None]:
+    def judge_start(self, path: str, argv: Sequence[str], cwd: str) -> tuple[bool, str, str, str | None]:
         """Return whether the program may start, the verdict's word, the program's name and the reason."""
+        ...
+
+    def permit(self, entries: Sequence[str]) -> None:
+        """Let starts that these `ask` entries match pass until told otherwise; a person approved them."""
         ...
 
 
@@ -30,9 +34,11 @@ class BrokerRules:
     `named` are the files of programs that rules speak of, so that links and copies are known for what they are;
     `denied` of them are denied whole. `interpreters` may start as the interpreter of a permitted script. `writable`
     is where chmod and its like may act; None leaves those calls alone. `lists` says that some program is denied.
+    `helper` is how the engine's own terminal helper begins its command line; it may start, and become the shell.
     """
 
     shell: str
+    helper: tuple[str, ...] = ()
     lists: bool = False
     named: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,11 @@ class Supervision:
             self._socket.send(json.dumps({"op": "close", "shell": number}).encode())
         except OSError:
             self.alive = False
+
+    def permit(self, number: int, entries: Sequence[str]) -> None:
+        """Let what these `ask` entries match start in a shell from now on, instead of what was permitted before."""
+        if number in self._shells:
+            self._socket.send(json.dumps({"op": "permit", "shell": number, "entries": list(entries)}).encode())
 
     def shell_pid(self, number: int) -> int | None:
         """Return the pid of the shell itself once it has started."""

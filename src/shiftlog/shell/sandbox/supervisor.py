@@ -53,7 +53,8 @@ class _Loop:
     def run(self) -> None:
         try:
             while self._open:
-                for fd, events in self._epoll.poll():
+                # What the daemon says comes first: an approval was sent before the start that it permits.
+                for fd, events in sorted(self._epoll.poll(), key=self._urgency):
                     self._act(fd, events)
         finally:
             for fd in self._brokers:
@@ -62,6 +63,9 @@ class _Loop:
                 channel.close()
             self._epoll.close()
             self._control.close()
+
+    def _urgency(self, event: tuple[int, int]) -> bool:
+        return event[0] != self._control.fileno()
 
     def _act(self, fd: int, events: int) -> None:
         if fd == self._control.fileno():
@@ -82,14 +86,14 @@ class _Loop:
         shell, broker = self._brokers[fd]
         poll = select.poll()
         poll.register(fd, select.POLLIN)
+        poll.register(self._control.fileno(), select.POLLIN)
         known = broker.shell_pid
         for _ in range(_STARTS_IN_A_ROW):
             broker.serve_one()
             if broker.shell_pid != known:
                 known = broker.shell_pid
                 self._send({"op": "opened", "shell": shell, "pid": known})
-            ready = poll.poll(0)
-            if not ready or not ready[0][1] & select.POLLIN:
+            if [ready for ready, events in poll.poll(0) if events & select.POLLIN] != [fd]:
                 break
 
     def _take_message(self) -> None:
@@ -104,6 +108,11 @@ class _Loop:
             return
         message: dict[str, Any] = json.loads(data)
         shell: int = message["shell"]
+        if message["op"] == "permit":
+            for number, broker in self._brokers.values():
+                if number == shell:
+                    broker.permit(message["entries"])
+            return
         if message["op"] == "close":
             for fd in [fd for fd, (number, _) in self._brokers.items() if number == shell]:
                 self._drop(fd)

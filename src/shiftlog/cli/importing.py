@@ -1,0 +1,197 @@
+"""`shiftlog import`: every past session of other agents into the journal, with a bar, a table, and growth as it comes.
+
+The daemon writes; here are the options, what a person sees meanwhile, and the exit status.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shiftlog.cli.asking import json_option, open_client
+from shiftlog.cli.output import Column, Screen, clean_line, print_json
+
+if TYPE_CHECKING:
+    from shiftlog.client import Client
+
+FAILED, INTERRUPTED = 1, 130
+BAR_AFTER_S = 0.5
+BAR_CHARS = 24
+
+Shown = dict[str, Any]
+
+_COLUMNS = (
+    Column("agent"),
+    *(
+        Column(title, right=True)
+        for title in (
+            "files",
+            "changed",
+            "sessions (new)",
+            "children",
+            "turns",
+            "entries",
+            "tools",
+            "unknown",
+            "bad",
+            "read",
+            "MB/s",
+        )
+    ),
+)
+
+
+@click.command("import", short_help="Import the sessions of other agents.")
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option("--agent", "agents", multiple=True, metavar="A", help="Only this agent: claude, codex, gemini, …")
+@click.option("--since", metavar="T", help="Only files changed since: 7d, 12h, a date or a time.")
+@click.option("--watch", is_flag=True, help="Stay, and import growth as it comes.")
+@click.option("--dry-run", is_flag=True, help="Read and count, write nothing.")
+@click.option("--full", is_flag=True, help="Read every file whole, changed or not.")
+@click.option("--jobs", type=click.IntRange(0, 64), metavar="N", help="Processes that read; default: cores, at most 4.")
+@click.option("--keep-images", is_flag=True, help="Keep the bytes of images, not only their digests.")
+@click.option("--quiet", is_flag=True, help="Print no progress and no table.")
+@json_option
+def import_(paths: tuple[str, ...], as_json: bool, quiet: bool, watch: bool, **given: Any) -> int:
+    """Import transcripts of Claude Code, Codex and others; without PATHS from the folders where they keep them.
+
+    Nothing is stored twice: run it as often as you like. Secrets are masked before anything is stored.
+
+    \b
+    Examples:
+      shiftlog import
+      shiftlog import --since 7d --agent claude
+      shiftlog import ~/old-laptop/.codex/sessions --dry-run
+      shiftlog import --watch
+    """
+    params: Shown = {name: value for name, value in given.items() if value not in (None, (), False)}
+    params |= {"paths": [os.path.abspath(path) for path in paths], "agents": list(given["agents"])}  # noqa: PTH100
+    params |= {"token": os.urandom(8).hex(), "watch": watch}
+    with open_client() as client:
+        return _follow(client, params, as_json=as_json, quiet=quiet)
+
+
+def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> int:
+    """Show what comes; the first Ctrl-C asks the daemon to end after its batch, and its report is still shown."""
+    bar = _Bar(shown=not quiet and sys.stderr.isatty() and not params["watch"])
+    report: Shown | None = None
+    interrupted = False
+    items = client.stream("import", params)
+    while True:
+        try:
+            item: Shown | None = next(items, None)
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+            _ask_to_stop(params["token"])
+            continue
+        if item is None:
+            break
+        if "progress" in item:
+            bar.show(item["progress"])
+            continue
+        report = item["report"]
+        if params["watch"]:
+            _show_change(report, as_json=as_json)
+    bar.clear()
+    if report is not None and not params["watch"]:
+        if as_json:
+            print_json(report)
+        elif not quiet:
+            _show_report(report)
+    if interrupted:
+        return INTERRUPTED
+    return 0 if report is None or report["ok"] else FAILED
+
+
+def _ask_to_stop(token: str) -> None:
+    with open_client(start=False) as client:
+        client.call("import_stop", {"token": token})
+
+
+class _Bar:
+    """One line on a terminal that says how far it is."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown
+        self._started = time.monotonic()
+        self._drawn = False
+
+    def show(self, progress: Shown) -> None:
+        passed = time.monotonic() - self._started
+        if not self._shown or passed < BAR_AFTER_S:
+            return
+        done, total = progress["bytes_done"], max(progress["bytes"], 1)
+        share = min(done / total, 1.0)
+        full = int(share * BAR_CHARS)
+        left = passed / share - passed if share > 0.01 else 0.0
+        line = (
+            f"[{'█' * full}{'·' * (BAR_CHARS - full)}] {share:4.0%}  {progress['files_done']}/{progress['files']} files"
+            f"  {done / 1e6 / passed:.1f} MB/s  {_span(left)} left"
+        )
+        sys.stderr.write(f"\r\x1b[2K{line}")
+        sys.stderr.flush()
+        self._drawn = True
+
+    def clear(self) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _show_change(report: Shown, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report, compact=True)
+        return
+    for file in report["files"]:
+        if file["status"] not in ("unchanged", "skipped"):
+            name = clean_line(file["path"])
+            click.echo(f"{file['status']:9}  {file['entries']:>6} entries  {file['turns']:>3} turns  {name}")
+    sys.stdout.flush()
+
+
+def _show_report(report: Shown) -> None:
+    screen = Screen()
+    by_agent: dict[str, Shown] = report["by_agent"]
+    if by_agent:
+        screen.table(_COLUMNS, [_row(agent, figures, report) for agent, figures in by_agent.items()])
+    elif not report["totals"]["files"]:
+        screen.line("There is no transcript in the known folders.")
+    tokens = sum(report["redactions"].values())
+    masked = f"{tokens} ({_listed(report['redactions'])})" if tokens else "–"
+    screen.line(
+        f"skipped: {_listed({k: v for k, v in report['skipped'].items() if v}) or '–'}     redacted: {masked}"
+        f"     {report['duration_s']:.1f} s"
+    )
+    for error in report["errors"]:
+        click.echo(f"{error['code']}: {clean_line(error['message'])}", err=True)
+    if report["dry_run"]:
+        screen.line(("Nothing was stored: this was a dry run.", "dim"))
+
+
+def _row(agent: str, figures: Shown, report: Shown) -> list[str]:
+    read = figures["bytes_read"]
+    speed = read / 1e6 / report["duration_s"] if report["duration_s"] else 0.0
+    return [
+        agent,
+        str(figures["files"]),
+        str(figures["changed"]),
+        f"{figures['sessions']} ({figures['sessions_new']})",
+        str(figures["child_sessions"]),
+        *(str(figures[name]) for name in ("turns", "entries", "tool_calls", "unknown_records", "bad_lines")),
+        f"{read / 1e6:.1f} MB",
+        f"{speed:.1f}",
+    ]
+
+
+def _listed(counts: Shown) -> str:
+    items: Iterable[tuple[str, int]] = counts.items()
+    return ", ".join(f"{name} {count}" for name, count in items)

@@ -1,0 +1,100 @@
+"""The policy's judge inside the supervisor: a shell's rules as JSON on the way there, its verdicts as the broker's.
+
+Which rules hold for a shell is decided by whoever opens it; what they mean is the guard's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from shiftlog.guard.policy.files import LocalFiles
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.lists import Entry, ShellRules
+from shiftlog.shell.sandbox.programs import ExecRules
+from shiftlog.shell.sandbox.starts import JudgeSpec
+
+
+def judge_spec(rules: ShellRules) -> JudgeSpec:
+    """Say how the supervisor makes the judge of these rules."""
+    options: dict[str, Any] = {
+        "deny": _as_json(rules.deny),
+        "allow": [_as_json(listed) for listed in rules.allow],
+        "ask": _as_json(rules.ask),
+        "dangerous": rules.dangerous,
+        "path": rules.path,
+        "home": rules.home,
+    }
+    return JudgeSpec(factory="shiftlog.shell.sandbox.judging:PolicyJudge", options=options)
+
+
+def exec_rules(rules: ShellRules) -> ExecRules | None:
+    """Return what the sandbox must know of the lists; None when there are none.
+
+    Several allow lists permit what is in all of them, so only the shortest is needed to bound the files.
+    """
+    if not rules.has_lists:
+        return None
+    allow = min(rules.allow, key=len) if rules.allow else None
+    return ExecRules(
+        deny=tuple(entry.text for entry in rules.deny),
+        allow=None if allow is None else tuple(entry.text for entry in allow),
+        ask=tuple(entry.text for entry in rules.ask),
+        search_path=rules.path,
+    )
+
+
+class PolicyJudge:
+    """Judges starts by a shell's lists; what needs approval is refused until it is permitted."""
+
+    def __init__(
+        self,
+        *,
+        deny: Sequence[Sequence[str]],
+        allow: Sequence[Sequence[Sequence[str]]],
+        ask: Sequence[Sequence[str]],
+        dangerous: bool,
+        path: str,
+        home: str | None,
+    ) -> None:
+        rules = ShellRules(
+            deny=_from_json(deny),
+            allow=tuple(map(_from_json, allow)),
+            ask=_from_json(ask),
+            dangerous=dangerous,
+            path=path,
+            home=home,
+        )
+        self._judge = Judge(rules, kernel=True, files=LocalFiles(path))
+        self._permitted: frozenset[str] = frozenset()
+
+    def permit(self, entries: Sequence[str]) -> None:
+        """Let starts pass that these `ask` entries match, and no others."""
+        self._permitted = frozenset(entries)
+
+    def judge_start(self, path: str, argv: Sequence[str], cwd: str) -> tuple[bool, str, str, str | None]:
+        """Judge by the lists."""
+        found = self._judge.judge_start(path, argv, cwd=cwd)
+        program = os.path.basename(found.program)  # noqa: PTH119 — a text, not a file
+        if found.verdict == "allowed" or (found.verdict == "asked" and found.entry in self._permitted):
+            return True, "allowed", program, None
+        whose = "policy" if found.source == "shell" else "operator policy"
+        return False, found.verdict, program, f"blocked by {whose}: {_why(found.list, program, found.entry)}"
+
+
+def _why(name: str | None, program: str, entry: str | None) -> str:
+    shown = entry if entry is not None and " " in entry else program
+    if name == "allow":
+        return f"'{program}' not in allowlist"
+    if name == "ask":
+        return f"'{shown}' needs approval"
+    return f"dangerous pattern blocked: {entry}" if name == "dangerous" else f"'{shown}' is denylisted"
+
+
+def _as_json(listed: Sequence[Entry]) -> list[list[str]]:
+    return [[entry.text, entry.source, entry.list] for entry in listed]
+
+
+def _from_json(listed: Sequence[Sequence[str]]) -> tuple[Entry, ...]:
+    return tuple(Entry(text=text, source=source, list=name) for text, source, name in listed)  # pyright: ignore[reportArgumentType]
