@@ -10,7 +10,9 @@ import tempfile
 import time
 
 from bench.tables import print_table
-from shiftlog.shell.sandbox.sandbox import ExecRules, Sandbox, SandboxSpec
+from shiftlog.guard.policy.lists import ShellRules, entries
+from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
+from shiftlog.shell.sandbox.sandbox import Sandbox, SandboxSpec
 
 STARTS = 5000
 ROUNDS = 5
@@ -23,11 +25,17 @@ def main(starts: int = STARTS) -> None:
         print(f"bench: no exec broker here: {sandbox.capabilities.why}")
         return
     with tempfile.TemporaryDirectory() as workspace, tempfile.TemporaryDirectory() as state:
-        rules = ExecRules(deny=("shutdown",), search_path=os.environ.get("PATH", ""))
+        rules = ShellRules(
+            deny=entries(("shutdown", "curl", "git push --force"), "operator", "deny"),
+            path=os.environ.get("PATH", "/usr/bin:/bin"),
+        )
+        lists, judge = exec_rules(rules), judge_spec(rules)
         ways = {
             "bare bash": None,
-            "full-access, deny list": SandboxSpec(mode="full-access", state_dir=state, cwd=workspace, rules=rules),
             "workspace-write": SandboxSpec(mode="workspace-write", state_dir=state, cwd=workspace, workspace=workspace),
+            "full-access, deny list": SandboxSpec(
+                mode="full-access", state_dir=state, cwd=workspace, rules=lists, judge=judge
+            ),
         }
         spans = {name: 0.0 for name in ways}
         for _ in range(ROUNDS):  # in turns, so that a busy moment of the machine falls on all of them

@@ -36,6 +36,7 @@ def options_from(params: Mapping[str, Any], caller: Caller) -> ImportOptions:
         keep_images=bool(params.get("keep_images")),
         recursive=bool(params.get("recursive", True)),
         allowed=allowed,
+        environ=params.get("environ") if caller.operator else None,
     )
 
 

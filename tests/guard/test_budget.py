@@ -177,6 +177,24 @@ def test_patterns_see_each_line_alone(pattern: str, found: list[int]) -> None:
     assert [starts.index(start) for start, _ in LinePattern(pattern).find(block)] == found
 
 
+@pytest.mark.parametrize("pattern", ["", "x*", "$", "^", r"\A", r"\z", "(?U).*"])
+@pytest.mark.parametrize(
+    ("block", "found"),
+    [
+        (b"a\nb", [(0, 2), (2, 3)]),
+        (b"a\n\nb\n", [(0, 2), (2, 3), (3, 5)]),
+        (b"\n", [(0, 1)]),
+        (b"\n\n", [(0, 1), (1, 2)]),
+        (b"a", [(0, 1)]),
+        (b"", []),
+    ],
+)
+def test_a_pattern_that_matches_nothing_finds_every_line_once(
+    pattern: str, block: bytes, found: list[tuple[int, int]]
+) -> None:
+    assert list(LinePattern(pattern).find(block)) == found
+
+
 def test_a_pattern_that_explodes_elsewhere_takes_no_time() -> None:
     assert list(LinePattern("(a+)+$").find(b"a" * 100_000 + b"b")) == []
 

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.ingest.codex import recognises
 from shiftlog.ingest.facts import AnyFact, SessionOpened, Usage, decode_facts, encode_facts
-from shiftlog.ingest.reading import read_line
 from tests.ingest.codex_rollouts import SHARED, figures, key_of, once, read_file, used
 
 if not SHARED.exists():
@@ -40,15 +38,6 @@ def test_facts_survive_the_way_between_processes(name: str) -> None:
     """Facts are written as MessagePack and read back equal."""
     facts = read_file(SHARED / name).facts
     assert decode_facts(encode_facts(facts)) == facts
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_rollout_is_recognised_by_its_first_records(name: str) -> None:
-    """The format is told by content."""
-    lines = [read_line(line) for line in (SHARED / name).read_bytes().splitlines()[:4]]
-    records = [line.record for line in lines if line is not None and line.record is not None]
-    assert recognises(records[0])
-    assert sum(map(recognises, records)) >= len(records) - 1
 
 
 def test_the_sessions_in_one_run_count_shared_tokens_once() -> None:

@@ -1,11 +1,9 @@
 """No bytes make the Codex reader raise, and every line has exactly one disposition."""
 
-from typing import Any
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftlog.ingest.codex import CodexReader, recognises
+from shiftlog.ingest.codex import CodexReader
 from shiftlog.ingest.codex_events import EVENTS, PAGE_ITEMS
 from shiftlog.ingest.codex_items import ITEMS
 from tests.ingest.any_records import Strategy, as_line, check, lines_of, marked, objects, values
@@ -47,10 +45,3 @@ def test_records_of_any_shape_never_raise(lines: list[bytes], every: int) -> Non
 def test_forks_of_any_shape_never_raise(lines: list[bytes], every: int) -> None:
     """Also while it is undecided which lines are copies."""
     check(CodexReader, [as_line({"type": "session_meta", "payload": {"forked_from_id": "p"}}), *lines], every)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.one_of(FIELDS, marked(ENVELOPES, FIELDS)))
-def test_telling_the_format_never_raises(record: dict[str, Any]) -> None:
-    """Whatever is asked."""
-    assert recognises(record) in (True, False)

@@ -21,6 +21,9 @@ FAILED, INTERRUPTED = 1, 130
 BAR_AFTER_S = 0.5
 BAR_CHARS = 24
 
+# Where agents keep their transcripts is said by the environment of whoever asks, not by the daemon's.
+FOLDER_VARIABLES = ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME")
+
 Shown = dict[str, Any]
 
 _COLUMNS = (
@@ -69,6 +72,7 @@ def import_(paths: tuple[str, ...], as_json: bool, quiet: bool, watch: bool, **g
     """
     params: Shown = {name: value for name, value in given.items() if value not in (None, (), False)}
     params |= {"paths": [os.path.abspath(path) for path in paths], "agents": list(given["agents"])}  # noqa: PTH100
+    params["environ"] = {name: os.environ[name] for name in FOLDER_VARIABLES if name in os.environ}
     params |= {"token": os.urandom(8).hex(), "watch": watch}
     with open_client() as client:
         return _follow(client, params, as_json=as_json, quiet=quiet)
@@ -149,7 +153,7 @@ def _span(seconds: float) -> str:
 
 def _show_change(report: Shown, *, as_json: bool) -> None:
     if as_json:
-        print_json(report, compact=True)
+        print_json(report, indent=None)
         return
     for file in report["files"]:
         if file["status"] not in ("unchanged", "skipped"):

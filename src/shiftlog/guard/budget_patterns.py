@@ -53,7 +53,8 @@ class LinePattern:
         except PatternError as error:
             raise _explain(text, str(error)) from None
         self._by_line = _WHOLE_TEXT.search(text) is not None
-        self._compiled: LinearPattern = bare if self._by_line else compile_linear(f"(?m){text}", text=True)
+        # To the line's end, so that the search goes on in the next line.
+        self._compiled: LinearPattern = bare if self._by_line else compile_linear(f"(?m)(?:{text}).*$", text=True)
 
     def __repr__(self) -> str:
         return f"LinePattern({self.text!r})"
@@ -72,16 +73,15 @@ class LinePattern:
         return self._find_by_line(block) if self._by_line else self._find_in_bulk(block)
 
     def _find_in_bulk(self, block: bytes) -> Iterator[tuple[int, int]]:
-        position, size, search = 0, len(block), self._compiled.search
-        while position < size:
-            match = search(block, position)
-            if match is None:
-                return
+        position, size = 0, len(block)
+        for match in self._compiled.finditer(block):
             hit = match.start()
-            if hit == size and block.endswith(b"\n"):
-                return  # the empty text behind the last line break is no line
+            if hit < position:
+                continue  # an empty match at the end of a line that was found already
+            if hit == size and (position == size or block.endswith(b"\n")):
+                return  # what is empty behind the last line is no line
             start = block.rfind(b"\n", position, hit) + 1 or position
-            position = block.find(b"\n", hit) + 1 or size
+            position = min(match.end() + 1, size)
             yield start, position
 
     def _find_by_line(self, block: bytes) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ _ID_BYTES = 8
 _ORDINAL_BITS = 32
 
 
-class Call(msgspec.Struct, kw_only=True):
+class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A tool call that waits for its result."""
 
     tool: str
@@ -25,7 +25,7 @@ class Call(msgspec.Struct, kw_only=True):
     """The usage key of the response that made it, where that response named no web searches itself."""
 
 
-class Observation(msgspec.Struct, kw_only=True):
+class Observation(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Injected text that waits until it is clear which turn it belongs to."""
 
     text: str
@@ -35,7 +35,7 @@ class Observation(msgspec.Struct, kw_only=True):
     line: str = ""
 
 
-class Held(msgspec.Struct, kw_only=True):
+class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A slash command that opens a turn if a model answers it."""
 
     command: Observation
@@ -43,7 +43,7 @@ class Held(msgspec.Struct, kw_only=True):
     injected: list[Observation] = []
 
 
-class Turn(msgspec.Struct, kw_only=True):
+class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An open turn."""
 
     id: str
@@ -75,7 +75,7 @@ class Turn(msgspec.Struct, kw_only=True):
             items.append(item)
 
 
-class Strand(msgspec.Struct, kw_only=True):
+class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One session of the file, or one child inside it, with a turn machine of its own."""
 
     ref: SessionRef
@@ -108,7 +108,7 @@ class Strand(msgspec.Struct, kw_only=True):
     """A record outside of any side chain was seen."""
 
 
-class State(msgspec.Struct, kw_only=True):
+class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     """All that is saved."""
 
     version: int = VERSION

@@ -58,20 +58,6 @@ _WAITING_FOR_A_START = frozenset(
 """Records that may stand between a user message and the start of its turn."""
 
 
-def recognises(record: Object) -> bool:
-    """Tell whether a record is one of a rollout."""
-    kind = record.get("type")
-    if kind is not None and not isinstance(kind, str):
-        return False
-    if isinstance(record.get("payload"), dict):
-        return kind in _ENVELOPES
-    if "uuid" in record or "sessionId" in record or "message" in record:
-        return False
-    if kind is None:
-        return (record.get("role") in ("user", "assistant") and "content" in record) or _is_bare_header(record)
-    return kind in ITEMS and ("role" in record or "call_id" in record or "function" in record or "summary" in record)
-
-
 def _is_bare_header(record: Object) -> bool:
     return "id" in record and "timestamp" in record and ("instructions" in record or "git" in record)
 

@@ -50,6 +50,8 @@ class ImportOptions:
     keep_images: bool = False
     recursive: bool = True
     allowed: Sequence[str] | None = None
+    environ: Mapping[str, str] | None = None
+    """Where the known folders are, as an operator's own environment says; None for the daemon's."""
 
 
 MakeScratch = Callable[[], AbstractAsyncContextManager[ImportJournal]]
@@ -67,9 +69,11 @@ class Imports:
     now: Callable[[], datetime]
     home: Path = field(default_factory=Path.home)
 
-    def roots(self) -> list[Root]:
-        """Return the folders that are searched, the operator's own last."""
-        return default_roots(self.environ, self.home)
+    def roots(self, environ: Mapping[str, str] | None = None) -> list[Root]:
+        """Return the folders where the known agents keep their transcripts."""
+        if environ is None:
+            return default_roots(self.environ, self.home)
+        return default_roots(environ, Path(environ.get("HOME") or self.home))
 
     async def run(self, options: ImportOptions, tell: Tell | None = None, stop: StopSign | None = None) -> Report:
         """Import what the options ask for."""
@@ -96,7 +100,7 @@ class Imports:
             if options.allowed is not None:
                 self._check_allowed(options.paths, options.allowed)
             return find_under(options.paths, recursive=options.recursive)
-        found = discover(self.roots())
+        found = discover(self.roots(options.environ))
         if self.settings.roots:
             seen = {file.path for file in found}
             own = [root for root in self.settings.roots if Path(root).expanduser().exists()]
@@ -118,7 +122,7 @@ class Imports:
         from shiftlog.ingest.watching import changes
 
         yield await self.run(options, stop=stop)
-        folders = list(options.paths) or [str(root.folder) for root in self.roots()] + list(self.settings.roots)
+        folders = list(options.paths) or [str(root.folder) for root in self.roots(options.environ)] + list(self.settings.roots)
         async for _ in changes(folders, stop):
             report = await self.run(options, stop=stop)
             if any(file.status not in ("unchanged", "skipped") for file in report.files):

@@ -294,7 +294,11 @@ class Placer:
         return _folded(masked)
 
     def _json(self, value: Body) -> Body:
-        return self._value(value) if value else {}
+        if not value:
+            return {}
+        # Digests of what is not stored stay, under whatever name.
+        kept = {name: item for name, item in value.items() if _is_digest(item)}
+        return {**self._value({name: item for name, item in value.items() if name not in kept}), **kept}
 
     def _fields(self, fields: dict[str, Any]) -> Body:
         made: Body = {}
@@ -366,6 +370,12 @@ def _usage(fact: f.Usage) -> Body:
     elif fact.rule == "maximum" and not fact.joins and fact.message_id:
         body["request_id"] = ":".join(map(str, fact.key[1:])).removeprefix(fact.message_id).lstrip("/:") or "-"
     return body
+
+
+def _is_digest(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return isinstance(value, bool | int | float)
+    return {"bytes", "sha256"}.issuperset(cast(Body, value))
 
 
 def _image(image: f.Image) -> Body:

@@ -20,6 +20,7 @@ Context = ServerRequestContext[Any, Any]
 
 _UNKNOWN = Caller(face="mcp")
 CALLER: ContextVar[Caller] = ContextVar("shiftlog_caller", default=_UNKNOWN)
+_GONE: ContextVar[Callable[[], bool]] = ContextVar("shiftlog_client_gone", default=lambda: False)
 _CALL: ContextVar["Call"] = ContextVar("shiftlog_call")
 
 
@@ -39,6 +40,23 @@ class Call:
             return
         self._said_at = now
         await self.context.session.report_progress(done, total, message)
+
+
+def client_is_gone() -> bool:
+    """Tell whether the connection of this task has ended; then a cancelled call was not taken back by anybody."""
+    return _GONE.get()()
+
+
+def watch_client(is_gone: Callable[[], bool]) -> None:
+    """Say how the calls of this connection learn that it has ended."""
+    _GONE.set(is_gone)
+
+
+def client_name() -> str | None:
+    """Return what the client of the current call calls itself."""
+    call = _CALL.get(None)
+    params = call.context.session.client_params if call is not None else None
+    return params.client_info.name if params is not None else None
 
 
 def enter_call(call: Call) -> None:

@@ -15,6 +15,7 @@ from shiftlog.mcp import native_outputs as outputs
 from shiftlog.mcp.dialects.mcpserver import mcpserver_tools
 from shiftlog.mcp.dialects.nexo import nexo_tools
 from shiftlog.mcp.native_reading import prompts, resources
+from shiftlog.mcp.native_shell import shell_tools
 from shiftlog.mcp.registry import Registry, Selection, Tool
 from shiftlog.mcp.succession import in_profile, render_error, through, with_handle, without_reserved
 from shiftlog.model.fields import Record
@@ -207,7 +208,7 @@ def _summary_tool(app: App) -> Tool:
 
 def native_registry(app: App) -> Registry:
     """Return everything that the MCP face offers over an app."""
-    tools = (*native_tools(app), *nexo_tools(app), *mcpserver_tools(app))
+    tools = (*native_tools(app), *shell_tools(app), *nexo_tools(app), *mcpserver_tools(app))
     return Registry(tools=tools, resources=resources(app), prompts=prompts(app))
 
 

@@ -5,15 +5,27 @@ from typing import Any
 Schema = dict[str, Any]
 
 
-def _text(*, null: bool = False) -> Schema:
+def text(*, null: bool = False) -> Schema:
+    """Describe a text."""
     return {"type": ["string", "null"] if null else "string"}
 
 
-def _count(*, null: bool = False) -> Schema:
+def number(*, null: bool = False) -> Schema:
+    """Describe a whole number."""
     return {"type": ["integer", "null"] if null else "integer"}
 
 
-def _object(properties: Schema, *, null: bool = False, also: tuple[str, ...] = ()) -> Schema:
+def flag() -> Schema:
+    """Describe a truth value."""
+    return {"type": "boolean"}
+
+
+def listing(item: Schema) -> Schema:
+    """Describe a list."""
+    return {"type": "array", "items": item}
+
+
+def record(properties: Schema, *, null: bool = False, also: tuple[str, ...] = ()) -> Schema:
     """Describe an object; every property is always there but those in `also`."""
     return {
         "type": ["object", "null"] if null else "object",
@@ -24,77 +36,77 @@ def _object(properties: Schema, *, null: bool = False, also: tuple[str, ...] = (
 
 OPEN_OBJECT: Schema = {"type": "object"}
 OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
-RECEIPT = _object(
+RECEIPT = record(
     {
         "code": {"type": "string", "enum": ["persisted", "unchanged", "queued"]},
-        "session_id": _text(),
-        "seq": _count(null=True),
-        "hash": _text(null=True),
-        "redactions": _count(),
+        "session_id": text(),
+        "seq": number(null=True),
+        "hash": text(null=True),
+        "redactions": number(),
     }
 )
-LEASE = _object({"fence": _count(), "expires_at": _text(null=True)})
+LEASE = record({"fence": number(), "expires_at": text(null=True)})
 
 
 def _written(properties: Schema) -> Schema:
-    return _object({**properties, "receipt": RECEIPT, "warnings": OBJECTS})
+    return record({**properties, "receipt": RECEIPT, "warnings": OBJECTS})
 
 
 OPEN_SESSION = _written(
     {
-        "session_id": _text(),
-        "run_id": _count(null=True),
-        "agent": _text(),
-        "agent_id": _text(),
-        "state": _text(),
-        "started": _text(),
+        "session_id": text(),
+        "run_id": number(null=True),
+        "agent": text(),
+        "agent_id": text(),
+        "state": text(),
+        "started": text(),
         "lease": LEASE,
-        "resonance_tier": _text(null=True),
-        "model": _text(null=True),
-        "reasoning_effort": _text(null=True),
-        "predecessor": _object(
-            {"session_id": _text(), "state": _text(), "last_activity": _text(), "title": _text()}, null=True
+        "resonance_tier": text(null=True),
+        "model": text(null=True),
+        "reasoning_effort": text(null=True),
+        "predecessor": record(
+            {"session_id": text(), "state": text(), "last_activity": text(), "title": text()}, null=True
         ),
     }
 )
 BEGIN_TURN = _written(
     {
-        "session_id": _text(),
-        "request_id": _text(),
-        "status": _text(),
-        "timestamp": _text(),
-        "superseded_request_id": _text(null=True),
+        "session_id": text(),
+        "request_id": text(),
+        "status": text(),
+        "timestamp": text(),
+        "superseded_request_id": text(null=True),
     }
 )
 UPDATE_TURN = _written(
     {
-        "session_id": _text(),
-        "request_id": _text(),
+        "session_id": text(),
+        "request_id": text(),
         "updated": {"type": "boolean"},
-        "last_updated": _text(),
-        "dialog_items": _count(),
-        "actions": _count(),
+        "last_updated": text(),
+        "dialog_items": number(),
+        "actions": number(),
     }
 )
 FINISH_TURN = _written(
     {
-        "session_id": _text(),
-        "request_id": _text(),
-        "status": _text(),
-        "finished_at": _text(null=True),
-        "error_code": _text(),
+        "session_id": text(),
+        "request_id": text(),
+        "status": text(),
+        "finished_at": text(null=True),
+        "error_code": text(),
     }
 )
-QUERY_HISTORY = _object(
+QUERY_HISTORY = record(
     {
         "items": OBJECTS,
-        "total": _count(),
-        "next_cursor": _text(null=True),
+        "total": number(),
+        "next_cursor": text(null=True),
         "truncated": {"type": "boolean"},
         "session": OPEN_OBJECT,
-        "session_id": _text(),
+        "session_id": text(),
         "turn": OPEN_OBJECT,
-        "note": _text(),
+        "note": text(),
         "total_is_lower_bound": {"type": "boolean"},
         "warnings": OBJECTS,
     },
@@ -104,56 +116,56 @@ QUERY_HISTORY = _object(
 
 def _shell(data: Schema, always: tuple[str, ...]) -> Schema:
     """Describe an answer whose data has more keys in the larger profiles."""
-    return _object(
+    return record(
         {
             "ok": {"type": "boolean"},
-            "tool_name": _text(),
-            "response_profile": _text(),
+            "tool_name": text(),
+            "response_profile": text(),
             "ritual_stripped": {"type": "boolean"},
-            "session_id": _text(),
-            "agent_id": _text(),
-            "status": _text(),
-            "data": _object(data, also=tuple(data.keys() - set(always))),
+            "session_id": text(),
+            "agent_id": text(),
+            "status": text(),
+            "data": record(data, also=tuple(data.keys() - set(always))),
             "warnings": OBJECTS,
         }
     )
 
 
-_TOKEN: Schema = {"recovery_token": _text(null=True), "recovery_token_expires_at": _text(null=True)}
+_TOKEN: Schema = {"recovery_token": text(null=True), "recovery_token_expires_at": text(null=True)}
 _OBJECT_OR_NULL: Schema = {"type": ["object", "null"]}
 
 CLOSE_SESSION = _shell(
     {
-        "session_id": _text(),
-        "status": _text(),
-        "state": _text(),
+        "session_id": text(),
+        "status": text(),
+        "state": text(),
         **_TOKEN,
         "next_action": _OBJECT_OR_NULL,
-        "reason": _text(null=True),
-        "succession_policy": _text(null=True),
-        "closed_at": _text(null=True),
+        "reason": text(null=True),
+        "succession_policy": text(null=True),
+        "closed_at": text(null=True),
         "summary": OPEN_OBJECT,
-        "successor_deadline": _text(null=True),
+        "successor_deadline": text(null=True),
         "capsule": OPEN_OBJECT,
         "receipt": _OBJECT_OR_NULL,
-        "head_hash": _text(),
-        "entry_count": _count(),
+        "head_hash": text(),
+        "entry_count": number(),
     },
     always=("session_id", "status", "state", *_TOKEN, "next_action"),
 )
 RESUME_SESSION = _shell(
     {
-        "resumed_session_id": _text(),
+        "resumed_session_id": text(),
         "resume_mode": {"type": "string", "enum": ["reattached", "reopened", "forked", "read_only"]},
-        "state": _text(),
+        "state": text(),
         **_TOKEN,
-        "lease": _object({"fence": _count(), "expires_at": _text(null=True)}, null=True),
+        "lease": record({"fence": number(), "expires_at": text(null=True)}, null=True),
         "how_to_reattach": OPEN_OBJECT,
-        "state_before": _text(),
+        "state_before": text(),
         "attested": {"type": "boolean"},
-        "last_activity": _text(),
+        "last_activity": text(),
         "capsule": OPEN_OBJECT,
-        "vendor_resume": _text(null=True),
+        "vendor_resume": text(null=True),
         "drift": _OBJECT_OR_NULL,
         "other_candidates": OBJECTS,
     },

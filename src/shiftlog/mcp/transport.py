@@ -15,7 +15,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, ObjectReceiveStream, Ob
 from mcp.server.lowlevel.server import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
-from shiftlog.mcp.calls import CALLER
+from shiftlog.mcp.calls import CALLER, watch_client
 from shiftlog.mcp.lines import LineCutter, Overlong, Refused, find_id, parse_line
 from shiftlog.model.caller import Caller
 
@@ -41,6 +41,7 @@ async def serve_lines(
     """
     reading = _Reading(receive, _Writing(send), max_line_bytes=max_line_bytes, finish_s=finish_s)
     token = CALLER.set(caller)
+    watch_client(lambda: reading.has_ended)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(reading.stop_at, reading.writing.broken)
@@ -135,6 +136,11 @@ class _Reading(ObjectReceiveStream[SessionMessage | Exception]):
         self._waiting: anyio.CancelScope | None = None
         self._stopped = False
         self._metadata = ServerMessageMetadata(on_request_unanswered=writing.settle)
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether nothing more is read, so that requests end without having been taken back."""
+        return self._stopped
 
     async def stop_at(self, event: anyio.Event) -> None:
         """Read no more once the event is set."""

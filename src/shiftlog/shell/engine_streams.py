@@ -10,6 +10,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import select
 from typing import TYPE_CHECKING
 
 from shiftlog.model.shell_errors import StdinClosed
@@ -47,6 +48,12 @@ class OutputPipe:
                 break
             taken += size
         return self.open
+
+    def was_opened(self) -> bool:
+        """Say whether a process has ever opened the other end."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return not self.open or bool(poll.poll(0))
 
     def close(self) -> None:
         """Stop reading and tell the sink that no more comes."""

@@ -83,7 +83,7 @@ def whole(text: str) -> str:
     """
     if "\n" not in text.rstrip("\n") or _LINE_BY_LINE.search(text):
         return text
-    return f"{{ case x in x) {{\n{text}\n\n}} ;; esac; }}"
+    return f"{{ case x in x) {{ {text}\n\n}} ;; esac; }}"
 
 
 def unit(text: str, *, stdin: str, stdout: str, stderr: str) -> str:

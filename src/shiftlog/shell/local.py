@@ -42,7 +42,10 @@ class WrappedCommand(Protocol):
 
 
 class Launcher(Protocol):
-    """One shell's way into a sandbox; the directory of the target (`runtime_dir`) must be writable inside."""
+    """One shell's way into a sandbox; `runtime_dir` is writable inside, None where any directory is."""
+
+    @property
+    def runtime_dir(self) -> Path | None: ...
 
     def wrap(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> WrappedCommand:
         """Return what to start instead of the shell."""
@@ -117,7 +120,8 @@ class LocalTarget:
         return shell
 
     def _start(self, bash: str, env: Mapping[str, str], cwd: str) -> EngineShell:
-        directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=self._runtime_dir))
+        inside = None if self._launcher is None else self._launcher.runtime_dir
+        directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=inside or self._runtime_dir))
         opened: list[int] = []
         try:
             for name in ("script", "reply"):

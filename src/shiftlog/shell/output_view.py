@@ -10,8 +10,12 @@ import re
 LINE_BYTES = 64 * 1024  # a segment of a line that is longer cannot be taken back by a carriage return
 
 _CONTROLS = bytes([*range(9), *range(11, 13), *range(14, 32), 127])  # all but tab, line feed and carriage return
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_ESCAPED = {chr(code): f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+# Bytes that are no UTF-8 are decoded to lone surrogates, which no UTF-8 decodes to.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\udc80-\udcff]")
+_ESCAPED = {
+    **{chr(code): f"\\x{code:02x}" for code in (*range(32), *range(127, 160))},
+    **{chr(0xDC00 + byte): f"\\x{byte:02x}" for byte in range(128, 256)},
+}
 
 # ECMA-48: control sequences, strings (OSC, DCS, SOS, PM, APC; cut short by a line break, CAN, SUB or a new escape)
 # and escapes of two and more characters.
@@ -21,6 +25,7 @@ _STRING_CLOSE = r"(?:\x07|\x1b\\|\x9c|(?=[\n\x18\x1a])|(?=\x1b[^\\]))"
 _SEQUENCE = re.compile(rf"\x1b(?:{_CSI}[@-~]|{_STRING}{_STRING_CLOSE}|[ -/]{{1,16}}[0-~]|[0-OQ-WYZ\\`-~])")
 _BEGUN = re.compile(rf"\x1b(?:{_CSI}|[ -/]{{0,16}})?\Z")
 _BEGUN_STRING = re.compile(rf"\x1b{_STRING}(?P<escape>\x1b?)\Z")
+_RESTARTED = re.compile(rb"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 _STRING_END = re.compile(r"[\x07\x1b\n\x18\x1a\x9c]")
 
 
@@ -73,7 +78,7 @@ class View:
             text, used = codecs.utf_8_decode(data, "strict", final)
         except UnicodeDecodeError:
             self.binary = True
-            text, used = codecs.utf_8_decode(data, "backslashreplace", final)
+            text, used = codecs.utf_8_decode(data, "surrogateescape", final)
         self._raw = bytes(data[used:])
         if not plain or "\x1b" in text:
             text = self._strip(self._escape + text, final=final)
@@ -169,6 +174,8 @@ class View:
 def _resolve_returns(lines: bytes) -> bytes:
     """Resolve the carriage returns of whole lines."""
     lines = lines.replace(b"\r\n", b"\n")
+    if len(lines) <= LINE_BYTES:
+        lines = _RESTARTED.sub(b"", lines)  # most of the work, where no segment can be long
     if b"\r" not in lines:
         return lines
     return b"\n".join(_last_segment(line) if b"\r" in line else line for line in lines.split(b"\n"))

@@ -87,6 +87,7 @@ def main(argv: list[str]) -> int:
     import socket
 
     channel = socket.socket(fileno=int(argv[0]))
+    channel.set_inheritable(False)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wake_out, wake_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -94,7 +95,7 @@ def main(argv: list[str]) -> int:
     signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
-    pid = _start(libc, channel, argv[argv.index("--") + 1 :])
+    pid = _start(libc, argv[argv.index("--") + 1 :])
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -104,7 +105,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _start(libc: ctypes.CDLL, channel: object, command: list[str]) -> int:
+def _start(libc: ctypes.CDLL, command: list[str]) -> int:
     parent = os.getpid()
     pid = os.fork()
     if pid:

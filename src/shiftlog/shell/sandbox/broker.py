@@ -114,15 +114,16 @@ class Broker:
         self._judge.permit(entries)
 
     def _is_helper(self, request: _Request) -> bool:
-        """Know the engine's own terminal helper, and the shell that it becomes in the same process."""
+        """Know the engine's own terminal helper, and the shell that it, or its child, becomes."""
         head = self._rules.helper
         if head and request.real == head[0] and tuple(request.argv[1 : len(head)]) == head[1:]:
+            if len(self._helpers) >= _LENT_MAX:
+                self._helpers.clear()
             self._helpers.add(request.pid)
             return True
-        if request.pid in self._helpers:
-            self._helpers.discard(request.pid)
-            return request.real == self._rules.shell
-        return False
+        if not self._helpers or request.real != self._rules.shell:
+            return False
+        return not self._helpers.isdisjoint((request.pid, *parents(request.pid, 0, 1)))
 
     def _look(self, pid: int, fd: int, text: bytes, argv: Sequence[str], cwd: str) -> _Request:
         real = os.readlink(f"/proc/self/fd/{fd}")

@@ -17,7 +17,8 @@ _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _MAKE_DEVICES = 1 << 6 | 1 << 11  # granted nowhere: a disk's node inside the workspace would be the whole disk
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
-NULL_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+# Terminals are here because a command that asks for one opens it by name.
+NULL_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts", "/dev/ptmx")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ def arguments(bwrap: str, view: View, cwd: str) -> list[str]:
     for path in (*_resolver(), *_unique(view.visible)):
         if _is_private(path) and not any(_is_below(path, place) for place in view.writable):
             words += ["--ro-bind", path, path]
-    for path in _unique((view.temp, *view.writable)):
+    for path in _unique(view.writable):
         words += ["--bind", path, path]
     for path in view.hidden:
         words += ["--tmpfs", path, "--remount-ro", path]

@@ -77,8 +77,11 @@ class WrappedStart:
 class Sandbox:
     """Makes launchers for this machine; one supervisor serves all of them and starts with the first."""
 
-    def __init__(self, capabilities: Capabilities | None = None, *, use_bwrap: bool = True) -> None:
+    def __init__(
+        self, capabilities: Capabilities | None = None, *, use_bwrap: bool = True, runtime_dir: Path | None = None
+    ) -> None:
         self.capabilities = capabilities or detect()
+        self.runtime_base = runtime_dir or _memory_dir()
         self._use_bwrap = use_bwrap
         self._supervision: Supervision | None = None
 
@@ -184,6 +187,9 @@ class Launch:
         self._number: int | None = None
         self._fds: list[int] = []
         self._temp = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-shell-")) if self._confined else None
+        self._runtime = None
+        if self._confined:
+            self._runtime = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-run-", dir=sandbox.runtime_base))
         self.enforcement, self.note = sandbox.enforcement(spec)
         self.defers = self._machine.exec_broker
 
@@ -191,6 +197,11 @@ class Launch:
     def temp_dir(self) -> str | None:
         """The private temp directory; None in full-access."""
         return self._temp
+
+    @property
+    def runtime_dir(self) -> Path | None:
+        """Where the engine must keep its pipes so that the shell can reach them; None where it may choose."""
+        return None if self._runtime is None else Path(self._runtime)
 
     @property
     def shell_pid(self) -> int | None:
@@ -253,8 +264,9 @@ class Launch:
         if self._supervision is not None and self._number is not None:
             self._supervision.close_shell(self._number)
             self._number = None
-        if self._temp is not None:
-            shutil.rmtree(self._temp, ignore_errors=True)
+        for place in (self._temp, self._runtime):
+            if place is not None:
+                shutil.rmtree(place, ignore_errors=True)
 
     def _plan(
         self, shell: str, argv: Sequence[str], env: Mapping[str, str], files: RuleFiles, cwd: str
@@ -279,6 +291,7 @@ class Launch:
         ours, theirs = socket.socketpair()
         rules = BrokerRules(
             shell=shell,
+            helper=self._helper(),
             lists=self._spec.rules is not None,
             named=files.named,
             denied=files.denied,
@@ -315,10 +328,19 @@ class Launch:
                 confined=self._confined,
                 writable=(*self._writable(), *shared),
                 hidden=(*self._hidden_programs(files), *state),
-                executable=files.executable,
+                executable=self._executable(files),
                 network=self._spec.network or not self._confined,
             )
         )
+
+    def _helper(self) -> tuple[str, ...]:
+        """How the engine's terminal helper begins its command line."""
+        return os.path.realpath(sys.executable), "-I", "-S", str(Path(shiftlog.__file__).parent / "shell/terminal_helper.py")
+
+    def _executable(self, files: RuleFiles) -> tuple[str, ...] | None:
+        if files.executable is None or not self._machine.exec_broker:
+            return files.executable
+        return (*files.executable, self._helper()[0])  # as the helper alone: the broker sees to that
 
     def _hidden_programs(self, files: RuleFiles) -> list[str]:
         """List the denied files to hide. Beside a hidden file nothing new can be read, so where people and agents make
@@ -327,11 +349,13 @@ class Launch:
             return list(files.denied)
         busy = [str(Path.home()), *self._writable(), os.path.realpath(tempfile.gettempdir())]
         busy += [os.path.realpath(place) for place in (self._spec.workspace, self._spec.cwd) if place]
-        return [path for path in files.denied if not any(_is_below(path, place) for place in busy if place != "/")]
+        python = self._helper()[0]  # the engine's own helper, like the shell, must be able to start
+        denied = [path for path in files.denied if path != python]
+        return [path for path in denied if not any(_is_below(path, place) for place in busy if place != "/")]
 
     def _writable(self) -> tuple[str, ...]:
-        temp = () if self._temp is None else (self._temp,)
-        return (*temp, *(place for place in _writable(self._spec) if os.path.isdir(place)))
+        own = tuple(place for place in (self._temp, self._runtime) if place is not None)
+        return (*own, *(place for place in _writable(self._spec) if os.path.isdir(place)))
 
     def _view(self, python: str, package: str, cwd: str) -> mounts.View:
         return mounts.View(
@@ -353,6 +377,11 @@ def _writable(spec: SandboxSpec) -> tuple[str, ...]:
         return ()
     places = (spec.workspace, *(os.path.expanduser(place) for place in spec.write_extra))
     return tuple(dict.fromkeys(os.path.realpath(place) for place in places))
+
+
+def _memory_dir() -> Path:
+    shared = Path("/dev/shm")  # noqa: S108
+    return shared if os.access(shared, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
 
 
 def _unavailable(mode: Mode, why: str) -> SandboxUnavailable:
