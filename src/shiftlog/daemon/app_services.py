@@ -88,8 +88,8 @@ class AppServices:
         await self._app.sweep()
 
     def busy(self) -> bool:
-        """Say whether somebody came over HTTP since the last time this was asked."""
-        return self._http is not None and self._http.was_used()
+        """Say whether a shell lives, or somebody came over HTTP since the last time this was asked."""
+        return self._app.has_live_shells() or (self._http is not None and self._http.was_used())
 
     async def status(self) -> dict[str, object]:
         """Return the counts of the store, and where HTTP is served."""
@@ -100,6 +100,7 @@ class AppServices:
         """Load the MCP face, then serve HTTP if it is enabled."""
         self._servers = await anyio.to_thread.run_sync(self._load)
         self._loaded.set()
+        await self._app.shells.recover()
         if not self._app.config.http.enabled:
             return
         from shiftlog.daemon.http import HttpFace

@@ -160,6 +160,9 @@ class Desk:
 
     def remember(self, strand: Strand) -> None:
         """Note that the record in hand was read, and where it stands; a title may have waited for it."""
+        strand.last_at = self.at
+        if strand.turn is not None:
+            strand.turn.last_at = self.at
         uuid = self.uuid
         if uuid is None:
             return
@@ -171,9 +174,6 @@ class Desk:
 
     def follow(self, strand: Strand, record: Object) -> None:
         """Keep up with directory, branch, version and permission mode, which change within a session."""
-        strand.last_at = self.at
-        if strand.turn is not None:
-            strand.turn.last_at = self.at
         known = strand.known
         if not strand.is_open:
             for theirs, ours in _AT_OPENING:

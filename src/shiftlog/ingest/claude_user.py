@@ -34,6 +34,9 @@ def read_user(desk: Desk, strand: Strand, record: Object, *, nested: bool = Fals
     if plan := text_in(record, "planContent"):
         key = desk.key("plan")
         desk.emit(strand, Note(session=strand.ref, key=key, at=desk.at, kind="other", body={"plan_content": plan}))
+    if pasted := list_in(record, "imagePasteIds"):
+        names = desk.state.counts.counted_names
+        names["imagePasteIds"] = names.get("imagePasteIds", 0) + len(pasted)
     if not text and not images:
         return desk.counted("user/empty")
     if nested:

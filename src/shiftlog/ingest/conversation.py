@@ -52,6 +52,18 @@ from shiftlog.ingest.reading import (
     utc,
 )
 
+MAX_NOTED = 1000
+NO_ANSWER = "superseded: No answer before the next prompt"
+UNFINISHED = "Turn aborted: unfinished"
+
+
+class ConversationReader:
+    """Reads one conversation; see `Reader` for the protocol. Subclasses give `take`, and `complete` to hold back."""
+
+    AGENT = ""
+    BACKEND = ""
+    SHELL_TOOLS: frozenset[str] = frozenset()
+
     def __init__(self, hints: Hints, state: bytes | None = None) -> None:
         self.hints = hints
         self.state = load(state)

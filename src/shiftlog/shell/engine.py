@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from shiftlog.model.shell_errors import ShellEnded
 from shiftlog.shell import framing, terminal
 from shiftlog.shell.engine_command import EngineCommand
-from shiftlog.shell.engine_streams import InputPipe, OutputPipe, TerminalInput
+from shiftlog.shell.engine_streams import InputPipe, OutputPipe, OutputPoll, TerminalInput
 from shiftlog.shell.ports import CommandSpec, EndedReason, KillScope, OutputSink, ShellEnd, ShellKind, Stream
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ class EngineShell:
         self._directory = str(directory)
         self._unit = f"{self._directory}/unit"
         self._place = framing.quote(self._unit)
+        self._unit_file = os.open(self._unit, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._poll = OutputPoll(self.loop)
+        self._spare: _SparePipes | None = _SparePipes(self._directory)
+        self._litter: tuple[str, ...] = ()
         self._script = script
         self._reply = reply
         self._reports = framing.ReportReader()
@@ -58,7 +62,8 @@ class EngineShell:
         self._closing: asyncio.Future[int] | None = None
         self._ended: asyncio.Future[ShellEnd] = self.loop.create_future()
         self._token = framing.draw_token()
-        self._ready: asyncio.Future[None] = self.loop.create_future()
+        self._is_ready = False
+        self._waiter: asyncio.Future[bool] | None = None
         self._starting = asyncio.Lock()  # one unit at a time: the private place of the unit and the script are shared
         self.on_over: Callable[[], None] | None = None
         self.loop.add_reader(reply, self._read_reports)
@@ -89,8 +94,7 @@ class EngineShell:
     async def prepare(self, lines: str, ready_s: float) -> None:
         """Send the opening lines and wait until the shell has told its pid and is ready."""
         self._tell(lines + framing.hello(self._token) + framing.closing_lines(self._token))
-        await asyncio.wait([self._ready, self._ended], timeout=ready_s, return_when=asyncio.FIRST_COMPLETED)
-        if not self._ready.done():
+        if not await self._hear_ready(ready_s) and not self._ended.done():
             raise TimeoutError
 
     async def start(self, command: CommandSpec, sink: OutputSink) -> EngineCommand:
@@ -102,8 +106,8 @@ class EngineShell:
             except OSError as error:
                 await self.close("killed")
                 raise ShellEnded("the shell's private directory is gone, so the shell was ended") from error
-            if not started.in_shell:
-                await asyncio.wait([started.copied, self._ended], return_when=asyncio.FIRST_COMPLETED)
+            if started.copied is not None:
+                await asyncio.wait([started.copied])
             return started
 
     async def close(self, reason: EndedReason = "closed") -> int:
@@ -133,37 +137,55 @@ class EngineShell:
             command, text = self._make_terminal(spec, sink, token)
         else:
             command, text = self._make_piped(spec, sink, token)
-        _write_file(self._unit, text)
+        self._write_unit(text)
         self._commands[token] = command
         if command.in_shell:
             self._foreground = command
         self._token = token
-        self._ready = self.loop.create_future()
+        self._is_ready = False
         self._tell(framing.lines(self._place, token, self._last_status))
+        self._tidy()
         if spec.input is not None:
             command.feed(spec.input)
         return command
 
+    def _tidy(self) -> None:
+        """Do what can be done while the shell is busy: drop old names, make the next command's pipes."""
+        litter, self._litter = self._litter, ()
+        for path in litter:
+            try:
+                os.unlink(path)  # noqa: PTH108 - twice per command
+            except FileNotFoundError:
+                pass
+        if self._spare is None:
+            self._spare = _SparePipes(self._directory)
+
+    def _write_unit(self, text: str) -> None:
+        data = text.encode()
+        os.ftruncate(self._unit_file, 0)
+        written = os.pwrite(self._unit_file, data, 0)
+        while written < len(data):
+            written += os.pwrite(self._unit_file, data[written:], written)
+
     def _make_piped(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
-        out, err, into = (f"{self._directory}/{letter}{token}" for letter in "oei")
+        spare, self._spare = self._spare or _SparePipes(self._directory), None
         outputs: list[tuple[Stream, OutputPipe]] = [
-            ("stdout", self._make_output(out, "stdout", sink)),
-            ("stderr", self._make_output(err, "stderr", sink)),
+            ("stdout", OutputPipe(self._poll, spare.out, "stdout", sink)),
+            ("stderr", OutputPipe(self._poll, spare.err, "stderr", sink)),
         ]
         command = EngineCommand(self, spec, token, outputs)
+        command.files += (spare.out_path, spare.err_path)
         stdin = "/dev/null"
         if spec.stdin_open or spec.input is not None:
-            os.mkfifo(into, 0o600)
-            command.keyboard = InputPipe(into, command.over)
-            stdin = framing.quote(into)
-        quoted = framing.quote(out), framing.quote(err)
+            path = f"{self._directory}/i{token}"
+            os.mkfifo(path, 0o600)
+            command.files += (path,)
+            command.keyboard = InputPipe(path, command.over)
+            stdin = framing.quote(path)
+        stdout, stderr = framing.quote(spare.out_path), framing.quote(spare.err_path)
         if spec.background:
-            return command, framing.copy_unit(spec.text, token, stdin=stdin, stdout=quoted[0], stderr=quoted[1])
-        return command, framing.unit(spec.text, stdin=stdin, stdout=quoted[0], stderr=quoted[1])
-
-    def _make_output(self, path: str, stream: Stream, sink: OutputSink) -> OutputPipe:
-        os.mkfifo(path, 0o600)
-        return OutputPipe(self.loop, os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), stream, sink)
+            return command, framing.copy_unit(spec.text, token, stdin=stdin, stdout=stdout, stderr=stderr)
+        return command, framing.unit(spec.text, stdin=stdin, stdout=stdout, stderr=stderr)
 
     def _make_terminal(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
         assert spec.terminal is not None
@@ -171,9 +193,10 @@ class EngineShell:
         screen = terminal.Screen(spec.terminal.cols, spec.terminal.rows)
         state, script = (f"{self._directory}/{letter}{token}" for letter in "st")
         _write_file(script, f"\\builtin set --\n\\builtin eval {framing.quote(framing.whole(spec.text))}\n")
-        output = OutputPipe(self.loop, ours, "stdout", terminal.ScreenSink(screen, sink))
+        output = OutputPipe(self._poll, ours, "stdout", terminal.ScreenSink(screen, sink))
         sink.close("stderr")
         command = EngineCommand(self, spec, token, [("stdout", output)], screen)
+        command.files += (state, script)
         command.keyboard = TerminalInput(ours, command.over)
         command.release = lambda: os.close(theirs)
         helper = [sys.executable, "-I", "-S", terminal.HELPER, os.ttyname(theirs), self._bash, state, script]
@@ -181,16 +204,26 @@ class EngineShell:
 
     async def _until_ready(self) -> None:
         """Wait for the proof that the shell is fit for a command; a shell that cannot give it is ended."""
-        for _ in range(2):
-            if self._ready.done() or self._closing is not None:
-                break
-            await asyncio.wait([self._ready, self._ended], timeout=_READY_S / 2, return_when=asyncio.FIRST_COMPLETED)
-            if not self._ready.done() and self._closing is None:
-                self._tell(framing.closing_lines(self._token))
-        if self._closing is None and not self._ready.done():
+        if not self._is_ready and self._closing is None and not await self._hear_ready(_READY_S / 2):
+            self._tell(framing.closing_lines(self._token))  # an interrupt may have taken the first ones
+            await self._hear_ready(_READY_S / 2)
+        if self._closing is None and not self._is_ready:
             await self.close("killed")
         if self._closing is not None:
             raise ShellEnded("the shell has ended")
+
+    async def _hear_ready(self, patience_s: float) -> bool:
+        waiter = self._waiter = self.loop.create_future()
+        timer = self.loop.call_later(patience_s, self._answer_waiter, False)
+        try:
+            return self._is_ready or await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def _answer_waiter(self, ready: bool) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(ready)
 
     def _tell(self, lines: str) -> None:
         try:
@@ -209,8 +242,8 @@ class EngineShell:
             elif report.token != self._token:
                 continue
             elif report.kind == "ok":
-                if not self._ready.done():
-                    self._ready.set_result(None)
+                self._is_ready = True
+                self._answer_waiter(True)
             else:
                 self._on_end(*report.end())
 
@@ -224,7 +257,8 @@ class EngineShell:
             return
         command.root = pid
         self.copies[pid] = command
-        command.copied.set_result(None)
+        if command.copied is not None:
+            command.copied.set_result(None)
         if pid in self._exits:
             self._on_exit(pid, self._exits.pop(pid))
 
@@ -247,11 +281,7 @@ class EngineShell:
 
     def _finish(self, command: EngineCommand, status: int) -> None:
         del self._commands[command.token]
-        for letter in "oei" if command.spec.terminal is None else "st":
-            try:
-                os.unlink(f"{self._directory}/{letter}{command.token}")  # noqa: PTH108 - twice per command
-            except FileNotFoundError:
-                pass
+        self._litter += command.files
         command.finish(status, self._cwd, self._reason)
         if command.lingers:
             self._lingering = [one for one in self._lingering if one.lingers]
@@ -295,12 +325,37 @@ class EngineShell:
         if not self._ended.done():
             self._ended.set_result(ShellEnd(reason=self._reason, exit_code=None))
         self.loop.remove_reader(self._reply)
-        os.close(self._reply)
-        os.close(self._script)
+        self._poll.close()
+        if self._spare is not None:
+            self._spare.close()
+        for fd in (self._reply, self._script, self._unit_file):
+            os.close(fd)
         shutil.rmtree(self._directory, ignore_errors=True)
         self._closing.set_result(count)
         if self.on_over is not None:
             self.on_over()
+
+
+class _SparePipes:
+    """The two outputs of a command to come: named pipes that only the shell has to open yet."""
+
+    __slots__ = ("err", "err_path", "out", "out_path")
+
+    def __init__(self, directory: str) -> None:
+        stem = f"{directory}/{framing.draw_token()}"
+        self.out_path, self.err_path = stem + "o", stem + "e"
+        self.out = _make_pipe(self.out_path)
+        self.err = _make_pipe(self.err_path)
+
+    def close(self) -> None:
+        """Close them unused."""
+        os.close(self.out)
+        os.close(self.err)
+
+
+def _make_pipe(path: str) -> int:
+    os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _exit_code(code: int) -> int:

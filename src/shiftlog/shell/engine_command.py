@@ -53,10 +53,11 @@ class EngineCommand:
         self.token = token
         self.spec = spec
         self.screen = screen
+        self.files: tuple[str, ...] = ()
         self.keyboard: InputPipe | TerminalInput | None = None
         self.release: Callable[[], None] | None = None
         self.root: int | None = None
-        self.copied: asyncio.Future[None] = shell.loop.create_future()
+        self.copied: asyncio.Future[None] | None = None if self.in_shell else shell.loop.create_future()
         self._shell = shell
         self._ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
         self._outputs = outputs
@@ -132,7 +133,7 @@ class EngineCommand:
             self._feeding.cancel()
         if self.keyboard is not None:
             self.keyboard.close()
-        if not self.copied.done():
+        if self.copied is not None and not self.copied.done():
             self.copied.set_result(None)
         self._ended.set_result(
             CommandEnd(
@@ -143,6 +144,10 @@ class EngineCommand:
                 streams_open=still_open,
             )
         )
+
+    def was_begun(self) -> bool:
+        """Say whether the shell got as far as opening one of the outputs."""
+        return any(pipe.was_opened() for _, pipe in self._outputs)
 
     def close_outputs(self) -> None:
         """Close what is still open; for a shell whose whole tree is gone."""

@@ -27,23 +27,53 @@ _DRAIN_BYTES = 2 * 1024 * 1024
 _RENDEZVOUS_S = 0.0005
 
 
+class OutputPoll:
+    """Watches the outputs of one shell: one descriptor for the event loop, however many pipes come and go."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._epoll = select.epoll()
+        self._pipes: dict[int, OutputPipe] = {}
+        loop.add_reader(self._epoll.fileno(), self._pump)
+
+    def add(self, fd: int, pipe: OutputPipe) -> None:
+        """Watch a pipe until it is discarded."""
+        self._pipes[fd] = pipe
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def discard(self, fd: int) -> None:
+        """Forget a pipe that is about to be closed; closing takes it out of the kernel's set."""
+        self._pipes.pop(fd, None)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._loop.remove_reader(self._epoll.fileno())
+        self._epoll.close()
+
+    def _pump(self) -> None:
+        for fd, _ in self._epoll.poll(0):
+            pipe = self._pipes.get(fd)
+            if pipe is not None:
+                pipe.pump()
+
+
 class OutputPipe:
     """One output of one command; pumps until nobody can write any more, then closes the sink's stream."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, stream: Stream, sink: OutputSink) -> None:
-        self._loop = loop
+    def __init__(self, poll: OutputPoll, fd: int, stream: Stream, sink: OutputSink) -> None:
+        self._poll = poll
         self._fd = fd
         self._stream: Stream = stream
         self._sink = sink
         self._wide = False
         self.open = True
-        loop.add_reader(fd, self._pump)
+        poll.add(fd, self)
 
     def drain(self) -> bool:
         """Take what is in the pipe now; return whether a process still holds it."""
         taken = 0
         while self.open and taken < _DRAIN_BYTES:
-            size = self._pump()
+            size = self.pump()
             if size < 0:
                 break
             taken += size
@@ -59,11 +89,11 @@ class OutputPipe:
         """Stop reading and tell the sink that no more comes."""
         if self.open:
             self.open = False
-            self._loop.remove_reader(self._fd)
+            self._poll.discard(self._fd)
             os.close(self._fd)
             self._sink.close(self._stream)
 
-    def _pump(self) -> int:
+    def pump(self) -> int:
         """Read once; return the number of bytes, 0 at the end, -1 when there is nothing to read now."""
         try:
             data = os.read(self._fd, READ_BYTES)

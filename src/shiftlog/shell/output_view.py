@@ -12,10 +12,18 @@ LINE_BYTES = 64 * 1024  # a segment of a line that is longer cannot be taken bac
 _CONTROLS = bytes([*range(9), *range(11, 13), *range(14, 32), 127])  # all but tab, line feed and carriage return
 # Bytes that are no UTF-8 are decoded to lone surrogates, which no UTF-8 decodes to.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\udc80-\udcff]")
-_ESCAPED = {
-    **{chr(code): f"\\x{code:02x}" for code in (*range(32), *range(127, 160))},
-    **{chr(0xDC00 + byte): f"\\x{byte:02x}" for byte in range(128, 256)},
-}
+
+
+class _Escapes(dict[int, int | str]):
+    """How every character is written, for texts in which most need it; the rest stay as they are."""
+
+    def __missing__(self, code: int) -> int:
+        return code
+
+
+_ESCAPES = _Escapes((code, f"\\x{code:02x}") for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r")
+_ESCAPES.update((0xDC00 + byte, f"\\x{byte:02x}") for byte in range(128, 256))
+_ESCAPES.update((code, code) for code in range(0x3000) if code not in _ESCAPES)
 
 # ECMA-48: control sequences, strings (OSC, DCS, SOS, PM, APC; cut short by a line break, CAN, SUB or a new escape)
 # and escapes of two and more characters.
@@ -82,8 +90,10 @@ class View:
         self._raw = bytes(data[used:])
         if not plain or "\x1b" in text:
             text = self._strip(self._escape + text, final=final)
-        if _CONTROL.search(text) is not None:
-            text = _CONTROL.sub(lambda match: _ESCAPED[match[0]], text)
+        if self.binary:
+            text = text.translate(_ESCAPES)
+        elif _CONTROL.search(text) is not None:
+            text = _CONTROL.sub(lambda match: str(_ESCAPES[ord(match[0])]), text)
         return text.encode()
 
     def _strip(self, text: str, *, final: bool) -> str:

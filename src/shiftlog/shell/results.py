@@ -265,7 +265,7 @@ def finishing_facts(shell: Shell, command: Command) -> dict[str, Any]:
         "state": command.state,
         "exit_code": command.exit_code,
         "signal": command.signal,
-        "duration_ms": command.duration_ms,
+        "duration_ms": round(command.duration_ms),
         "cwd": shell.mask(command.cwd),
         "verdict": command.judged.verdict,
         "enforcement": shell.guard.enforcement,

@@ -288,14 +288,16 @@ class Checkpoints:
             except LockTimeout:
                 raise invalid(shadow.place.path, "another process holds its checkpoints") from None
 
-    async def _scan(self, workspace: Workspace, shadow: Shadow, here: Saved | None) -> Scan:
+    async def _scan(
+        self, workspace: Workspace, shadow: Shadow, here: Saved | None, forced: Collection[bytes] = ()
+    ) -> Scan:
         memory = workspace.memory(shadow)
         position = here.checkpoint_id if here is not None else None
         try:
             seen = await look(shadow, position)
             if seen is None:
                 return await first_scan(shadow, memory, position, self._limits)
-            return await absorb(shadow, memory, seen, self._limits)
+            return await absorb(shadow, memory, seen, self._limits, forced=forced)
         except ShadowBroken:
             # Objects that were borrowed may be gone, or a crash left a torn index: start again from the files.
             memory.tree = ""
@@ -372,7 +374,7 @@ class Checkpoints:
         if not plan.actions:
             return
         await carry_out(shadow, plan)
-        after = await self._scan(workspace, shadow, aim)
+        after = await self._scan(workspace, shadow, aim, forced=plan.write)
         await keep_state(shadow, after)
         for difference in await differences(shadow, after.tree, aim.tree):
             if plan.actions.pop(difference.path, None) is not None:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from shiftlog.model.shell_errors import CheckpointNotFound
 from shiftlog.workspace.ports import Place, Saved
 from shiftlog.workspace.scan import Scan
-from shiftlog.workspace.shadow import Shadow
+from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
 # $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing.
 _COMMIT = """
@@ -24,17 +24,12 @@ _STORED = """
 [ -f "$GIT_DIR/refs/checkpoints/$1" ] && git cat-file -e "$2:files" && git cat-file -e "$2:modes" || exit 72
 """
 
-# Packs that were linked from the user's repository hold more than is needed; repacking keeps what refs can reach.
+# Repacking copies what refs can reach, also from the lenders; only when all of it is there do the lenders go.
 _STAND_ALONE = """
 git repack -a -d -q || exit 73
-if [ -f "$GIT_DIR/objects/info/alternates" ]; then
-  mv "$GIT_DIR/objects/info/alternates" "$GIT_DIR/alternates.old" || exit 74
-  if ! git rev-list --objects --all >/dev/null; then
-    mv "$GIT_DIR/alternates.old" "$GIT_DIR/objects/info/alternates"
-    exit 75
-  fi
-  rm -f "$GIT_DIR/alternates.old"
-fi
+unset GIT_ALTERNATE_OBJECT_DIRECTORIES
+git rev-list --objects --all >/dev/null || exit 75
+rm -rf "$GIT_DIR/borrowed" "$GIT_DIR/lender"
 """
 
 _FORGET = """
@@ -47,18 +42,17 @@ async def commit(shadow: Shadow, scan: Scan, compare: str | None) -> tuple[str, 
     stdin = scan.state.encoded() if scan.changed else b""
     state = shadow.state_file if scan.changed else ""
     arguments = [scan.tree, f"checkpoint {secrets.token_hex(8)}", compare or "", state]
-    output = await shadow.script(_COMMIT, arguments, stdin=stdin)
+    output = await shadow.script(_COMMIT, arguments, stdin=stdin, writes=True)
     made, _, changed = output.partition(b"\n")
     return made.decode(), changed.split(b"\0")[:-1]
 
 
 async def check_stored(shadow: Shadow, saved: Saved) -> None:
     """Raise `CheckpointNotFound` when the repository no longer holds a checkpoint."""
-    ran = await shadow.runner.run(
-        ["sh", "-c", _STORED, "sh", saved.checkpoint_id, saved.tree], env=shadow.environment()
-    )
-    if ran.exit_code != 0:
-        raise not_stored(saved.checkpoint_id, shadow.place)
+    try:
+        await shadow.script(_STORED, [saved.checkpoint_id, saved.tree])
+    except ShadowBroken:
+        raise not_stored(saved.checkpoint_id, shadow.place) from None
 
 
 def not_stored(checkpoint_id: str, place: Place) -> CheckpointNotFound:
@@ -88,5 +82,5 @@ async def stand_alone(shadow: Shadow) -> None:
 
 async def is_borrowing(shadow: Shadow) -> bool:
     """Say whether checkpoints still need the user's own objects."""
-    output = await shadow.script('if [ -f "$GIT_DIR/objects/info/alternates" ]; then echo yes; fi')
-    return bool(output)
+    output = await shadow.script('echo "$lenders"')
+    return bool(output.strip())

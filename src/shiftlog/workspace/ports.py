@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 Kind = Literal["manual", "auto", "open", "turn", "safety"]
 FileKind = Literal["file", "link", "directory", "other"]
@@ -22,9 +22,8 @@ class Ran:
     stderr: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStat:
-    """What the target knows of one path, links not followed.
+class FileStat(NamedTuple):
+    """What the target knows of one path, links not followed; a tuple because a first look makes one per file.
 
     `signature` changes whenever the file may have changed; it is empty when the file is too fresh to tell.
     """
@@ -34,7 +33,7 @@ class FileStat:
     size: int
     fresh: bool
     signature: str
-    readable: bool = True
+    readable: bool
 
 
 class Runner(Protocol):

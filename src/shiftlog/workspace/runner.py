@@ -180,29 +180,20 @@ def _read_fact(line: bytes, mark: int, now: int) -> FileStat:
 
 def _stats(root: bytes, paths: Sequence[bytes]) -> list[FileStat | None]:
     now_ns = time.time_ns()
+    fresh_ns, tick_ns = now_ns - FRESH_S * 1_000_000_000, now_ns - TICK_NS
     user = os.geteuid()
+    prefix = root + b"/"
     found: list[FileStat | None] = []
     for path in paths:
-        full = root + b"/" + path
         try:
-            seen = os.lstat(full)
+            seen = os.lstat(prefix + path)
         except OSError:
             found.append(None)
             continue
-        mode = seen.st_mode
-        readable = user == 0 or (seen.st_uid == user and bool(mode & 0o400)) or os.access(full, os.R_OK)
-        found.append(
-            FileStat(
-                kind=_kind(mode),
-                permissions=stat.S_IMODE(mode),
-                size=seen.st_size,
-                fresh=seen.st_ctime_ns >= now_ns - FRESH_S * 1_000_000_000,
-                signature=""
-                if seen.st_ctime_ns >= now_ns - TICK_NS
-                else f"{seen.st_ino} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_size}",
-                readable=readable,
-            )
-        )
+        mode, changed = seen.st_mode, seen.st_ctime_ns
+        readable = user == 0 or (seen.st_uid == user and bool(mode & 0o400)) or os.access(prefix + path, os.R_OK)
+        signature = "" if changed >= tick_ns else f"{seen.st_ino} {seen.st_mtime_ns} {changed} {seen.st_size}"
+        found.append(FileStat(_kind(mode), mode & 0o7777, seen.st_size, changed >= fresh_ns, signature, readable))
     return found
 
 

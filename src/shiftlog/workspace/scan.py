@@ -22,6 +22,7 @@ ROUNDS = 64
 _LOOK = """
 state=$1 position=$2 fresh=$3 dirty=$GIT_DIR/look.$$
 shift 3
+[ -z "$lender" ] || [ -d "$lender" ] || exit 13
 trap 'rm -f "$dirty"' EXIT
 if [ "$fresh" != new ]; then
   [ -f "$state" ] && [ -f "$GIT_INDEX_FILE" ] || exit 10
@@ -53,7 +54,7 @@ git ls-files -z -o "$@" || exit 11
 _UPDATE = """
 rm -f "$1"
 git update-index -z --add --remove --replace --stdin || exit 20
-files=$(git write-tree) || exit 21
+files=$(git write-tree --missing-ok) || exit 21
 tree=$(printf '040000 tree %s\\tfiles\\n100644 blob %s\\tmodes\\n' "$files" "$2" | git mktree) || exit 22
 printf '%s\\n' "$tree" >"$GIT_DIR/refs/tips/$3" || exit 23
 echo "$tree" $(od -An -tu1 -j8 -N4 "$GIT_INDEX_FILE")
@@ -185,7 +186,7 @@ async def absorb(
     candidates = list(dict.fromkeys([*seen.dirty, *others, *again]))
     stats = await shadow.runner.stats(shadow.place.path, candidates)
     _sort(candidates, stats, seen.dirty, set(others), limits, found)
-    found.drop += [path for path in found.update if path in again]
+    found.drop += [path for path in found.update if path in again and path not in seen.dirty]
     state = seen.state
     if state.tree and not found.update and not found.drop:
         settled = bool(state.recent) and not recent
@@ -199,7 +200,9 @@ async def absorb(
     if found.drop:
         await shadow.script(_DROP, [shadow.state_file], stdin=names.joined(found.drop))
     blob = await _table_blob(shadow, memory, table)
-    output = await shadow.script(_UPDATE, [shadow.state_file, blob, shadow.key], stdin=names.joined(found.update))
+    output = await shadow.script(
+        _UPDATE, [shadow.state_file, blob, shadow.key], stdin=names.joined(found.update), writes=True
+    )
     tree, *count = output.split()
     files = int.from_bytes(bytes(int(byte) for byte in count), "big")
     memory.tree, memory.blob, memory.table = tree.decode(), blob, table
@@ -229,7 +232,7 @@ async def modes_of(shadow: Shadow, memory: Memory, tree: str) -> modes.Modes:
 async def _table_blob(shadow: Shadow, memory: Memory, table: modes.Modes) -> str:
     if memory.blob and memory.table == table:
         return memory.blob
-    output = await shadow.script("git hash-object -w --stdin || exit 26", stdin=modes.encoded(table))
+    output = await shadow.script("git hash-object -w --stdin || exit 26", stdin=modes.encoded(table), writes=True)
     return output.decode().strip()
 
 

@@ -5,22 +5,32 @@ git converts on the way (line ends, filters) is read again, because a checkpoint
 """
 
 import asyncio
-from dataclasses import dataclass
 
 from shiftlog.workspace import modes, names
 from shiftlog.workspace.ports import FileStat, Limits
-from shiftlog.workspace.rules import is_capturable, roots
+from shiftlog.workspace.rules import roots
 from shiftlog.workspace.scan import Look, Memory, Scan, State, absorb, look
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
-_REGULAR = (b"100644", b"100755")
+_PLAIN = (b"100644", b"100755", b"120000")
+_NO_VALUE = (b"unspecified", b"unset")
 
-# `cp -p` keeps the index's own time, by which git knows which entries it must not trust.
-_BORROW = """
-rm -f "$GIT_INDEX_FILE" "$1"
-[ -e .git ] || exit 30
+# Where the lines of `git ls-files -s -v` have their parts: `H 100644 <40 digits> 0<tab>path`.
+_MODE = slice(2, 8)
+_STAGE = slice(50, 51)
+_PATH = slice(52, None)
+
+_GIT = """
 git=.git
 if [ -f .git ]; then IFS= read -r line <.git; git=${line#gitdir: }; fi
+"""
+
+# `cp -p` keeps the index's own time, by which git knows which entries it must not trust. Links to the user's packs
+# outlive the user's repository; they lie apart, so that git never refreshes their times.
+_BORROW = f"""
+rm -f "$GIT_INDEX_FILE" "$1"
+[ -e .git ] || exit 30
+{_GIT}
 common=$git
 if [ -f "$git/commondir" ]; then
   IFS= read -r line <"$git/commondir"
@@ -29,17 +39,32 @@ fi
 [ -f "$git/index" ] && [ -d "$common/objects" ] || exit 30
 grep -qi 'objectformat *= *sha256' "$common/config" 2>/dev/null && exit 30
 objects=$(cd -P -- "$common/objects" && pwd -P) || exit 30
-case $objects in *'
+case $objects in *[:\\"]* | *'
 '*) exit 30 ;; esac
-printf '%s\\n' "$objects" >"$GIT_DIR/objects/info/alternates" || exit 30
+mkdir -p "$GIT_DIR/borrowed/pack" && printf '%s\\n' "$objects" >"$GIT_DIR/lender" || exit 30
 count=0
 for index in "$objects"/pack/pack-*.idx; do
   count=$((count + 1))
   [ -f "$index" ] && [ "$count" -le 64 ] || break
-  ln "${index%.idx}.pack" "$index" "$GIT_DIR/objects/pack/" 2>/dev/null || break
+  ln "${{index%.idx}}.pack" "$index" "$GIT_DIR/borrowed/pack/" 2>/dev/null || break
 done
 cp -p "$git/index" "$GIT_INDEX_FILE" || exit 30
 git ls-files -z -s -v || exit 30
+"""
+
+# With the trees of the last commit in a pack of our own, writing a tree writes only what differs from it.
+_TREES = f"""
+{_GIT}
+head=$(git --git-dir="$git" rev-parse -q --verify 'HEAD^{{tree}}' 2>/dev/null) || exit 0
+git rev-list --objects --filter=blob:none --no-object-names "$head" >"$GIT_DIR/trees" || exit 30
+git pack-objects -q "$GIT_DIR/objects/pack/pack" <"$GIT_DIR/trees" >/dev/null || exit 30
+rm -f "$GIT_DIR/trees"
+"""
+
+# A lender that is gone is forgotten; what was linked from it stays.
+_EMPTY = """
+[ -z "$lender" ] || [ -d "$lender" ] || rm -f "$GIT_DIR/lender"
+rm -f "$GIT_INDEX_FILE" "$1" && git read-tree --empty || exit 31
 """
 
 _SIZES = """
@@ -51,22 +76,11 @@ git ls-files -z -c -i "$@" || exit 30
 """
 
 # In the user's own configuration, on purpose: it is what converted the files when they were added.
-_ATTRIBUTES = """
+_ATTRIBUTES = f"""
 cd -P -- "$1" || exit 30
-git=.git
-if [ -f .git ]; then IFS= read -r line <.git; git=${line#gitdir: }; fi
+{_GIT}
 git --git-dir="$git" --work-tree=. check-attr -z --stdin filter working-tree-encoding || exit 30
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One line of the user's index."""
-
-    tag: bytes
-    mode: bytes
-    stage: bytes
-    path: bytes
 
 
 async def first_scan(
@@ -78,29 +92,28 @@ async def first_scan(
             return await _borrowed(shadow, memory, position, limits)
         except ShadowBroken:
             pass  # no repository, or one that cannot be used as it is: every file is read instead
-    await shadow.script('rm -f "$GIT_INDEX_FILE" "$1" && git read-tree --empty || exit 31', [shadow.state_file])
+    await shadow.script(_EMPTY, [shadow.state_file])
     seen = await look(shadow, position, new=True)
     assert seen is not None
     return await absorb(shadow, memory, seen, limits, table={})
 
 
 async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits: Limits) -> Scan:
-    entries = read_entries(await shadow.script(_BORROW, [shadow.state_file]))
+    lines = names.split(await shadow.script(_BORROW, [shadow.state_file]))
+    paths = [line[_PATH] for line in lines if _fits(line)]
     inside = roots(shadow.scope.paths)
-    unfit = [entry.path for entry in entries if not _fits(entry, inside)]
-    if unfit:
-        await shadow.script(
-            "git update-index -z --force-remove --stdin || exit 30", stdin=names.joined(list(dict.fromkeys(unfit)))
-        )
-        gone = set(unfit)
-        entries = [entry for entry in entries if entry.path not in gone]
-    paths = [entry.path for entry in entries]
-    stats, sizes, ignored, attributes, seen = await asyncio.gather(
+    if inside:
+        paths = [path for path in paths if names.within(path, inside)]
+    if len(paths) < len(lines):
+        unfit = {line[_PATH] for line in lines}.difference(paths)
+        await shadow.script("git update-index -z --force-remove --stdin || exit 30", stdin=names.joined([*unfit]))
+    stats, sizes, ignored, attributes, seen, _ = await asyncio.gather(
         shadow.runner.stats(shadow.place.path, paths),
         shadow.script(_SIZES),
         shadow.script(_IGNORED, [*shadow.excludes(), *shadow.pathspec()]),
         shadow.runner.run(["sh", "-c", _ATTRIBUTES, "sh", shadow.place.path], stdin=names.joined(paths)),
         look(shadow, position, new=True),
+        shadow.script(_TREES),
     )
     if seen is None or attributes.exit_code != 0:
         raise ShadowBroken("attributes of the user's repository", attributes)
@@ -113,7 +126,7 @@ async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits
             if stat.fresh or stat.size > limits.file_bytes:
                 forced.add(path)
     started = Look(
-        state=State(files=len(entries), size_bound=sum(stat.size for stat in stats if stat is not None)),
+        state=State(files=len(paths), size_bound=sum(stat.size for stat in stats if stat is not None)),
         position_stored=seen.position_stored,
         others=seen.others,
         dirty={path: status for path, status in seen.dirty.items() if path not in drop},
@@ -121,26 +134,9 @@ async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits
     return await absorb(shadow, memory, started, limits, forced=forced - drop, drop=drop, table=table)
 
 
-def read_entries(output: bytes) -> list[Entry]:
-    """Read `git ls-files -z -s -v`."""
-    found: list[Entry] = []
-    for line in names.split(output):
-        head, _, path = line.partition(b"\t")
-        tag, mode, _, stage = head.split(b" ")
-        found.append(Entry(tag=tag, mode=mode, stage=stage, path=path))
-    return found
-
-
-def _fits(entry: Entry, inside: tuple[bytes, ...]) -> bool:
+def _fits(line: bytes) -> bool:
     """Say whether an entry is a plain file or link whose working copy git vouches for; others are read again."""
-    is_plain = entry.mode in _REGULAR or entry.mode == b"120000"
-    return (
-        is_plain
-        and entry.stage == b"0"
-        and entry.tag == b"H"
-        and is_capturable(entry.path)
-        and names.within(entry.path, inside)
-    )
+    return line[_MODE] in _PLAIN and line[_STAGE] == b"0" and line.startswith(b"H")
 
 
 def _converted(paths: list[bytes], stats: list[FileStat | None], sizes: list[bytes]) -> set[bytes]:
@@ -160,6 +156,3 @@ def _filtered(output: bytes) -> set[bytes]:
     if output.count(b"\0unspecified\0") * 3 == len(fields):
         return set()
     return {path for path, value in zip(fields[::3], fields[2::3], strict=True) if value not in _NO_VALUE}
-
-
-_NO_VALUE = (b"unspecified", b"unset")

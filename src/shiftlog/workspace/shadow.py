@@ -72,6 +72,16 @@ fi
 """
 
 
+# Objects borrowed from the user's repository are there for reading alone: a git that knows them while it writes would
+# refresh the times of the user's files.
+_READ = """
+lenders=
+[ -d "$GIT_DIR/borrowed" ] && lenders=$GIT_DIR/borrowed
+if [ -f "$GIT_DIR/lender" ]; then IFS= read -r lender <"$GIT_DIR/lender"; lenders=$lenders:$lender; fi
+export GIT_ALTERNATE_OBJECT_DIRECTORIES="$lenders"
+"""
+
+
 class ShadowBroken(StorageError):
     """A step on the shadow repository failed; nothing of the workspace was changed by it."""
 
@@ -143,11 +153,21 @@ class Shadow:
         }
 
     async def script(
-        self, text: str, arguments: Sequence[str] = (), *, stdin: bytes = b"", index: str | None = None
+        self,
+        text: str,
+        arguments: Sequence[str] = (),
+        *,
+        stdin: bytes = b"",
+        index: str | None = None,
+        writes: bool = False,
     ) -> bytes:
-        """Run a script in the workspace and return what it printed; raises `ShadowBroken`."""
+        """Run a script in the workspace and return what it printed; raises `ShadowBroken`.
+
+        A script that `writes` objects sees none but the shadow repository's own.
+        """
+        lines = f'cd "$GIT_WORK_TREE" || exit 3\n{"" if writes else _READ}{text}'
         ran = await self.runner.run(
-            ["sh", "-c", f'cd "$GIT_WORK_TREE" || exit 3\n{text}', "sh", *arguments],
+            ["sh", "-c", lines, "sh", *arguments],
             stdin=stdin,
             env=self.environment(index),
         )

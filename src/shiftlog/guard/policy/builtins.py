@@ -54,7 +54,9 @@ class Builtins(ABC):
                     self.visit_argv([target], inside)
             case "mapfile" | "readarray":
                 for text in option_values(args, ("-C",)):
-                    self.visit_text(Arg(text.value, text.text + " " + HOLE, text.at, text.word), inside, data=text.value is not None)
+                    self.visit_text(
+                        Arg(text.value, text.text + " " + HOLE, text.at, text.word), inside, data=text.value is not None
+                    )
             case "compgen" | "complete":
                 for text in option_values(args, ("-C",)):
                     self.visit_text(text, inside)
@@ -102,7 +104,9 @@ class Builtins(ABC):
     def _visit_enable(self, args: list[Arg]) -> None:
         for arg in args:
             if arg.value is None or (arg.value.startswith("-") and "f" in arg.value):
-                self.doubt("a builtin loaded from a file", arg.text, arg.at, "always" if arg.value is not None else "lists")
+                self.doubt(
+                    "a builtin loaded from a file", arg.text, arg.at, "always" if arg.value is not None else "lists"
+                )
 
     def _visit_source(self, args: list[Arg], place: Place) -> None:
         rest = args[1:] if args and args[0].value == "--" else args
@@ -162,7 +166,9 @@ class Builtins(ABC):
         plain, bracket, key = name.partition("[")
         if bracket:
             self.visit_expansions(key, arg.at, place)
-        self.set_variable(plain, Arg(None if HOLE in value else value, value, arg.at, arg.word), place, key=key.rstrip("]"))
+        self.set_variable(
+            plain, Arg(None if HOLE in value else value, value, arg.at, arg.word), place, key=key.rstrip("]")
+        )
 
     def set_array(self, assign: Assign, place: Place) -> None:
         """Follow an array assignment: every element may be one of the dangerous settings."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from shiftlog.guard.policy.tree import Dyn
 from shiftlog.guard.policy.words import HOLE, Arg
 
 SYSTEM_DIRECTORIES = frozenset(
@@ -84,12 +85,12 @@ def _is_system(arg: Arg, home: str | None) -> bool:
     bare = path.rstrip("/")
     if bare in SYSTEM_DIRECTORIES or (home and bare == home.rstrip("/")):
         return True
-    return bare.endswith("/*") and bare[:-2] in SYSTEM_DIRECTORIES and bare[:-2] not in ("/tmp", "/home", "/mnt", "/media")
+    return (
+        bare.endswith("/*") and bare[:-2] in SYSTEM_DIRECTORIES and bare[:-2] not in ("/tmp", "/home", "/mnt", "/media")
+    )
 
 
 def _starts_at_home(arg: Arg) -> bool:
-    from shiftlog.guard.policy.tree import Dyn
-
     parts = [part for part in (arg.word.parts if arg.word else []) if isinstance(part, Dyn) or part.text]
     first = parts[0] if parts else None
     return isinstance(first, Dyn) and first.kind == "param" and first.name == "HOME"

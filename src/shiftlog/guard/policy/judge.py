@@ -6,7 +6,6 @@ Pure: a judge holds the rules and a way to ask about files, and keeps nothing be
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from shiftlog.guard.policy.readonly import proves_read_only
 from shiftlog.guard.policy.starts import StartJudge, StartVerdict
 from shiftlog.guard.policy.syntax import SyntaxFault, describe_fault, place_of, read_text
 from shiftlog.guard.policy.tables import COPIERS
-from shiftlog.guard.policy.words import HOLE, Arg
+from shiftlog.guard.policy.words import HOLE, may_become, show
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
 
@@ -199,7 +198,9 @@ class Judge:
         if rules.dangerous and start.kind != "script" and start.surety == "sure":
             rule = dangerous_rule(start.name, start.args, rules.home)
             if rule is not None:
-                violations.append(self._violation(text, start, f"dangerous pattern blocked: {rule}", "builtin", "dangerous", rule))
+                violations.append(
+                    self._violation(text, start, f"dangerous pattern blocked: {rule}", "builtin", "dangerous", rule)
+                )
         if not rules.has_lists:
             return
         literals = [arg.value for arg in start.args if arg.value is not None]
@@ -239,7 +240,9 @@ class Judge:
 
     def _download_violation(self, text: str, danger: Danger) -> Violation:
         start = Start(danger.program, [], danger.at, danger.via, "program")
-        return self._violation(text, start, f"dangerous pattern blocked: {DOWNLOAD_RULE}", "builtin", "dangerous", DOWNLOAD_RULE)
+        return self._violation(
+            text, start, f"dangerous pattern blocked: {DOWNLOAD_RULE}", "builtin", "dangerous", DOWNLOAD_RULE
+        )
 
     def _relevant_doubts(self, survey: Survey, cwd: str) -> list[Doubt]:
         rules = self.rules
@@ -258,7 +261,12 @@ class Judge:
 
     def _copies(self, survey: Survey, cwd: str) -> list[Doubt]:
         """Doubt a command that copies or links a denied program: what it makes has another name."""
-        taken = [(arg, start.name) for start in survey.starts if start.name.rsplit("/", 1)[-1] in COPIERS for arg in start.args]
+        taken = [
+            (arg, start.name)
+            for start in survey.starts
+            if start.name.rsplit("/", 1)[-1] in COPIERS
+            for arg in start.args
+        ]
         taken.extend((arg, "<") for arg in survey.reads)
         found: list[Doubt] = []
         for arg, program in taken:
@@ -277,9 +285,16 @@ class Judge:
                 continue
             for start in survey.starts:
                 missing = [word for word in entry.words[1:] if all(arg.value != word for arg in start.args)]
-                dynamic = [arg for arg in start.args if arg.value is None and any(_may_become(arg, word) for word in missing)]
-                if missing and dynamic and self._lists.matches(entry, start.name, cwd):
-                    found.append(Doubt(f"an argument of '{start.name}'", dynamic[0].text.replace(HOLE, "…"), dynamic[0].at, "text only"))
+                if not missing or not self._lists.matches(entry, start.name, cwd):
+                    continue
+                open_args = [
+                    arg for arg in start.args if arg.value is None and any(may_become(arg, w) for w in missing)
+                ]
+                if any(arg.splits for arg in open_args) or len(open_args) >= len(missing) > 0:
+                    shown = show(open_args[0])
+                    found.append(
+                        Doubt(f"the argument '{shown}' of '{start.name}'", shown, open_args[0].at, "text only")
+                    )
         return found
 
     def _add_fault(self, fault: Fault, questions: list[Doubt]) -> None:
@@ -288,10 +303,6 @@ class Judge:
             # Nothing of an unread text is known, so with the dangerous rules on it cannot be left to the kernel's lists.
             when = "refuse" if too_much and self.rules.dangerous else "lists"
             questions.append(Doubt(fault.what, "", fault.at, when))
-
-
-def _may_become(arg: Arg, word: str) -> bool:
-    return arg.splits or word.startswith(arg.prefix)
 
 
 def _names_pattern(rules: ShellRules) -> re.Pattern[str] | None:
@@ -331,8 +342,3 @@ def _remember(known: Known, survey: Survey) -> Known:
 
 def _learned(survey: Survey) -> frozenset[str]:
     return frozenset(value for name, value in survey.assigned if value and classify_name(name) is not None)
-
-
-def resolve_program(path: str) -> str:
-    """Return the basename by which a path is judged."""
-    return os.path.basename(path)

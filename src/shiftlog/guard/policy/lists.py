@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shiftlog.guard.policy.files import DEFAULT_PATH, FileIdentity
-from shiftlog.guard.policy.wrappers import MULTI_CALL
+from shiftlog.guard.policy.wrapper_table import MULTI_CALL
 from shiftlog.guard.redact_re2 import LinearPattern
 
 Source = Literal["operator", "shell", "builtin"]

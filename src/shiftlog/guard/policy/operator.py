@@ -229,7 +229,9 @@ def _read_patterns(value: object, key: str, source: str) -> dict[str, object]:
         try:
             compile_linear(pattern, text=True)
         except PatternError as error:
-            raise ConfigError(f"{source}: policy key '{key}', pattern {number}: {error}", details={"key": key}) from None
+            raise ConfigError(
+                f"{source}: policy key '{key}', pattern {number}: {error}", details={"key": key}
+            ) from None
     return {key: patterns}
 
 
@@ -326,6 +328,7 @@ READERS: dict[str, Reader] = {
     "redaction": _read_redaction,
     "limits": _read_limits,
     **dict.fromkeys(
-        "accept_new_host_keys require_known_hosts password_auth ssh_agent sandbox_network require_kernel".split(), _read_flag
+        "accept_new_host_keys require_known_hosts password_auth ssh_agent sandbox_network require_kernel".split(),
+        _read_flag,
     ),
 }

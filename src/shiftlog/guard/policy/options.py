@@ -72,7 +72,11 @@ def read_options(args: list[Arg], spec: Options) -> Found:
                 continue
             break
         following = args[place + 1] if place + 1 < len(args) else None
-        step = _read_long(arg, following, spec, found) if text.startswith("--") else _read_short(arg, following, spec, found)
+        step = (
+            _read_long(arg, following, spec, found)
+            if text.startswith("--")
+            else _read_short(arg, following, spec, found)
+        )
         if not step:
             found.hidden = True
             break

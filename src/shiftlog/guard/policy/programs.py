@@ -14,8 +14,21 @@ from shiftlog.guard.policy.reader import Work
 from shiftlog.guard.policy.syntax import Parser, read_text
 from shiftlog.guard.policy.tables import BUILTINS, DOWNLOADERS, INTERPRETERS, LOOKUPS, READS_CODE, SED_RUNS, STARTING
 from shiftlog.guard.policy.tools import tool_commands
-from shiftlog.guard.policy.tree import Assign, Choice, Compound, Dyn, Function, Node, Part, Pipeline, Redirect, Script, Simple, Word
-from shiftlog.guard.policy.words import HOLE, Arg, resolve_word, resolve_words, text_of
+from shiftlog.guard.policy.tree import (
+    Assign,
+    Choice,
+    Compound,
+    Dyn,
+    Function,
+    Node,
+    Part,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Word,
+)
+from shiftlog.guard.policy.words import HOLE, Arg, resolve_word, resolve_words, show, text_of
 from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
@@ -130,7 +143,9 @@ class Survey(Builtins):
             return
         self.visit_parts(assign.value.parts, place)
         text, known = text_of(assign.value.parts)
-        self.set_variable(assign.name, Arg(text if known else None, text, assign.start, assign.value), place, key=assign.key)
+        self.set_variable(
+            assign.name, Arg(text if known else None, text, assign.start, assign.value), place, key=assign.key
+        )
 
     def _visit_redirects(self, redirects: list[Redirect], place: Place, program: str) -> Stdin:
         stdin = place.stdin
@@ -140,7 +155,9 @@ class Survey(Builtins):
             if redirect.body is not None:
                 self.visit_parts(redirect.body, place)
                 text, known = text_of(redirect.body)
-                body = Arg(text if known else None, text, redirect.start, Word(redirect.start, redirect.start, redirect.body))
+                body = Arg(
+                    text if known else None, text, redirect.start, Word(redirect.start, redirect.start, redirect.body)
+                )
                 content = body
                 if redirect.fd in ("", "0"):
                     stdin = Stdin("text", text=body)
@@ -158,8 +175,11 @@ class Survey(Builtins):
             if redirect.op in WRITING or redirect.op == "<>":
                 self._note_write(redirect, target, content, program)
         for path, body in list(self.writes.items()):
-            if body is None and content is not None and program == "cat" and any(
-                redirect.target is not None and redirect.target.bare == path for redirect in redirects
+            if (
+                body is None
+                and content is not None
+                and program == "cat"
+                and any(redirect.target is not None and redirect.target.bare == path for redirect in redirects)
             ):
                 self.writes[path] = content
         return stdin
@@ -224,7 +244,7 @@ class Survey(Builtins):
         if any(isinstance(part, Dyn) and part.download for part in parts):
             self.dangers.append(Danger(first.at, place.via, "eval"))
         if place.surety == "sure":
-            self.doubt(f"the program '{first.text.replace(HOLE, '…')}'", first.text, first.at, "lists")
+            self.doubt(f"the program '{show(first)}'", show(first), first.at, "lists")
 
     def _expand_alias(self, name: str, args: list[Arg], place: Place) -> None:
         value = self.aliases.pop(name)
@@ -265,7 +285,7 @@ class Survey(Builtins):
         if any(isinstance(part, Dyn) and part.download for part in parts):
             self.dangers.append(Danger(arg.at, place.via[:-1], place.via[-1] if place.via else "eval"))
         if HOLE in arg.text and not data and place.surety == "sure":
-            self.doubt("text that is put together when it runs", arg.text, arg.at, "lists")
+            self.doubt("text that is put together when it runs", show(arg), arg.at, "lists")
         if arg.text.strip() in ("", HOLE):
             return
         reading = read_text(arg.text, work=self.work, depth=place.depth, at=arg.at)
@@ -277,7 +297,9 @@ class Survey(Builtins):
 
     def visit_script(self, arg: Arg, place: Place) -> None:
         """Note a script file that a shell reads."""
-        processes = [part for part in (arg.word.parts if arg.word else []) if isinstance(part, Dyn) and part.kind == "process"]
+        processes = [
+            part for part in (arg.word.parts if arg.word else []) if isinstance(part, Dyn) and part.kind == "process"
+        ]
         shell = place.via[-1] if place.via else "source"
         if processes:
             if any(part.download for part in processes):
@@ -290,7 +312,7 @@ class Survey(Builtins):
             self.starts.append(Start(arg.value, [], arg.at, place.via, "script", place.surety))
             self._visit_written(arg, place)
         if place.surety == "sure":
-            self.doubt(f"the script '{arg.text.replace(HOLE, '…')}'", arg.text, arg.at, "allow")
+            self.doubt(f"the script '{show(arg)}'", show(arg), arg.at, "allow")
 
     def _visit_written(self, arg: Arg, place: Place) -> None:
         """Judge a script that this very command writes, as far as its content is known."""

@@ -150,7 +150,9 @@ class Reader(ABC):
                 self._add_literal(parts, piece)
                 continue
             bare = False
-        return Word(start, self.at, parts, "".join(part.text for part in parts if isinstance(part, Lit)) if bare else None)
+        return Word(
+            start, self.at, parts, "".join(part.text for part in parts if isinstance(part, Lit)) if bare else None
+        )
 
     @staticmethod
     def _add_literal(parts: list[Part], piece: str) -> None:

@@ -13,8 +13,10 @@ from typing import Literal
 
 from shiftlog.guard.policy.dangerous import dangerous_rule
 from shiftlog.guard.policy.lists import Entry, ListName, Lists, Source
-from shiftlog.guard.policy.wrappers import LOADER, LOADER_OPTIONS, SHELLS, found_options, unwrap
+from shiftlog.guard.policy.options import read_options
 from shiftlog.guard.policy.words import literal
+from shiftlog.guard.policy.wrapper_table import LOADER, LOADER_OPTIONS, SHELLS
+from shiftlog.guard.policy.wrappers import unwrap
 
 APPLET_HOSTS = frozenset("busybox toybox coreutils uutils sbase-box ubase-box".split())
 MAX_HOPS = 8
@@ -70,7 +72,7 @@ class StartJudge:
     def _loaded(self, base: str, argv: list[str], cwd: str) -> tuple[str, list[str]] | None:
         if not (base.startswith("ld") and LOADER.fullmatch(base)):
             return None
-        options = found_options([literal(word, 0) for word in argv[1:]], LOADER_OPTIONS)
+        options = read_options([literal(word, 0) for word in argv[1:]], LOADER_OPTIONS)
         rest = [arg.text for arg in options.rest]
         if not rest or options.hidden:
             return None

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from shiftlog.guard.policy.faults import Fault, TooMuch, Unfinished, Unreadable
-from shiftlog.guard.policy.reader import ARRAY_PREFIX, Reader, Work
+from shiftlog.guard.policy.reader import Reader, Work
 from shiftlog.guard.policy.tree import (
     Assign,
     Choice,
@@ -337,7 +337,9 @@ class Parser(Reader):
                 return self._read_if(start)
             case "while" | "until":
                 condition = self._read_until(("do",), start, token)
-                return Compound("loop", self.original(start), [], [condition, self._read_until(("done",), start, token)], [])
+                return Compound(
+                    "loop", self.original(start), [], [condition, self._read_until(("done",), start, token)], []
+                )
             case "for" | "select":
                 return self._read_for(start, token)
             case "case":
@@ -507,7 +509,9 @@ class Parser(Reader):
             inner = self.read_arithmetic(start + 2)
             if inner is not None:
                 self.depth -= 1
-                return Compound("arith", self.original(start), [Word(start, self.at, [Dyn("arith", "", True, inner)])], [], [])
+                return Compound(
+                    "arith", self.original(start), [Word(start, self.at, [Dyn("arith", "", True, inner)])], [], []
+                )
             self.at = start
         self.at += 1
         body: Script = []
@@ -665,8 +669,3 @@ def _assignment(name: str, at: int, word: Word, rest: list[Part], subscript: lis
         elements = [Word(at, at, part.inner, part.name or None) for part in array.inner if isinstance(part, Dyn)]
         return Assign(name, at, None, subscript, key, elements)
     return Assign(name, at, Word(at, word.end, rest), subscript, key)
-
-
-def is_array_prefix(text: str) -> bool:
-    """Say whether `text` is what stands before an array's parenthesis."""
-    return ARRAY_PREFIX.fullmatch(text) is not None

@@ -13,7 +13,9 @@ BUILTINS = frozenset(
 DECLARATIONS = frozenset("declare typeset local export readonly".split())
 
 PROMPTS = frozenset("PS0 PS1 PS2 PS3 PS4".split())
-LOOKUP = re.compile(r"PATH|LD_\w+|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_CMDS|BASH_ALIASES|BASH_FUNC_.*|GCONV_PATH|DYLD_\w+")
+LOOKUP = re.compile(
+    r"PATH|LD_\w+|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_CMDS|BASH_ALIASES|BASH_FUNC_.*|GCONV_PATH|DYLD_\w+"
+)
 COMMAND_VARIABLES = frozenset(
     "PROMPT_COMMAND PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER PSQL_PAGER BAT_PAGER DELTA_PAGER EDITOR VISUAL GIT_EDITOR "
     "GIT_SEQUENCE_EDITOR SUDO_EDITOR FCEDIT GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND GIT_ASKPASS "
@@ -32,7 +34,9 @@ STARTING = re.compile(
     r"\be\b|EXEC|include|split|respawn|new|dofile|run",
     re.I,
 )
-READS_CODE = re.compile(r"(?:python|pypy|perl|ruby|node|nodejs|php|lua|luajit|tclsh|expect|guile|ed|make|gmake|gdb|m4)[0-9.]*")
+READS_CODE = re.compile(
+    r"(?:python|pypy|perl|ruby|node|nodejs|php|lua|luajit|tclsh|expect|guile|ed|make|gmake|gdb|m4)[0-9.]*"
+)
 
 # Options whose value is a command: `tar --to-command`, `rsync -e`. A dot at the end means the value starts with `exec=`.
 COMMAND_OPTIONS: dict[str, tuple[str, ...]] = {
@@ -66,5 +70,7 @@ GIT_COMMAND_KEYS = re.compile(
 )
 COPIERS = frozenset("cp ln mv install cat dd rsync link scp tee tar cpio objcopy strip upx patchelf xxd base64".split())
 LOOKUPS = frozenset("which whereis whence command type".split())
-SED_RUNS = re.compile(r"(?:^|[;{}\n])\s*(?:[0-9$,~+!\s]|/[^/]*/)*e(?:\s|$|;)|(?:^|[;{}\n0-9/\s])s([|/,#:])[^\n]*\1[gpiIm0-9]*e")
+SED_RUNS = re.compile(
+    r"(?:^|[;{}\n])\s*(?:[0-9$,~+!\s]|/[^/]*/)*e(?:\s|$|;)|(?:^|[;{}\n0-9/\s])s([|/,#:])[^\n]*\1[gpiIm0-9]*e"
+)
 DOWNLOADERS = frozenset(("curl", "wget"))

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from shiftlog.guard.policy.tables import COMMAND_OPTIONS, GIT_COMMAND_KEYS, SSH_COMMAND_KEYS
 from shiftlog.guard.policy.words import HOLE, Arg
 
-GIT_VALUES = frozenset("-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split())
+GIT_VALUES = frozenset(
+    "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split()
+)
 GIT_TEXT_OPTIONS = {
     "rebase": ("-x", "--exec"),
     "difftool": ("-x", "--extcmd"),

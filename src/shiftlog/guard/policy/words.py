@@ -7,7 +7,6 @@ parameter it names, the pattern) is kept for the rules that can use it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shiftlog.guard.policy.tree import Dyn, Lit, Part, Word
@@ -82,12 +81,26 @@ def text_of(parts: list[Part]) -> tuple[str, bool]:
     return "".join(pieces), known
 
 
-def dynamic_parts(parts: list[Part]) -> Iterator[Dyn]:
-    """Yield every dynamic part, nested ones included, in text order."""
-    for part in parts:
-        if isinstance(part, Dyn):
-            yield part
-            yield from dynamic_parts(part.inner)
+def show(arg: Arg) -> str:
+    """Return an argument as a reader would recognise it, unknown parts as they were written."""
+    if arg.word is None or arg.value is not None or arg.text.count(HOLE) < 1:
+        return arg.text.replace(HOLE, "…")
+    return "".join(_show_part(part) for part in arg.word.parts)
+
+
+def _show_part(part: Part) -> str:
+    if isinstance(part, Lit):
+        return part.text.replace(HOLE, "…")
+    shown = {"command": "$(…)", "arith": "$((…))", "process": f"{part.name}(…)", "param": f"${part.name}"}
+    return shown.get(part.kind, part.name or "…")
+
+
+def may_become(arg: Arg, word: str) -> bool:
+    """Say whether an argument that is not literal can turn out to be, or to hold, this word."""
+    if arg.splits:
+        return True
+    pattern = ".*".join(re.escape(piece) for piece in arg.text.split(HOLE))
+    return re.fullmatch(pattern, word, re.S) is not None
 
 
 def _whole_atoms(parts: list[Part]) -> list[Atom]:
@@ -132,7 +145,9 @@ def _resolve_atoms(atoms: list[Atom], word: Word) -> Arg:
     if glob and not dynamic and "[" in text and not re.search(r"[*?]|\[.*\]", text, re.S):
         glob = False
     value = None if dynamic or glob else text
-    whole = parameter if len([atom for atom in atoms if atom not in (("", True), ("/", False), ("/", True))]) == 1 else ""
+    whole = (
+        parameter if len([atom for atom in atoms if atom not in (("", True), ("/", False), ("/", True))]) == 1 else ""
+    )
     return Arg(value, text, word.start, word, splits or glob, glob, tilde, whole)
 
 

@@ -10,13 +10,27 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from shiftlog.guard.policy.options import Found, Options, read_options
+from shiftlog.guard.policy.options import read_options
+from shiftlog.guard.policy.wrapper_table import (
+    BWRAP_ONE,
+    BWRAP_TWO,
+    ENV,
+    FLOCK,
+    LOADER,
+    LOADER_OPTIONS,
+    PARALLEL,
+    PLAIN,
+    SCRIPT,
+    SETARCH,
+    SHELLS,
+    SU,
+    WATCH,
+    XARGS,
+    Plain,
+)
 from shiftlog.guard.policy.words import HOLE, Arg, literal, unknown
 
-SHELLS = frozenset("sh bash dash ash ksh ksh93 mksh lksh yash posh zsh rbash fish csh tcsh hush".split())
-MULTI_CALL = frozenset("busybox toybox coreutils uutils sbase-box ubase-box dropbearmulti systemctl kmod lvm rustup snap "
-                       "xtables-nft-multi xtables-legacy-multi volta-shim".split())  # fmt: skip
-LOADER = re.compile(r"ld(-linux[^/]*|-musl[^/]*|64|-[0-9.]+|)\.so(\.[0-9]+)*|ld-musl-[^/]+\.so\.1")
+ARCHITECTURE = re.compile(r"[a-z0-9_]*(86|64|32|arm|ppc|mips|390|26)[a-z0-9_]*")
 
 
 @dataclass(slots=True)
@@ -30,128 +44,6 @@ class Unwrapped:
     scripts: list[Arg] = field(default_factory=list[Arg])
     hidden: bool = False
     settings: list[Arg] = field(default_factory=list[Arg])
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """A wrapper whose program follows its options and `operands`; without one it does nothing, or starts a shell."""
-
-    options: Options
-    operands: int = 0
-    shell: bool = False
-
-
-def _plain(flags: str = "", takes: str = "", long: str = "", *, attached: str = "", operands: int = 0,
-           shell: bool = False, assignments: bool = False) -> Plain:  # fmt: skip
-    return Plain(Options(flags, takes, attached, tuple(long.split()), assignments), operands, shell)
-
-
-PLAIN: dict[str, Plain] = {
-    "command": _plain("p"),
-    "builtin": _plain(),
-    "exec": _plain("cl", "a"),
-    "time": _plain("apqvV", "fo", "format= output= append portability verbose quiet"),
-    "nohup": _plain(),
-    "nice": _plain("0123456789", "n", "adjustment="),
-    "ionice": _plain("tP", "cnpu", "class= classdata= ignore uid= pid="),
-    "chrt": _plain("abdfiormvRP", "TDp", "batch deadline fifo idle other rr reset-on-fork all-tasks max verbose "
-                   "sched-runtime= sched-period= sched-deadline=", operands=1),
-    "taskset": _plain("ac", "", "all-tasks cpu-list", operands=1),
-    "timeout": _plain("vfp", "ks", "foreground preserve-status verbose kill-after= signal=", operands=1),
-    "gtimeout": _plain("vfp", "ks", "foreground preserve-status verbose kill-after= signal=", operands=1),
-    "stdbuf": _plain("", "ioe", "input= output= error="),
-    "setsid": _plain("cfw", "", "ctty fork wait"),
-    "linux32": _plain("BFILRSTXZ3v"),
-    "linux64": _plain("BFILRSTXZ3v"),
-    "i386": _plain("BFILRSTXZ3v"),
-    "x86_64": _plain("BFILRSTXZ3v"),
-    "unshare": _plain("rfcT", "SGRwl", "fork map-root-user map-current-user map-auto mount-proc kill-child keep-caps "
-                      "propagation= setgroups= setuid= setgid= root= wd= map-user= map-group= map-users= map-groups= "
-                      "boottime= monotonic= load-interp= mount uts ipc net pid user cgroup time",
-                      attached="muinpUCT", shell=True),
-    "nsenter": _plain("aFZ", "tSG", "all no-fork target= setuid= setgid= preserve-credentials follow-context mount uts "
-                      "ipc net pid user cgroup time root wd wdns", attached="muinpUCTrwW", shell=True),
-    "chroot": _plain("", "", "groups= userspec= skip-chdir", operands=1, shell=True),
-    "strace": _plain("cCdfFhiknqrtTvVwxyYDAzZ", "abeEoOpPsSuUXI", "output= trace= status= signal= fault= inject= env= "
-                     "follow-forks summary summary-only string-limit= user= decode-fds attach= quiet"),
-    "ltrace": _plain("bcCfhirStTVLD", "aAelnopsuwxX", "output= library= demangle"),
-    "perf-stat": _plain("aBdgirsvx", "ceCGoPt"),
-    "systemd-run": _plain("trGqdPMS", "HMpuE", "scope user system wait pty pipe quiet collect no-block shell same-dir "
-                          "unit= property= description= slice= uid= gid= nice= working-directory= setenv= service-type= "
-                          "on-active= on-boot= on-calendar= timer-property= host= machine= remain-after-exit"),
-    "doas": _plain("Lns", "Cau", shell=True),
-    "pkexec": _plain("", "u", "user= disable-internal-agent keep-cwd", shell=True),
-    "sudo": _plain("ABbEeHiKklnPSsVv", "CDghpRrTtUu", "askpass background bell edit set-home login remove-timestamp "
-                   "reset-timestamp list non-interactive preserve-groups stdin shell version validate preserve-env "
-                   "close-from= chdir= group= host= prompt= chroot= role= command-timeout= type= other-user= user= "
-                   "no-update help", assignments=True),
-    "xvfb-run": _plain("ahlw", "efnps", "auto-servernum auto-display error-file= auth-file= server-num= listen-tcp "
-                       "xauth-protocol= server-args= wait="),
-    "dbus-run-session": _plain("", "", "config-file= dbus-daemon="),
-    "dbus-launch": _plain("", "", "exit-with-session sh-syntax autolaunch="),
-    "fakeroot": _plain("uh", "lsib", "lib= faked= save-file= unknown-is-real", shell=True),
-    "setpriv": _plain("d", "", "dump no-new-privs reset-env clear-groups keep-groups init-groups reuid= regid= ruid= "
-                      "rgid= euid= egid= groups= inh-caps= ambient-caps= bounding-set= securebits= pdeathsig= "
-                      "selinux-label= apparmor-profile="),
-    "prlimit": _plain("", "op", "pid= output= noheadings raw verbose", attached="cdefilmnqrstuvxy"),
-    "numactl": _plain("alHs", "CNPimp", "interleave= membind= cpunodebind= physcpubind= preferred= localalloc all"),
-    "unbuffer": _plain("p"),
-    "rlwrap": _plain("aAcDeEhimnNoprRuvwW", "bCfFHlMOPqsSt"),
-    "catchsegv": _plain(),
-    "cpulimit": _plain("bfivz", "lpeP", "limit= pid= exe= path= lazy include-children foreground background verbose"),
-    "valgrind": _plain("qvh", "", "tool= leak-check= log-file= quiet verbose"),
-    "tini": _plain("svgw", "ep"),
-    "dumb-init": _plain("cvsh", "r"),
-    "gosu": _plain(operands=1),
-    "su-exec": _plain(operands=1),
-    "chpst": _plain("vP012", "uUbe/nlLmdofrtc"),
-    "softlimit": _plain("", "acdfmoprst"),
-    "setuidgid": _plain(operands=1),
-    "envdir": _plain(operands=1),
-    "direnv": _plain(operands=2),
-    "eatmydata": _plain(),
-    "torsocks": _plain("iqd", "uaP"),
-    "proxychains": _plain("q", "f"),
-    "proxychains4": _plain("q", "f"),
-    "faketime": _plain("mpf", "", "exclude-monotonic", operands=1),
-    "ssh-agent": _plain("cDdks", "aEOPt"),
-    "aa-exec": _plain("dhiv", "pn", "profile= namespace= immediate"),
-    "runcon": _plain("c", "lrtu", "role= type= user= range=", operands=1),
-    "sem": _plain("", "j", "jobs= id= fg bg"),
-    "entr": _plain("acdnprsxz"),
-    "choom": _plain("", "np", "adjust= pid="),
-    "uclampset": _plain("asR", "mMp"),
-    "coresched": _plain("v", "dst"),
-    "firejail": _plain("", "", "quiet noprofile net= profile= private"),
-    "arch": _plain("32e", "d"),
-    "caffeinate": _plain("dimsu", "tw"),
-    "cargo-watch": _plain(),
-}  # fmt: skip
-
-ENV = Options("i0v-", "uCaS", "", ("ignore-environment", "null", "debug", "unset=", "chdir=", "argv0=", "split-string=",
-              "block-signal", "default-signal", "ignore-signal", "list-signal-handling"), True)  # fmt: skip
-XARGS = Options("0oprtx", "adEILnPs", "eil", ("arg-file=", "delimiter=", "eof", "replace", "max-lines", "max-args=",
-                "max-procs=", "max-chars=", "interactive", "no-run-if-empty", "verbose", "exit", "null", "open-tty",
-                "show-limits", "process-slot-var="))  # fmt: skip
-SU = Options("flmpPT", "cgGswu", "", ("command=", "session-command=", "shell=", "group=", "supp-group=", "login", "fast",
-             "preserve-environment", "pty", "whitelist-environment=", "user="))  # fmt: skip
-FLOCK = Options("senuoFvx", "cwE", "", ("shared", "exclusive", "unlock", "nonblock", "nb", "timeout=", "wait=", "close",
-                "no-fork", "conflict-exit-code=", "command=", "verbose"))  # fmt: skip
-WATCH = Options("bcdegprtwxC", "nqs", "", ("beep", "color", "no-color", "errexit", "chgexit", "precise", "no-rerun",
-                "no-title", "no-wrap", "exec", "interval=", "differences", "equexit=", "no-linewrap"))  # fmt: skip
-SCRIPT = Options("aefqV", "cOIBToEm", "", ("append", "command=", "return", "flush", "force", "quiet", "echo=", "log-out=",
-                 "log-in=", "log-io=", "log-timing=", "output-limit=", "logging-format="), False)  # fmt: skip
-PARALLEL = Options("kmXqtu0v", "jPNnLlSaCdIsi", "", ("jobs=", "max-procs=", "max-args=", "sshlogin=", "arg-file=",
-                   "colsep=", "delimiter=", "timeout=", "retries=", "delay=", "joblog=", "results=", "tmpdir=", "workdir=",
-                   "wd=", "halt=", "load=", "memfree=", "keep-order", "bar", "progress", "eta", "dry-run", "will-cite",
-                   "no-notice", "verbose", "line-buffer", "lb", "ungroup", "group", "null", "xargs", "pipe", "quote",
-                   "tag", "link", "no-run-if-empty", "shuf", "resume", "silent", "max-replace-args=", "env=",
-                   "block="))  # fmt: skip
-LOADER_OPTIONS = Options("", "", "", ("library-path=", "inhibit-rpath=", "audit=", "preload=", "argv0=", "inhibit-cache",
-                         "glibc-hwcaps-prepend=", "glibc-hwcaps-mask="))  # fmt: skip
-SETARCH = Options("BFILRSTXZ3v", "p", "", ("uname-2.6", "addr-no-randomize", "32bit", "fdpic-funcptrs", "mmap-page-zero",
-                  "addr-compat-layout", "read-implies-exec", "short-inode", "whole-seconds", "sticky-timeouts", "3gb", "4gb",
-                  "verbose", "show"))  # fmt: skip
 
 
 def unwrap(name: str, args: list[Arg]) -> Unwrapped | None:
@@ -197,7 +89,10 @@ def _command(args: list[Arg]) -> Unwrapped:
 
 def _sudo(args: list[Arg]) -> Unwrapped:
     found = read_options(args, PLAIN["sudo"].options)
-    if found.has("-l", "--list", "-V", "--version", "-v", "-k", "-K", "-e", "--edit", "--validate") and not found.hidden:
+    if (
+        found.has("-l", "--list", "-V", "--version", "-v", "-k", "-K", "-e", "--edit", "--validate")
+        and not found.hidden
+    ):
         return Unwrapped()
     answer = _follow(PLAIN["sudo"], args)
     if not answer.argvs and not answer.hidden:
@@ -379,7 +274,9 @@ def _watch(args: list[Arg]) -> Unwrapped:
 
 
 def _script(args: list[Arg]) -> Unwrapped:
-    texts = [args[place + 1] for place in range(len(args) - 1) if re.fullmatch(r"-[aefq]*c|--command", args[place].text)]
+    texts = [
+        args[place + 1] for place in range(len(args) - 1) if re.fullmatch(r"-[aefq]*c|--command", args[place].text)
+    ]
     if texts:
         return Unwrapped(texts=texts[:1])
     attached = [arg for arg in args if re.match(r"-[aefq]*c.|--command=", arg.text, re.S)]
@@ -400,7 +297,9 @@ def _parallel(args: list[Arg]) -> Unwrapped:
     if command:
         joined = " ".join(arg.text for arg in command)
         text = re.sub(r"\{[^{}\s]{0,8}\}", HOLE, joined)
-        return Unwrapped(texts=[Arg(text, text if HOLE in text else text + " " + HOLE, command[0].at)], holes_are_data=True)
+        return Unwrapped(
+            texts=[Arg(text, text if HOLE in text else text + " " + HOLE, command[0].at)], holes_are_data=True
+        )
     if marks and found.rest[marks[0]].value == ":::":
         return Unwrapped(texts=[arg for arg in values if arg.value != ":::"])
     return Unwrapped(hidden=True)
@@ -419,7 +318,7 @@ def _setarch(args: list[Arg]) -> Unwrapped:
     if found.hidden:
         return Unwrapped(hidden=True)
     rest = found.rest
-    if rest and rest[0].value is not None and re.fullmatch(r"[a-z0-9_]*(86|64|32|arm|ppc|mips|390|26)[a-z0-9_]*", rest[0].value):
+    if rest and ARCHITECTURE.fullmatch(rest[0].text):
         found = read_options(rest[1:], SETARCH)
         rest = found.rest
     return Unwrapped(argvs=[rest] if rest else [], hidden=found.hidden, reads_stdin=not rest)
@@ -482,17 +381,6 @@ def _capsh(args: list[Arg]) -> Unwrapped:
     return Unwrapped()
 
 
-BWRAP_ONE = frozenset(
-    "--dev --proc --tmpfs --mqueue --dir --chdir --unsetenv --uid --gid --hostname --lock-file --sync-fd --exec-label "
-    "--file-label --cap-add --cap-drop --seccomp --add-seccomp-fd --info-fd --json-status-fd --block-fd --userns --userns2 "
-    "--pidns --userns-block-fd --remount-ro --size --perms --argv0 --overlay-src --tmp-overlay --ro-overlay --args".split()
-)
-BWRAP_TWO = frozenset(
-    "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --symlink --setenv --file --bind-data "
-    "--ro-bind-data --chmod --bind-fd --ro-bind-fd".split()
-)
-
-
 def _bwrap(args: list[Arg]) -> Unwrapped:
     place = 0
     while place < len(args) and args[place].text.startswith("--"):
@@ -503,11 +391,6 @@ def _bwrap(args: list[Arg]) -> Unwrapped:
     if any(arg.splits for arg in args[:place]):
         return Unwrapped(hidden=True)
     return Unwrapped(argvs=[args[place:]] if args[place:] else [])
-
-
-def found_options(args: list[Arg], spec: Options) -> Found:
-    """Read options for a caller outside the table."""
-    return read_options(args, spec)
 
 
 ODD: dict[str, Callable[[list[Arg]], Unwrapped]] = {
@@ -534,7 +417,7 @@ ODD: dict[str, Callable[[list[Arg]], Unwrapped]] = {
     "at": _stdin_text,
     "batch": _stdin_text,
     "perf": _subcommands({"stat": "-e -o -C -p -r -x", "record": "-e -o -F -c -C -p", "trace": "-e -o -p"}),
-    "uv": _subcommands({"run": "--with --python -p --extra --group --project --directory --env-file --package --index-url"}),
+    "uv": _subcommands({"run": "--with --python -p --extra --group --project --directory --env-file --package"}),
     "poetry": _after("run"),
     "pipenv": _after("run"),
     "pdm": _after("run"),
