@@ -37,7 +37,7 @@ def main(starts: int = STARTS) -> None:
                 mode="full-access", state_dir=state, cwd=workspace, rules=lists, judge=judge
             ),
         }
-        spans = {name: 0.0 for name in ways}
+        spans = dict.fromkeys(ways, 0.0)
         for _ in range(ROUNDS):  # in turns, so that a busy moment of the machine falls on all of them
             for name, spec in ways.items():
                 spans[name] += _measure(sandbox, spec, workspace, starts // ROUNDS)

@@ -93,7 +93,7 @@ class ClaudeSession:
             yield self._assistant({"type": "text", "text": author.prose(author.size(40))}, message)
         call = "toolu_01" + author.uuid().replace("-", "")[:22]
         path = f"/home/dev/project/src/{author.word()}/{author.word()}.py"
-        lines = author.code(author.size(60))
+        lines = author.code(author.size(150))
         kind = author.number(10)
         if kind <= 4:
             use = {"name": "Read", "input": {"file_path": path}}
@@ -209,7 +209,7 @@ class CodexSession:
         yield self._line(
             "response_item", {"type": "function_call", "name": "shell", "arguments": arguments, "call_id": call}
         )
-        lines = "\n".join(author.code(author.size(60)))
+        lines = "\n".join(author.code(author.size(170)))
         output = json.dumps({"output": lines, "metadata": {"exit_code": 0, "duration_seconds": 0.2}})
         yield self._line("response_item", {"type": "function_call_output", "call_id": call, "output": output})
         last = [author.number(3000), author.number(2000), author.number(400), author.number(100)]

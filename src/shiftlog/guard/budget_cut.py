@@ -5,7 +5,7 @@ Remembers the beginning as text and the end as places, so that memory follows wh
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class ByteSource(Protocol):
@@ -24,8 +24,7 @@ class Whole:
     elided_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """A marker's text, or a range of the source."""
 
     chars: int
@@ -47,7 +46,6 @@ class CutText:
         self._kept_to = 0  # the offset behind the last kept byte
         self._gap_at: int | None = None
         self._total = 0
-        self._pieces = 0
         self._head: list[str] = []
         self._head_chars = 0
         self._first_chars: int | None = None  # of the first piece, if the text begins with it
@@ -60,13 +58,15 @@ class CutText:
             self._run = (last, self._run[1], end)
             return
         self._close_run()
-        self._mark_gap(first)
+        if first > self._line:
+            self._mark_gap(first, end="\n")
         self._run = (last, start, end)
 
     def finish(self, lines_total: int) -> Whole:
         """End the text of so many lines."""
         self._close_run()
-        self._mark_gap(lines_total)
+        if lines_total > self._line:
+            self._mark_gap(lines_total, end="")
         if self._total <= self._max:
             rest = self._read_tail(self._total - self._head_chars)
             return Whole(text="".join(self._head) + rest, cut=False, elided_at=self._gap_at)
@@ -87,24 +87,17 @@ class CutText:
         self._run = None
         text_end = end if end in self._unterminated else end - 1
         piece = _Piece(self._source.chars(start, text_end), None, start, text_end)
-        if self._pieces == 0 and start == 0:
+        if start == 0:
             self._first_chars = piece.chars
-        self._add(piece)
+        self._append(piece)
         self._line, self._kept_to = last, end
 
-    def _mark_gap(self, until: int) -> None:
-        if until <= self._line:
-            return
+    def _mark_gap(self, until: int, end: str) -> None:
         if self._gap_at is None:
             self._gap_at = self._kept_to
-        marker = f"... {until - self._line} lines elided ..."
-        self._add(_Piece(len(marker), marker))
-
-    def _add(self, piece: _Piece) -> None:
-        if self._pieces:
-            self._append(_Piece(1, "\n"))
-        self._pieces += 1
-        self._append(piece)
+        begin = "\n" if self._total or self._line else ""
+        marker = f"{begin}... {until - self._line} lines elided ...{end}"
+        self._append(_Piece(len(marker), marker))
 
     def _append(self, piece: _Piece) -> None:
         self._total += piece.chars

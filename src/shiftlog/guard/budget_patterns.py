@@ -66,11 +66,19 @@ class LinePattern:
         return hash(self.text)
 
     def find(self, block: bytes) -> Iterator[tuple[int, int]]:
-        """Yield where each line begins and ends (behind its line break) in which something is found.
+        """Yield where runs of lines begin and end (behind their last line break) in each of which something is found.
 
         The block holds whole lines of UTF-8; its last one may lack the line break.
         """
-        return self._find_by_line(block) if self._by_line else self._find_in_bulk(block)
+        begin = end = 0
+        for line, line_end in self._find_by_line(block) if self._by_line else self._find_in_bulk(block):
+            if line != end:
+                if begin < end:
+                    yield begin, end
+                begin = line
+            end = line_end
+        if begin < end:
+            yield begin, end
 
     def _find_in_bulk(self, block: bytes) -> Iterator[tuple[int, int]]:
         position, size = 0, len(block)

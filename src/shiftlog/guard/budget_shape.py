@@ -13,6 +13,7 @@ from shiftlog.guard.budget_cut import CutText
 from shiftlog.guard.budget_patterns import LinePattern
 
 BLOCK_BYTES = 512 * 1024
+_BREAK = 10
 LINE_BYTES = 1024 * 1024  # a longer line is searched in its first part
 
 
@@ -217,7 +218,8 @@ class _Grep:
                     line += block.count(b"\n", counted, start)
                     counted = start
                     whole_end = offset + size if end == len(block) else offset + end
-                    run = _Lines(line, line + 1, offset + start, whole_end)
+                    found_lines = block.count(b"\n", start, end) + (end == len(block) and block[-1] != _BREAK)
+                    run = _Lines(line, line + found_lines, offset + start, whole_end)
                     if self._context or line < found_to:
                         run = self._with_context(part, run, found_to, block, offset)
                     if run is not None:

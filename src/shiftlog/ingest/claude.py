@@ -185,7 +185,7 @@ class ClaudeReader:
         kind = message.get("type")
         is_known = desk.uuid is not None and desk.uuid in desk.seen
         if not is_known:
-            desk.follow(child, {"cwd": record.get("cwd"), "version": record.get("version")})
+            desk.follow(child, {name: record.get(name) for name in ("cwd", "version", "gitBranch")})
             desk.remember(child)
         if kind == "assistant":
             self._take_message(message)

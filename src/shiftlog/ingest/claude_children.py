@@ -46,7 +46,9 @@ def link(
 
 def link_by_task(desk: Desk, strand: Strand, tool: str, value: Object, call_id: str | None) -> None:
     """Tie the child that a task tool (`TaskOutput`, `TaskStop` …) asks for."""
-    if tool.startswith(("Task", "Agent")) and (task := text_in(value, "task_id", "taskId")) is not None:
+    task = text_in(value, "task_id", "taskId") if tool.startswith(("Task", "Agent")) else None
+    # Plain numbers are items of a to-do list, no agents.
+    if task is not None and not task.isdigit():
         link(desk, strand, task, rank=BY_TASK, call_id=call_id)
 
 

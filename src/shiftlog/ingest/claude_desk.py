@@ -3,6 +3,7 @@
 The modules around it hold the rules by kind of record; this one only routes, remembers and emits.
 """
 
+import hashlib
 from typing import Literal
 
 import msgspec
@@ -28,7 +29,7 @@ from shiftlog.ingest.facts import (
     decode_facts,
     encode_facts,
 )
-from shiftlog.ingest.reading import Object, bounded, raw_or_digest, text_in, utc, whole_in
+from shiftlog.ingest.reading import RAW_LIMIT_BYTES, Object, bounded, raw_or_digest, text_in, utc, whole_in
 
 AGENT = "ClaudeCode"
 MAX_NOTED = 1000
@@ -91,7 +92,13 @@ class Desk:
         if uuid is not None:
             return ("u", f"{uuid}/{part}")
         suffix: Key = () if part in (0, "0") else (part,)
-        return ("l", self.session, Mac(self.line.decode("utf-8", "replace").strip()), *suffix)
+        return ("l", self.session, Mac(self.line_text()), *suffix)
+
+    def line_text(self) -> str:
+        """Return what tells a line without uuid from others: its text, or the digest of a long one."""
+        if len(self.line) > RAW_LIMIT_BYTES:
+            return f"sha256:{hashlib.sha256(self.line.strip()).hexdigest()}"
+        return self.line.decode("utf-8", "replace").strip()
 
     def ids(self, block: int = 0) -> Record | None:
         """Return the vendor's ids of the record in hand."""

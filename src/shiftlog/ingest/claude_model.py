@@ -65,8 +65,10 @@ def _mark(desk: Desk, strand: Strand, turn: Turn, record: Object, model: str | N
         turn.error_code = None
     if model is not None and model != SYNTHETIC:
         _follow_model(desk, strand, turn, model)
-    if effort := text_in(record, "effort"):
-        desk.change(strand, "reasoning_effort", effort)
+    effort = text_in(record, "effort")
+    if effort is not None and strand.known.get("reasoning_effort") != effort:
+        strand.known["reasoning_effort"] = effort
+        desk.run(strand, {"reasoning_effort": effort})
 
 
 def _follow_model(desk: Desk, strand: Strand, turn: Turn, model: str) -> None:

@@ -100,7 +100,7 @@ def name_after(desk: Desk, strand: Strand, title: str) -> None:
 
 
 def _lineless(strand: Strand, opening: Observation | None, desk: Desk) -> Key:
-    line = opening.line if opening else desk.line.decode("utf-8", "replace").strip()
+    line = opening.line if opening else desk.line_text()
     return ("l", strand.ref.vendor_id, Mac(line), "turn", strand.ordinal)
 
 

@@ -107,7 +107,7 @@ def _query(text: str) -> str:
 
 def observation(desk: Desk, text: str) -> Observation:
     """Return the text of the record in hand, to be given later."""
-    line = "" if desk.uuid else desk.line.decode("utf-8", "replace").strip()
+    line = "" if desk.uuid else desk.line_text()
     return Observation(text=text, at=desk.at, uuid=desk.uuid, parent_uuid=desk.parent_uuid, line=line)
 
 

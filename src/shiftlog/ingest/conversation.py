@@ -476,3 +476,11 @@ def script_of(given: Any) -> str:
     if isinstance(given, dict):
         return text_in(cast(Object, given), "command", "cmd", "script") or ""
     return given if isinstance(given, str) else ""
+
+
+def as_raw(value: object) -> bytes:
+    """Return a part of a record as the text that is kept of it."""
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return repr(value).encode("utf-8", "replace")

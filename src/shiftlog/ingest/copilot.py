@@ -96,9 +96,12 @@ class CopilotReader(ConversationReader):
     def message(self, record: Object, data: Object) -> None:
         """Take what the model said and which tools it asks for."""
         aside = text_in(data, "parentToolCallId")
-        ids = Record(uuid=text_in(record, "id"), parent_uuid=text_in(record, "parentId"), message_id=text_in(data, "messageId"))
+        ids = Record(
+            uuid=text_in(record, "id"), parent_uuid=text_in(record, "parentId"), message_id=text_in(data, "messageId")
+        )  # fmt: skip
         extra = {"parent_call": aside} if aside else {}
-        self.use_model(text_in(data, "model")) if not aside else None
+        if aside is None:
+            self.use_model(text_in(data, "model"))
         if (reasoning := text_in(data, "reasoningText")) is not None:
             self.say("model", reasoning, self._key(record, "r"), reasoning=True, aside=aside is not None, **extra)
         text = text_in(data, "content") or ""
@@ -133,7 +136,9 @@ class CopilotReader(ConversationReader):
         self._call(call_id, text_in(data, "toolName"), data.get("arguments"), text_in(data, "parentToolCallId"))
         result = object_in(data, "result")
         error = object_in(data, "error")
-        text = text_in(result, "content", "detailedContent") or text_in(error, "message") or text_in(data, "result") or ""
+        text = (
+            text_in(result, "content", "detailedContent") or text_in(data, "result") or text_in(error, "message") or ""
+        )
         failed = data.get("success") is False
         duration = whole_in(object_in(object_in(data, "toolTelemetry"), "metrics"), "durationMs")
         self.answer(call_id, text, is_error=failed, duration_ms=duration)

@@ -2,16 +2,9 @@
 
 from typing import cast
 
-from shiftlog.ingest.conversation import ConversationReader
+from shiftlog.ingest.conversation import ConversationReader, as_raw
 from shiftlog.ingest.facts import Disposition, Image
-from shiftlog.ingest.reading import (
-    Object,
-    as_raw,
-    image_from_base64,
-    list_in,
-    object_in,
-    text_in,
-)
+from shiftlog.ingest.reading import Object, image_from_base64, list_in, object_in, text_in
 
 _OPEN, _CLOSE = "<user_query>", "</user_query>"
 _WRITES = {"Write": True, "Edit": False, "MultiEdit": False, "StrReplace": False, "edit_file": False, "write": True}

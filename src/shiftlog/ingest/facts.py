@@ -270,7 +270,10 @@ class ChildLink(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="child_
 
 
 class Note(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="note"):
-    """What becomes `import.noted`: an unknown record (`body` {unknown, raw}), abandoned turns, a child's result …"""
+    """What becomes `import.noted`: an unknown record (`body` {unknown, raw}), abandoned turns, a child's result …
+
+    A note of kind `child` belongs to a child that this file may never open (a workflow's journal).
+    """
 
     kind: Literal["unknown", "abandoned", "compaction", "shared", "child", "run", "other"]
     body: Json

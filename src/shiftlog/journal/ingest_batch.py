@@ -13,7 +13,7 @@ from shiftlog.journal.ingest_family import Family
 from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
 from shiftlog.journal.ingest_turns import end_turn, late_dialog, update_turn
-from shiftlog.journal.ingest_usage import count_first, count_maximum, growth_of_maximum
+from shiftlog.journal.ingest_usage import compacted, count_first, count_maximum, expanded, growth_of_maximum
 from shiftlog.journal.packing import salt_from
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import numbered, slug
@@ -53,7 +53,7 @@ class BatchWork:
         self._late: dict[tuple[str, str], list[Incoming]] = {}
         self._masked: dict[str, Counter[str]] = {}
         self._shared: dict[str, Any] = {} if batch.first else dict(self._memory.document(f"shared:{source.path}") or {})
-        self._responses: dict[str, tuple[dict[str, Any] | None, str]] = {}
+        self._responses: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None, str]] = {}
         self._handlers: dict[str, Callable[[Incoming, Ledger], None]] = {
             "session_updated": self._update_session,
             "turn_begun": self._begin_turn,
@@ -69,7 +69,7 @@ class BatchWork:
         """Write everything that is new."""
         items = self._batch.items
         keys = [key for item in items for key in (item.key, *item.aliases)]
-        self._memory.load(keys, [_session_key(name) for name in self._batch.sessions])
+        self._memory.load(keys, self._names())
         for item in items:
             self._take(item)
         self._settle_usage()
@@ -81,6 +81,14 @@ class BatchWork:
         if self._shared:
             self._memory.keep(f"shared:{self._source.path}", next(iter(self._shared)), self._shared)
         self._flush()
+
+    def _names(self) -> list[str]:
+        """Return the names of what the batch will ask for, so that all is read at once."""
+        names = [_session_key(name) for name in self._batch.sessions]
+        for item in self._batch.items:
+            if item.what == "usage" and item.body is not None and item.body.get("message_id"):
+                names.append(f"msg:{item.body['message_id']}")
+        return names
 
     def _flush(self) -> None:
         for ledger in self._ledgers.values():
@@ -377,22 +385,28 @@ class BatchWork:
         if not report.get("message_id"):
             return
         name = f"msg:{report['message_id']}"
-        before = self._memory.document(name)
-        after, is_new = count_maximum(before, report, ledger.id, turn)
-        if after != before:
-            first, _ = self._responses.get(name, (before, ""))
-            self._responses[name] = (first, item.at)
-            self._memory.keep(name, ledger.id, after)
+        first = last = self._responses.get(name)
+        if last is None:
+            known = self._memory.origin(name)
+            document = expanded(known.session_id, known.turn, known.doc) if known and known.doc else None
+            first = last = (document, document, "")
+        assert first is not None
+        assert last is not None
+        after, is_new = count_maximum(last[1], report, ledger.id, turn)
+        if after != last[1]:
+            self._responses[name] = (first[0], after, item.at)
             self.counts["usage_responses"] += is_new
 
     def _settle_usage(self) -> None:
         """Write what the reports since the last time add up to: one entry a response, not one a line."""
         responses, self._responses = self._responses, {}
-        for name, (before, at) in responses.items():
-            after = self._memory.document(name)
-            assert after is not None
+        for name, (before, after, at) in responses.items():
+            if after is None:
+                continue
             for growth in growth_of_maximum(before, after):
                 self._count(growth.session_id, growth.turn, at, growth.body())
+            session_id, turn, document = compacted(after)
+            self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
     def _count(self, session_id: str, turn: str | None, at: str, body: dict[str, Any]) -> None:
         ledger = self.ledger(session_id)

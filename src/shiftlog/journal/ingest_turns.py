@@ -16,6 +16,7 @@ from shiftlog.model.entry import Kind
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Turn
 from shiftlog.store import blobs
+from shiftlog.store.documents_packed import unpacked
 from shiftlog.store.incoming import Incoming
 
 SOURCE = "import"
@@ -120,5 +121,5 @@ def late_dialog(ledger: Ledger, request_id: str, items: Sequence[Incoming]) -> N
 def _item(item: Incoming) -> dict[str, Any]:
     assert item.prepared is not None
     texts = {long.digest: blobs.unpack(long.data) for long in item.prepared.long_texts}
-    body: Any = blobs.internalise(msgspec.json.decode(item.prepared.document), texts.__getitem__)
+    body: Any = blobs.internalise(msgspec.json.decode(unpacked(item.prepared.document)), texts.__getitem__)
     return {name: body[name] for name in _ITEM if name in body}

@@ -87,6 +87,26 @@ def count_maximum(known: Document | None, report: Document, session_id: str, tur
     return after, len(_values(after)) > before_total
 
 
+def compacted(document: Document) -> tuple[str, str | None, Document]:
+    """Return the owner of a message's first response, and the document as it is kept: short for the one usual case."""
+    keys = document["keys"]
+    request = next(iter(keys))
+    owner = keys[request]
+    session_id, turn = owner["session"], owner["turn"]
+    if len(keys) == 1 and request != ALONE and document["seen"] == {session_id: [request]} and not document["bare"]:
+        return session_id, turn, {"r": request, "c": owner["counts"], "m": owner.get("model")}
+    kept = {name: {k: v for k, v in key.items() if k != "vendor"} for name, key in keys.items()}
+    return session_id, turn, {**document, "keys": kept}
+
+
+def expanded(session_id: str, turn: str | None, kept: Document) -> Document:
+    """Return the document that `compacted` made short."""
+    if "r" not in kept:
+        return kept
+    key = {"session": session_id, "turn": turn, "model": kept["m"], "counts": kept["c"]}
+    return {"keys": {kept["r"]: key}, "seen": {session_id: [kept["r"]]}, "bare": {}}
+
+
 def growth_of_maximum(before: Document | None, after: Document) -> Iterator[Growth]:
     """Yield what changed between two documents of a message id, once for each owner."""
     old, new = _values(before) if before else {}, _values(after)

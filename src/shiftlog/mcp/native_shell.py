@@ -17,7 +17,7 @@ from shiftlog.model.fields import Record
 from shiftlog.model.nouns import changed
 from shiftlog.shell import requests
 from shiftlog.shell.arguments import Arguments
-from shiftlog.shell.service import CallCancelled
+from shiftlog.shell.running import CallCancelled
 
 OPEN_SHELL_TEXT = """\
 Open a stateful shell on this machine, a host over ssh or a running container. Use it once; then run_command as often \

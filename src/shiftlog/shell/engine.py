@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from shiftlog.model.shell_errors import ShellEnded
 from shiftlog.shell import framing, terminal
 from shiftlog.shell.engine_command import EngineCommand
-from shiftlog.shell.engine_streams import InputPipe, OutputPipe, OutputPoll, TerminalInput
+from shiftlog.shell.engine_streams import InputPipe, LastWords, OutputPipe, OutputPoll, TerminalInput
 from shiftlog.shell.ports import CommandSpec, EndedReason, KillScope, OutputSink, ShellEnd, ShellKind, Stream
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _READY_S = 2.0
 _CLOSE_S = 4.5
 _UNCLAIMED_EXITS = 64
-_INTERRUPTED = 130
+_SHORT_UNIT = 64 * 1024
 
 
 class EngineShell:
@@ -35,7 +35,9 @@ class EngineShell:
     kill_scope: KillScope = "tree"
     kind: ShellKind = "bash"
 
-    def __init__(self, directory: Path, script: int, reply: int, reaper: ReaperLink, bash: str) -> None:
+    def __init__(
+        self, directory: Path, *, script: int, reply: int, words: tuple[int, int], reaper: ReaperLink, bash: str
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.copies: dict[int, EngineCommand] = {}
         self.startup_output = b""
@@ -44,8 +46,12 @@ class EngineShell:
         self._place = framing.quote(self._unit)
         self._unit_file = os.open(self._unit, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._poll = OutputPoll(self.loop)
-        self._spare: _SparePipes | None = _SparePipes(self._directory)
-        self._litter: tuple[str, ...] = ()
+        self._last_unit = b""
+        self._outputs: dict[Stream, OutputPipe] = {}
+        self._words: dict[Stream, LastWords] = {
+            "stdout": LastWords(self._poll, words[0]),
+            "stderr": LastWords(self._poll, words[1]),
+        }
         self._script = script
         self._reply = reply
         self._reports = framing.ReportReader()
@@ -143,38 +149,29 @@ class EngineShell:
             self._foreground = command
         self._token = token
         self._is_ready = False
+        for words in self._words.values():
+            words.forget()
         self._tell(framing.lines(self._place, token, self._last_status))
-        self._tidy()
         if spec.input is not None:
             command.feed(spec.input)
         return command
 
-    def _tidy(self) -> None:
-        """Do what can be done while the shell is busy: drop old names, make the next command's pipes."""
-        litter, self._litter = self._litter, ()
-        for path in litter:
-            try:
-                os.unlink(path)  # noqa: PTH108 - twice per command
-            except FileNotFoundError:
-                pass
-        if self._spare is None:
-            self._spare = _SparePipes(self._directory)
-
     def _write_unit(self, text: str) -> None:
         data = text.encode()
-        os.ftruncate(self._unit_file, 0)
+        if data == self._last_unit:
+            return
+        if len(data) != len(self._last_unit):
+            os.ftruncate(self._unit_file, 0)
         written = os.pwrite(self._unit_file, data, 0)
         while written < len(data):
             written += os.pwrite(self._unit_file, data[written:], written)
+        self._last_unit = data if len(data) < _SHORT_UNIT else b""
 
     def _make_piped(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
-        spare, self._spare = self._spare or _SparePipes(self._directory), None
-        outputs: list[tuple[Stream, OutputPipe]] = [
-            ("stdout", OutputPipe(self._poll, spare.out, "stdout", sink)),
-            ("stderr", OutputPipe(self._poll, spare.err, "stderr", sink)),
-        ]
-        command = EngineCommand(self, spec, token, outputs)
-        command.files += (spare.out_path, spare.err_path)
+        out, err = self._output("stdout"), self._output("stderr")
+        out.begin(sink)
+        err.begin(sink)
+        command = EngineCommand(self, spec, token, [("stdout", out), ("stderr", err)])
         stdin = "/dev/null"
         if spec.stdin_open or spec.input is not None:
             path = f"{self._directory}/i{token}"
@@ -182,10 +179,19 @@ class EngineShell:
             command.files += (path,)
             command.keyboard = InputPipe(path, command.over)
             stdin = framing.quote(path)
-        stdout, stderr = framing.quote(spare.out_path), framing.quote(spare.err_path)
         if spec.background:
-            return command, framing.copy_unit(spec.text, token, stdin=stdin, stdout=stdout, stderr=stderr)
-        return command, framing.unit(spec.text, stdin=stdin, stdout=stdout, stderr=stderr)
+            return command, framing.copy_unit(spec.text, token, stdin=stdin, stdout=out.place, stderr=err.place)
+        return command, framing.unit(spec.text, stdin=stdin, stdout=out.place, stderr=err.place)
+
+    def _output(self, stream: Stream) -> OutputPipe:
+        """Return a pipe that nobody holds: the last command's, or a new one when a child of it still writes there."""
+        pipe = self._outputs.get(stream)
+        if pipe is None or pipe.held:
+            path = f"{self._directory}/{stream}-{framing.draw_token()}"
+            os.mkfifo(path, 0o600)
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            pipe = self._outputs[stream] = OutputPipe(self._poll, fd, stream, framing.quote(path))
+        return pipe
 
     def _make_terminal(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
         assert spec.terminal is not None
@@ -193,7 +199,8 @@ class EngineShell:
         screen = terminal.Screen(spec.terminal.cols, spec.terminal.rows)
         state, script = (f"{self._directory}/{letter}{token}" for letter in "st")
         _write_file(script, f"\\builtin set --\n\\builtin eval {framing.quote(framing.whole(spec.text))}\n")
-        output = OutputPipe(self._poll, ours, "stdout", terminal.ScreenSink(screen, sink))
+        output = OutputPipe(self._poll, ours, "stdout")
+        output.begin(terminal.ScreenSink(screen, sink))
         sink.close("stderr")
         command = EngineCommand(self, spec, token, [("stdout", output)], screen)
         command.files += (state, script)
@@ -239,13 +246,16 @@ class EngineShell:
         for report in self._reports.feed(data):
             if report.kind == "pid":
                 self._on_pid(report.token, int(report.value))
-            elif report.token != self._token:
+            elif report.token != self._token or self._is_ready:
                 continue
-            elif report.kind == "ok":
+            elif report.kind == "end":
                 self._is_ready = True
                 self._answer_waiter(True)
-            else:
                 self._on_end(*report.end())
+            elif self._closing is None:
+                self._reason = "killed"
+                self._closing = self.loop.create_future()
+                self._reaper.close()
 
     def _on_pid(self, token: str, pid: int) -> None:
         command = self._commands.get(token)
@@ -279,10 +289,12 @@ class EngineShell:
         except OSError:
             return os.fsdecode(told)
 
-    def _finish(self, command: EngineCommand, status: int) -> None:
+    def _finish(self, command: EngineCommand, status: int | None) -> None:
         del self._commands[command.token]
-        self._litter += command.files
-        command.finish(status, self._cwd, self._reason)
+        words = {stream: words.read() for stream, words in self._words.items()} if self._reason == "exited" else {}
+        command.finish(status, self._cwd, self._reason, **words)
+        for path in command.files:
+            Path(path).unlink(missing_ok=True)
         if command.lingers:
             self._lingering = [one for one in self._lingering if one.lingers]
             self._lingering.append(command)
@@ -304,7 +316,7 @@ class EngineShell:
         self._reason = self._reason or ("killed" if code < 0 else "exited")
         command, self._foreground = self._foreground, None
         if command is not None:
-            self._finish(command, _INTERRUPTED if asked else _exit_code(code))
+            self._finish(command, None if asked else _exit_code(code))
         if not self._ended.done():
             self._ended.set_result(ShellEnd(reason=self._reason, exit_code=_exit_code(code)))
         if self._closing is None:
@@ -319,43 +331,21 @@ class EngineShell:
         if self._closing.done():
             return
         for command in list(self._commands.values()):
-            self._finish(command, _INTERRUPTED)
+            self._finish(command, None)
         for command in self._lingering:
             command.close_outputs()
         if not self._ended.done():
             self._ended.set_result(ShellEnd(reason=self._reason, exit_code=None))
         self.loop.remove_reader(self._reply)
+        for pipe in (*self._outputs.values(), *self._words.values()):
+            pipe.close()
         self._poll.close()
-        if self._spare is not None:
-            self._spare.close()
         for fd in (self._reply, self._script, self._unit_file):
             os.close(fd)
         shutil.rmtree(self._directory, ignore_errors=True)
         self._closing.set_result(count)
         if self.on_over is not None:
             self.on_over()
-
-
-class _SparePipes:
-    """The two outputs of a command to come: named pipes that only the shell has to open yet."""
-
-    __slots__ = ("err", "err_path", "out", "out_path")
-
-    def __init__(self, directory: str) -> None:
-        stem = f"{directory}/{framing.draw_token()}"
-        self.out_path, self.err_path = stem + "o", stem + "e"
-        self.out = _make_pipe(self.out_path)
-        self.err = _make_pipe(self.err_path)
-
-    def close(self) -> None:
-        """Close them unused."""
-        os.close(self.out)
-        os.close(self.err)
-
-
-def _make_pipe(path: str) -> int:
-    os.mkfifo(path, 0o600)
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _exit_code(code: int) -> int:

@@ -77,7 +77,7 @@ class EngineCommand:
     @property
     def lingers(self) -> bool:
         """Whether a process left behind still holds one of the outputs."""
-        return any(pipe.open for _, pipe in self._outputs)
+        return any(pipe.held for _, pipe in self._outputs)
 
     def over(self) -> bool:
         """Whether the command has ended."""
@@ -122,13 +122,15 @@ class EngineCommand:
             await self._shell.close("unresponsive")
         return await asyncio.shield(self._ended)
 
-    def finish(self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None) -> None:
+    def finish(self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, **last_words: bytes) -> None:
         """Take what is left in the pipes and resolve `ended`; outputs that children hold stay open."""
         if self._ended.done():
             return
         if self.release is not None:
             self.release()
-        still_open: frozenset[Stream] = frozenset(stream for stream, pipe in self._outputs if pipe.drain())
+        still_open: frozenset[Stream] = frozenset(
+            stream for stream, pipe in self._outputs if pipe.settle(last_words.get(stream, b""))
+        )
         if self._feeding is not None:
             self._feeding.cancel()
         if self.keyboard is not None:
@@ -145,15 +147,12 @@ class EngineCommand:
             )
         )
 
-    def was_begun(self) -> bool:
-        """Say whether the shell got as far as opening one of the outputs."""
-        return any(pipe.was_opened() for _, pipe in self._outputs)
-
     def close_outputs(self) -> None:
         """Close what is still open; for a shell whose whole tree is gone."""
         for _, pipe in self._outputs:
-            pipe.drain()
-            pipe.close()
+            if pipe.held:
+                pipe.settle()
+                pipe.close()
 
     async def _feed(self, data: bytes) -> None:
         typed = self._typed()

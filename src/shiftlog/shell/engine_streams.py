@@ -24,6 +24,7 @@ READ_BYTES = 256 * 1024
 _DEFAULT_PIPE_BYTES = 64 * 1024
 _WIDE_PIPE_BYTES = 1024 * 1024
 _DRAIN_BYTES = 2 * 1024 * 1024
+_READS_IN_A_ROW = 4
 _RENDEZVOUS_S = 0.0005
 
 
@@ -33,17 +34,21 @@ class OutputPoll:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._epoll = select.epoll()
-        self._pipes: dict[int, OutputPipe] = {}
+        self._pumps: dict[int, Callable[[], object]] = {}
         loop.add_reader(self._epoll.fileno(), self._pump)
 
-    def add(self, fd: int, pipe: OutputPipe) -> None:
-        """Watch a pipe until it is discarded."""
-        self._pipes[fd] = pipe
-        self._epoll.register(fd, select.EPOLLIN)
+    def add(self, fd: int, pump: Callable[[], object]) -> None:
+        """Call `pump` whenever something new happens on a descriptor; it reads until there is no more."""
+        self._pumps[fd] = pump
+        self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
+
+    def again(self, fd: int) -> None:
+        """Call its pump once more, after others had their turn."""
+        self._loop.call_soon(self._pump_one, fd)
 
     def discard(self, fd: int) -> None:
-        """Forget a pipe that is about to be closed; closing takes it out of the kernel's set."""
-        self._pipes.pop(fd, None)
+        """Forget a descriptor that is about to be closed; closing takes it out of the kernel's set."""
+        self._pumps.pop(fd, None)
 
     def close(self) -> None:
         """Stop watching."""
@@ -52,48 +57,70 @@ class OutputPoll:
 
     def _pump(self) -> None:
         for fd, _ in self._epoll.poll(0):
-            pipe = self._pipes.get(fd)
-            if pipe is not None:
-                pipe.pump()
+            self._pump_one(fd)
+
+    def _pump_one(self, fd: int) -> None:
+        pump = self._pumps.get(fd)
+        if pump is not None:
+            pump()
 
 
 class OutputPipe:
-    """One output of one command; pumps until nobody can write any more, then closes the sink's stream."""
+    """One output of a command. While nobody else holds it after the command's end, the next command may have it."""
 
-    def __init__(self, poll: OutputPoll, fd: int, stream: Stream, sink: OutputSink) -> None:
+    def __init__(self, poll: OutputPoll, fd: int, stream: Stream, place: str = "") -> None:
+        self.place = place
         self._poll = poll
         self._fd = fd
         self._stream: Stream = stream
-        self._sink = sink
+        self._sink: OutputSink | None = None
+        self._lingers = False
         self._wide = False
-        self.open = True
-        poll.add(fd, self)
+        poll.add(fd, self.pump)
 
-    def drain(self) -> bool:
-        """Take what is in the pipe now; return whether a process still holds it."""
+    @property
+    def held(self) -> bool:
+        """Whether a command's output still comes this way."""
+        return self._sink is not None
+
+    def begin(self, sink: OutputSink) -> None:
+        """Send what comes from now on to this sink."""
+        self._sink = sink
+
+    def settle(self, last_words: bytes = b"") -> bool:
+        """Take what is in the pipe at the command's end; return whether a process still holds it."""
         taken = 0
-        while self.open and taken < _DRAIN_BYTES:
-            size = self.pump()
+        while self._sink is not None and taken < _DRAIN_BYTES:
+            size = self._read()
             if size < 0:
                 break
+            if size == 0:
+                if last_words:
+                    self._sink.write(self._stream, last_words)
+                self._detach()
             taken += size
-        return self.open
-
-    def was_opened(self) -> bool:
-        """Say whether a process has ever opened the other end."""
-        poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
-        return not self.open or bool(poll.poll(0))
+        self._lingers = self._sink is not None
+        return self._lingers
 
     def close(self) -> None:
-        """Stop reading and tell the sink that no more comes."""
-        if self.open:
-            self.open = False
+        """Stop reading for good."""
+        if self._fd >= 0:
             self._poll.discard(self._fd)
             os.close(self._fd)
-            self._sink.close(self._stream)
+            self._fd = -1
+            self._detach()
 
-    def pump(self) -> int:
+    def pump(self) -> None:
+        """Read a few times; the end counts only after the command's, before it nobody may have opened the pipe yet."""
+        for _ in range(_READS_IN_A_ROW):
+            size = self._read()
+            if size == 0 and self._lingers:
+                self.close()
+            if size <= 0:
+                return
+        self._poll.again(self._fd)
+
+    def _read(self) -> int:
         """Read once; return the number of bytes, 0 at the end, -1 when there is nothing to read now."""
         try:
             data = os.read(self._fd, READ_BYTES)
@@ -102,14 +129,19 @@ class OutputPipe:
         except OSError as error:  # a terminal whose last user is gone
             if error.errno != errno.EIO:
                 raise
-            data = b""
+            return 0
         if not data:
-            self.close()
             return 0
         if not self._wide and len(data) >= _DEFAULT_PIPE_BYTES:
             self._widen()
-        self._sink.write(self._stream, data)
+        if self._sink is not None:
+            self._sink.write(self._stream, data)
         return len(data)
+
+    def _detach(self) -> None:
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.close(self._stream)
 
     def _widen(self) -> None:
         self._wide = True
@@ -117,6 +149,35 @@ class OutputPipe:
             fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, _WIDE_PIPE_BYTES)
         except OSError:
             pass  # the user's share of pipe memory is used up; the small one works too
+
+
+class LastWords:
+    """What the shell itself writes outside of any command: kept only to show what an exit trap said."""
+
+    def __init__(self, poll: OutputPoll, fd: int) -> None:
+        self._poll = poll
+        self._fd = fd
+        self._data = b""
+        poll.add(fd, self.read)
+
+    def forget(self) -> None:
+        """Drop what was said so far."""
+        if self._data:
+            self._data = b""
+
+    def read(self) -> bytes:
+        """Return the newest of what was said since the last command began."""
+        try:
+            while data := os.read(self._fd, READ_BYTES):
+                self._data = (self._data + data)[-_DEFAULT_PIPE_BYTES:]
+        except BlockingIOError:
+            pass
+        return self._data
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._poll.discard(self._fd)
+        os.close(self._fd)
 
 
 class InputPipe:

@@ -3,9 +3,10 @@ r"""The words that the engine and its bash exchange: sans-I/O, the same for ever
 The shell is an interactive bash without terminal, prompt, history or job control that reads its script from fd 0;
 only an interactive bash drops a running command on SIGINT and goes on with all its state. A command is a *unit*, a
 text sourced from a private place (which keeps bash's own job notices silent), and the unit evaluates the caller's text
-with fresh fds 0, 1 and 2. Two lines follow: `done` reports status and cwd with the command's token, `ready` proves
-that `builtin` still is bash's own before anything more is sent. Reports are written by the reserved word `time`, a
-nesting limit of one guards the proof, and every word is quoted, so no function or alias of a command is called.
+with fresh fds 0, 1 and 2. The next line proves that `builtin`, `.` and `eval` still are bash's own, then reports status
+and cwd with the command's token; where the proof fails, the line after it says so and the shell has to end. Reports are
+written by the reserved word `time`, a nesting limit of one guards the proof (a function in place of a builtin would be
+one too deep), and every word is quoted, so no function or alias of a command is ever called.
 
 An in-band engine (ssh, docker) reuses this as it is: it sends `driver("&N")` with N a copy of its channel made by
 `exec N>&1`, sends the unit as `\builtin . /dev/stdin <<'TOKEN'` … `TOKEN`, gives `unit` redirections to the channel
@@ -26,24 +27,24 @@ BASH_OPTIONS = ("--noediting", "-i")
 WITHOUT_PROFILES = ("--norc", "--noprofile")
 
 _LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY_CORRECT)\b")
-_REPORT = re.compile(rb"([0-9a-f]{32}) (end|pid|ok) (.*?)/\1\n", re.DOTALL)
+_REPORT = re.compile(rb"([0-9a-f]{32}) (end|pid|bad) (.*?)/\1\n", re.DOTALL)
 _LONGEST_REPORT = 64 * 1024
 
 _DRIVER = r"""\builtin set +o history +o histexpand +m
 \builtin unset PS1 PS2 PROMPT_COMMAND MAILCHECK MAIL TMOUT
 __shiftlog_report() { { time; } 2>REPLY; }
-__shiftlog_ready() { \builtin trap '\builtin kill -INT $$' DROP && \builtin . /dev/null && \builtin eval '' && { time; } 2>REPLY; }
+__shiftlog_done() { \builtin trap '\builtin kill -INT $$' DROP && \builtin . /dev/null && \builtin eval '' && { time; } 2>REPLY; }
 __shiftlog_status() { \builtin return "$1"; }
 __shiftlog_state() { \builtin declare -p; \builtin declare -f; \builtin alias -p; \builtin shopt -p; \builtin umask -p; \builtin set +o; }
-\builtin readonly -f __shiftlog_report __shiftlog_ready __shiftlog_status __shiftlog_state
+\builtin readonly -f __shiftlog_report __shiftlog_done __shiftlog_status __shiftlog_state
 """
 
-ReportKind = Literal["end", "pid", "ok"]
+ReportKind = Literal["end", "pid", "bad"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One report of the shell: a command's end (status, cwd), the pid of a copy, or the proof of readiness."""
+    """One report of the shell: a command's end (status, cwd), a pid, or that a command took `builtin` away."""
 
     token: str
     kind: ReportKind
@@ -122,10 +123,10 @@ def lines(place: str, token: str, last_status: int) -> str:
 
 
 def closing_lines(token: str) -> str:
-    """Return the lines that report a command's end and then prove that the shell is fit for the next one."""
+    """Return the lines that prove the shell sound and report the command's end, or else report that it is not."""
     return (
-        f'TIMEFORMAT="{token} end $? ${{PWD+${{PWD//[%]/%%}}}}/{token}" \\__shiftlog_report\n'
-        f'FUNCNEST=1 TIMEFORMAT="{token} ok /{token}" \\__shiftlog_ready\n'
+        f'FUNCNEST=1 TIMEFORMAT="{token} end $? ${{PWD+${{PWD//[%]/%%}}}}/{token}" \\__shiftlog_done\n'
+        f'[[ $? == 0 ]] || TIMEFORMAT="{token} bad /{token}" \\__shiftlog_report\n'
     )
 
 
@@ -142,7 +143,7 @@ class ReportReader:
         position = 0
         for match in _REPORT.finditer(self._rest):
             kind = match[2].decode()
-            assert kind in ("end", "pid", "ok")
+            assert kind in ("end", "pid", "bad")
             found.append(Report(token=match[1].decode(), kind=kind, value=match[3]))
             position = match.end()
         self._rest = self._rest[position:][-_LONGEST_REPORT:]

@@ -121,36 +121,45 @@ class LocalTarget:
 
     def _start(self, bash: str, env: Mapping[str, str], cwd: str) -> EngineShell:
         inside = None if self._launcher is None else self._launcher.runtime_dir
-        directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=inside or self._runtime_dir))
-        opened: list[int] = []
+        directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=self._runtime_dir))
+        ours = [_open_pipe(directory / name) for name in ("script", "reply", "out", "err")]
+        script, reply, out, err = ours
         try:
-            for name in ("script", "reply"):
-                os.mkfifo(directory / name, 0o600)
-                opened.append(os.open(directory / name, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-            script, reply = opened
-            stdin = os.open(directory / "script", os.O_RDONLY | os.O_CLOEXEC)
+            modes = {"script": os.O_RDONLY, "out": os.O_WRONLY, "err": os.O_WRONLY}
+            theirs = [os.open(directory / name, mode | os.O_CLOEXEC) for name, mode in modes.items()]
             try:
-                reaper = self._start_reaper([bash, *framing.WITHOUT_PROFILES, *framing.BASH_OPTIONS], env, cwd, stdin)
+                argv = [bash, *framing.WITHOUT_PROFILES, *framing.BASH_OPTIONS]
+                reaper = self._start_reaper(argv, env, cwd, (theirs[0], theirs[1], theirs[2]))
             finally:
-                os.close(stdin)
-                (directory / "script").unlink()
+                for fd in theirs:
+                    os.close(fd)
+                for name in modes:
+                    (directory / name).unlink()
         except OSError as error:
-            for fd in opened:
+            for fd in ours:
                 os.close(fd)
             shutil.rmtree(directory, ignore_errors=True)
             raise OpenFailed(f"the shell could not be started: {error.strerror}") from error
-        shell = EngineShell(directory, script, reply, reaper, bash)
+        shell = EngineShell(directory, script=script, reply=reply, words=(out, err), reaper=reaper, bash=bash)
         shell.on_over = self._launcher.close if self._launcher is not None else None
         return shell
 
-    def _start_reaper(self, argv: list[str], env: Mapping[str, str], cwd: str, stdin: int) -> ReaperLink:
+    def _start_reaper(
+        self, argv: list[str], env: Mapping[str, str], cwd: str, stdio: tuple[int, int, int]
+    ) -> ReaperLink:
         if self._launcher is None:
-            return ReaperLink(argv, env=env, cwd=cwd, stdin=stdin)
+            return ReaperLink(argv, env=env, cwd=cwd, stdio=stdio)
         wrapped = self._launcher.wrap(argv, env, cwd)
         try:
-            return ReaperLink(wrapped.argv, env=wrapped.env, cwd=cwd, stdin=stdin, pass_fds=wrapped.pass_fds)
+            return ReaperLink(wrapped.argv, env=wrapped.env, cwd=cwd, stdio=stdio, pass_fds=wrapped.pass_fds)
         finally:
             self._launcher.started()
+
+
+def _open_pipe(path: Path) -> int:
+    """Make a named pipe and hold both of its ends, so that neither side ever waits for the other to come."""
+    os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 async def _run_profiles(shell: EngineShell) -> bytes:

@@ -16,7 +16,7 @@ class ReaperLink:
     """One reaper and the command below it. The tree ends with this process, however it ends."""
 
     def __init__(
-        self, command: Sequence[str], *, env: Mapping[str, str], cwd: str, stdin: int, pass_fds: Sequence[int] = ()
+        self, command: Sequence[str], *, env: Mapping[str, str], cwd: str, stdio: tuple[int, int, int], pass_fds: Sequence[int] = ()
     ) -> None:
         self.child: int | None = None
         self._rest = b""
@@ -30,9 +30,9 @@ class ReaperLink:
         try:
             self._process = subprocess.Popen(
                 argv,
-                stdin=stdin,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stdin=stdio[0],
+                stdout=stdio[1],
+                stderr=stdio[2],
                 env=dict(env),
                 cwd=cwd,
                 pass_fds=(theirs.fileno(), *pass_fds),

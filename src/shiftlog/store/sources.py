@@ -52,7 +52,7 @@ class LongText(NamedTuple):
 class Packed(NamedTuple):
     """An entry ready for its row: hashed, encoded and its long texts compressed, as bulk imports bring them.
 
-    `document` is the body as JSON with a reference in place of each long text.
+    `document` is the body as JSON with a reference in place of each long text, plain or packed (`documents_packed`).
     """
 
     seq: int

@@ -52,11 +52,28 @@ cp -p "$git/index" "$GIT_INDEX_FILE" || exit 30
 git ls-files -z -s -v || exit 30
 """
 
-# With the trees of the last commit in a pack of our own, writing a tree writes only what differs from it.
+# With the trees of the last commit in a pack of our own, writing a tree writes only what differs from it. The commit
+# is found by reading files: git must never run under a configuration that lies in the workspace.
 _TREES = f"""
 {_GIT}
-head=$(git --git-dir="$git" rev-parse -q --verify 'HEAD^{{tree}}' 2>/dev/null) || exit 0
-git rev-list --objects --filter=blob:none --no-object-names "$head" >"$GIT_DIR/trees" || exit 30
+common=$git
+if [ -f "$git/commondir" ]; then
+  IFS= read -r line <"$git/commondir"
+  case $line in /*) common=$line ;; *) common=$git/$line ;; esac
+fi
+IFS= read -r head <"$git/HEAD" || exit 0
+case $head in
+'ref: '*)
+  name=${{head#ref: }} head=
+  if [ -f "$common/$name" ]; then IFS= read -r head <"$common/$name"
+  elif [ -f "$common/packed-refs" ]; then
+    while read -r found of; do
+      if [ "$of" = "$name" ]; then head=$found; break; fi
+    done <"$common/packed-refs"
+  fi ;;
+esac
+tree=$(git rev-parse -q --verify "$head^{{tree}}" 2>/dev/null) || exit 0
+git rev-list --objects --filter=blob:none --no-object-names "$tree" >"$GIT_DIR/trees" || exit 30
 git pack-objects -q "$GIT_DIR/objects/pack/pack" <"$GIT_DIR/trees" >/dev/null || exit 30
 rm -f "$GIT_DIR/trees"
 """
@@ -75,11 +92,16 @@ _IGNORED = """
 git ls-files -z -c -i "$@" || exit 30
 """
 
-# In the user's own configuration, on purpose: it is what converted the files when they were added.
+# What converts files when the user adds them: attributes of the project, of its repository and of the user. They are
+# read through an empty repository, so that nothing the project configures can run.
 _ATTRIBUTES = f"""
 cd -P -- "$1" || exit 30
 {_GIT}
-git --git-dir="$git" --work-tree=. check-attr -z --stdin filter working-tree-encoding || exit 30
+plain=$2/plain
+mkdir -p "$plain/objects" "$plain/refs" "$plain/info" && echo 'ref: refs/heads/none' >"$plain/HEAD" || exit 30
+rm -f "$plain/info/attributes"
+if [ -f "$git/info/attributes" ]; then cp "$git/info/attributes" "$plain/info/attributes" || exit 30; fi
+git --git-dir="$plain" --work-tree=. -c core.fsmonitor=false check-attr -z --stdin filter working-tree-encoding || exit 30
 """
 
 
@@ -111,7 +133,9 @@ async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits
         shadow.runner.stats(shadow.place.path, paths),
         shadow.script(_SIZES),
         shadow.script(_IGNORED, [*shadow.excludes(), *shadow.pathspec()]),
-        shadow.runner.run(["sh", "-c", _ATTRIBUTES, "sh", shadow.place.path], stdin=names.joined(paths)),
+        shadow.runner.run(
+            ["sh", "-c", _ATTRIBUTES, "sh", shadow.place.path, shadow.git_dir], stdin=names.joined(paths)
+        ),
         look(shadow, position, new=True),
         shadow.script(_TREES),
     )

@@ -25,15 +25,15 @@ WAYS: dict[str, str] = {
     "perl unlink": "perl -e 'unlink $ARGV[0]' \"$T\"",
     "perl truncate": "perl -e 'truncate($ARGV[0], 0)' \"$T\"",
     "perl chmod": "perl -e 'chmod 0, $ARGV[0]' \"$T\"",
-    "python write": "python3 -c 'import sys; open(sys.argv[1], \"w\").write(\"gone\")' \"$T\"",
+    "python write": 'python3 -c \'import sys; open(sys.argv[1], "w").write("gone")\' "$T"',
     "python remove": "python3 -c 'import os, sys; os.remove(sys.argv[1])' \"$T\"",
     "python truncate by path": "python3 -c 'import os, sys; os.truncate(sys.argv[1], 1)' \"$T\"",
     "python read-only open that truncates": (
         "python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_TRUNC)' \"$T\""
     ),
-    "python rename over it": "echo x > x; python3 -c 'import os, sys; os.replace(\"x\", sys.argv[1])' \"$T\"",
+    "python rename over it": 'echo x > x; python3 -c \'import os, sys; os.replace("x", sys.argv[1])\' "$T"',
     "python memory map": (
-        "python3 -c 'import mmap, sys; f = open(sys.argv[1], \"r+b\"); m = mmap.mmap(f.fileno(), 0); m[0:4] = b\"GONE\"' "
+        'python3 -c \'import mmap, sys; f = open(sys.argv[1], "r+b"); m = mmap.mmap(f.fileno(), 0); m[0:4] = b"GONE"\' '
         '"$T"'
     ),
     "python chmod of a read-only descriptor": (
@@ -53,10 +53,10 @@ WAYS: dict[str, str] = {
     "install": 'install -m 600 /etc/hostname "$T"',
     "rsync-like tar": 'echo gone > keep.txt && tar cf - keep.txt | tar xf - -C "$D"',
     "sort onto itself": 'sort -r -o "$T" /etc/hostname',
-    "awk": "awk 'BEGIN { print \"gone\" > ARGV[1] }' \"$T\"",
+    "awk": 'awk \'BEGIN { print "gone" > ARGV[1] }\' "$T"',
     "rename its directory": 'mv "$D" "$D-moved"',
     "through /proc": 'cd "$D" && echo gone > /proc/self/cwd/keep.txt',
     "shred": 'shred -n 1 "$T"',
     "split": 'cd "$D" && printf x | split -b 1 -a 3 - p && mv paaa keep.txt',
-    "user attribute": "python3 -c 'import os, sys; os.setxattr(sys.argv[1], \"user.gone\", b\"1\")' \"$T\"",
+    "user attribute": 'python3 -c \'import os, sys; os.setxattr(sys.argv[1], "user.gone", b"1")\' "$T"',
 }

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from shiftlog.shell.sandbox.starts import StartedFile
+
 
 class NameJudge:
     """Denies by base name, or allows only listed base names; `git push --force` style entries match arguments."""
@@ -14,7 +16,9 @@ class NameJudge:
     def permit(self, entries: Sequence[str]) -> None:
         """Nothing is asked."""
 
-    def judge_start(self, path: str, argv: Sequence[str], cwd: str) -> tuple[bool, str, str, str | None]:
+    def judge_start(
+        self, path: str, argv: Sequence[str], cwd: str, file: StartedFile
+    ) -> tuple[bool, str, str, str | None]:
         """Judge by name and arguments."""
         name = Path(path).name
         for first, *rest in self._deny:

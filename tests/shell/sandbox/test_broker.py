@@ -46,7 +46,7 @@ def _lists(shells: Shells, way: str) -> bool:
 def test_a_denied_program_runs_by_no_spelling(make_shells: Make, mode: str) -> None:
     shells = make_shells(mode)
     spec = shells.denying("ls")
-    worked, ran = [], []
+    worked, ran = list[str](), list[str]()
     for name, way in WAYS.items():
         if _lists(shells, way):
             worked.append(name)
@@ -96,7 +96,9 @@ def test_a_copy_lists_nothing(make_shells: Make) -> None:
 def test_an_argument_rule_holds_for_copies_and_spares_other_arguments(make_shells: Make) -> None:
     shells = make_shells()
     spec = shells.denying("git push --force")
-    ran = shells.run("git --version; cp $(command -v git) g; ./g push --force; echo $?; git push -n --force; echo $?", spec)
+    ran = shells.run(
+        "git --version; cp $(command -v git) g; ./g push --force; echo $?; git push -n --force; echo $?", spec
+    )
     assert ran.out.splitlines()[1:] == ["126", "126"]
     assert ran.out.startswith("git version")
 
@@ -116,7 +118,9 @@ def test_an_allow_list_lends_a_listed_script_its_interpreter_only(make_shells: M
         script.write_text(f"{first}\nprint('{name} ran')\n")
         script.chmod(0o755)
     shells.env["PATH"] = f"{bin_dir}:/usr/bin:/bin"
-    ran = shells.run("tool; direct; python3 -c 'print(1)'; perl -e 'print 2'; env true; echo", shells.allowing("tool", "direct"))
+    ran = shells.run(
+        "tool; direct; python3 -c 'print(1)'; perl -e 'print 2'; env true; echo", shells.allowing("tool", "direct")
+    )
     assert ran.out == "tool ran\ndirect ran\n", ran.err
     assert ran.verdicts("python3")[-1:] == ["denied"]
 
@@ -276,7 +280,10 @@ def test_programs_of_another_architecture_set_are_ended(make_shells: Make) -> No
         pytest.skip("x32 and i386 calls exist on x86_64 only")
     shells = make_shells()
     # execve under its x32 number: refused before anybody asks.
-    script = "python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True); l.syscall(0x40000000 + 520, 0, 0, 0); print(ctypes.get_errno())'"
+    script = (
+        "python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True); "
+        "l.syscall(0x40000000 + 520, 0, 0, 0); print(ctypes.get_errno())'"
+    )
     assert shells.run(script, shells.denying("ls")).out == "38\n"
 
 

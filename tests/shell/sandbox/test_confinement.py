@@ -96,7 +96,9 @@ def test_git_works_inside_the_workspace(make_shells: Make, *, bwrap: bool) -> No
 def test_read_only_writes_to_its_temp_and_to_null_and_nowhere_else(make_shells: Make, *, bwrap: bool) -> None:
     """Acceptance case 38: `touch f` fails, `echo x > $TMPDIR/f` works."""
     shells = make_shells("read-only", bwrap=bwrap, network=False)
-    ran = shells.run('touch f; echo "touch $?"; echo x > "$TMPDIR/f" && cat "$TMPDIR/f"; echo y > /dev/null && echo null')
+    ran = shells.run(
+        'touch f; echo "touch $?"; echo x > "$TMPDIR/f" && cat "$TMPDIR/f"; echo y > /dev/null && echo null'
+    )
     assert ran.out == "touch 1\nx\nnull\n"
     assert not (shells.workspace / "f").exists()
 
@@ -124,7 +126,7 @@ def test_the_state_directory_can_be_neither_read_nor_written(make_shells: Make, 
     shells = make_shells(mode, bwrap=bwrap)
     ran = shells.run(
         'cat "$STATE/secret.key"; cp "$STATE/secret.key" "$TMPDIR/k" && cat "$TMPDIR/k"; echo x > "$STATE/secret.key"; '
-        'rm -f "$STATE/secret.key"; touch "$STATE/new"; chmod 777 "$STATE"; ln "$STATE/secret.key" here && cat here; true'
+        'rm -f "$STATE/secret.key"; touch "$STATE/new"; chmod 777 "$STATE"; ln "$STATE/secret.key" h && cat h; true'
     )
     assert "private" not in ran.out
     assert (shells.state / "secret.key").read_text() == "private key\n"
@@ -208,7 +210,9 @@ def test_no_device_can_be_made_or_opened_for_writing(make_shells: Make) -> None:
 
 def test_mounting_over_a_file_is_refused(make_shells: Make) -> None:
     shells = make_shells("workspace-write")
-    ran = shells.run('unshare -m mount --bind /etc "$OUT" && echo mounted; mount -t tmpfs none "$OUT" && echo mounted; true')
+    ran = shells.run(
+        'unshare -m mount --bind /etc "$OUT" && echo mounted; mount -t tmpfs none "$OUT" && echo mounted; true'
+    )
     assert "mounted" not in ran.out
 
 

@@ -17,7 +17,13 @@ pytestmark = [needs_broker(), needs_confinement(), pytest.mark.anyio]
 Make = Callable[..., Shells]
 MODES = pytest.mark.parametrize(
     ("mode", "bwrap"),
-    [("full-access", False), ("read-only", False), ("read-only", True), ("workspace-write", False), ("workspace-write", True)],
+    [
+        ("full-access", False),
+        ("read-only", False),
+        ("read-only", True),
+        ("workspace-write", False),
+        ("workspace-write", True),
+    ],
 )
 
 
@@ -81,7 +87,9 @@ async def test_an_allow_list_leaves_the_engine_its_terminal_helper(make_shells: 
     shells = make_shells()
     shell, launch, log = await _open(shells, shells.allowing("cat"))
     try:
-        code, text = await _run(shell, "test -t 1 && echo a | cat; bash -c 'echo b'; python3 -c 'print(3)'", terminal=Terminal())
+        code, text = await _run(
+            shell, "test -t 1 && echo a | cat; bash -c 'echo b'; python3 -c 'print(3)'", terminal=Terminal()
+        )
         assert code == 126
         assert "a" in text
         launch.drain()

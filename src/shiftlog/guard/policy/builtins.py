@@ -1,4 +1,4 @@
-"""What bash's own commands and variables can start: `trap`, `alias`, `hash -p`, `mapfile -C`, `PS4`, `BASH_ENV` and kin."""
+"""What bash's own commands and variables can start: `trap`, `alias`, `hash -p`, `mapfile -C`, `PS4`, `BASH_ENV`, …"""
 
 from __future__ import annotations
 

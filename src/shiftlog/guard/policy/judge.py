@@ -300,7 +300,8 @@ class Judge:
     def _add_fault(self, fault: Fault, questions: list[Doubt]) -> None:
         too_much = isinstance(fault, TooMuch)
         if self.rules.has_lists or (too_much and self.rules.dangerous):
-            # Nothing of an unread text is known, so with the dangerous rules on it cannot be left to the kernel's lists.
+            # Nothing of an unread text is known, so with the dangerous rules on it cannot be left to the kernel's
+            # lists.
             when = "refuse" if too_much and self.rules.dangerous else "lists"
             questions.append(Doubt(fault.what, "", fault.at, when))
 

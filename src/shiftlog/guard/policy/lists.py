@@ -68,6 +68,11 @@ def entries(texts: Iterable[str], source: Source, name: ListName) -> tuple[Entry
     return tuple(Entry(text=text, source=source, list=name) for text in texts)
 
 
+def base_name(path: str) -> str:
+    """Return the last part of a path."""
+    return path.rsplit("/", 1)[-1]
+
+
 def absolute(name: str, cwd: str, home: str | None = None) -> str:
     """Return the absolute path that a program word with a slash means."""
     if name.startswith("~/") and home:
@@ -140,12 +145,12 @@ class Lists:
             return True
         if not self.files.same_file(path, known):
             return False
-        return not self.is_multi_call(known) or os.path.basename(path) == os.path.basename(known)
+        return not self.is_multi_call(known) or base_name(path) == base_name(known)
 
     def is_multi_call(self, path: str) -> bool:
         """Say whether a file is one program for many names, so that being that file means nothing."""
         real = self.files.real_path(path) or path
-        base = os.path.basename(real)
+        base = base_name(real)
         return base in MULTI_CALL or base.split(".", 1)[0] in ("busybox", "toybox")
 
     def copy_of(self, path: str) -> Entry | None:

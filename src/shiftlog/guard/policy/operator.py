@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from functools import reduce
 from typing import Literal, cast
 
@@ -76,7 +77,7 @@ def read_policy(mapping: Mapping[str, object], source: str) -> OperatorPolicy:
     for key, value in mapping.items():
         reader = READERS.get(key)
         if reader is None:
-            raise ConfigError(f"{source}: unknown policy key '{key}'", details={"key": key, "source": source})
+            raise ConfigError.unknown(source, key, _nearest(key, READERS))
         if value is not None:
             values.update(reader(value, key, source))
     return OperatorPolicy(**cast(dict[str, object], {**values, "given": frozenset(values)}))  # pyright: ignore[reportArgumentType]
@@ -148,7 +149,7 @@ def _either(left: bool, right: bool) -> bool:
 
 
 def _tighter_sandbox(left: Sandbox, right: Sandbox) -> Sandbox:
-    return min(left, right, key=SANDBOXES.index)
+    return left if SANDBOXES.index(left) <= SANDBOXES.index(right) else right
 
 
 def _same_place(left: str, right: str) -> str:
@@ -196,6 +197,11 @@ _TIGHTER: dict[str, Callable[..., object]] = {
 }
 
 Reader = Callable[[object, str, str], dict[str, object]]
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    return next(iter(get_close_matches(key, names, n=1, cutoff=0.0)), names[0])
 
 
 def _fault(key: str, source: str, expected: str) -> ConfigError:
@@ -274,7 +280,7 @@ def _read_redaction(value: object, key: str, source: str) -> dict[str, object]:
     table = cast(Mapping[str, object], value)
     for name in table:
         if name not in ("disable", "add"):
-            raise ConfigError(f"{source}: unknown policy key '{key}.{name}'", details={"key": f"{key}.{name}"})
+            raise ConfigError.unknown(source, f"{key}.{name}", "redaction.disable")
     read: dict[str, object] = {}
     if "disable" in table:
         read["redaction_disable"] = _texts(table["disable"], f"{key}.disable", source)
@@ -288,7 +294,7 @@ def _redaction_rules(value: object, key: str, source: str) -> tuple[RedactionRul
     if not isinstance(value, list):
         raise _fault(key, source, "a list of tables with id and pattern")
     for item in cast(list[object], value):
-        table = cast(Mapping[str, object], item) if isinstance(item, Mapping) else {}
+        table: Mapping[str, object] = cast(Mapping[str, object], item) if isinstance(item, Mapping) else {}
         name, pattern = table.get("id"), table.get("pattern")
         if set(table) != {"id", "pattern"} or not isinstance(name, str) or not isinstance(pattern, str):
             raise _fault(key, source, "a list of tables with exactly id and pattern, both strings")
@@ -302,7 +308,7 @@ def _read_limits(value: object, key: str, source: str) -> dict[str, object]:
     limits: dict[str, int] = {}
     for name, number in cast(Mapping[str, object], value).items():
         if name not in LIMITS:
-            raise ConfigError(f"{source}: unknown policy key '{key}.{name}'", details={"key": f"{key}.{name}"})
+            raise ConfigError.unknown(source, f"{key}.{name}", f"{key}.{_nearest(name, LIMITS)}")
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise _fault(f"{key}.{name}", source, "a whole number that is not negative")
         limits[name] = number

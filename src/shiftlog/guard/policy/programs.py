@@ -10,8 +10,9 @@ import re
 from shiftlog.guard.policy.builtins import Builtins
 from shiftlog.guard.policy.faults import Fault, TooMuch
 from shiftlog.guard.policy.found import Danger, Doubt, Known, Place, Start, Stdin, When
+from shiftlog.guard.policy.grammar import Parser
 from shiftlog.guard.policy.reader import Work
-from shiftlog.guard.policy.syntax import Parser, read_text
+from shiftlog.guard.policy.syntax import read_text
 from shiftlog.guard.policy.tables import BUILTINS, DOWNLOADERS, INTERPRETERS, LOOKUPS, READS_CODE, SED_RUNS, STARTING
 from shiftlog.guard.policy.tools import tool_commands
 from shiftlog.guard.policy.tree import (
@@ -36,7 +37,7 @@ WRITING = frozenset("> >> >| &> &>> >&".split())
 
 
 class Survey(Builtins):
-    """The findings about one command; `names` matches the programs that code may not name where only text is checked."""
+    """The findings about one command; `names` are the programs that code may not name where text alone is checked."""
 
     def __init__(self, known: Known, *, work: Work, names: re.Pattern[str] | None = None) -> None:
         self.known = known

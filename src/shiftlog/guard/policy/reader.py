@@ -51,12 +51,12 @@ class Reader(ABC):
     """A position in a text and the words from there on."""
 
     def __init__(self, text: str, *, work: Work | None = None, depth: int = 0) -> None:
-        self.text = text
-        self.at = 0
-        self.end = len(text)
-        self.depth = depth
-        self.work = work or Work()
-        self.joins = "\\\n" in text
+        self.text: str = text
+        self.at: int = 0
+        self.end: int = len(text)
+        self.depth: int = depth
+        self.work: Work = work or Work()
+        self.joins: bool = "\\\n" in text
         self.joined: list[int] = []
 
     @abstractmethod

@@ -15,16 +15,20 @@ if TYPE_CHECKING:
     from shiftlog.guard.policy.programs import Survey
 
 READERS = frozenset(
-    "arch b2sum base32 base64 basename cat cksum cmp comm cut date df diff dir dirname du echo egrep expand expr factor "
+    "arch b2sum base32 base64 basename cat cksum cmp comm cut date df diff dir dirname du echo egrep expand "
+    "expr factor "
     "false fgrep file fmt fold free getconf grep groups head hexdump hostid id join last less locale logname ls lsblk "
-    "lscpu lsof lspci lsusb md5sum more nl nproc numfmt od paste pathchk pgrep pidof pinky pr printenv printf ps ptx pwd "
-    "readlink realpath rev rg seq sha1sum sha224sum sha256sum sha384sum sha512sum sleep stat strings sum tac tail test tr "
+    "lscpu lsof lspci lsusb md5sum more nl nproc numfmt od paste pathchk pgrep pidof pinky pr printenv printf "
+    "ps ptx pwd "
+    "readlink realpath rev rg seq sha1sum sha224sum sha256sum sha384sum sha512sum sleep stat strings sum tac "
+    "tail test tr "
     "tree true tsort tty uname unexpand uniq uptime users vdir vmstat w wc whereis which who whoami zcat zgrep "
     "bzcat xzcat zless".split()
 )
 SHELL_READERS = frozenset(
     ": [ break caller cd command continue declare dirs echo exit export false getopts hash help jobs let local popd "
-    "printf pushd pwd read readonly return set shift shopt test times true type typeset ulimit umask unalias unset wait".split()
+    "printf pushd pwd read readonly return set shift shopt test times true type typeset ulimit umask unalias "
+    "unset wait".split()
 )
 WRITING_OPTIONS: dict[str, tuple[str, ...]] = {
     "sort": ("-o", "--output"),
@@ -50,13 +54,13 @@ def proves_read_only(survey: Survey) -> bool:
 
 
 def _reads_only(start: Start) -> bool:
-    if start.kind == "function" or "/" in start.name and not start.name.startswith(("/bin/", "/usr/bin/")):
+    if start.kind == "function" or ("/" in start.name and not start.name.startswith(("/bin/", "/usr/bin/"))):
         return False
     base = start.name.rsplit("/", 1)[-1]
     if start.kind == "builtin":
         return base in SHELL_READERS
     if base == "find":
-        return not any(arg.value is None and arg.splits or arg.text.startswith(FIND_WRITERS) for arg in start.args)
+        return not any((arg.value is None and arg.splits) or arg.text.startswith(FIND_WRITERS) for arg in start.args)
     if base not in READERS:
         return base == "sort" and not _has_writing_option(start)
     if base == "uniq":
@@ -68,4 +72,4 @@ def _has_writing_option(start: Start) -> bool:
     options = WRITING_OPTIONS.get(start.name.rsplit("/", 1)[-1])
     if options is None:
         return False
-    return any(arg.value is None and not arg.prefix or arg.text.startswith(options) for arg in start.args)
+    return any((arg.value is None and not arg.prefix) or arg.text.startswith(options) for arg in start.args)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shiftlog.guard.policy.dangerous import dangerous_rule
-from shiftlog.guard.policy.lists import Entry, ListName, Lists, Source
+from shiftlog.guard.policy.lists import Entry, ListName, Lists, Source, base_name
 from shiftlog.guard.policy.options import read_options
 from shiftlog.guard.policy.words import literal
 from shiftlog.guard.policy.wrapper_table import LOADER, LOADER_OPTIONS, SHELLS
@@ -57,11 +57,11 @@ class StartJudge:
         found: list[tuple[str, list[str], bool]] = []
         for _ in range(MAX_HOPS):
             real = self._lists.files.real_path(path) or path
-            base = os.path.basename(real)
+            base = base_name(real)
             loaded = self._loaded(base, argv, cwd)
             if loaded is None:
                 found.append((self._applet(path, base, argv), argv[1:], False))
-                if os.path.basename(path) in APPLET_HOSTS and len(argv) > 1:
+                if base_name(path) in APPLET_HOSTS and len(argv) > 1:
                     found.append((argv[1], argv[2:], False))
                 found.extend(self._around(real, argv, cwd))
                 return found
@@ -81,8 +81,8 @@ class StartJudge:
 
     def _applet(self, path: str, base: str, argv: list[str]) -> str:
         """Return the name by which a multi-call binary acts; for anything else its path."""
-        if base.split(".", 1)[0] in APPLET_HOSTS and argv and os.path.basename(path) not in APPLET_HOSTS:
-            return os.path.basename(argv[0].lstrip("-")) or path
+        if base.split(".", 1)[0] in APPLET_HOSTS and argv and base_name(path) not in APPLET_HOSTS:
+            return base_name(argv[0].lstrip("-")) or path
         return path
 
     def _around(self, real: str, argv: list[str], cwd: str) -> list[tuple[str, list[str], bool]]:
@@ -91,10 +91,13 @@ class StartJudge:
         shebang = self._lists.files.interpreter(real)
         if shebang:
             found.append((shebang[0], [*shebang[1:], real], True))
-        if os.path.basename(real) in SHELLS or os.path.basename(argv[0] if argv else real).lstrip("-") in SHELLS:
+        if base_name(real) in SHELLS or base_name(argv[0] if argv else real).lstrip("-") in SHELLS:
             answer = unwrap("sh", [literal(word, 0) for word in argv[1:]])
             scripts = answer.scripts if answer is not None else []
-            found.extend((os.path.normpath(os.path.join(cwd, arg.text)), [], True) for arg in scripts)
+            found.extend(
+                (os.path.normpath(arg.text if arg.text.startswith("/") else f"{cwd}/{arg.text}"), [], True)
+                for arg in scripts
+            )
         return found
 
     def _refusal(self, name: str, arguments: list[str], interpreter: bool) -> StartVerdict | None:
@@ -142,7 +145,7 @@ class StartJudge:
         if not shebang or "/" not in name:
             return False
         wanted = [shebang[0]]
-        if os.path.basename(shebang[0]) == "env" and len(shebang) > 1:
+        if base_name(shebang[0]) == "env" and len(shebang) > 1:
             words = [word for word in shebang[1].split() if not word.startswith("-") and "=" not in word]
             target = files.find(words[0]) if words else None
             wanted.extend([target] if target else [])

@@ -19,7 +19,8 @@ LOOKUP = re.compile(
 COMMAND_VARIABLES = frozenset(
     "PROMPT_COMMAND PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER PSQL_PAGER BAT_PAGER DELTA_PAGER EDITOR VISUAL GIT_EDITOR "
     "GIT_SEQUENCE_EDITOR SUDO_EDITOR FCEDIT GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND GIT_ASKPASS "
-    "SSH_ASKPASS SUDO_ASKPASS RSYNC_RSH CVS_RSH BROWSER LESSOPEN LESSCLOSE SHELL MAKE PERLDB CC CXX LD MANROFFOPT".split()
+    "SSH_ASKPASS SUDO_ASKPASS RSYNC_RSH CVS_RSH BROWSER LESSOPEN LESSCLOSE SHELL MAKE PERLDB CC CXX LD "
+    "MANROFFOPT".split()
 )
 SHELL_TEXT_VARIABLES = frozenset({"PROMPT_COMMAND"})
 
@@ -38,7 +39,8 @@ READS_CODE = re.compile(
     r"(?:python|pypy|perl|ruby|node|nodejs|php|lua|luajit|tclsh|expect|guile|ed|make|gmake|gdb|m4)[0-9.]*"
 )
 
-# Options whose value is a command: `tar --to-command`, `rsync -e`. A dot at the end means the value starts with `exec=`.
+# Options whose value is a command: `tar --to-command`, `rsync -e`. A dot at the end means the value starts with
+# `exec=`.
 COMMAND_OPTIONS: dict[str, tuple[str, ...]] = {
     "tar": ("--to-command", "--use-compress-program", "--checkpoint-action.", "--rsh-command", "--info-script",
             "--new-volume-script", "-I", "-F"),

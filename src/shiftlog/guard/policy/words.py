@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from shiftlog.guard.policy.tree import Dyn, Lit, Part, Word
 
@@ -162,8 +163,8 @@ def _expand_braces(atoms: list[Atom]) -> list[list[Atom]]:
             results.append(current)
         else:
             opened, closed, choices = found
-            for choice in reversed(choices):
-                waiting.append(([*current[:opened], *choice, *current[closed + 1 :]], opened))
+            before, after = current[:opened], current[closed + 1 :]
+            waiting.extend(([*before, *choice, *after], opened) for choice in reversed(choices))
         if len(results) + len(waiting) > MAX_BRACES:
             return [[Dyn("param", "", False, [])]]
     return results
@@ -194,7 +195,7 @@ def _find_braces(atoms: list[Atom], start: int) -> tuple[int, int, list[list[Ato
 def _choices(atoms: list[Atom], opened: int, closed: int, commas: list[int]) -> list[list[Atom]] | None:
     if commas:
         edges = [opened, *commas, closed]
-        return [atoms[left + 1 : right] for left, right in zip(edges, edges[1:], strict=False)]
+        return [atoms[left + 1 : right] for left, right in pairwise(edges)]
     inside = atoms[opened + 1 : closed]
     if any(isinstance(atom, Dyn) or atom[1] for atom in inside):
         return None

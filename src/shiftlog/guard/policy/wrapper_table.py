@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from shiftlog.guard.policy.options import Options
 
 SHELLS = frozenset("sh bash dash ash ksh ksh93 mksh lksh yash posh zsh rbash fish csh tcsh hush".split())
-MULTI_CALL = frozenset("busybox toybox coreutils uutils sbase-box ubase-box dropbearmulti systemctl kmod lvm rustup snap "
+MULTI_CALL = frozenset("busybox toybox coreutils uutils sbase-box ubase-box dropbearmulti systemctl kmod lvm "
+                       "rustup snap "
                        "xtables-nft-multi xtables-legacy-multi volta-shim".split())  # fmt: skip
 LOADER = re.compile(r"ld(-linux[^/]*|-musl[^/]*|64|-[0-9.]+|)\.so(\.[0-9]+)*|ld-musl-[^/]+\.so\.1")
 
@@ -19,12 +20,12 @@ class Plain:
 
     options: Options
     operands: int = 0
-    shell: bool = False
+    starts_shell: bool = False
 
 
 def _plain(flags: str = "", takes: str = "", long: str = "", *, attached: str = "", operands: int = 0,
-           shell: bool = False, assignments: bool = False) -> Plain:  # fmt: skip
-    return Plain(Options(flags, takes, attached, tuple(long.split()), assignments), operands, shell)
+           starts_shell: bool = False, assignments: bool = False) -> Plain:  # fmt: skip
+    return Plain(Options(flags, takes, attached, tuple(long.split()), assignments), operands, starts_shell)
 
 
 PLAIN: dict[str, Plain] = {
@@ -49,19 +50,20 @@ PLAIN: dict[str, Plain] = {
     "unshare": _plain("rfcT", "SGRwl", "fork map-root-user map-current-user map-auto mount-proc kill-child keep-caps "
                       "propagation= setgroups= setuid= setgid= root= wd= map-user= map-group= map-users= map-groups= "
                       "boottime= monotonic= load-interp= mount uts ipc net pid user cgroup time",
-                      attached="muinpUCT", shell=True),
+                      attached="muinpUCT", starts_shell=True),
     "nsenter": _plain("aFZ", "tSG", "all no-fork target= setuid= setgid= preserve-credentials follow-context mount uts "
-                      "ipc net pid user cgroup time root wd wdns", attached="muinpUCTrwW", shell=True),
-    "chroot": _plain("", "", "groups= userspec= skip-chdir", operands=1, shell=True),
+                      "ipc net pid user cgroup time root wd wdns", attached="muinpUCTrwW", starts_shell=True),
+    "chroot": _plain("", "", "groups= userspec= skip-chdir", operands=1, starts_shell=True),
     "strace": _plain("cCdfFhiknqrtTvVwxyYDAzZ", "abeEoOpPsSuUXI", "output= trace= status= signal= fault= inject= env= "
                      "follow-forks summary summary-only string-limit= user= decode-fds attach= quiet"),
     "ltrace": _plain("bcCfhirStTVLD", "aAelnopsuwxX", "output= library= demangle"),
     "perf-stat": _plain("aBdgirsvx", "ceCGoPt"),
     "systemd-run": _plain("trGqdPMS", "HMpuE", "scope user system wait pty pipe quiet collect no-block shell same-dir "
-                          "unit= property= description= slice= uid= gid= nice= working-directory= setenv= service-type= "
+                          "unit= property= description= slice= uid= gid= nice= working-directory= setenv= "
+                          "service-type= "
                           "on-active= on-boot= on-calendar= timer-property= host= machine= remain-after-exit"),
-    "doas": _plain("Lns", "Cau", shell=True),
-    "pkexec": _plain("", "u", "user= disable-internal-agent keep-cwd", shell=True),
+    "doas": _plain("Lns", "Cau", starts_shell=True),
+    "pkexec": _plain("", "u", "user= disable-internal-agent keep-cwd", starts_shell=True),
     "sudo": _plain("ABbEeHiKklnPSsVv", "CDghpRrTtUu", "askpass background bell edit set-home login remove-timestamp "
                    "reset-timestamp list non-interactive preserve-groups stdin shell version validate preserve-env "
                    "close-from= chdir= group= host= prompt= chroot= role= command-timeout= type= other-user= user= "
@@ -70,7 +72,7 @@ PLAIN: dict[str, Plain] = {
                        "xauth-protocol= server-args= wait="),
     "dbus-run-session": _plain("", "", "config-file= dbus-daemon="),
     "dbus-launch": _plain("", "", "exit-with-session sh-syntax autolaunch="),
-    "fakeroot": _plain("uh", "lsib", "lib= faked= save-file= unknown-is-real", shell=True),
+    "fakeroot": _plain("uh", "lsib", "lib= faked= save-file= unknown-is-real", starts_shell=True),
     "setpriv": _plain("d", "", "dump no-new-privs reset-env clear-groups keep-groups init-groups reuid= regid= ruid= "
                       "rgid= euid= egid= groups= inh-caps= ambient-caps= bounding-set= securebits= pdeathsig= "
                       "selinux-label= apparmor-profile="),
@@ -114,31 +116,39 @@ ENV = Options("i0v-", "uCaS", "", ("ignore-environment", "null", "debug", "unset
 XARGS = Options("0oprtx", "adEILnPs", "eil", ("arg-file=", "delimiter=", "eof", "replace", "max-lines", "max-args=",
                 "max-procs=", "max-chars=", "interactive", "no-run-if-empty", "verbose", "exit", "null", "open-tty",
                 "show-limits", "process-slot-var="))  # fmt: skip
-SU = Options("flmpPT", "cgGswu", "", ("command=", "session-command=", "shell=", "group=", "supp-group=", "login", "fast",
+SU = Options("flmpPT", "cgGswu", "", ("command=", "session-command=", "shell=", "group=", "supp-group=", "login",
+                 "fast",
              "preserve-environment", "pty", "whitelist-environment=", "user="))  # fmt: skip
 FLOCK = Options("senuoFvx", "cwE", "", ("shared", "exclusive", "unlock", "nonblock", "nb", "timeout=", "wait=", "close",
                 "no-fork", "conflict-exit-code=", "command=", "verbose"))  # fmt: skip
 WATCH = Options("bcdegprtwxC", "nqs", "", ("beep", "color", "no-color", "errexit", "chgexit", "precise", "no-rerun",
                 "no-title", "no-wrap", "exec", "interval=", "differences", "equexit=", "no-linewrap"))  # fmt: skip
-SCRIPT = Options("aefqV", "cOIBToEm", "", ("append", "command=", "return", "flush", "force", "quiet", "echo=", "log-out=",
+SCRIPT = Options("aefqV", "cOIBToEm", "", ("append", "command=", "return", "flush", "force", "quiet", "echo=",
+                 "log-out=",
                  "log-in=", "log-io=", "log-timing=", "output-limit=", "logging-format="), False)  # fmt: skip
 PARALLEL = Options("kmXqtu0v", "jPNnLlSaCdIsi", "", ("jobs=", "max-procs=", "max-args=", "sshlogin=", "arg-file=",
-                   "colsep=", "delimiter=", "timeout=", "retries=", "delay=", "joblog=", "results=", "tmpdir=", "workdir=",
+                   "colsep=", "delimiter=", "timeout=", "retries=", "delay=", "joblog=", "results=", "tmpdir=",
+                   "workdir=",
                    "wd=", "halt=", "load=", "memfree=", "keep-order", "bar", "progress", "eta", "dry-run", "will-cite",
                    "no-notice", "verbose", "line-buffer", "lb", "ungroup", "group", "null", "xargs", "pipe", "quote",
                    "tag", "link", "no-run-if-empty", "shuf", "resume", "silent", "max-replace-args=", "env=",
                    "block="))  # fmt: skip
-LOADER_OPTIONS = Options("", "", "", ("library-path=", "inhibit-rpath=", "audit=", "preload=", "argv0=", "inhibit-cache",
+LOADER_OPTIONS = Options("", "", "", ("library-path=", "inhibit-rpath=", "audit=", "preload=", "argv0=",
+                 "inhibit-cache",
                          "glibc-hwcaps-prepend=", "glibc-hwcaps-mask="))  # fmt: skip
-SETARCH = Options("BFILRSTXZ3v", "p", "", ("uname-2.6", "addr-no-randomize", "32bit", "fdpic-funcptrs", "mmap-page-zero",
-                  "addr-compat-layout", "read-implies-exec", "short-inode", "whole-seconds", "sticky-timeouts", "3gb", "4gb",
+SETARCH = Options("BFILRSTXZ3v", "p", "", ("uname-2.6", "addr-no-randomize", "32bit", "fdpic-funcptrs",
+                 "mmap-page-zero",
+                  "addr-compat-layout", "read-implies-exec", "short-inode", "whole-seconds", "sticky-timeouts",
+                  "3gb", "4gb",
                   "verbose", "show"))  # fmt: skip
 
 
 BWRAP_ONE = frozenset(
     "--dev --proc --tmpfs --mqueue --dir --chdir --unsetenv --uid --gid --hostname --lock-file --sync-fd --exec-label "
-    "--file-label --cap-add --cap-drop --seccomp --add-seccomp-fd --info-fd --json-status-fd --block-fd --userns --userns2 "
-    "--pidns --userns-block-fd --remount-ro --size --perms --argv0 --overlay-src --tmp-overlay --ro-overlay --args".split()
+    "--file-label --cap-add --cap-drop --seccomp --add-seccomp-fd --info-fd --json-status-fd --block-fd "
+    "--userns --userns2 "
+    "--pidns --userns-block-fd --remount-ro --size --perms --argv0 --overlay-src --tmp-overlay --ro-overlay "
+    "--args".split()
 )
 BWRAP_TWO = frozenset(
     "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --symlink --setenv --file --bind-data "

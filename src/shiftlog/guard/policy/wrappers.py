@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shiftlog.guard.policy.options import read_options
+from shiftlog.guard.policy.words import HOLE, Arg, literal, unknown
 from shiftlog.guard.policy.wrapper_table import (
     BWRAP_ONE,
     BWRAP_TWO,
@@ -28,7 +29,6 @@ from shiftlog.guard.policy.wrapper_table import (
     XARGS,
     Plain,
 )
-from shiftlog.guard.policy.words import HOLE, Arg, literal, unknown
 
 ARCHITECTURE = re.compile(r"[a-z0-9_]*(86|64|32|arm|ppc|mips|390|26)[a-z0-9_]*")
 
@@ -75,7 +75,7 @@ def _follow(plain: Plain, args: list[Arg]) -> Unwrapped:
     settings = [value for option, value in found.given if option == "=" and value is not None]
     if found.rest and plain.options.assignments:
         return Unwrapped(argvs=[found.rest], settings=settings)
-    return Unwrapped(argvs=[found.rest] if found.rest else [], reads_stdin=plain.shell and not found.rest)
+    return Unwrapped(argvs=[found.rest] if found.rest else [], reads_stdin=plain.starts_shell and not found.rest)
 
 
 def _command(args: list[Arg]) -> Unwrapped:

@@ -1,4 +1,3 @@
-# ruff: noqa: PTH — raw descriptors throughout, and every microsecond is a program start's
 """The exec broker: judges every program start of one shell's process tree while the kernel holds the caller.
 
 It works on a listener that somebody else waits for. Whatever cannot be read, resolved or judged is refused; a record
@@ -15,7 +14,7 @@ from shiftlog.shell.sandbox.identity import RUNS_OTHERS, FileFacts, Identifier, 
 from shiftlog.shell.sandbox.metadata import MetadataCalls
 from shiftlog.shell.sandbox.notify import Listener, Notification
 from shiftlog.shell.sandbox.processes import AT_EMPTY_PATH, AT_FDCWD, Memory, Unresolved, opened, parents
-from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart, StartJudge
+from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart, StartedFile, StartJudge
 
 _NESTED_MAX = 5  # the kernel follows as many interpreters
 _LENT_MAX = 256
@@ -157,7 +156,7 @@ class Broker:
         if request.facts.inode in self._denied:
             name = os.path.basename(request.path)
             original = request.facts.copy_of or request.real
-            answer = self._ask(original, request.argv, request.cwd)
+            answer = self._ask(original, request)
             return answer if not answer.allowed else _Answer(False, "denied", name, "this file is denied")
         if lent and request.facts.inode in self._interpreters:
             return _Answer(True, "allowed", os.path.basename(request.path), None)
@@ -165,15 +164,15 @@ class Broker:
         called = applet(os.path.basename(original or request.real), request.argv)
         if called is not None:
             return self._judge_applet(request, *called)
-        answer = self._ask(request.path, request.argv, request.cwd)
+        answer = self._ask(request.path, request)
         for other in (request.real, original):
             if answer.allowed and other is not None and os.path.basename(other) != os.path.basename(request.path):
                 answer = self._ask_denied_only(other, request) or answer
         return answer
 
-    def _judge_applet(self, request: _Request, name: str, wrapped: bool) -> _Answer:  # noqa: FBT001
+    def _judge_applet(self, request: _Request, name: str, wrapped: bool) -> _Answer:
         if wrapped:
-            answer = self._ask(request.path, request.argv, request.cwd)
+            answer = self._ask(request.path, request)
             if not answer.allowed:
                 return answer
         if self._rules.lists and name in RUNS_OTHERS and request.facts.inode != self._system_shell:
@@ -182,17 +181,17 @@ class Broker:
             return _Answer(False, "denied", name, f"{box} can run programs inside itself")
         beside = os.path.join(os.path.dirname(request.path), name)
         argv = request.argv[1:] if wrapped else request.argv
-        return self._ask(beside if os.path.exists(beside) else name, argv, request.cwd)
+        return self._ask(beside if os.path.exists(beside) else name, request, argv)
 
     def _ask_denied_only(self, path: str, request: _Request) -> _Answer | None:
         """Ask under a second name; only a refusal matters, and none for a memory file, which has no name."""
         if path.startswith("/memfd:") or path.endswith(" (deleted)"):
             return None
-        answer = self._ask(path, request.argv, request.cwd)
+        answer = self._ask(path, request)
         return None if answer.allowed else answer
 
     def _judge_interpreter(self, script: _Request, depth: int) -> _Answer:
-        name, *argument = (os.fsdecode(word) for word in script.facts.interpreter)
+        name, *argument = script.facts.interpreter
         request = self._look_up(script, name, [name, *argument, script.path, *script.argv[1:]])
         answer = self._decide(request, lent=True, depth=depth + 1)
         if answer.allowed and os.path.basename(request.real) == "env":
@@ -205,8 +204,10 @@ class Broker:
     def _was_lent(self, request: _Request) -> bool:
         return self._lent.pop(request.pid, None) is not None
 
-    def _ask(self, path: str, argv: Sequence[str], cwd: str) -> _Answer:
-        return _Answer(*self._judge.judge_start(path, argv, cwd))
+    def _ask(self, path: str, request: _Request, argv: Sequence[str] | None = None) -> _Answer:
+        facts = request.facts
+        file = StartedFile(request.path, request.real, facts.inode, facts.interpreter, facts.copy_of)
+        return _Answer(*self._judge.judge_start(path, request.argv if argv is None else argv, request.cwd, file))
 
     def _keep_record(self, request: _Request, answer: _Answer) -> None:
         argv, left = list[str](), _CHARACTERS_RECORDED

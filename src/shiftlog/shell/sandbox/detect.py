@@ -58,7 +58,7 @@ def detect() -> Capabilities:
 
 
 def _nothing(reason: str) -> Capabilities:
-    why = dict.fromkeys(("landlock", "seccomp", "exec_broker", "bwrap"), reason)
+    why = {name: reason for name in ("landlock", "seccomp", "exec_broker", "bwrap")}  # noqa: C420
     return Capabilities(
         landlock_abi=0, seccomp=False, exec_broker=False, filter_flags=0, supervisor_process=False, bwrap=None, why=why
     )

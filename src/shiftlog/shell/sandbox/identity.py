@@ -1,4 +1,3 @@
-# ruff: noqa: PTH — raw descriptors and inodes throughout
 """Which program a file is: by inode, by content, by its first bytes, by the applet it is called as.
 
 Pure questions about files, cached by inode and change time. Whether a program may start is the judge's to say.
@@ -38,7 +37,7 @@ class FileFacts:
     """What a file is: its inode, the interpreter its first line names, and the named program whose copy it is."""
 
     inode: tuple[int, int]
-    interpreter: tuple[bytes, ...]
+    interpreter: tuple[str, ...]
     loader: bool
     copy_of: str | None
 
@@ -91,7 +90,9 @@ class Identifier:
         try:
             reader = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:  # a program that may be run but not read is known by its inode alone
-            return FileFacts(inode, (), bool(known and known.loader), known.path if known and not known.loader else None)
+            return FileFacts(
+                inode, (), bool(known and known.loader), known.path if known and not known.loader else None
+            )
         try:
             head = os.pread(reader, _SHEBANG_MAX, 0)
             if known is None and stat.st_size in self._by_size and stat.st_size <= _HASHED_MAX:
@@ -126,12 +127,12 @@ def _digest(fd: int) -> str:
     return digest.hexdigest()
 
 
-def interpreter_of(head: bytes) -> tuple[bytes, ...]:
+def interpreter_of(head: bytes) -> tuple[str, ...]:
     """Return the interpreter that a file's first line names and its one argument; empty for other files."""
     if not head.startswith(b"#!"):
         return ()
     line = head[2:].split(b"\n", 1)[0].strip(b" \t\r\0")
-    return tuple(line.split(None, 1)) if line else ()
+    return tuple(map(os.fsdecode, line.split(None, 1)))
 
 
 def find_loaders() -> list[str]:

@@ -6,14 +6,15 @@ Which rules hold for a shell is decided by whoever opens it; what they mean is t
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from shiftlog.guard.policy.files import LocalFiles
 from shiftlog.guard.policy.judge import Judge
 from shiftlog.guard.policy.lists import Entry, ShellRules
 from shiftlog.shell.sandbox.programs import ExecRules
-from shiftlog.shell.sandbox.starts import JudgeSpec
+from shiftlog.shell.sandbox.starts import JudgeSpec, StartedFile
 
 
 def judge_spec(rules: ShellRules) -> JudgeSpec:
@@ -45,6 +46,77 @@ def exec_rules(rules: ShellRules) -> ExecRules | None:
     )
 
 
+_T = TypeVar("_T")
+_FRESH_S = 1.0
+_CACHE_MAX = 4096
+
+
+class _FilesOfAStart:
+    """This machine's files, with exact answers about the one that would start and kept ones about those rules name."""
+
+    reachable = True
+
+    def __init__(self, path: str) -> None:
+        self._files = LocalFiles(path)
+        self._subject: StartedFile | None = None
+        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
+
+    def look_at(self, file: StartedFile) -> None:
+        """Take the facts of the next start from its open descriptor."""
+        self._subject = file
+
+    def find(self, name: str) -> str | None:
+        """Find a bare name on the opening PATH."""
+        return self._files.find(name)
+
+    def real_path(self, path: str) -> str | None:
+        """Follow every link."""
+        if self._subject is not None and path in (self._subject.path, self._subject.real):
+            return self._subject.real
+        return self._keep("real", path, self._files.real_path)
+
+    def same_file(self, one: str, other: str) -> bool:
+        """Compare device and inode."""
+        left = self._inode(one)
+        return left is not None and left == self._inode(other)
+
+    def same_content(self, one: str, other: str) -> bool:
+        """Compare contents; of the file that would start they have been already."""
+        if self._subject is not None and one in (self._subject.path, self._subject.real):
+            return self._subject.copy_of is not None and self._subject.copy_of == self.real_path(other)
+        return self._files.same_content(one, other)
+
+    def interpreter(self, path: str) -> tuple[str, ...]:
+        """Return the words of a script's `#!` line."""
+        if self._subject is not None and path in (self._subject.path, self._subject.real):
+            return self._subject.interpreter
+        return self._keep("interpreter", path, self._files.interpreter)
+
+    def _inode(self, path: str) -> tuple[int, int] | None:
+        if self._subject is not None and path in (self._subject.path, self._subject.real):
+            return self._subject.inode
+        return self._keep("inode", path, _inode_of)
+
+    def _keep(self, kind: str, path: str, ask: Callable[[str], _T]) -> _T:
+        now = time.monotonic()
+        kept = self._kept.get((kind, path))
+        if kept is not None and now - kept[0] < _FRESH_S:
+            return kept[1]
+        if len(self._kept) >= _CACHE_MAX:
+            self._kept.clear()
+        answer = ask(path)
+        self._kept[kind, path] = now, answer
+        return answer
+
+
+def _inode_of(path: str) -> tuple[int, int] | None:
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return stat.st_dev, stat.st_ino
+
+
 class PolicyJudge:
     """Judges starts by a shell's lists; what needs approval is refused until it is permitted."""
 
@@ -66,17 +138,21 @@ class PolicyJudge:
             path=path,
             home=home,
         )
-        self._judge = Judge(rules, kernel=True, files=LocalFiles(path))
+        self._files = _FilesOfAStart(path)
+        self._judge = Judge(rules, kernel=True, files=self._files)
         self._permitted: frozenset[str] = frozenset()
 
     def permit(self, entries: Sequence[str]) -> None:
         """Let starts pass that these `ask` entries match, and no others."""
         self._permitted = frozenset(entries)
 
-    def judge_start(self, path: str, argv: Sequence[str], cwd: str) -> tuple[bool, str, str, str | None]:
+    def judge_start(
+        self, path: str, argv: Sequence[str], cwd: str, file: StartedFile
+    ) -> tuple[bool, str, str, str | None]:
         """Judge by the lists."""
+        self._files.look_at(file)
         found = self._judge.judge_start(path, argv, cwd=cwd)
-        program = os.path.basename(found.program)  # noqa: PTH119 — a text, not a file
+        program = os.path.basename(found.program)
         if found.verdict == "allowed" or (found.verdict == "asked" and found.entry in self._permitted):
             return True, "allowed", program, None
         whose = "policy" if found.source == "shell" else "operator policy"

@@ -112,19 +112,19 @@ def install_filter(program: bytes, *, flags: int = 0) -> int:
     instructions = ctypes.create_string_buffer(program, len(program))
 
     class _Program(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]  # noqa: RUF012
+        _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
 
     header = _Program(len(program) // 8, ctypes.addressof(instructions))
     return syscall("seccomp", SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(header))
 
 
 class _RulesetAttributes(ctypes.Structure):
-    _fields_ = [("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]  # noqa: RUF012
+    _fields_ = [("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
 
 
 class _PathBeneath(ctypes.Structure):
     _pack_ = 1
-    _fields_ = [("access", ctypes.c_uint64), ("parent", ctypes.c_int32)]  # noqa: RUF012
+    _fields_ = [("access", ctypes.c_uint64), ("parent", ctypes.c_int32)]
 
 
 class Ruleset:

@@ -18,7 +18,16 @@ _MAKE_DEVICES = 1 << 6 | 1 << 11  # granted nowhere: a disk's node inside the wo
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 # Terminals are here because a command that asks for one opens it by name.
-NULL_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts", "/dev/ptmx")
+NULL_DEVICES = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/pts",
+    "/dev/ptmx",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +112,9 @@ def _siblings(directory: str, hidden: Collection[str], above: set[str], inodes: 
             continue  # a link's target gets its right where it lives
         if entry.path in above:
             yield from _siblings(entry.path, hidden, above, inodes)
-        elif entry.inode() not in inodes:  # a rule belongs to the inode: granting a hard link would grant the hidden file
+        elif (
+            entry.inode() not in inodes
+        ):  # a rule belongs to the inode: granting a hard link would grant the hidden file
             yield entry.path
 
 

@@ -7,8 +7,8 @@ rules do. Any failure ends it with status 125 and one line on standard error: a 
 import ctypes
 import os
 import sys
-
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
+
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.plan import LaunchPlan, decode
 

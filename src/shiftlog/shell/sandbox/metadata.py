@@ -29,7 +29,7 @@ class MetadataCalls:
     def answer(self, listener: Listener, call: Notification) -> None:
         """Do what the call asks, or refuse it; the caller gets the kernel's own error."""
         name = self._names.get(call.number, "")
-        if os.stat(f"/proc/{call.pid}").st_uid != os.geteuid():  # noqa: PTH116
+        if os.stat(f"/proc/{call.pid}").st_uid != os.geteuid():
             raise Unresolved(errno.EPERM, "another user")  # our rights would be lent to somebody who has fewer
         memory = Memory(call.pid)
         try:
@@ -40,7 +40,7 @@ class MetadataCalls:
         with opened(call.pid, dirfd, path, flags=flags) as (fd, _text):
             if not listener.still_valid(call):
                 return
-            real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+            real = os.readlink(f"/proc/self/fd/{fd}")
             if not self._may_change(real):
                 raise Unresolved(errno.EROFS, "outside the writable places")
             try:
@@ -72,7 +72,7 @@ def _change(name: str, args: tuple[int, ...], memory: Memory) -> _Change:
     """Return what is to be done to the opened file."""
     if "chmod" in name:
         mode = args[1] if name in ("chmod", "fchmod") else args[2]
-        return lambda path: os.chmod(path, mode & 0o7777)  # noqa: PTH101
+        return lambda path: os.chmod(path, mode & 0o7777)
     if "chown" in name:
         user, group = (args[2], args[3]) if name == "fchownat" else (args[1], args[2])
         return lambda path: os.chown(path, _signed(user), _signed(group))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_PRIVATE = ("/tmp", "/run", "/var/tmp")  # noqa: S108 — these are what gets replaced
+_PRIVATE = ("/tmp", "/run", "/var/tmp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +26,10 @@ class View:
 def arguments(bwrap: str, view: View, cwd: str) -> list[str]:
     """Return the command line up to the program."""
     words = [bwrap, "--die-with-parent", "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev"]
-    words += ["--tmpfs", "/dev/shm"] if view.shared_memory and Path("/dev/shm").is_dir() else []  # noqa: S108
-    words += ["--bind", view.temp, "/tmp", "--tmpfs", "/run"]  # noqa: S108
-    if Path("/var/tmp").is_dir() and not Path("/var/tmp").is_symlink():  # noqa: S108
-        words += ["--bind", view.temp, "/var/tmp"]  # noqa: S108
+    words += ["--tmpfs", "/dev/shm"] if view.shared_memory and Path("/dev/shm").is_dir() else []
+    words += ["--bind", view.temp, "/tmp", "--tmpfs", "/run"]
+    if Path("/var/tmp").is_dir() and not Path("/var/tmp").is_symlink():
+        words += ["--bind", view.temp, "/var/tmp"]
     for path in (*_resolver(), *_unique(view.visible)):
         if _is_private(path) and not any(_is_below(path, place) for place in view.writable):
             words += ["--ro-bind", path, path]

@@ -8,7 +8,7 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from shiftlog.shell.sandbox import kernel
@@ -115,7 +115,7 @@ def absolute(pid: int, dirfd: int, path: bytes) -> bytes:
 
 
 @contextmanager
-def opened(pid: int, dirfd: int, path: bytes, *, flags: int = 0) -> Iterator[tuple[int, bytes]]:
+def opened(pid: int, dirfd: int, path: bytes, *, flags: int = 0) -> Generator[tuple[int, bytes]]:
     """Give a path-only descriptor of the file that the process means, and the path's absolute text.
 
     Raises `Unresolved` with the error that the process should see.
@@ -142,7 +142,7 @@ def _open_descriptor(pid: int, number: int) -> tuple[int, bytes]:
 
 
 class _How(ctypes.Structure):
-    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]  # noqa: RUF012
+    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
 
 
 def _open_below_root(pid: int, path: bytes, *, follow: bool) -> int:

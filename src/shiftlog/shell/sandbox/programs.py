@@ -71,7 +71,7 @@ def _sorted(paths: Iterable[str]) -> tuple[str, ...]:
 def _files(name: str, search_path: str) -> Iterator[str]:
     """Give the real path of every file that a name or path means on the search path and in the usual places."""
     if "/" in name:
-        candidates = [os.path.expanduser(name)]  # noqa: PTH111 — an unknown user stays as written instead of an error
+        candidates = [os.path.expanduser(name)]
     else:
         places = dict.fromkeys([*search_path.split(":"), *_USUAL.split(":")])
         candidates = [f"{place}/{name}" for place in places if place.startswith("/")]
@@ -85,7 +85,7 @@ def _interpreters(script: str, search_path: str, depth: int = 4) -> Iterator[str
     """Give the interpreters of a script, those that `env` would find included."""
     try:
         with Path(script).open("rb") as file:
-            words = [os.fsdecode(word) for word in interpreter_of(file.read(256))]
+            words = interpreter_of(file.read(256))
     except OSError:
         return
     if not words or not depth:

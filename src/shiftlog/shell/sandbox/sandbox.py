@@ -1,4 +1,3 @@
-# ruff: noqa: PTH — real paths as text, as the kernel takes them
 """The sandbox of a local shell: from mode, lists and machine to a launcher that the engine starts its shell through.
 
 It fails closed: a mode or list that cannot be held here is `SandboxUnavailable`, never a weaker sandbox. The engine
@@ -23,7 +22,7 @@ from shiftlog.shell.sandbox import landlock, mounts, seccomp
 from shiftlog.shell.sandbox.detect import Capabilities, detect
 from shiftlog.shell.sandbox.plan import LaunchPlan, encode
 from shiftlog.shell.sandbox.programs import ExecRules, RuleFiles, find_files
-from shiftlog.shell.sandbox.starts import BrokerRules, JudgeSpec, ProgramStart
+from shiftlog.shell.sandbox.starts import BrokerRules, JudgeSpec, ProgramStart, StartedFile
 from shiftlog.shell.sandbox.supervision import Supervision
 
 Mode = Literal["read-only", "workspace-write", "full-access"]
@@ -41,7 +40,9 @@ _ALL = (1 << 64) - 1
 class AllowAll:
     """The judge of a shell without lists: its starts are recorded, none is refused."""
 
-    def judge_start(self, path: str, argv: Sequence[str], cwd: str) -> tuple[bool, str, str, str | None]:
+    def judge_start(
+        self, path: str, argv: Sequence[str], cwd: str, file: StartedFile
+    ) -> tuple[bool, str, str, str | None]:
         """Allow the start."""
         return True, "allowed", os.path.basename(path), None
 
@@ -268,9 +269,7 @@ class Launch:
             if place is not None:
                 shutil.rmtree(place, ignore_errors=True)
 
-    def _plan(
-        self, shell: str, argv: Sequence[str], env: Mapping[str, str], files: RuleFiles, cwd: str
-    ) -> LaunchPlan:
+    def _plan(self, shell: str, argv: Sequence[str], env: Mapping[str, str], files: RuleFiles, cwd: str) -> LaunchPlan:
         channel = -1
         if self._machine.exec_broker:
             channel = self._supervise(shell, files)
@@ -319,9 +318,11 @@ class Launch:
     def _landlock(self, files: RuleFiles) -> landlock.LandlockPlan | None:
         abi = self._machine.landlock_abi
         if not abi or (not self._confined and abi < 2 and self._machine.exec_broker):
-            return None  # version 1 would refuse every move between directories, for a list that the broker holds anyway
+            return (
+                None  # version 1 would refuse every move between directories, for a list that the broker holds anyway
+            )
         state = () if self._bwrap or not self._confined else (os.path.realpath(self._spec.state_dir),)
-        shared = ("/dev/shm",) if self._bwrap and self._spec.mode == "workspace-write" else ()  # noqa: S108
+        shared = ("/dev/shm",) if self._bwrap and self._spec.mode == "workspace-write" else ()
         return landlock.make_plan(
             landlock.FileRules(
                 abi=abi,
@@ -335,7 +336,12 @@ class Launch:
 
     def _helper(self) -> tuple[str, ...]:
         """How the engine's terminal helper begins its command line."""
-        return os.path.realpath(sys.executable), "-I", "-S", str(Path(shiftlog.__file__).parent / "shell/terminal_helper.py")
+        return (
+            os.path.realpath(sys.executable),
+            "-I",
+            "-S",
+            str(Path(shiftlog.__file__).parent / "shell/terminal_helper.py"),
+        )
 
     def _executable(self, files: RuleFiles) -> tuple[str, ...] | None:
         if files.executable is None or not self._machine.exec_broker:
@@ -380,7 +386,7 @@ def _writable(spec: SandboxSpec) -> tuple[str, ...]:
 
 
 def _memory_dir() -> Path:
-    shared = Path("/dev/shm")  # noqa: S108
+    shared = Path("/dev/shm")
     return shared if os.access(shared, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
 
 

@@ -7,11 +7,30 @@ from typing import Any, Protocol
 PROGRAMS_KEPT = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class StartedFile:
+    """The file behind a start, looked at through an open descriptor: nobody swapped it since its name was read.
+
+    `interpreter` are the words of its `#!` line; `copy_of` is the named program whose link or copy it is.
+    """
+
+    path: str
+    real: str
+    inode: tuple[int, int]
+    interpreter: tuple[str, ...]
+    copy_of: str | None
+
+
 class StartJudge(Protocol):
     """Decides about one program start, after all expansion."""
 
-    def judge_start(self, path: str, argv: Sequence[str], cwd: str) -> tuple[bool, str, str, str | None]:
-        """Return whether the program may start, the verdict's word, the program's name and the reason."""
+    def judge_start(
+        self, path: str, argv: Sequence[str], cwd: str, file: StartedFile
+    ) -> tuple[bool, str, str, str | None]:
+        """Return whether the program may start, the verdict's word, the program's name and the reason.
+
+        `path` is one of the file's names, or the name of the applet that it would be.
+        """
         ...
 
     def permit(self, entries: Sequence[str]) -> None:

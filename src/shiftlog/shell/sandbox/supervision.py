@@ -72,7 +72,7 @@ class Supervision:
     def open(
         self, channel: socket.socket, judge: JudgeSpec, rules: BrokerRules, on_start: Callable[[ProgramStart], None]
     ) -> int:
-        """Have a shell supervised whose launcher will speak on `channel`; return its number. Closes the channel here."""
+        """Have a shell supervised whose launcher will speak on `channel`; return its number and close our end."""
         number, self._next = self._next, self._next + 1
         self._shells[number] = _Shell(on_start)
         spec = os.memfd_create("shiftlog-spec", os.MFD_CLOEXEC)

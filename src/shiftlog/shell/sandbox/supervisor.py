@@ -5,6 +5,7 @@ refuses every further start in every shell it served. `supervision` is its other
 """
 
 import array
+import gc
 import importlib
 import json
 import os
@@ -31,6 +32,8 @@ def main() -> None:
     """Serve on the descriptor named by the first argument until it closes."""
     # Not dumpable: a program of the same user in a sandbox cannot reach into our memory.
     kernel.prctl(_PR_SET_DUMPABLE, 0)
+    gc.freeze()
+    gc.set_threshold(50_000)  # a start makes no cycles, and a collection in the middle of one is felt
     serve(socket.socket(fileno=int(sys.argv[1])))
 
 
@@ -132,7 +135,9 @@ class _Loop:
             listener = _received_descriptor(channel)
             if listener is None:
                 return
-            broker = Broker(Listener(listener), _make_judge(spec["judge"]), _rules(spec["rules"]), self._recorder(shell))
+            broker = Broker(
+                Listener(listener), _make_judge(spec["judge"]), _rules(spec["rules"]), self._recorder(shell)
+            )
             self._brokers[listener] = (shell, broker)
             self._epoll.register(listener, select.EPOLLIN)
             channel.send(b"K")

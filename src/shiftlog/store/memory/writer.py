@@ -11,6 +11,7 @@ from shiftlog.model.nouns import Lease, Receipt, Session, Token, Turn
 from shiftlog.model.times import millis
 from shiftlog.store import blobs
 from shiftlog.store.documents import decode
+from shiftlog.store.documents_packed import unpacked
 from shiftlog.store.memory.reader import MemoryReader
 from shiftlog.store.memory.shelves import Shelf, Shelves, Undo
 from shiftlog.store.protocol import Answer, Indexed
@@ -175,7 +176,7 @@ def _unpacked(packed: Packed) -> Indexed:
         kind=Kind(packed.kind),
         at=datetime.fromisoformat(packed.at),
         turn=packed.turn,
-        body=cast(Body, blobs.internalise(decode(packed.document), texts.__getitem__)),
+        body=cast(Body, blobs.internalise(decode(unpacked(packed.document)), texts.__getitem__)),
         salt=packed.salt,
         body_hash="sha256:" + packed.body_hash.hex(),
         hash="sha256:" + packed.hash.hex(),

@@ -402,11 +402,15 @@ class SqliteReader(SourceReader):
 def _may_hold(column: str, parts: int) -> str:
     """Return the condition that JSON text may hold one of some parts, given in small ASCII letters without escapes.
 
-    What has other characters or keeps long texts elsewhere always may: only ASCII is folded here as the caller folds.
+    What has other characters, is packed or keeps long texts elsewhere always may: only ASCII is folded here as the
+    caller folds.
     """
     text = f"CAST({column} AS TEXT)"
     found = " OR ".join([f"instr(lower({text}), ?) > 0"] * parts)
-    return f"({found} OR length({text}) <> length({column}) OR instr({text}, '\"$blob\"') > 0)"
+    return (
+        f"({found} OR length({text}) <> length({column}) OR instr({text}, '\"$blob\"') > 0"
+        f" OR substr({column}, 1, 1) = x'01')"
+    )
 
 
 def _distinct(table: str, column: str) -> str:

@@ -10,6 +10,7 @@ import zstandard
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.store import blobs
 from shiftlog.store.documents import decode
+from shiftlog.store.documents_packed import unpacked
 
 SEQ_BITS = 24
 SEQ_LIMIT = 1 << SEQ_BITS
@@ -95,9 +96,10 @@ def _time_of(text: str) -> datetime:
 
 def _body_of(db: apsw.Connection, data: bytes) -> dict[str, Any]:
     try:
+        data = unpacked(data)
         body: Any = decode(data)
         if REFERENCE_MARK in data:
             body = blobs.internalise(body, lambda digest: fetch_blob(db, digest))
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, zstandard.ZstdError, ValueError):
         return {"unreadable": True}
     return cast(dict[str, Any], body) if isinstance(body, dict) else {"unreadable": True}

@@ -13,12 +13,18 @@ from shiftlog.store.sources import Origin, Packed, Source
 from shiftlog.store.sqlite.rows import Row, entry_id
 
 _ASKED_AT_ONCE = 256
-_READ_ORIGINS = (
-    "SELECT o.key, j.id, o.turn, o.doc FROM origins o JOIN journals j ON j.key = o.session_key WHERE o.key IN"
-    f" ({', '.join('?' * _ASKED_AT_ONCE)})"
+_FEW = 8
+_READ_ORIGIN = (
+    "SELECT o.key, j.id, o.turn, o.doc FROM origins o JOIN journals j ON j.key = o.session_key WHERE o.key = ?"
 )
+_READ_ORIGINS = _READ_ORIGIN.removesuffix("= ?") + f"IN ({', '.join('?' * _ASKED_AT_ONCE)})"
 
 _source_of = msgspec.json.Decoder(Source).decode
+
+
+def _origin_of(row: Row) -> Origin:
+    _, session_id, turn, doc = row
+    return Origin(session_id=session_id, turn=turn, doc=None if doc is None else decode(doc))
 
 
 class SourceReader:
@@ -36,13 +42,17 @@ class SourceReader:
     def origins(self, keys: Iterable[bytes]) -> dict[bytes, Origin]:
         wanted = list(dict.fromkeys(keys))
         found: dict[bytes, Origin] = {}
+        if len(wanted) < _FEW:
+            for key in wanted:
+                for row in self._db.execute(_READ_ORIGIN, (key,)):
+                    found[key] = _origin_of(row)
+            return found
         for start in range(0, len(wanted), _ASKED_AT_ONCE):
             # Always as many parameters, so that the statement is prepared once.
             part: list[bytes | None] = [*wanted[start : start + _ASKED_AT_ONCE]]
             part += [None] * (_ASKED_AT_ONCE - len(part))
             rows: Iterable[Row] = self._db.execute(_READ_ORIGINS, part)
-            for key, session_id, turn, doc in rows:
-                found[key] = Origin(session_id=session_id, turn=turn, doc=None if doc is None else decode(doc))
+            found.update({row[0]: _origin_of(row) for row in rows})
         return found
 
     def imported(self, session_id: str) -> Body | None:

@@ -1,0 +1,352 @@
+"""Running commands in live shells: from the judged text to its recorded end, its input and its output.
+
+A command belongs to the server, not to the client that asked for it: it is recorded before it runs and completed
+after, and goes on when that client is gone. Which shells there are is the service's to know.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from shiftlog.guard.budget import read_budget
+from shiftlog.guard.redaction import learnable_values
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import ShiftlogError, StorageError
+from shiftlog.model.shell_errors import (
+    CommandNotFound,
+    CommandNotRunning,
+    CommandTooLarge,
+    JournalUnavailable,
+    ShellLimit,
+    StdinClosed,
+)
+from shiftlog.shell import requests, results
+from shiftlog.shell.arguments import conflict, missing, must_be
+from shiftlog.shell.guarding import Judged
+from shiftlog.shell.live import Command, Shell
+from shiftlog.shell.ports import CommandEnd, CommandSpec, Terminal
+
+if TYPE_CHECKING:
+    from shiftlog.shell.service import Shells
+
+MAX_COMMAND_BYTES = 4 << 20
+PROGRESS_EVERY_S = 1.0
+FIRST_PROGRESS_S = 0.02
+END_S = 5.0
+
+Progress = Callable[[int, str], Awaitable[None]]
+Result = dict[str, Any]
+
+
+class Commands:
+    """The commands of all shells of one server."""
+
+    def __init__(self, shells: "Shells") -> None:
+        self._shells = shells
+
+    async def run(self, arguments: Mapping[str, Any], caller: Caller, progress: Progress | None = None) -> Result:
+        """Run a command, or begin it in the background; a non-zero exit is a normal result."""
+        values = requests.RUN_COMMAND.read(arguments)
+        _check_run(values)
+        budget = read_budget(values.get("budget"), "budget")
+        self._shells.check_timeout(values.get("timeout_s", 1))
+        shell = await self._shells.usable(values["shell_id"])
+        text: str = values["command"]
+        size = len(text.encode())
+        if size > MAX_COMMAND_BYTES:
+            raise CommandTooLarge(
+                f"command is {size} bytes; at most {MAX_COMMAND_BYTES}",
+                details={"bytes": size, "max": MAX_COMMAND_BYTES},
+            )
+        if "\0" in text:
+            raise must_be("command", "text without NUL", "format")
+        judged = shell.guard.judge(text)
+        self._learn(shell, judged, text)
+        command = Command(
+            command_id=shell.next_command_id(),
+            text=shell.mask(text),
+            judged=judged,
+            shell_id=shell.shell_id,
+            session_id=shell.session_id,
+            cwd=shell.cwd,
+            background=bool(values.get("background")),
+            terminal=bool(values.get("pty")),
+        )
+        if judged.syntax is not None or judged.refusal is not None:
+            return await self._refuse(shell, command)
+        waits = values.get("wait_idle_s", 0)
+        if command.background:
+            if len([one for one in shell.running if one.background]) >= self._shells.limits.background:
+                raise ShellLimit(
+                    f"limit reached ({self._shells.limits.background})",
+                    details={"limit": self._shells.limits.background, "kind": "background"},
+                )
+            if shell.state == "busy":
+                # A copy of the shell is made between commands.
+                await shell.enter(waits)
+                shell.leave()
+        else:
+            await shell.enter(waits)
+        try:
+            self._shells.check_usable(shell)
+            await self._begin(shell, command, values)
+        except BaseException:
+            if not command.background and shell.foreground is None:
+                shell.leave()
+            raise
+        if command.background:
+            return results.ran(shell, command, budget or shell.budget)
+        await self._answerable(command, progress)
+        return results.ran(shell, command, budget or shell.budget)
+
+    async def _begin(self, shell: Shell, command: Command, values: Mapping[str, Any]) -> None:
+        if not command.background:
+            shell.foreground = command
+        try:
+            command.checkpoint_id = await self._shells.snapshots.before(shell, command)
+            command.request_id = await self._shells.journal.command_started(
+                shell.session_id, results.starting_facts(shell, command)
+            )
+        except StorageError as error:
+            shell.foreground = None
+            raise unavailable(error) from None
+        except BaseException:
+            shell.foreground = None
+            raise
+        command.output = self._shells.outputs.begin(command.command_id, shell.learned)
+        given = values.get("input")
+        command.stdin_open = values.get("stdin") == "open" or command.terminal
+        spec = CommandSpec(
+            text=values["command"],
+            stdin_open=command.stdin_open,
+            input=given.encode() if given is not None else None,
+            background=command.background,
+            terminal=Terminal(cols=values.get("cols", 120), rows=values.get("rows", 40)) if command.terminal else None,
+        )
+        shell.guard.command_began(command.command_id)
+        command.state, command.started_at, command.began = "running", self._shells.now(), time.perf_counter()
+        shell.commands[command.command_id] = shell.last = command
+        command.running = await shell.live.start(spec, command.output)
+        shell.guard.accepted(values["command"])
+        command.running.ended.add_done_callback(
+            lambda ended: self._shells.spawn(self._command_over(shell, command, ended.result()))
+        )
+        timeout_s = values.get("timeout_s", None if command.background else shell.timeout_s)
+        if timeout_s is not None:
+            keep = values.get("on_timeout") == "keep_running"
+            asyncio.get_running_loop().call_later(timeout_s, self._overdue, command, keep)
+
+    def _overdue(self, command: Command, keep_running: bool) -> None:
+        if not command.is_running:
+            return
+        if keep_running:
+            command.overdue.set()
+        else:
+            self._stop(command, "timed_out")
+
+    def _stop(self, command: Command, why: Literal["timed_out", "cancelled"]) -> None:
+        if command.is_running and command.stopping is None and command.running is not None:
+            command.stopping = why
+            self._shells.spawn(command.running.stop())
+
+    async def cancel(self, command_id: str) -> None:
+        """End a running command because whoever asked for it took the request back; wait until it is over."""
+        command = self._command(command_id)
+        if command is not None and command.is_running:
+            self._stop(command, "cancelled")
+            await command.over.wait()
+
+    def running_in(self, shell_id: str) -> str | None:
+        """Return the foreground command of a shell, if one runs."""
+        shell = self._shells.live.get(shell_id)
+        return shell.foreground.command_id if shell and shell.foreground else None
+
+    async def _answerable(self, command: Command, progress: Progress | None) -> None:
+        """Wait until the command is over or the answer is due; tell the newest output meanwhile."""
+        over = asyncio.ensure_future(command.over.wait())
+        overdue = asyncio.ensure_future(command.overdue.wait())
+        try:
+            pause = 0.0 if progress is None else FIRST_PROGRESS_S
+            while not (command.over.is_set() or command.overdue.is_set()):
+                await asyncio.wait((over, overdue), timeout=pause or None, return_when=asyncio.FIRST_COMPLETED)
+                if progress is None or command.output is None or command.over.is_set():
+                    continue
+                newest = command.output.newest()
+                if newest:
+                    await progress(command.output.raw_bytes, newest)
+                    pause = PROGRESS_EVERY_S
+        except asyncio.CancelledError:
+            raise CallCancelled(command.command_id) from None
+        finally:
+            over.cancel()
+            overdue.cancel()
+
+    async def _command_over(self, shell: Shell, command: Command, end: CommandEnd) -> None:
+        command.duration_ms = round((time.perf_counter() - command.began) * 1000, 1)
+        assert command.output is not None
+        command.output.finish(end.streams_open)
+        if end.lost:
+            command.state, command.exit_code = "unknown", None
+        elif command.stopping is not None:
+            command.state = command.stopping
+            command.exit_code = 124 if command.stopping == "timed_out" else 130
+        else:
+            command.state, command.exit_code = "finished", end.exit_code
+        command.signal = end.signal
+        if not (command.background or command.terminal):
+            shell.cwd = end.cwd or shell.cwd
+            command.cwd = shell.cwd
+        if end.shell_ended is not None:
+            # Say so in the answer of the command that ended the shell, whichever is heard of first.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(shell.live.ended), END_S)
+                self._shells.note_end(shell, shell.live.ended.result())
+        try:
+            await self._shells.journal.command_finished(
+                shell.session_id, command.request_id, results.finishing_facts(shell, command)
+            )
+        except (ShiftlogError, LookupError):
+            command.recorded = False
+        if not command.background:
+            shell.leave()
+        command.over.set()
+
+    async def _refuse(self, shell: Shell, command: Command) -> Result:
+        """Record a command that never runs, and answer or raise why."""
+        judged = command.judged
+        command.state = "syntax_error" if judged.syntax is not None else "refused"
+        command.exit_code = 2 if judged.syntax is not None else None
+        shell.commands[command.command_id] = shell.last = command
+        try:
+            await self._shells.journal.command_finished(shell.session_id, None, results.finishing_facts(shell, command))
+        except (ShiftlogError, LookupError) as error:
+            raise unavailable(error) from None
+        command.over.set()
+        if judged.refusal is not None:
+            raise judged.refusal
+        return results.ran(shell, command, None)
+
+    def _learn(self, shell: Shell, judged: Judged, text: str) -> None:
+        learned = judged.learned or learnable_values(text)
+        if learned - shell.learned:
+            shell.learned |= learned
+            shell.redactor = shell.redactor.learning(learned)
+
+    # Input and output
+
+    async def send(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+        """Write to a running command, close its stdin, signal it, in this order."""
+        values = requests.SEND_INPUT.read(arguments)
+        if values.get("text") is None and not values.get("eof") and values.get("signal") is None:
+            raise missing("text")
+        command = self._command(values["command_id"])
+        if command is None or not command.is_running or command.running is None:
+            state = command.state if command else await self._past_state(values["command_id"])
+            raise CommandNotRunning(f"command {values['command_id']} is {state}", details={"state": state})
+        shell = self._shells.live[command.shell_id]
+        text: str | None = values.get("text")
+        writes = text is not None or values.get("eof")
+        if writes and not command.stdin_open:
+            raise StdinClosed(f"stdin of {command.command_id} is closed")
+        if values.get("sensitive") and text:
+            secrets = frozenset(line for line in text.splitlines() if line)
+            shell.learned |= secrets
+            shell.redactor = shell.redactor.learning(secrets)
+            if command.output is not None:
+                command.output.mask_by(self._shells.outputs.rules(shell.learned))
+        facts = results.input_facts(shell, command, values)
+        try:
+            await self._shells.journal.command_input(shell.session_id, facts)
+        except (ShiftlogError, LookupError) as error:
+            raise unavailable(error) from None
+        if text is not None:
+            await command.running.send(text.encode())
+        if values.get("eof"):
+            await command.running.send_eof()
+            command.stdin_open = command.terminal
+        if values.get("signal"):
+            command.signal = values["signal"]
+            await command.running.signal(values["signal"])
+        return {
+            "command_id": command.command_id,
+            "state": command.state,
+            "bytes_written": len(text.encode()) if text else 0,
+            "eof": bool(values.get("eof")),
+            "signalled": values.get("signal"),
+        }
+
+    async def read(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+        """Return a page of a command's output, waiting for more where asked to."""
+        values = requests.READ_OUTPUT.read(arguments)
+        given = [name for name in ("cursor", "from_line", "budget") if values.get(name) is not None]
+        if len(given) > 1:
+            raise conflict(given[1], given[0])
+        if "budget" in given and values.get("max_chars") is not None:
+            raise conflict("max_chars", "budget")
+        budget = read_budget(values.get("budget"), "budget")
+        command_id = values["command_id"]
+        command = self._command(command_id)
+        state, exit_code = (command.state, command.exit_code) if command else await self._past(command_id)
+        if command is not None and command.output is None:
+            return results.empty_page(command, values.get("stream", "stdout"))
+        output = command.output if command and command.output else self._shells.outputs.reopen(command_id)
+        stream = values.get("stream", "stdout")
+        at = {"cursor": values.get("cursor"), "from_line": values.get("from_line")}
+        if values.get("wait_s"):
+            until = values.get("wait_for", "output")
+            await output.wait(stream, **at, until=until, timeout_s=values["wait_s"])
+            if command is not None and output.finished:
+                await command.over.wait()
+        if command is not None:
+            state, exit_code = command.state, command.exit_code
+        if budget is not None:
+            page = output.page_by(budget, stream)
+        else:
+            page = output.page(stream, **at, max_chars=values.get("max_chars", 30_000))
+        return {
+            "command_id": command_id,
+            "state": state,
+            "exit_code": exit_code,
+            "stream": stream,
+            **page.as_dict(),
+        }
+
+    async def _past(self, command_id: str) -> tuple[str, int | None]:
+        known = await self._shells.journal.command(command_id)
+        if known is None:
+            raise CommandNotFound(f"unknown command_id '{command_id}'", details={"command_id": command_id})
+        if known.finished is None:
+            return "unknown", None
+        return str(known.finished.get("state", "unknown")), known.finished.get("exit_code")
+
+    async def _past_state(self, command_id: str) -> str:
+        return (await self._past(command_id))[0]
+
+    def _command(self, command_id: str) -> Command | None:
+        shell = self._shells.live.get(command_id.rpartition("#")[0])
+        return shell.commands.get(command_id) if shell else None
+
+
+class CallCancelled(asyncio.CancelledError):
+    """The request of a running command was taken back; whoever serves it says whether the command goes on."""
+
+    def __init__(self, command_id: str) -> None:
+        super().__init__(command_id)
+        self.command_id = command_id
+
+
+def _check_run(values: Mapping[str, Any]) -> None:
+    if values.get("input") is not None and values.get("stdin") == "open":
+        raise conflict("input", 'stdin: "open"')
+    for name in ("cols", "rows"):
+        if values.get(name) is not None and not values.get("pty"):
+            raise conflict(name, "pty: false")
+
+
+def unavailable(error: Exception) -> JournalUnavailable:
+    """Say that nothing was run because it could not be recorded."""
+    cause = error.message if isinstance(error, ShiftlogError) else type(error).__name__
+    reason = error.details.get("reason", cause) if isinstance(error, ShiftlogError) else cause
+    return JournalUnavailable("the journal cannot be written", details={"cause": reason})

@@ -1,0 +1,63 @@
+"""Small documents compressed one by one: a body of an imported entry, against a dictionary of what all of them share.
+
+The first byte tells the form, so that plain JSON (which begins with a brace) and packed documents stand side by side.
+A dictionary never changes; a better one gets the next number.
+"""
+
+import threading
+
+import zstandard
+
+MARK = b"\x01"
+WORTHWHILE_BYTES = 256
+LEVEL = 3
+
+_WORDS = (
+    b'{"add":{"context_list":["src/"],"files_modified":[],"design_decisions":[],"blockers":[],"commits":[{"branch":"main",'
+    b'"message":"","sha":""}]},"set":{"interpretation":"","model":"claude-opus-4-6"}}{"imported":true,"opened_by":"prompt",'
+    b'"query_text":"","query_title":"","vendor_turn_id":""}{"call_id":"","description":"Applied patch to ","diff":"--- a/\\n'
+    b'+++ b/\\n@@ -1,10 +1,10 @@\\n-    def (self) -> None:\\n+    return \\n","file_path":"","order":1,"status":"completed",'
+    b'"type":"edit"}{"cache_creation_tokens":,"cached_input_tokens":,"input_tokens":,"model":"gpt-5-codex","output_tokens":,'
+    b'"reasoning_tokens":,"vendor":{"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":0},'
+    b'"cache_creation_input_tokens":,"cache_read_input_tokens":,"input_tokens":,"output_tokens":,"service_tier":"standard"}}'
+    b'import from return self. None True False class def function const let var if else for while in not and or is error '
+    b'the to of a that this it with as be are was will have has on at by should file test run line code user value name '
+    b'{"category":"reasoning","content":"","record":{"block":1,"message_id":"msg_01","parent_uuid":"","request_id":"req_011C'
+    b'","uuid":""},"role":"model","timestamp":"2026-01-01T00:00:00Z"}'
+    b'{"call_id":"call_","category":"tool_call","content":"shell: ","input":{"command":["bash","-lc","sed -n \'1,200p\' "]},'
+    b'"role":"tool","timestamp":"2026-","tool":"shell"}'
+    b'{"call_id":"toolu_01","category":"tool_call","content":"Bash: ","input":{"command":"cd && git status && grep -rn ",'
+    b'"description":"","file_path":"/home/","old_string":"","new_string":"","pattern":""},"record":{"message_id":"msg_01",'
+    b'"parent_uuid":"","request_id":"req_01","uuid":""},"role":"tool","timestamp":"2026-","tool":"Edit"}'
+    b'{"call_id":"toolu_01","category":"tool_result","content":"The file has been updated successfully.\\n","exit_code":0,'
+    b'"is_error":true,"record":{"parent_uuid":"","uuid":""},"role":"tool","timestamp":"2026-","tool":"Read"}'
+    b'{"category":"observation","content":"","record":{"message_id":"msg_01","parent_uuid":"","request_id":"req_01","uuid":"'
+    b'"},"role":"model","timestamp":"2026-'
+)
+_DICTIONARY = zstandard.ZstdCompressionDict(_WORDS, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+
+
+class _Coders(threading.local):
+    """Compressors are not shared between threads."""
+
+    def __init__(self) -> None:
+        self.pack = zstandard.ZstdCompressor(
+            level=LEVEL, dict_data=_DICTIONARY, write_checksum=False, write_dict_id=False
+        ).compress
+        self.unpack = zstandard.ZstdDecompressor(dict_data=_DICTIONARY).decompress
+
+
+_coders = _Coders()
+
+
+def packed(document: bytes) -> bytes:
+    """Return a document as it is kept: compressed where that is worth it."""
+    if len(document) < WORTHWHILE_BYTES:
+        return document
+    made = MARK + _coders.pack(document)
+    return made if len(made) < len(document) else document
+
+
+def unpacked(data: bytes) -> bytes:
+    """Return the JSON text of a kept document; raise ZstdError for a damaged one."""
+    return _coders.unpack(data[1:]) if data[:1] == MARK else data
