@@ -99,7 +99,7 @@ class CopilotReader(ConversationReader):
         ids = Record(
             uuid=text_in(record, "id"), parent_uuid=text_in(record, "parentId"), message_id=text_in(data, "messageId")
         )  # fmt: skip
-        extra = {"parent_call": aside} if aside else {}
+        extra: Object = {"parent_call": aside} if aside else {}
         if aside is None:
             self.use_model(text_in(data, "model"))
         if (reasoning := text_in(data, "reasoningText")) is not None:
@@ -122,7 +122,7 @@ class CopilotReader(ConversationReader):
 
     def _call(self, call_id: str | None, tool: str | None, given: Any, aside: str | None) -> None:
         name, arguments = tool or "unknown", parsed(given)
-        extra = {"parent_call": aside} if aside else {}
+        extra: Object = {"parent_call": aside} if aside else {}
         known = call_id is not None and (call_id in self.state.calls or call_id in self.state.answered)
         made = self.call(call_id, name, arguments, **extra)
         if not known and name in _WRITES and isinstance(arguments, dict):

@@ -68,10 +68,11 @@ class GeminiReader(ConversationReader):
 
     def _open(self, record: Object, started: str | None) -> None:
         child = record.get("kind") == "subagent"
-        extra = {"project_hash": value for value in [text_in(record, "projectHash")] if value}
+        project = text_in(record, "projectHash")
         directories = [path for path in list_in(record, "directories") if isinstance(path, str)]
         self.open_session(
-            text_in(record, "sessionId"), started=started, extra=extra, cwd=directories[0] if directories else None,
+            text_in(record, "sessionId"), started=started, cwd=directories[0] if directories else None,
+            extra={"project_hash": project} if project else {},
             subagent=Subagent(kind="subagent") if child else None,
         )  # fmt: skip
 
@@ -173,8 +174,10 @@ class GeminiReader(ConversationReader):
             return content, ()
         texts: list[str] = []
         images: list[Image] = []
-        parts = cast("list[object]", content) if isinstance(content, list) else list_in(message, "parts")
-        for part in [content] if isinstance(content, dict) else parts:
+        parts: list[object] = list_in(message, "content") or list_in(message, "parts")
+        if isinstance(content, dict):
+            parts = [cast(object, content)]
+        for part in parts:
             if isinstance(part, str):
                 texts.append(part)
             elif isinstance(part, dict):

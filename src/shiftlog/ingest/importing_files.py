@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from shiftlog.ingest.discovery import hints_of
-from shiftlog.ingest.facts import AnyFact, Reader, SessionRef, Standing, ToolResult, TurnBegun
+from shiftlog.ingest.facts import AnyFact, Key, Reader, SessionRef, Standing, ToolResult, TurnBegun, Usage
 from shiftlog.ingest.formats import reader_for, recognise
 from shiftlog.ingest.placing import Placer
 from shiftlog.ingest.streams import Line, LineFile
@@ -118,7 +118,7 @@ class _Reading:
 
     def _batch(self, cursor: int, tail: str, bytes_read: int, *, last: bool = False) -> Batch:
         self._placer.begin(self._reader.agent)
-        items = list(_with_adoptions(self._facts, self._placer, self._job.path))
+        items = list(_with_adoptions(_without_repeats(self._facts), self._placer, self._job.path))
         counts = self._reader.counts
         first, self._first = self._first, False
         self._facts, self._bytes = [], 0
@@ -174,6 +174,32 @@ def _is_object(data: bytes | None) -> bool:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return False
     return True
+
+
+def _without_repeats(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
+    """Leave out reports of a response that a later one of the same turn repeats with nothing smaller in it."""
+    latest: dict[Key, Usage] = {}
+    kept: list[AnyFact] = []
+    for fact in reversed(facts):
+        if isinstance(fact, Usage) and fact.rule == "maximum":
+            later = latest.get(fact.key)
+            if later is not None and later.turn == fact.turn and later.session == fact.session and _covers(later, fact):
+                continue
+            latest[fact.key] = fact
+        kept.append(fact)
+    kept.reverse()
+    return kept
+
+
+def _covers(later: Usage, fact: Usage) -> bool:
+    return (
+        later.output_tokens >= fact.output_tokens
+        and later.input_tokens >= fact.input_tokens
+        and later.cached_input_tokens >= fact.cached_input_tokens
+        and later.cache_creation_tokens >= fact.cache_creation_tokens
+        and later.cache_creation_1h_tokens >= fact.cache_creation_1h_tokens
+        and later.web_searches >= fact.web_searches
+    )
 
 
 def _with_adoptions(facts: Sequence[AnyFact], placer: Placer, path: str) -> Iterator[Incoming]:

@@ -208,7 +208,8 @@ class OpenCodeReader(ConversationReader):
             key: Key = ("child", self.ref.vendor_id, call_id)
             self.out.append(
                 ChildLink(
-                    session=self.ref, key=key, at=self.state.at, turn=turn, call_id=call_id, child_thread_id=child, rank=0
+                    session=self.ref, key=key, at=self.state.at, turn=turn, call_id=call_id, child_thread_id=child,
+                    rank=0,
                 )
             )  # fmt: skip
 

@@ -252,10 +252,15 @@ class EngineShell:
                 self._is_ready = True
                 self._answer_waiter(True)
                 self._on_end(*report.end())
-            elif self._closing is None:
-                self._reason = "killed"
-                self._closing = self.loop.create_future()
-                self._reaper.close()
+            else:
+                self._end_unsound()
+
+    def _end_unsound(self) -> None:
+        """End a shell whose words can no longer be believed."""
+        if self._closing is None:
+            self._reason = "killed"
+            self._closing = self.loop.create_future()
+            self._reaper.close()
 
     def _on_pid(self, token: str, pid: int) -> None:
         command = self._commands.get(token)
@@ -275,9 +280,20 @@ class EngineShell:
     def _on_end(self, status: int, cwd: bytes) -> None:
         self._cwd = self._true_cwd(cwd)
         command, self._foreground = self._foreground, None
-        if command is not None:
-            self._last_status = status
+        if command is None:
+            return
+        self._last_status = status
+        if self._began(command):
             self._finish(command, status)
+        else:
+            self._foreground = command
+            self._end_unsound()
+
+    def _began(self, command: EngineCommand) -> bool:
+        """Say whether the shell really ran the unit: it then opened, and perhaps closed, the command's outputs."""
+        if not command.touched:
+            self._poll.pump()
+        return command.touched
 
     def _true_cwd(self, told: bytes) -> str:
         """Believe the shell's own name for its directory only where the kernel agrees that it is that one."""
@@ -316,7 +332,8 @@ class EngineShell:
         self._reason = self._reason or ("killed" if code < 0 else "exited")
         command, self._foreground = self._foreground, None
         if command is not None:
-            self._finish(command, None if asked else _exit_code(code))
+            began = self._began(command)
+            self._finish(command, _exit_code(code) if began and not asked else None)
         if not self._ended.done():
             self._ended.set_result(ShellEnd(reason=self._reason, exit_code=_exit_code(code)))
         if self._closing is None:

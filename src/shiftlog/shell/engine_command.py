@@ -79,6 +79,11 @@ class EngineCommand:
         """Whether a process left behind still holds one of the outputs."""
         return any(pipe.held for _, pipe in self._outputs)
 
+    @property
+    def touched(self) -> bool:
+        """Whether anything ever happened on one of the outputs, if only that they were opened and closed."""
+        return any(pipe.touched for _, pipe in self._outputs)
+
     def over(self) -> bool:
         """Whether the command has ended."""
         return self._ended.done()

@@ -35,7 +35,7 @@ class OutputPoll:
         self._loop = loop
         self._epoll = select.epoll()
         self._pumps: dict[int, Callable[[], object]] = {}
-        loop.add_reader(self._epoll.fileno(), self._pump)
+        loop.add_reader(self._epoll.fileno(), self.pump)
 
     def add(self, fd: int, pump: Callable[[], object]) -> None:
         """Call `pump` whenever something new happens on a descriptor; it reads until there is no more."""
@@ -55,7 +55,8 @@ class OutputPoll:
         self._loop.remove_reader(self._epoll.fileno())
         self._epoll.close()
 
-    def _pump(self) -> None:
+    def pump(self) -> None:
+        """Bring in everything that has happened by now."""
         for fd, _ in self._epoll.poll(0):
             self._pump_one(fd)
 
@@ -76,6 +77,7 @@ class OutputPipe:
         self._sink: OutputSink | None = None
         self._lingers = False
         self._wide = False
+        self.touched = False
         poll.add(fd, self.pump)
 
     @property
@@ -86,6 +88,7 @@ class OutputPipe:
     def begin(self, sink: OutputSink) -> None:
         """Send what comes from now on to this sink."""
         self._sink = sink
+        self.touched = False
 
     def settle(self, last_words: bytes = b"") -> bool:
         """Take what is in the pipe at the command's end; return whether a process still holds it."""
@@ -93,6 +96,7 @@ class OutputPipe:
         while self._sink is not None and taken < _DRAIN_BYTES:
             size = self._read()
             if size < 0:
+                self.touched = True
                 break
             if size == 0:
                 if last_words:
@@ -112,6 +116,7 @@ class OutputPipe:
 
     def pump(self) -> None:
         """Read a few times; the end counts only after the command's, before it nobody may have opened the pipe yet."""
+        self.touched = True
         for _ in range(_READS_IN_A_ROW):
             size = self._read()
             if size == 0 and self._lingers:

@@ -3,10 +3,11 @@ r"""The words that the engine and its bash exchange: sans-I/O, the same for ever
 The shell is an interactive bash without terminal, prompt, history or job control that reads its script from fd 0;
 only an interactive bash drops a running command on SIGINT and goes on with all its state. A command is a *unit*, a
 text sourced from a private place (which keeps bash's own job notices silent), and the unit evaluates the caller's text
-with fresh fds 0, 1 and 2. The next line proves that `builtin`, `.` and `eval` still are bash's own, then reports status
-and cwd with the command's token; where the proof fails, the line after it says so and the shell has to end. Reports are
-written by the reserved word `time`, a nesting limit of one guards the proof (a function in place of a builtin would be
-one too deep), and every word is quoted, so no function or alias of a command is ever called.
+with fresh fds 0, 1 and 2. The next line proves that `builtin` still is bash's own, then reports status and cwd with the
+command's token; where the proof fails, the line after it says so and the shell has to end. Reports are written by the
+reserved word `time`, a nesting limit of one guards the proof (a function in place of the builtin would be one too
+deep), and every word is quoted, so no function or alias of a command is ever called. A unit that never opened its
+outputs never ran (someone disabled `.` or `eval`); that the engine sees on the pipes.
 
 An in-band engine (ssh, docker) reuses this as it is: it sends `driver("&N")` with N a copy of its channel made by
 `exec N>&1`, sends the unit as `\builtin . /dev/stdin <<'TOKEN'` … `TOKEN`, gives `unit` redirections to the channel
@@ -33,7 +34,7 @@ _LONGEST_REPORT = 64 * 1024
 _DRIVER = r"""\builtin set +o history +o histexpand +m
 \builtin unset PS1 PS2 PROMPT_COMMAND MAILCHECK MAIL TMOUT
 __shiftlog_report() { { time; } 2>REPLY; }
-__shiftlog_done() { \builtin trap '\builtin kill -INT $$' DROP && \builtin . /dev/null && \builtin eval '' && { time; } 2>REPLY; }
+__shiftlog_done() { \builtin trap '\builtin kill -INT $$' DROP && { time; } 2>REPLY; }
 __shiftlog_status() { \builtin return "$1"; }
 __shiftlog_state() { \builtin declare -p; \builtin declare -f; \builtin alias -p; \builtin shopt -p; \builtin umask -p; \builtin set +o; }
 \builtin readonly -f __shiftlog_report __shiftlog_done __shiftlog_status __shiftlog_state

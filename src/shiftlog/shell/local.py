@@ -121,7 +121,7 @@ class LocalTarget:
 
     def _start(self, bash: str, env: Mapping[str, str], cwd: str) -> EngineShell:
         inside = None if self._launcher is None else self._launcher.runtime_dir
-        directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=self._runtime_dir))
+        directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=inside or self._runtime_dir))
         ours = [_open_pipe(directory / name) for name in ("script", "reply", "out", "err")]
         script, reply, out, err = ours
         try:

@@ -190,8 +190,9 @@ class Builtins(ABC):
             self.visit_expansions(value.text.replace(HOLE, ""), value.at, place)
         elif name in SHELL_TEXT_VARIABLES:
             self.visit_text(value, place)
-        elif name in COMMAND_VARIABLES:
-            text = value.text.lstrip("|-") if name.startswith("LESS") else value.text
+        elif name in COMMAND_VARIABLES or name.startswith("GIT_CONFIG_VALUE"):
+            text = value.text.lstrip("!") if name.startswith("GIT_CONFIG") else value.text
+            text = text.lstrip("|-") if name.startswith("LESS") else text
             self.visit_text(Arg(value.value, text, value.at), place._replace(surety="setting"), data=True)
         elif self.names is not None and ("$(" in value.text or "`" in value.text) and value.value is not None:
             self.visit_expansions(value.text, value.at, place._replace(surety="stored"))

@@ -13,7 +13,17 @@ from shiftlog.guard.policy.found import Danger, Doubt, Known, Place, Start, Stdi
 from shiftlog.guard.policy.grammar import Parser
 from shiftlog.guard.policy.reader import Work
 from shiftlog.guard.policy.syntax import read_text
-from shiftlog.guard.policy.tables import BUILTINS, DOWNLOADERS, INTERPRETERS, LOOKUPS, READS_CODE, SED_RUNS, STARTING
+from shiftlog.guard.policy.tables import (
+    BUILTINS,
+    DESCRIPTOR,
+    DOWNLOADERS,
+    INTERPRETERS,
+    LOOKUPS,
+    READS_CODE,
+    RUNNERS,
+    SED_RUNS,
+    STARTING,
+)
 from shiftlog.guard.policy.tools import tool_commands
 from shiftlog.guard.policy.tree import (
     Assign,
@@ -54,6 +64,7 @@ class Survey(Builtins):
         self.writes: dict[str, Arg | None] = {}
         self.reads: list[Arg] = []
         self.writes_something = False
+        self.named_data = ""
 
     def doubt(self, what: str, text: str, at: int, when: When) -> None:
         """Note what the text leaves open."""
@@ -132,6 +143,8 @@ class Survey(Builtins):
         args = resolve_words(node.words)
         if node.redirects:
             place = place._replace(stdin=self._visit_redirects(node.redirects, place, program))
+            if self.names is not None:
+                self._note_named_data(args, node.redirects, place.stdin)
         if args:
             self.visit_argv(args, place)
 
@@ -185,6 +198,19 @@ class Survey(Builtins):
                 self.writes[path] = content
         return stdin
 
+    def _note_named_data(self, args: list[Arg], redirects: list[Redirect], stdin: Stdin) -> None:
+        """Remember that a denied program's name was put into a file or fed to a program that may."""
+        data = stdin.text.text if stdin.kind == "text" and stdin.text is not None else ""
+        if any(redirect.op in WRITING for redirect in redirects):
+            data += " ".join(arg.text for arg in args[1:])
+        named = self.names.search(data) if self.names is not None and data else None
+        if named is not None:
+            self.named_data = named.group()
+
+    def _doubt_named_data(self, runner: str, at: int) -> None:
+        if self.named_data:
+            self.doubt(f"what '{runner}' runs, with '{self.named_data}' written before", runner, at, "text only")
+
     def _input_from(self, redirect: Redirect, target: Word, stdin: Stdin) -> Stdin:
         arg = resolve_word(target)[0]
         self.reads.append(arg)
@@ -234,6 +260,8 @@ class Survey(Builtins):
             self.visit_builtin(name, args[1:], place)
         if place.substituted and base in LOOKUPS and self.names is not None:
             self._doubt_named(" ".join(arg.text for arg in args[1:]), "where to find", first.at)
+        if self.names is not None and kind == "program":
+            self._visit_opaque(name, base, args, place)
         answer = unwrap(base, args[1:])
         if answer is not None:
             self._follow(base, answer, first.at, place)
@@ -309,6 +337,9 @@ class Survey(Builtins):
             return
         if arg.value in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
             return
+        if DESCRIPTOR.match(arg.text):
+            self.doubt(f"what '{shell}' reads from a descriptor", arg.text, arg.at, "lists")
+        self._doubt_named_data(shell, arg.at)
         if arg.value is not None:
             self.starts.append(Start(arg.value, [], arg.at, place.via, "script", place.surety))
             self._visit_written(arg, place)
@@ -343,12 +374,18 @@ class Survey(Builtins):
     def _visit_tool(self, base: str, args: list[Arg], at: int, place: Place) -> None:
         for text in tool_commands(base, args):
             self.visit_text(text, place._replace(via=(*place.via, base), depth=place.depth + 1), data=True)
-        if "/" in self.starts[-1].name and self.starts[-1].at == at:
-            self._visit_written(Arg(self.starts[-1].name, self.starts[-1].name, at), place)
         if base in ("tee", "sponge", "dd"):
             self.writes.update({arg.value.removeprefix("of="): None for arg in args if arg.value})
-        if self.names is not None and INTERPRETERS.fullmatch(base):
-            self._visit_code(base, args, at, place)
+
+    def _visit_opaque(self, name: str, base: str, args: list[Arg], place: Place) -> None:
+        """Look, where text is all there is, at programs that run what they read: files of their own, code, recipes."""
+        at = args[0].at
+        if "/" in name:
+            self._visit_written(Arg(name, name, at), place)
+        if "/" in name or base in RUNNERS:
+            self._doubt_named_data(base, at)
+        if INTERPRETERS.fullmatch(base):
+            self._visit_code(base, args[1:], at, place)
 
     def _visit_code(self, base: str, args: list[Arg], at: int, place: Place) -> None:
         stdin = place.stdin

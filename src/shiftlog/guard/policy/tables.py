@@ -75,4 +75,6 @@ LOOKUPS = frozenset("which whereis whence command type".split())
 SED_RUNS = re.compile(
     r"(?:^|[;{}\n])\s*(?:[0-9$,~+!\s]|/[^/]*/)*e(?:\s|$|;)|(?:^|[;{}\n0-9/\s])s([|/,#:])[^\n]*\1[gpiIm0-9]*e"
 )
+RUNNERS = frozenset("make gmake bmake npm yarn pnpm just ninja rake run-parts ansible-playbook docker tox nox".split())
+DESCRIPTOR = re.compile(r"/dev/fd/|/proc/[^/]+/fd/")
 DOWNLOADERS = frozenset(("curl", "wget"))

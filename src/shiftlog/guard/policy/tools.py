@@ -31,6 +31,9 @@ def tool_commands(base: str, args: list[Arg]) -> list[Arg]:
     if base in ("ssh", "scp", "sftp"):
         return [*_ssh_commands(args), *option_values(args, COMMAND_OPTIONS.get(base, ()))]
     options = COMMAND_OPTIONS.get(base)
+    if base in ("apt", "apt-get", "dpkg", "aptitude"):
+        hooks = [arg.text.partition("=") for arg in args if "invoke" in arg.text.lower()]
+        return [_text(command, args[0].at) for _, equals, command in hooks if equals]
     if base == "socat":
         return list(_socat_commands(args))
     return option_values(args, options) if options else []
@@ -88,6 +91,7 @@ def _socat_commands(args: list[Arg]) -> Iterator[Arg]:
 
 def _git_commands(args: list[Arg]) -> Iterator[Arg]:
     place = 0
+    yield from (_text(arg.text[5:], arg.at) for arg in args if arg.text.startswith("ext::"))
     while place < len(args) and args[place].text.startswith("-"):
         option = args[place].text
         if option == "-c" and place + 1 < len(args):

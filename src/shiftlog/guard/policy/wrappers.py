@@ -414,6 +414,7 @@ ODD: dict[str, Callable[[list[Arg]], Unwrapped]] = {
     "gdb": _gdb,
     "capsh": _capsh,
     "bwrap": _bwrap,
+    "run-parts": lambda _: Unwrapped(hidden=True),
     "at": _stdin_text,
     "batch": _stdin_text,
     "perf": _subcommands({"stat": "-e -o -C -p -r -x", "record": "-e -o -F -c -C -p", "trace": "-e -o -p"}),

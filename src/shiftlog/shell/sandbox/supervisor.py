@@ -14,7 +14,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.broker import Broker
@@ -215,7 +215,10 @@ def _make_judge(spec: dict[str, Any]) -> StartJudge:
 
 
 def _rules(spec: dict[str, Any]) -> BrokerRules:
-    return BrokerRules(**{name: tuple(value) if isinstance(value, list) else value for name, value in spec.items()})  # pyright: ignore[reportUnknownArgumentType]
+    listed: dict[str, Any] = {
+        name: tuple(cast("list[str]", value)) if isinstance(value, list) else value for name, value in spec.items()
+    }
+    return BrokerRules(**listed)
 
 
 if __name__ == "__main__":
