@@ -194,6 +194,53 @@ def test_a_rewind_abandons_the_turns_between(script: Script) -> None:
     assert tally.usage() == (3, [0, 7, 0, 0])
 
 
+def test_a_rewind_needs_a_parent_in_an_earlier_turn(script: Script) -> None:
+    script.system("away_summary", content="Before any turn")
+    script.user("P1")
+    script.model("A1")
+    script.user("P2", parentUuid=None)
+    script.user("P3", parentUuid="u1")
+    script.user("P4", parentUuid="never seen")
+    assert read_script(script).all(Note) == []
+
+
+def test_turns_abandoned_once_are_not_abandoned_again(script: Script) -> None:
+    script.user("P1")
+    script.user("P2")
+    script.user("P3", parentUuid="u1")
+    script.user("P4", parentUuid="u1")
+    tally = read_script(script)
+    turns = [begun.turn for begun in tally.all(TurnBegun)]
+    assert [note.body["abandoned"] for note in tally.all(Note)] == [[turns[1]], [turns[2]]]
+
+
+def test_a_command_stopped_before_any_answer_is_a_failed_turn(script: Script) -> None:
+    script.user("<command-name>/review</command-name>")
+    script.user("[Request interrupted by user]")
+    assert read_script(script).turns() == [("/review", "Turn aborted: interrupted")]
+
+
+def test_a_turn_ends_at_its_own_last_record(script: Script) -> None:
+    script.user("One")
+    script.model("Answer")
+    script.user("Two")
+    (end,) = read_script(script).all(TurnEnded)
+    assert end.at == "2026-03-04T05:00:02.000Z"
+
+
+def test_a_refusal_and_a_hook_error_are_observations(script: Script) -> None:
+    script.user("Go")
+    script.system("api_refusal", apiRefusalExplanation="Not that")
+    script.system("api_error", error={"error": {"error": {"message": "Overloaded"}}})
+    script.system("stop_hook_summary", hookErrors=["lint failed"], preventedContinuation=True)
+    script.system("stop_hook_summary", hookErrors=[], preventedContinuation=False)
+    script.attach("hook_blocking_error", blockingError={"blockingError": "blocked", "command": "x"})
+    script.attach("hook_additional_context", content=["one", "two"])
+    tally = read_script(script)
+    assert tally.said("system") == ["Not that", "Overloaded", "lint failed", "blocked", "one\ntwo"]
+    assert tally.field("blockers") == ["blocked"]
+
+
 def test_an_api_error_as_last_word_fails_the_turn(script: Script) -> None:
     """Case 17."""
     script.user("Go")

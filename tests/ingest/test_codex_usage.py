@@ -108,7 +108,7 @@ def test_a_fork_has_only_its_own_turns() -> None:
         assert found.dialog == []
         assert found.of(SessionOpened)[0].forked_from == THREAD
         notes = [note.body for note in found.of(Note) if note.kind == "shared"]
-        assert notes == [{"shared": {"session": THREAD, "turns": ["a"], "records": 9}}]
+        assert notes == [{"shared": {"session": THREAD, "turns": ["req-20260301T100001Z-a"], "records": 9}}]
         assert found.reader.counts.counted_names["copied"] == 9
 
 

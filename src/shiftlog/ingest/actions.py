@@ -4,7 +4,6 @@ Commands of a shell are read in `actions_shell`; which tool does what is each re
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Any, cast
 
 import re2
@@ -120,9 +119,3 @@ def _common(left: list[str], right: list[str]) -> int:
             break
         count += 1
     return count
-
-
-def diff_hunks(diff: str) -> int:
-    """Return how many hunks a unified diff has."""
-    lines = diff.split("\n")
-    return sum(1 for before, line in pairwise(["", *lines]) if line.startswith("@@ ") and not before.startswith("@@ "))

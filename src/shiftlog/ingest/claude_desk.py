@@ -184,7 +184,7 @@ class Desk:
         known = strand.known
         if not strand.is_open:
             for theirs, ours in _AT_OPENING:
-                if theirs not in known and (value := text_in(record, theirs)):
+                if ours not in known and (value := text_in(record, theirs)):
                     known[ours] = value
         changes: Object = {}
         for theirs, ours in _FOLLOWED:

@@ -107,7 +107,7 @@ def _lineless(strand: Strand, opening: Observation | None, desk: Desk) -> Key:
 def _abandoned(desk: Desk, strand: Strand, parent: str | None) -> list[int]:
     # A prompt that hangs on a record of an earlier turn than the last one rewinds the session to there.
     place = desk.seen.place(parent)
-    if place is None or place[0] != strand.index or not 0 <= place[1] < strand.ordinal:
+    if place is None or place[0] != strand.index or not 1 <= place[1] < strand.ordinal:
         return []
     gone: list[int] = []
     while strand.live and strand.live[-1] > place[1]:

@@ -19,7 +19,7 @@ from shiftlog.ingest.codex_thread import (
     on_turn_context,
 )
 from shiftlog.ingest.facts import AnyFact, Counts, Disposition, Hints, Note, SessionRef, Standing
-from shiftlog.ingest.reading import Object, object_in, raw_or_digest, read_line, text_in, utc, whole_in
+from shiftlog.ingest.reading import Object, object_in, raw_or_digest, read_line, text_in, turn_id, utc, whole_in
 
 MAX_NOTED = 1000
 MAX_HELD_BYTES = 32 * 1024 * 1024
@@ -301,7 +301,7 @@ class CodexReader:
         elif kind == "event_msg" and inner == "token_count":
             on_token_count(self._rollout, payload, copied=True)
         elif kind == "event_msg" and inner in STARTS and (name := named_turn(payload)) is not None:
-            self._state.shared.append(name)
+            self._state.shared.append(turn_id(utc(payload.get("started_at")) or self._state.at, name, 0))
 
     def _decide_fork(self) -> None:
         """What came before the first own turn was copied from the parent."""

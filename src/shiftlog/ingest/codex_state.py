@@ -114,7 +114,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     newest_at: str | None = None
     counts: Counts = msgspec.field(default_factory=Counts)
     shared: list[str] = []
-    """Turn ids among the copied lines."""
+    """Request ids of the turns among the copied lines."""
     titled: bool = False
     waiting: bytes = b""
     """Facts of a turn whose prompt is still awaited."""

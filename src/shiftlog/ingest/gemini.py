@@ -157,10 +157,11 @@ class GeminiReader(ConversationReader):
     def _use(self, message: Object, name: str | None) -> None:
         tokens = object_in(message, "tokens")
         given, output, cached, thoughts, _, _ = (tokens_in(tokens, counter) for counter in _COUNTERS)
-        key: Key = ("use", self.ref.vendor_id, name) if name else self.line_key("use", repr(sorted(tokens.items())))
+        key: Key = ("use", self.ref.vendor_id, name or self.unnamed("use", repr(sorted(tokens.items()))))
         # Thoughts are counted beside the output here; in the journal they are part of it.
         self.use(
             key, {counter: tokens_in(tokens, counter) for counter in _COUNTERS}, model=text_in(message, "model"),
+            message_id=f"{key[1]}:{key[2]}",
             input_tokens=max(given - cached, 0), cached_input_tokens=cached, output_tokens=output + thoughts,
             reasoning_tokens=thoughts,
         )  # fmt: skip

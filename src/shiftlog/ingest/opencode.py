@@ -142,9 +142,10 @@ class OpenCodeReader(ConversationReader):
         spent = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 < cost < 1e9 else None
         if spent is not None:
             vendor["cost_source"] = "vendor"
-        key: Key = ("use", name) if name else self.line_key("use", repr(sorted(vendor.items())))
+        key: Key = ("use", self.ref.vendor_id, name or self.unnamed("use", repr(sorted(vendor.items()))))
         self.use(
             key, vendor, model=text_in(message, "modelID") or text_in(object_in(message, "model"), "modelID"),
+            message_id=f"{key[1]}:{key[2]}",
             input_tokens=given, output_tokens=output, reasoning_tokens=reasoning, cached_input_tokens=read,
             cache_creation_tokens=written, cost_usd=spent,
         )  # fmt: skip

@@ -116,11 +116,11 @@ def bounded(value: Any) -> Any:
         kept = [item if isinstance(item, str) else bounded(item) for item in items]
         return items if all(map(operator.is_, kept, items)) else kept
     if isinstance(value, int) and not -_SAFE_INTEGER <= value <= _SAFE_INTEGER:
-        return str_of_int(value)
+        return _shown_integer(value)
     return value
 
 
-def str_of_int(value: int) -> str:
+def _shown_integer(value: int) -> str:
     """Return a large integer as text; hexadecimal where decimal would cost too much."""
     return str(value) if value.bit_length() < 4096 else hex(value)
 

@@ -4,7 +4,8 @@ Whoever launched a run may end it here; closing its session along with it is the
 its way of doing so in. Adding up what many runs used stands in `usage`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from math import fsum
 from typing import Any
 
 from shiftlog.journal.continuity_requests import FIGURES
@@ -16,7 +17,7 @@ from shiftlog.model.errors import SessionAlreadyClosed, SessionNotFound
 from shiftlog.model.fields import Record
 from shiftlog.model.moves import RunStatus, run_status_after
 from shiftlog.model.nouns import Run, Session, Usage, changed
-from shiftlog.model.prices import Prices, counted
+from shiftlog.model.prices import DECIMALS, Prices, counted
 from shiftlog.model.resonance import Resonance
 from shiftlog.model.times import precise
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
@@ -165,10 +166,32 @@ class Runs:
         used = self._reported(session, reported) if reported else session.usage
         cost = run.total_cost_usd if run else None
         if cost is None and used is not None:
-            cost = used.cost_usd if used.cost_usd is not None else self._priced(session, used)
+            if session.model_usage and not reported:
+                cost = _sum_of(part.cost_usd for _, part in self.parts_of(session))
+            else:
+                cost = used.cost_usd if used.cost_usd is not None else self._priced(session, used)
         if used is None and cost is None:
             return None
         return changed(used or Usage(), cost_usd=cost)
+
+    def parts_of(self, session: Session) -> list[tuple[str | None, Usage]]:
+        """Return what each model of a session used, priced by its own name; one part where nobody told them apart."""
+        run = session.run
+        if not session.model_usage or any(getattr(run, name, None) is not None for name in TOKENS):
+            used = self.usage_of(session)
+            return [] if used is None else [(_model(session), used)]
+        parts: list[tuple[str | None, Usage]] = []
+        for model, used in session.model_usage.items():
+            cost = used.cost_usd if used.cost_usd is not None else self._prices.cost_of(model, used)
+            parts.append((model, changed(used, cost_usd=cost)))
+        rest = _rest_of(session)
+        if rest is not None:
+            parts.append((None, rest))
+        return parts
+
+    def unpriced(self, session: Session) -> list[str]:
+        """Name the models of a session that used tokens and have no price."""
+        return [model for model, used in self.parts_of(session) if model and used.cost_usd is None]
 
     def _priced(self, session: Session, used: Usage) -> float | None:
         """Return what the prices make of some tokens; of none they cannot say that the work was free."""
@@ -236,6 +259,22 @@ def _is_silent(name: str, value: object) -> bool:
     if isinstance(value, str):
         return not value.strip()
     return value is None or (value == 0 and name in _SILENT_WHEN_ZERO)
+
+
+def _sum_of(costs: Iterable[float | None]) -> float | None:
+    """Add costs up; one that is unknown makes the sum unknown."""
+    known = list(costs)
+    return None if not known or any(cost is None for cost in known) else round(fsum(filter(None, known)), DECIMALS)
+
+
+def _rest_of(session: Session) -> Usage | None:
+    """Return what a session used beyond what is kept by the names of models."""
+    if session.usage is None:
+        return None
+    names = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens", "reasoning_tokens")
+    parts = session.model_usage.values()
+    left = {name: getattr(session.usage, name) - sum(getattr(part, name) for part in parts) for name in names}
+    return Usage(**left) if any(left.values()) else None
 
 
 def _tokens(figures: Figures) -> bool:

@@ -4,6 +4,7 @@ A run that is still going is counted as running and its cost as unknown. A sessi
 it started. Reads write nothing; what a single run used is decided in `runs`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -120,18 +121,28 @@ def total_usage(reader: Reader, runs: Runs, where: Filter, by: Sequence[str]) ->
             raise InvalidParameter.invalid("by", says, name, allowed=list(DIMENSIONS))
     groups: dict[Group, Totals] = {}
     total = Totals()
+    unpriced: Counter[str] = Counter()
     for session in _sessions(reader, where):
         used = runs.usage_of(session)
         if session.run is None and used is None:
             continue
-        group = tuple(_value(session, name) for name in by)
-        groups.setdefault(group, Totals()).add(session, used)
+        unpriced.update(runs.unpriced(session))
+        parts: Sequence[tuple[str | None, Usage | None]] = runs.parts_of(session) if "model" in by else ()
+        for model, part in parts or ((None, used),):
+            group = tuple(_value(session, name, model) for name in by)
+            groups.setdefault(group, Totals()).add(session, part)
         total.add(session, used)
     return {
         "by": list(by),
         "rows": [{**dict(zip(by, group, strict=True)), **sums.as_item()} for group, sums in _sorted(groups, by)],
         "total": total.as_item(),
+        "warnings": [_unpriced(model, count) for model, count in sorted(unpriced.items())],
     }
+
+
+def _unpriced(model: str, sessions: int) -> Item:
+    message = f"The model {model} has no price; what it used is not in the cost"
+    return {"code": "unknown_model_price", "message": message, "model": model, "sessions": sessions}
 
 
 def _sessions(reader: Reader, where: Filter) -> Iterator[Session]:
@@ -151,13 +162,13 @@ def _sorted(groups: dict[Group, Totals], by: Sequence[str]) -> list[tuple[Group,
     )
 
 
-def _value(session: Session, name: str) -> str | None:
+def _value(session: Session, name: str, part: str | None = None) -> str | None:
     run = session.run
     match name:
         case "day":
             return session.started.date().isoformat()
         case "model":
-            return (run.model if run else None) or session.model
+            return part or (run.model if run else None) or session.model
         case "agent":
             return session.agent_id
         case "caller":

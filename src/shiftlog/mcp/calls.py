@@ -5,12 +5,16 @@ SDK into the task of every request, so nothing here is handed through the tools.
 """
 
 import time
+import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
+import mcp_types as types
 from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shiftlog.model.caller import Caller
 
@@ -20,6 +24,8 @@ Context = ServerRequestContext[Any, Any]
 
 _UNKNOWN = Caller(face="mcp")
 CALLER: ContextVar[Caller] = ContextVar("shiftlog_caller", default=_UNKNOWN)
+_LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
+_LEVEL: ContextVar[list[types.LoggingLevel | None]] = ContextVar("shiftlog_log_level")
 _GONE: ContextVar[Callable[[], bool]] = ContextVar("shiftlog_client_gone", default=lambda: False)
 _CALL: ContextVar["Call"] = ContextVar("shiftlog_call")
 
@@ -33,6 +39,19 @@ class Call:
     clock: Callable[[], float] = time.monotonic
     _said_at: float = field(default=float("-inf"), init=False)
 
+    async def log(self, level: types.LoggingLevel, data: object, logger: str) -> None:
+        """Send a log message to a client that asked for this level; nobody else hears anything.
+
+        A client of the older revision asks once for its connection, one of the newer with each request.
+        """
+        older = self.context.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        wanted = _LEVEL.get([None])[0]
+        if older and (wanted is None or _LEVELS.index(level) < _LEVELS.index(wanted)):
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MCPDeprecationWarning)  # it serves those who still ask
+            await self.context.session.send_log_message(level, data, logger, self.context.request_id)
+
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the client how far the call is, at most once a second; do nothing if it did not ask."""
         now = self.clock()
@@ -42,14 +61,20 @@ class Call:
         await self.context.session.report_progress(done, total, message)
 
 
+def level_set(level: types.LoggingLevel) -> None:
+    """Note from which level on the client of this connection wants to hear."""
+    _LEVEL.get([None])[0] = level
+
+
 def client_is_gone() -> bool:
     """Tell whether the connection of this task has ended; then a cancelled call was not taken back by anybody."""
     return _GONE.get()()
 
 
-def watch_client(is_gone: Callable[[], bool]) -> None:
-    """Say how the calls of this connection learn that it has ended."""
+def enter_connection(is_gone: Callable[[], bool]) -> None:
+    """Begin a connection: say how its calls learn that it has ended; no log level is set yet."""
     _GONE.set(is_gone)
+    _LEVEL.set([None])
 
 
 def client_name() -> str | None:

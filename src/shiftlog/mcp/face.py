@@ -22,7 +22,7 @@ from mcp.shared.uri_template import UriTemplate
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shiftlog.guard.redaction import Redactor
-from shiftlog.mcp.calls import CALLER, Call, Context, enter_call
+from shiftlog.mcp.calls import CALLER, Call, Context, enter_call, level_set
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool, nearest
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, UnknownTool
@@ -158,6 +158,11 @@ class Face:
             raise
         except Exception as error:  # noqa: BLE001 - the edge of this face: nothing of the error may leave
             return _failure(tool, defect(f"tool {tool.name}", error))
+
+    async def set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+        """Note from which level on the client wants log messages."""
+        level_set(params.level)
+        return types.EmptyResult()
 
     def _refuse_tool(self, name: str) -> NoReturn:
         shown = repeated(name)

@@ -12,8 +12,10 @@ from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.history_requests import QUERY_HISTORY
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPDATE_TURN
 from shiftlog.mcp import native_outputs as outputs
+from shiftlog.mcp.dialects.execkit import execkit_tools
 from shiftlog.mcp.dialects.mcpserver import mcpserver_tools
 from shiftlog.mcp.dialects.nexo import nexo_tools
+from shiftlog.mcp.native_ingest import ingest_tools
 from shiftlog.mcp.native_reading import prompts, resources
 from shiftlog.mcp.native_shell import shell_tools
 from shiftlog.mcp.registry import Registry, Selection, Tool
@@ -208,7 +210,14 @@ def _summary_tool(app: App) -> Tool:
 
 def native_registry(app: App) -> Registry:
     """Return everything that the MCP face offers over an app."""
-    tools = (*native_tools(app), *shell_tools(app), *nexo_tools(app), *mcpserver_tools(app))
+    tools = (
+        *native_tools(app),
+        *shell_tools(app),
+        *ingest_tools(app),
+        *nexo_tools(app),
+        *mcpserver_tools(app),
+        *execkit_tools(app),
+    )
     return Registry(tools=tools, resources=resources(app), prompts=prompts(app))
 
 

@@ -17,6 +17,7 @@ from shiftlog.model.fields import Record
 from shiftlog.model.nouns import changed
 from shiftlog.shell import requests
 from shiftlog.shell.arguments import Arguments
+from shiftlog.shell.live import NATIVE, Manner
 from shiftlog.shell.running import CallCancelled
 
 OPEN_SHELL_TEXT = """\
@@ -236,10 +237,12 @@ def _running(app: App) -> Run:
     return run
 
 
-async def run_cancellable(app: App, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+async def run_cancellable(
+    app: App, arguments: Mapping[str, Any], caller: Caller, manner: Manner = NATIVE
+) -> dict[str, Any]:
     """Run a command for a request: its output is told as progress, and taking the request back ends the command."""
     try:
-        return await app.shells.run_command(arguments, named(caller), report_output)
+        return await app.shells.run_command(arguments, named(caller), report_output, manner)
     except CallCancelled as cancelled:
         if not client_is_gone():
             with anyio.CancelScope(shield=True):

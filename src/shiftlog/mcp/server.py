@@ -22,6 +22,9 @@ from shiftlog.mcp.face import Face, defect, protocol_error, repeated
 from shiftlog.mcp.registry import Registry, Selection
 from shiftlog.model.errors import InvalidParameter
 
+# Its clients ask for log messages about what was run.
+LOGGING_DIALECTS = frozenset({"execkit"})
+
 _LISTS_KEPT = CacheHint(ttl_ms=300_000)
 _QUICK_PARAMS = frozenset({"name", "arguments", "_meta"})
 _QUICK_META = frozenset(
@@ -77,6 +80,8 @@ def build_server(registry: Registry, selection: Selection | None = None, *, tele
         on_get_prompt=face.render_prompt if some_prompts else None,
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, face.call_tool)
+    if any(tool.toolset in LOGGING_DIALECTS for tool in face.chosen.tools):
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, face.set_level)
     if not telemetry:
         # A span nobody collects costs a quarter of a call.
         server.middleware.clear()

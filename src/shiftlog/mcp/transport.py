@@ -15,7 +15,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, ObjectReceiveStream, Ob
 from mcp.server.lowlevel.server import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
-from shiftlog.mcp.calls import CALLER, watch_client
+from shiftlog.mcp.calls import CALLER, enter_connection
 from shiftlog.mcp.lines import LineCutter, Overlong, Refused, find_id, parse_line
 from shiftlog.model.caller import Caller
 
@@ -41,7 +41,7 @@ async def serve_lines(
     """
     reading = _Reading(receive, _Writing(send), max_line_bytes=max_line_bytes, finish_s=finish_s)
     token = CALLER.set(caller)
-    watch_client(lambda: reading.has_ended)
+    enter_connection(lambda: reading.has_ended)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(reading.stop_at, reading.writing.broken)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _READY_S = 2.0
 _CLOSE_S = 4.5
 _UNCLAIMED_EXITS = 64
+_LOOK_S = 0.5
+_NUDGE_S = 1.0
+_SILENT_S = 3.0
 _SHORT_UNIT = 64 * 1024
 
 
@@ -68,6 +71,8 @@ class EngineShell:
         self._closing: asyncio.Future[int] | None = None
         self._ended: asyncio.Future[ShellEnd] = self.loop.create_future()
         self._token = framing.draw_token()
+        self._watching: asyncio.TimerHandle | None = None
+        self._silent_s = 0.0
         self._is_ready = False
         self._waiter: asyncio.Future[bool] | None = None
         self._starting = asyncio.Lock()  # one unit at a time: the private place of the unit and the script are shared
@@ -147,6 +152,7 @@ class EngineShell:
         self._commands[token] = command
         if command.in_shell:
             self._foreground = command
+            self._watch()
         self._token = token
         self._is_ready = False
         for words in self._words.values():
@@ -255,6 +261,30 @@ class EngineShell:
             else:
                 self._end_unsound()
 
+    def _watch(self) -> None:
+        """Look now and then whether the shell waits for its next line although it owes a report."""
+        if self._watching is None:
+            self._silent_s = 0.0
+            self._watching = self.loop.call_later(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self._watching = None
+        if self._foreground is None or self._closing is not None:
+            return
+        before, self._silent_s = self._silent_s, self._silent_s + _LOOK_S if self._is_between_commands() else 0.0
+        if before < _NUDGE_S <= self._silent_s:  # an interrupt may have taken the line that asks for the report
+            self._tell(framing.closing_lines(self._token))
+        elif self._silent_s >= _SILENT_S:
+            self._end_unsound()
+        self._watching = self.loop.call_later(_LOOK_S, self._look)
+
+    def _is_between_commands(self) -> bool:
+        """Say whether the shell's fd 0 is its script; while it runs a command it never is."""
+        try:
+            return os.readlink(f"/proc/{self._pid}/fd/0").endswith("/script (deleted)")
+        except OSError:
+            return False
+
     def _end_unsound(self) -> None:
         """End a shell whose words can no longer be believed."""
         if self._closing is None:
@@ -293,6 +323,8 @@ class EngineShell:
         """Say whether the shell really ran the unit: it then opened, and perhaps closed, the command's outputs."""
         if not command.touched:
             self._poll.pump()
+        if not command.touched:
+            command.probe()
         return command.touched
 
     def _true_cwd(self, told: bytes) -> str:
@@ -353,6 +385,8 @@ class EngineShell:
             command.close_outputs()
         if not self._ended.done():
             self._ended.set_result(ShellEnd(reason=self._reason, exit_code=None))
+        if self._watching is not None:
+            self._watching.cancel()
         self.loop.remove_reader(self._reply)
         for pipe in (*self._outputs.values(), *self._words.values()):
             pipe.close()

@@ -84,6 +84,11 @@ class EngineCommand:
         """Whether anything ever happened on one of the outputs, if only that they were opened and closed."""
         return any(pipe.touched for _, pipe in self._outputs)
 
+    def probe(self) -> None:
+        """Look whether anyone has one of the outputs open."""
+        for _, pipe in self._outputs:
+            pipe.probe()
+
     def over(self) -> bool:
         """Whether the command has ended."""
         return self._ended.done()

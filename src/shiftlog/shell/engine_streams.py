@@ -90,13 +90,17 @@ class OutputPipe:
         self._sink = sink
         self.touched = False
 
+    def probe(self) -> None:
+        """Look whether anyone has the pipe open now; reading then waits instead of ending."""
+        if self._read() != 0:
+            self.touched = True
+
     def settle(self, last_words: bytes = b"") -> bool:
         """Take what is in the pipe at the command's end; return whether a process still holds it."""
         taken = 0
         while self._sink is not None and taken < _DRAIN_BYTES:
             size = self._read()
             if size < 0:
-                self.touched = True
                 break
             if size == 0:
                 if last_words:

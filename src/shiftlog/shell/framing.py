@@ -32,12 +32,14 @@ _REPORT = re.compile(rb"([0-9a-f]{32}) (end|pid|bad) (.*?)/\1\n", re.DOTALL)
 _LONGEST_REPORT = 64 * 1024
 
 _DRIVER = r"""\builtin set +o history +o histexpand +m
+\builtin history -c
 \builtin unset PS1 PS2 PROMPT_COMMAND MAILCHECK MAIL TMOUT
 __shiftlog_report() { { time; } 2>REPLY; }
 __shiftlog_done() { \builtin trap '\builtin kill -INT $$' DROP && { time; } 2>REPLY; }
+__shiftlog_bad() { { [[ ${__shiftlog_never:?$1 bad /$1} ]]; } 2>REPLY; }
 __shiftlog_status() { \builtin return "$1"; }
 __shiftlog_state() { \builtin declare -p; \builtin declare -f; \builtin alias -p; \builtin shopt -p; \builtin umask -p; \builtin set +o; }
-\builtin readonly -f __shiftlog_report __shiftlog_done __shiftlog_status __shiftlog_state
+\builtin readonly -f __shiftlog_report __shiftlog_done __shiftlog_bad __shiftlog_status __shiftlog_state
 """
 
 ReportKind = Literal["end", "pid", "bad"]
@@ -127,7 +129,7 @@ def closing_lines(token: str) -> str:
     """Return the lines that prove the shell sound and report the command's end, or else report that it is not."""
     return (
         f'FUNCNEST=1 TIMEFORMAT="{token} end $? ${{PWD+${{PWD//[%]/%%}}}}/{token}" \\__shiftlog_done\n'
-        f'[[ $? == 0 ]] || TIMEFORMAT="{token} bad /{token}" \\__shiftlog_report\n'
+        f"[[ $? == 0 ]] || \\__shiftlog_bad {token}\n"
     )
 
 

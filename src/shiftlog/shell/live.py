@@ -25,6 +25,18 @@ CommandState = Literal["queued", "running", "finished", "timed_out", "cancelled"
 LOST_HINT = "the connection was lost; the command may still be running or may have finished"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """What a dialect does otherwise: it lowers counts that are too large, shows more, and waits for a busy shell."""
+
+    dialect: bool = False
+    shown_chars: int = 30_000
+    wait_idle_s: float | None = None
+
+
+NATIVE = Manner()
+
+
 @dataclass(slots=True, kw_only=True)
 class Command:
     """One command from the moment it is known until nobody asks any more."""

@@ -19,7 +19,7 @@ _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What `read_output` shows of a stream; `position` is the offset behind the page."""
+    """What `read_output` shows of a stream."""
 
     text: str
     from_line: int

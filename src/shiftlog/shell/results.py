@@ -11,7 +11,7 @@ from shiftlog.model.shells import Facts, KnownShell
 from shiftlog.model.times import precise
 from shiftlog.shell.arguments import must_be
 from shiftlog.shell.live import LOST_HINT, Command, Shell, elided
-from shiftlog.shell.output import ShownOutput
+from shiftlog.shell.output import DEFAULT_CHARS, ShownOutput
 
 EXCERPT_CHARS = 4_000
 INPUT_CHARS = 4_000
@@ -51,9 +51,11 @@ def opened(shell: Shell, startup_output: str) -> dict[str, Any]:
     }
 
 
-def ran(shell: Shell, command: Command, budget: Budget | None) -> dict[str, Any]:
+def ran(
+    shell: Shell, command: Command, budget: Budget | None, shown_chars: int = DEFAULT_CHARS
+) -> dict[str, Any]:
     """Return what run_command answers, for a command that is over, runs on or never ran."""
-    shown = command.output.show(budget) if command.output is not None else _nothing(command)
+    shown = command.output.show(budget, shown_chars) if command.output is not None else _nothing(command)
     running = command.is_running
     duration = round((time.perf_counter() - command.began) * 1000, 1) if running else command.duration_ms
     return {

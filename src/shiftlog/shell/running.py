@@ -25,7 +25,7 @@ from shiftlog.model.shell_errors import (
 from shiftlog.shell import requests, results
 from shiftlog.shell.arguments import conflict, missing, must_be
 from shiftlog.shell.guarding import Judged
-from shiftlog.shell.live import Command, Shell
+from shiftlog.shell.live import Command, Manner, Shell
 from shiftlog.shell.ports import CommandEnd, CommandSpec, Terminal
 
 if TYPE_CHECKING:
@@ -46,11 +46,13 @@ class Commands:
     def __init__(self, shells: "Shells") -> None:
         self._shells = shells
 
-    async def run(self, arguments: Mapping[str, Any], caller: Caller, progress: Progress | None = None) -> Result:
+    async def run(
+        self, arguments: Mapping[str, Any], caller: Caller, progress: Progress | None, manner: Manner
+    ) -> Result:
         """Run a command, or begin it in the background; a non-zero exit is a normal result."""
         values = requests.RUN_COMMAND.read(arguments)
         _check_run(values)
-        budget = read_budget(values.get("budget"), "budget")
+        budget = read_budget(values.get("budget"), "budget", clamp=manner.dialect)
         self._shells.check_timeout(values.get("timeout_s", 1))
         shell = await self._shells.usable(values["shell_id"])
         text: str = values["command"]
@@ -76,7 +78,7 @@ class Commands:
         )
         if judged.syntax is not None or judged.refusal is not None:
             return await self._refuse(shell, command)
-        waits = values.get("wait_idle_s", 0)
+        waits = values.get("wait_idle_s", 0) if manner.wait_idle_s is None else manner.wait_idle_s
         if command.background:
             if len([one for one in shell.running if one.background]) >= self._shells.limits.background:
                 raise ShellLimit(
@@ -96,10 +98,9 @@ class Commands:
             if not command.background and shell.foreground is None:
                 shell.leave()
             raise
-        if command.background:
-            return results.ran(shell, command, budget or shell.budget)
-        await self._answerable(command, progress)
-        return results.ran(shell, command, budget or shell.budget)
+        if not command.background:
+            await self._answerable(command, progress)
+        return results.ran(shell, command, budget or shell.budget, manner.shown_chars)
 
     async def _begin(self, shell: Shell, command: Command, values: Mapping[str, Any]) -> None:
         if not command.background:
@@ -301,6 +302,8 @@ class Commands:
                 await command.over.wait()
         if command is not None:
             state, exit_code = command.state, command.exit_code
+        if not output.finished:
+            self._shells.outputs.flush()  # what was shown once is there again after a crash
         if budget is not None:
             page = output.page_by(budget, stream)
         else:

@@ -6,6 +6,7 @@ is the engine's, what may run the guard's, what is kept of outputs the keeper's.
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from shiftlog.model.shell_errors import ShellEnded, ShellLimit, ShellLost, Shell
 from shiftlog.model.times import precise
 from shiftlog.shell import requests, results
 from shiftlog.shell.arguments import must_be
-from shiftlog.shell.live import Shell
+from shiftlog.shell.live import NATIVE, Manner, Shell
 from shiftlog.shell.opening import Opener, Ready
 from shiftlog.shell.output_keeper import OutputKeeper
 from shiftlog.shell.ports import EndedReason, ShellEnd
@@ -28,7 +29,8 @@ from shiftlog.shell.recording import ShellJournal
 from shiftlog.shell.running import Commands, Progress, Result, unavailable
 from shiftlog.shell.snapshots import NoSnapshots, Snapshots
 
-SWEEP_S = 15.0
+FLUSH_S = 1.0
+SWEEP_TICKS = 15
 SHOWN_FOR = timedelta(hours=24)
 CLOSE_S = 5.0
 
@@ -73,10 +75,11 @@ class Shells:
 
     # Opening and closing
 
-    async def open_shell(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+    async def open_shell(self, arguments: Mapping[str, Any], caller: Caller, manner: Manner = NATIVE) -> Result:
         """Open a shell and record it; nothing is left behind when that fails."""
         values = requests.OPEN_SHELL.read(arguments)
-        budget = read_budget(values.get("output_budget"), "output_budget")
+        budget = read_budget(values.get("output_budget"), "output_budget", clamp=manner.dialect)
+        values["dialect"] = manner.dialect
         timeout_s = values.get("timeout_s", min(120, self.limits.timeout_s_max))
         self.check_timeout(timeout_s)
         if len(self.live_ids()) + self._opening >= self.limits.shells:
@@ -193,10 +196,14 @@ class Shells:
     # Commands
 
     async def run_command(
-        self, arguments: Mapping[str, Any], caller: Caller, progress: Progress | None = None
+        self,
+        arguments: Mapping[str, Any],
+        caller: Caller,
+        progress: Progress | None = None,
+        manner: Manner = NATIVE,
     ) -> Result:
         """Run a command, or begin it in the background; a non-zero exit is a normal result."""
-        return await self.commands.run(arguments, caller, progress)
+        return await self.commands.run(arguments, caller, progress, manner)
 
     async def send_input(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Write to a running command, close its stdin, signal it, in this order."""
@@ -295,9 +302,12 @@ class Shells:
         task.add_done_callback(self._tasks.discard)
 
     async def _sweep(self) -> None:
-        """Close what idles too long, and forget what ended long ago."""
-        while True:
-            await asyncio.sleep(SWEEP_S)
+        """Bring outputs to disk as they grow, close what idles too long, and forget what ended long ago."""
+        for tick in itertools.count(1):
+            await asyncio.sleep(FLUSH_S)
+            self.outputs.flush()
+            if tick % SWEEP_TICKS:
+                continue
             now, ttl = time.monotonic(), self.limits.idle_ttl_s
             for shell in list(self.live.values()):
                 if shell.is_live and ttl and not shell.running and now - shell.idle_since >= ttl:

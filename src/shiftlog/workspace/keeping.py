@@ -14,10 +14,11 @@ from shiftlog.workspace.shadow import Shadow, ShadowBroken
 # $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing.
 _COMMIT = """
 if [ -n "$4" ]; then cat >"$4.new" && mv "$4.new" "$4" || exit 24; fi
+if [ -n "$3" ]; then git diff-tree -r -z --name-only --no-renames "$3" "$1" >"$GIT_DIR/changed" 2>/dev/null & fi
 commit=$(git commit-tree "$1" -m "$2") || exit 70
-printf '%s\\n' "$commit" >"$GIT_DIR/ref.new" && mv "$GIT_DIR/ref.new" "$GIT_DIR/refs/checkpoints/$commit" || exit 71
+printf '%s\\n' "$commit" >"$GIT_DIR/refs/checkpoints/$commit" || exit 71
 printf '%s\\n' "$commit"
-if [ -n "$3" ]; then git diff-tree -r -z --name-only --no-renames "$3" "$1" 2>/dev/null || :; fi
+if [ -n "$3" ] && wait $!; then cat "$GIT_DIR/changed"; fi
 """
 
 _STORED = """

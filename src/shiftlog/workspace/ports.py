@@ -25,7 +25,8 @@ class Ran:
 class FileStat(NamedTuple):
     """What the target knows of one path, links not followed; a tuple because a first look makes one per file.
 
-    `signature` changes whenever the file may have changed; it is empty when the file is too fresh to tell.
+    `signature` changes whenever the file may have changed; it is empty when the file is too fresh to tell, and may be
+    when it is not `fresh` and nobody asked.
     """
 
     kind: FileKind
@@ -51,8 +52,8 @@ class Runner(Protocol):
         """Run a program to its end."""
         ...
 
-    async def stats(self, root: str, paths: Sequence[bytes]) -> list[FileStat | None]:
-        """Look at paths below `root`, in order; None where nothing is."""
+    async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
+        """Look at paths below `root`, in order; None where nothing is. `signed` wants a signature also of old files."""
         ...
 
     def lock(self, path: str) -> AbstractAsyncContextManager[None]:

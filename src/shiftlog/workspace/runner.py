@@ -78,11 +78,11 @@ class LocalRunner:
         base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         return await run_here(argv, stdin, {**base, **(env or {})})
 
-    async def stats(self, root: str, paths: Sequence[bytes]) -> list[FileStat | None]:
+    async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
         """Look at paths below `root` without following links."""
         if len(paths) < 500:
-            return _stats(os.fsencode(root), paths)
-        return await asyncio.to_thread(_stats, os.fsencode(root), paths)
+            return _stats(os.fsencode(root), paths, signed=signed)
+        return await asyncio.to_thread(_stats, os.fsencode(root), paths, signed=signed)
 
     def lock(self, path: str) -> AbstractAsyncContextManager[None]:
         """Hold a lock file; the system lets it go when this process dies."""
@@ -101,7 +101,7 @@ class CommandRunner:
         assignments = [f"{name}={value}" for name, value in (env or {}).items()]
         return await self._carry(["sh", "-c", _CLEAN, "sh", *assignments, *argv], stdin)
 
-    async def stats(self, root: str, paths: Sequence[bytes]) -> list[FileStat | None]:
+    async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
         """Look at paths below `root`; asks once more when files come and go meanwhile."""
         if not paths:
             return []
@@ -178,7 +178,7 @@ def _read_fact(line: bytes, mark: int, now: int) -> FileStat:
     )
 
 
-def _stats(root: bytes, paths: Sequence[bytes]) -> list[FileStat | None]:
+def _stats(root: bytes, paths: Sequence[bytes], *, signed: bool) -> list[FileStat | None]:
     now_ns = time.time_ns()
     fresh_ns, tick_ns = now_ns - FRESH_S * 1_000_000_000, now_ns - TICK_NS
     user = os.geteuid()
@@ -192,8 +192,11 @@ def _stats(root: bytes, paths: Sequence[bytes]) -> list[FileStat | None]:
             continue
         mode, changed = seen.st_mode, seen.st_ctime_ns
         readable = user == 0 or (seen.st_uid == user and bool(mode & 0o400)) or os.access(prefix + path, os.R_OK)
-        signature = "" if changed >= tick_ns else f"{seen.st_ino} {seen.st_mtime_ns} {changed} {seen.st_size}"
-        found.append(FileStat(_kind(mode), mode & 0o7777, seen.st_size, changed >= fresh_ns, signature, readable))
+        fresh, signature = changed >= fresh_ns, ""
+        if (fresh or signed) and changed < tick_ns:
+            signature = f"{seen.st_ino} {seen.st_mtime_ns} {changed} {seen.st_size}"
+        kind = "file" if mode & 0o170000 == 0o100000 else _kind(mode)
+        found.append(FileStat(kind, mode & 0o7777, seen.st_size, fresh, signature, readable))
     return found
 
 

@@ -18,15 +18,19 @@ PHANTOM = b".shiftlog-phantom"
 NO_STATE = 10
 ROUNDS = 64
 
-# $1 the state file, $2 the current position, $3 "new" to look without a state; the rest goes to ls-files.
+# $1 the state file, $2 the current position, $3 "new" to look without a state; the rest goes to ls-files. Every program
+# that is not started counts here: the state's first line is read without one, its second only where it says so.
 _LOOK = """
-state=$1 position=$2 fresh=$3 dirty=$GIT_DIR/look.$$
+state=$1 position=$2 fresh=$3 dirty=$1.dirty
 shift 3
 [ -z "$lender" ] || [ -d "$lender" ] || exit 13
-trap 'rm -f "$dirty"' EXIT
 if [ "$fresh" != new ]; then
   [ -f "$state" ] && [ -f "$GIT_INDEX_FILE" ] || exit 10
-  cat "$state" || exit 10
+  {
+    IFS= read -r line || exit 10
+    printf '%s\\n' "$line"
+    case $line in *' recent') cat ;; esac
+  } <"$state"
 fi
 printf '\\0'
 [ -n "$position" ] && [ -f "$GIT_DIR/refs/checkpoints/$position" ] && printf 1
@@ -35,7 +39,7 @@ git diff-files -z >"$dirty" &
 git ls-files -z -o "$@" || exit 11
 wait $! || exit 12
 printf '\\0'
-cat "$dirty"
+if [ -s "$dirty" ]; then cat "$dirty" || exit 12; fi
 """
 
 _DROP = """
@@ -76,8 +80,8 @@ class State:
 
     def encoded(self) -> bytes:
         """Return the state as its file keeps it."""
-        recent = {names.shown(path): told for path, told in self.recent.items()}
-        return json.dumps({"tree": self.tree, "files": self.files, "bytes": self.size_bound, "recent": recent}).encode()
+        recent = json.dumps({names.shown(path): told for path, told in self.recent.items()}) if self.recent else ""
+        return f"{self.tree} {self.files} {self.size_bound} {'recent' if recent else '-'}\n{recent}".encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,9 +157,11 @@ async def look(shadow: Shadow, position: str | None, *, new: bool = False) -> Lo
 
 def read_state(text: bytes) -> State:
     """Read a state that `State.encoded` wrote."""
-    found = json.loads(text)
-    recent = {names.read(path): str(told) for path, told in found["recent"].items()}
-    return State(tree=found["tree"], files=found["files"], size_bound=found["bytes"], recent=recent)
+    head, _, rest = text.decode().partition("\n")
+    tree, files, size, _ = head.split(" ")
+    found: dict[str, str] = json.loads(rest) if rest else {}
+    recent = {names.read(path): told for path, told in found.items()}
+    return State(tree=tree, files=int(files), size_bound=int(size), recent=recent)
 
 
 def read_raw(output: bytes) -> dict[bytes, str]:
@@ -239,7 +245,7 @@ async def _table_blob(shadow: Shadow, memory: Memory, table: modes.Modes) -> str
 async def _recent(shadow: Shadow, state: State) -> tuple[set[bytes], dict[bytes, str]]:
     """Return the recent files that may have been written since although git cannot see it, and those still recent."""
     paths = list(state.recent)
-    stats = await shadow.runner.stats(shadow.place.path, paths) if paths else []
+    stats = await shadow.runner.stats(shadow.place.path, paths, signed=True) if paths else []
     files = [(path, stat) for path, stat in zip(paths, stats, strict=True) if stat is not None and stat.kind == "file"]
     suspects = {path for path, stat in files if not stat.signature or stat.signature != state.recent[path]}
     return suspects, {path: stat.signature for path, stat in files if stat.fresh and path not in suspects}

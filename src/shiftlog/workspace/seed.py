@@ -17,6 +17,7 @@ _NO_VALUE = (b"unspecified", b"unset")
 
 # Where the lines of `git ls-files -s -v` have their parts: `H 100644 <40 digits> 0<tab>path`.
 _MODE = slice(2, 8)
+_BLOB = slice(9, 49)
 _STAGE = slice(50, 51)
 _PATH = slice(52, None)
 
@@ -85,7 +86,7 @@ rm -f "$GIT_INDEX_FILE" "$1" && git read-tree --empty || exit 31
 """
 
 _SIZES = """
-git ls-files -z -s | tr '\\n\\0' '_\\n' | cut -d' ' -f2 | git cat-file --batch-check='%(objectsize)' || exit 30
+git cat-file --batch-check='%(objectsize)' --buffer || exit 30
 """
 
 _IGNORED = """
@@ -93,16 +94,22 @@ git ls-files -z -c -i "$@" || exit 30
 """
 
 # What converts files when the user adds them: attributes of the project, of its repository and of the user. They are
-# read through an empty repository, so that nothing the project configures can run.
+# read through an empty repository, so that nothing the project configures can run. $3 says that the project has some.
 _ATTRIBUTES = f"""
 cd -P -- "$1" || exit 30
 {_GIT}
+[ -n "$3" ] || [ -f "$git/info/attributes" ] || [ -f /etc/gitattributes ] || [ -f "$HOME/.config/git/attributes" ] ||
+  git config --global core.attributesFile >/dev/null || git config --system core.attributesFile >/dev/null || exit 0
 plain=$2/plain
 mkdir -p "$plain/objects" "$plain/refs" "$plain/info" && echo 'ref: refs/heads/none' >"$plain/HEAD" || exit 30
 rm -f "$plain/info/attributes"
 if [ -f "$git/info/attributes" ]; then cp "$git/info/attributes" "$plain/info/attributes" || exit 30; fi
-git --git-dir="$plain" --work-tree=. -c core.fsmonitor=false check-attr -z --stdin filter working-tree-encoding || exit 30
+set -- -c core.fsmonitor=false check-attr -z --stdin filter working-tree-encoding
+git --git-dir="$plain" --work-tree=. "$@" || exit 30
 """
+
+# Looking at 20,000 files keeps the interpreter busy; programs that start beside it should be on their way first.
+_HEAD_START_S = 0.01
 
 
 async def first_scan(
@@ -129,20 +136,23 @@ async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits
     if len(paths) < len(lines):
         unfit = {line[_PATH] for line in lines}.difference(paths)
         await shadow.script("git update-index -z --force-remove --stdin || exit 30", stdin=names.joined([*unfit]))
-    stats, sizes, ignored, attributes, seen, _ = await asyncio.gather(
-        shadow.runner.stats(shadow.place.path, paths),
-        shadow.script(_SIZES),
+    blobs = b"".join(line[_BLOB] + b"\n" for line in lines if _fits(line) and names.within(line[_PATH], inside))
+    has_attributes = any(path.endswith(b".gitattributes") for path in paths)
+    checks = asyncio.gather(
+        shadow.script(_SIZES, stdin=blobs),
         shadow.script(_IGNORED, [*shadow.excludes(), *shadow.pathspec()]),
-        shadow.runner.run(
-            ["sh", "-c", _ATTRIBUTES, "sh", shadow.place.path, shadow.git_dir], stdin=names.joined(paths)
-        ),
         look(shadow, position, new=True),
         shadow.script(_TREES),
+        _attributes(shadow, paths, has_attributes=has_attributes),
     )
-    if seen is None or attributes.exit_code != 0:
-        raise ShadowBroken("attributes of the user's repository", attributes)
+    await asyncio.wait([checks], timeout=_HEAD_START_S)
+    stats = await shadow.runner.stats(shadow.place.path, paths)
+    sizes, ignored, seen, _, attributes = await checks
+    assert seen is not None
+    if not has_attributes and any(path.endswith(b".gitattributes") for path in seen.others):
+        attributes = await _attributes(shadow, paths, has_attributes=True)
     drop = set(names.split(ignored))
-    forced = _converted(paths, stats, sizes.split(b"\n")[:-1]) | _filtered(attributes.stdout)
+    forced = _converted(paths, stats, sizes.split(b"\n")[:-1]) | _filtered(attributes)
     table: modes.Modes = {}
     for path, stat in zip(paths, stats, strict=True):
         if stat is not None:
@@ -156,6 +166,15 @@ async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits
         dirty={path: status for path, status in seen.dirty.items() if path not in drop},
     )
     return await absorb(shadow, memory, started, limits, forced=forced - drop, drop=drop, table=table)
+
+
+async def _attributes(shadow: Shadow, paths: list[bytes], *, has_attributes: bool) -> bytes:
+    """Return what git says of the attributes that name a filter or an encoding; nothing where nobody set any."""
+    arguments = [shadow.place.path, shadow.git_dir, "yes" if has_attributes else ""]
+    ran = await shadow.runner.run(["sh", "-c", _ATTRIBUTES, "sh", *arguments], stdin=names.joined(paths))
+    if ran.exit_code != 0:
+        raise ShadowBroken("attributes of the user's repository", ran)
+    return ran.stdout
 
 
 def _fits(line: bytes) -> bool:

@@ -34,3 +34,15 @@ class BrokenJudge:
 
     def __init__(self) -> None:
         raise RuntimeError("no such policy")
+
+
+class FailingJudge(NameJudge):
+    """A judge with a defect for one program."""
+
+    def judge_start(
+        self, path: str, argv: Sequence[str], cwd: str, file: StartedFile
+    ) -> tuple[bool, str, str, str | None]:
+        """Fail for `true`."""
+        if path.endswith("/true"):
+            raise KeyError(path)
+        return super().judge_start(path, argv, cwd, file)

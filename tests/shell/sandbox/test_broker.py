@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.sandbox import ALLOW_ALL, ExecRules, JudgeSpec
 from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramLog, ProgramStart
 from tests.shell.sandbox.conftest import JUDGE, Shells, needs_broker
@@ -312,3 +313,17 @@ def test_names_only_judge_is_reached_with_the_path_as_started(make_shells: Make)
     spec = replace(shells.denying("nothing"), judge=judge)
     ran = shells.run("ln -s /bin/true innocent; ./innocent; echo $?; /bin/true; echo $?", spec)
     assert ran.out == "126\n0\n"
+
+
+def test_a_judge_that_fails_refuses_the_start_and_the_next_is_judged_again(make_shells: Make) -> None:
+    shells = make_shells()
+    judge = JudgeSpec(factory="tests.shell.sandbox.judges:FailingJudge")
+    ran = shells.run("/bin/true; echo $?; /bin/echo fine", replace(shells.denying("nothing"), judge=judge))
+    assert ran.out == "126\nfine\n"
+
+
+def test_a_kernel_without_killable_waits_serves_as_well(make_shells: Make) -> None:
+    shells = make_shells()
+    shells.sandbox.capabilities = replace(shells.sandbox.capabilities, filter_flags=kernel.FILTER_FLAG_NEW_LISTENER)
+    ran = shells.run("for i in {1..50}; do /bin/true || echo failed; done; ls; echo $?", shells.denying("ls"))
+    assert ran.out == "126\n"

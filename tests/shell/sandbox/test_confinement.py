@@ -6,10 +6,12 @@ import stat
 import subprocess
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from shiftlog.model.shell_errors import SandboxUnavailable
 from tests.shell.sandbox.conftest import Shells, needs_confinement
 from tests.shell.sandbox.damage import WAYS
 
@@ -222,3 +224,21 @@ def test_hard_wired_temp_paths_work_and_are_private_with_bubblewrap(make_shells:
     ran = shells.run(f"echo x > /tmp/{name} && cat /tmp/{name}; cat $TMPDIR/{name}")
     assert ran.out == "x\nx\n"
     assert not Path(f"/tmp/{name}").exists()
+
+
+@BOTH
+def test_other_processes_are_no_way_around_the_mounts(make_shells: Make, *, bwrap: bool) -> None:
+    shells = make_shells("workspace-write", bwrap=bwrap)
+    outside = f"/proc/{os.getpid()}/root"
+    ran = shells.run(
+        f'cat {outside}"$STATE/secret.key"; echo gone > {outside}"$OUT/keep.txt"; cat /proc/{os.getpid()}/environ | wc -c; '
+        f"cat /proc/1/root/etc/hostname; true"
+    )
+    assert ran.out.strip() == "0"
+    assert (shells.home / "keep.txt").read_text() == "precious\n"
+
+
+def test_a_working_directory_that_would_show_sockets_is_refused(make_shells: Make) -> None:
+    shells = make_shells("read-only", bwrap=True)
+    with pytest.raises(SandboxUnavailable, match="name a workspace"):
+        shells.sandbox.prepare(replace(shells.base, workspace=None, cwd="/run"))

@@ -4,18 +4,21 @@
 Nothing here runs anything; only `LocalFiles` looks at a disk.
 """
 
+from shiftlog.guard.policy.explain import Explanation, Token, explain
 from shiftlog.guard.policy.files import FileIdentity, LocalFiles, NoFiles
 from shiftlog.guard.policy.found import Doubt, Known, Start
 from shiftlog.guard.policy.judge import Ask, Judge, Judgement, Verdict, Violation
 from shiftlog.guard.policy.lists import Entry, ShellRules
 from shiftlog.guard.policy.operator import OperatorPolicy, combine, read_policy, shell_rules
 from shiftlog.guard.policy.starts import StartVerdict
+from shiftlog.guard.policy.suggest import Suggestion, suggest_allow
 from shiftlog.guard.policy.syntax import SyntaxFault
 
 __all__ = [
     "Ask",
     "Doubt",
     "Entry",
+    "Explanation",
     "FileIdentity",
     "Judge",
     "Judgement",
@@ -26,10 +29,14 @@ __all__ = [
     "ShellRules",
     "Start",
     "StartVerdict",
+    "Suggestion",
     "SyntaxFault",
+    "Token",
     "Verdict",
     "Violation",
     "combine",
+    "explain",
     "read_policy",
     "shell_rules",
+    "suggest_allow",
 ]

@@ -84,12 +84,16 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What is decided about one command before anything of it runs."""
+    """What is decided about one command before anything of it runs.
+
+    `doubts` are those that matter under the rules, `open_doubts` all that would matter under any list.
+    """
 
     verdict: Verdict
     violations: tuple[Violation, ...] = ()
     asks: tuple[Ask, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    open_doubts: tuple[Doubt, ...] = ()
     starts: tuple[Start, ...] = ()
     syntax_error: SyntaxFault | None = None
     read_only: bool = False
@@ -167,6 +171,7 @@ class Judge:
             violations=tuple(violations),
             asks=tuple(asks),
             doubts=tuple(open_questions),
+            open_doubts=tuple(doubt for doubt in survey.doubts if doubt.when == "lists"),
             starts=tuple(survey.starts),
             read_only=fault is None and proves_read_only(survey),
             known=_remember(known, survey),
@@ -279,23 +284,23 @@ class Judge:
 
     def _open_arguments(self, survey: Survey, cwd: str) -> list[Doubt]:
         """Doubt an argument that may turn out to be the one that an entry of several words forbids."""
-        found: list[Doubt] = []
+        found: dict[int, Doubt] = {}
         for entry in (*self.rules.deny, *self.rules.ask):
             if len(entry.words) < 2:
                 continue
             for start in survey.starts:
-                missing = [word for word in entry.words[1:] if all(arg.value != word for arg in start.args)]
+                given = {arg.value for arg in start.args}
+                missing = [word for word in entry.words[1:] if word not in given]
                 if not missing or not self._lists.matches(entry, start.name, cwd):
                     continue
-                open_args = [
+                candidates = [
                     arg for arg in start.args if arg.value is None and any(may_become(arg, w) for w in missing)
                 ]
-                if any(arg.splits for arg in open_args) or len(open_args) >= len(missing) > 0:
-                    shown = show(open_args[0])
-                    found.append(
-                        Doubt(f"the argument '{shown}' of '{start.name}'", shown, open_args[0].at, "text only")
-                    )
-        return found
+                if any(arg.splits for arg in candidates) or len(candidates) >= len(missing):
+                    first = candidates[0]
+                    what = f"the argument '{show(first)}' of '{start.name}'"
+                    found[first.at] = Doubt(what, show(first), first.at, "text only")
+        return list(found.values())
 
     def _add_fault(self, fault: Fault, questions: list[Doubt]) -> None:
         too_much = isinstance(fault, TooMuch)
@@ -310,7 +315,9 @@ def _names_pattern(rules: ShellRules) -> re.Pattern[str] | None:
     names = {entry.program.rsplit("/", 1)[-1] for entry in rules.deny}
     if not names:
         return None
-    return re.compile(r"(?<![\w.-])(?:" + "|".join(re.escape(name) for name in sorted(names)) + r")(?![\w-])")
+    return re.compile(
+        r"(?:(?<![\w.-])|(?<=\\[nt]))(?:" + "|".join(re.escape(name) for name in sorted(names)) + r")(?![\w-])"
+    )
 
 
 def _undecidable(text: str, doubt: Doubt) -> Violation:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shiftlog.guard.policy.dangerous import dangerous_rule
-from shiftlog.guard.policy.lists import Entry, ListName, Lists, Source, base_name
+from shiftlog.guard.policy.lists import Entry, ListName, Lists, Source, absolute, base_name
 from shiftlog.guard.policy.options import read_options
 from shiftlog.guard.policy.words import literal
 from shiftlog.guard.policy.wrapper_table import LOADER, LOADER_OPTIONS, SHELLS
@@ -94,10 +94,7 @@ class StartJudge:
         if base_name(real) in SHELLS or base_name(argv[0] if argv else real).lstrip("-") in SHELLS:
             answer = unwrap("sh", [literal(word, 0) for word in argv[1:]])
             scripts = answer.scripts if answer is not None else []
-            found.extend(
-                (os.path.normpath(arg.text if arg.text.startswith("/") else f"{cwd}/{arg.text}"), [], True)
-                for arg in scripts
-            )
+            found.extend((absolute(arg.text, cwd), [], True) for arg in scripts)
         return found
 
     def _refusal(self, name: str, arguments: list[str], interpreter: bool) -> StartVerdict | None:

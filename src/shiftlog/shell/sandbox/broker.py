@@ -13,7 +13,15 @@ from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.identity import RUNS_OTHERS, FileFacts, Identifier, applet, program_given_to_loader
 from shiftlog.shell.sandbox.metadata import MetadataCalls
 from shiftlog.shell.sandbox.notify import Listener, Notification
-from shiftlog.shell.sandbox.processes import AT_EMPTY_PATH, AT_FDCWD, Memory, Unresolved, opened, parents
+from shiftlog.shell.sandbox.processes import (
+    AT_EMPTY_PATH,
+    AT_FDCWD,
+    AT_SYMLINK_NOFOLLOW,
+    Memory,
+    Unresolved,
+    opened,
+    parents,
+)
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart, StartedFile, StartJudge
 
 _NESTED_MAX = 5  # the kernel follows as many interpreters
@@ -75,8 +83,8 @@ class Broker:
                 self.listener.answer(call, errno.EPERM)
         except Unresolved as problem:
             self.listener.answer(call, problem.errno or errno.EACCES)
-        except OSError:
-            # Memory or links of the process could not be read: it died, or it shut itself off. Both are refused.
+        except Exception:  # noqa: BLE001 — the edge towards the kernel: a caller must never wait for ever, nor pass unjudged
+            # Its memory or links could not be read (it died, or shut itself off), or the judge failed: refused.
             self.listener.answer(call, errno.EACCES)
 
     def _answer_start(self, call: Notification) -> None:
@@ -90,7 +98,7 @@ class Broker:
             argv = [os.fsdecode(argument) for argument in memory.strings(argv_at)]
         finally:
             memory.close()
-        with opened(call.pid, dirfd, raw_path, flags=flags & (AT_EMPTY_PATH | 0x100)) as (fd, text):
+        with opened(call.pid, dirfd, raw_path, flags=flags & (AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) as (fd, text):
             request = self._look(call.pid, fd, text, argv, _cwd_of(call.pid))
         if not self.listener.still_valid(call):
             return

@@ -14,7 +14,7 @@ libc.syscall.restype = ctypes.c_long
 MACHINE = os.uname().machine if sys.platform.startswith("linux") else ""
 
 # name: (x86_64, aarch64); None where an architecture never had the call.
-_NUMBERS: dict[str, tuple[int | None, int | None]] = {
+ALL_NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "open": (2, None),
     "ioctl": (16, 29),
     "socket": (41, 198),
@@ -62,7 +62,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
 }
 _COLUMN = {"x86_64": 0, "aarch64": 1}.get(MACHINE)
 NUMBERS: dict[str, int] = (
-    {} if _COLUMN is None else {name: row[_COLUMN] for name, row in _NUMBERS.items() if row[_COLUMN] is not None}  # pyright: ignore[reportAssignmentType]
+    {} if _COLUMN is None else {name: row[_COLUMN] for name, row in ALL_NUMBERS.items() if row[_COLUMN] is not None}  # pyright: ignore[reportAssignmentType]
 )
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}.get(MACHINE, 0)
 X32_BIT = 0x40000000  # on x86_64 the same calls answer under a second set of numbers

@@ -31,7 +31,7 @@ def arguments(bwrap: str, view: View, cwd: str) -> list[str]:
     if Path("/var/tmp").is_dir() and not Path("/var/tmp").is_symlink():
         words += ["--bind", view.temp, "/var/tmp"]
     for path in (*_resolver(), *_unique(view.visible)):
-        if _is_private(path) and not any(_is_below(path, place) for place in view.writable):
+        if is_private(path) and not any(_is_below(path, place) for place in view.writable):
             words += ["--ro-bind", path, path]
     for path in _unique(view.writable):
         words += ["--bind", path, path]
@@ -53,7 +53,8 @@ def _unique(paths: Iterable[str]) -> list[str]:
     return sorted(set(paths), key=lambda path: path.count("/"))
 
 
-def _is_private(path: str) -> bool:
+def is_private(path: str) -> bool:
+    """Say whether a path lies in a directory that the shell gets its own of."""
     return any(_is_below(path, place) for place in _PRIVATE)
 
 

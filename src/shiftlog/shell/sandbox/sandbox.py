@@ -149,6 +149,11 @@ class Sandbox:
             raise _unavailable(spec.mode, machine.why.get("bwrap", "bubblewrap is switched off"))
         if spec.mode == "workspace-write" and spec.workspace is None:
             raise _unavailable(spec.mode, "it needs a workspace")
+        if bwrap and spec.cwd is not None:
+            cwd, workspace = os.path.realpath(spec.cwd), os.path.realpath(spec.workspace or "/nonexistent")
+            if mounts.is_private(cwd) and not _is_below(cwd, workspace):
+                # Showing it would show the sockets in it, and who opens the shell chooses it.
+                raise _unavailable(spec.mode, f"{cwd} is in a directory that the sandbox replaces; name a workspace")
         state = os.path.realpath(spec.state_dir)
         for place in _writable(spec):
             if _is_below(place, state):
@@ -231,7 +236,7 @@ class Launch:
         python = os.path.realpath(sys.executable)
         command = [python, "-I", "-S", "-c", _BOOT, package, str(descriptor)]
         if self._bwrap:
-            command = mounts.arguments(self._machine.bwrap or "", self._view(python, package, cwd), cwd) + command
+            command = mounts.arguments(self._machine.bwrap or "", self._view(python, package), cwd) + command
         own = {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"}
         return WrappedStart(argv=command, env=own, pass_fds=tuple(self._fds))
 
@@ -349,26 +354,32 @@ class Launch:
         return (*files.executable, self._helper()[0])  # as the helper alone: the broker sees to that
 
     def _hidden_programs(self, files: RuleFiles) -> list[str]:
-        """List the denied files to hide. Beside a hidden file nothing new can be read, so where people and agents make
-        new files the broker alone must do."""
+        """List the denied files to hide. Beside a hidden file nothing new can be read, so where the shell works and
+        makes new files the broker alone must do."""
         if not self._machine.exec_broker:
             return list(files.denied)
-        busy = [str(Path.home()), *self._writable(), os.path.realpath(tempfile.gettempdir())]
-        busy += [os.path.realpath(place) for place in (self._spec.workspace, self._spec.cwd) if place]
         python = self._helper()[0]  # the engine's own helper, like the shell, must be able to start
-        denied = [path for path in files.denied if path != python]
-        return [path for path in denied if not any(_is_below(path, place) for place in busy if place != "/")]
+        busy = [
+            *self._writable(),
+            *(os.path.realpath(place) for place in (self._spec.workspace, self._spec.cwd) if place),
+        ]
+        return [
+            path
+            for path in files.denied
+            if path != python and not any(_is_below(path, place) for place in busy if place != "/")
+        ]
 
     def _writable(self) -> tuple[str, ...]:
         own = tuple(place for place in (self._temp, self._runtime) if place is not None)
         return (*own, *(place for place in _writable(self._spec) if os.path.isdir(place)))
 
-    def _view(self, python: str, package: str, cwd: str) -> mounts.View:
+    def _view(self, python: str, package: str) -> mounts.View:
+        workspace = () if self._spec.workspace is None else (os.path.realpath(self._spec.workspace),)
         return mounts.View(
             temp=self._temp or "",
             writable=self._writable(),
             hidden=(os.path.realpath(self._spec.state_dir),),
-            visible=(os.path.realpath(cwd), python, sys.base_prefix, package),
+            visible=(*workspace, python, sys.base_prefix, package, *_program_dirs()),
             shared_memory=self._spec.mode == "workspace-write",
         )
 
@@ -383,6 +394,11 @@ def _writable(spec: SandboxSpec) -> tuple[str, ...]:
         return ()
     places = (spec.workspace, *(os.path.expanduser(place) for place in spec.write_extra))
     return tuple(dict.fromkeys(os.path.realpath(place) for place in places))
+
+
+def _program_dirs() -> list[str]:
+    """List the server's own program directories; on some systems they are below /run."""
+    return [os.path.realpath(place) for place in os.environ.get("PATH", "").split(":") if os.path.isdir(place)]
 
 
 def _memory_dir() -> Path:

@@ -1,0 +1,146 @@
+"""Explains a verdict token by token: what each word of a command was taken for, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from shiftlog.guard.policy.found import Known, Start
+from shiftlog.guard.policy.judge import Judge, Judgement
+from shiftlog.guard.policy.syntax import place_of, read_text
+from shiftlog.guard.policy.tree import (
+    Choice,
+    Compound,
+    Dyn,
+    Function,
+    Node,
+    Part,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Word,
+)
+
+Role = Literal["assignment", "program", "argument", "redirection", "function", "keyword"]
+SHOWN_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One word: where it is, what it was taken for, and the reasons that hang on it."""
+
+    line: int
+    column: int
+    text: str
+    role: Role
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A judgement with the tokens that led to it, in text order."""
+
+    judgement: Judgement
+    tokens: tuple[Token, ...]
+
+
+def explain(judge: Judge, text: str, known: Known | None = None, *, cwd: str = "/") -> Explanation:
+    """Judge a command and say what each token of it meant; text that cannot be read has the tokens before the fault."""
+    judgement = judge.judge(text, known, cwd=cwd)
+    reading = read_text(text)
+    spans: dict[int, tuple[int, Role]] = {}
+    for start, stop, role in _spans(reading.script):
+        spans.setdefault(start, (stop, role))
+    for at in {*(start.at for start in judgement.starts), *(violation.at for violation in judgement.violations)}:
+        spans.setdefault(at, (at, "keyword"))
+    tokens: list[Token] = []
+    for at in sorted(spans):
+        stop, role = spans[at]
+        line, column = place_of(text, at)
+        shown = " ".join(text[at:stop].split())[:SHOWN_CHARS]
+        tokens.append(Token(line=line, column=column, text=shown, role=role, reasons=tuple(_reasons(judgement, at))))
+    return Explanation(judgement=judgement, tokens=tuple(tokens))
+
+
+def _reasons(judgement: Judgement, at: int) -> Iterator[str]:
+    for start in judgement.starts:
+        if start.at == at:
+            yield _describe(start)
+    refused = {violation.what for violation in judgement.violations if violation.at == at and violation.what}
+    for doubt in judgement.doubts:
+        if doubt.at == at and doubt.what not in refused:
+            yield f"{doubt.what} is left to the kernel"
+    for violation in judgement.violations:
+        if violation.at == at:
+            yield violation.message
+    for ask in judgement.asks:
+        if (ask.line, ask.column) == _place_of_start(judgement, at, ask.program):
+            yield ask.message
+
+
+def _place_of_start(judgement: Judgement, at: int, program: str) -> tuple[int, int] | None:
+    for ask in judgement.asks:
+        if ask.program == program and any(start.at == at and start.name == program for start in judgement.starts):
+            return ask.line, ask.column
+    return None
+
+
+def _describe(start: Start) -> str:
+    kinds = {
+        "program": "starts",
+        "builtin": "is the builtin",
+        "function": "calls the function",
+        "script": "reads the script",
+    }
+    through = f" through {' → '.join(start.via)}" if start.via else ""
+    possibly = "" if start.surety == "sure" else "possibly "
+    return f"{possibly}{kinds[start.kind]} '{start.name}'{through}"
+
+
+def _spans(script: Script) -> Iterator[tuple[int, int, Role]]:
+    for node in script:
+        yield from _node_spans(node)
+
+
+def _node_spans(node: Node) -> Iterator[tuple[int, int, Role]]:
+    if isinstance(node, Simple):
+        for assign in node.assigns:
+            yield assign.start, assign.value.end if assign.value else assign.start, "assignment"
+        for place, word in enumerate(node.words):
+            yield word.start, word.end, "argument" if place else "program"
+            yield from _part_spans(word.parts)
+        yield from _redirect_spans(node.redirects)
+    elif isinstance(node, Pipeline):
+        yield from _spans(node.stages)
+    elif isinstance(node, Choice):
+        yield from _spans(node.nodes)
+    elif isinstance(node, Function):
+        yield node.start, node.start + len(node.name), "function"
+        yield from _node_spans(node.body)
+    else:
+        yield from _compound_spans(node)
+
+
+def _compound_spans(node: Compound) -> Iterator[tuple[int, int, Role]]:
+    for word in node.words:
+        yield word.start, word.end, "argument"
+        yield from _part_spans(word.parts)
+    for body in node.bodies:
+        yield from _spans(body)
+    yield from _redirect_spans(node.redirects)
+
+
+def _redirect_spans(redirects: list[Redirect]) -> Iterator[tuple[int, int, Role]]:
+    for redirect in redirects:
+        target: Word | None = redirect.target
+        yield redirect.start, target.end if target else redirect.start, "redirection"
+        yield from _part_spans([*(target.parts if target else []), *(redirect.body or [])])
+
+
+def _part_spans(parts: list[Part]) -> Iterator[tuple[int, int, Role]]:
+    for part in parts:
+        if isinstance(part, Dyn):
+            yield from _spans(part.script or [])
+            yield from _part_spans(part.inner)

@@ -1,0 +1,43 @@
+"""Proposes an allow list from the commands that were run before: the programs they name, most used first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shiftlog.guard.policy.found import Known
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.lists import ShellRules, base_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """An allow list, how many commands used each entry, and the commands that no list of names can cover."""
+
+    allow: tuple[str, ...]
+    uses: dict[str, int]
+    undecided: tuple[str, ...]
+
+
+def suggest_allow(commands: Iterable[str], *, least_uses: int = 1) -> Suggestion:
+    """Propose the programs that at least `least_uses` commands named; paths in the system's places by their name."""
+    judge = Judge(ShellRules(dangerous=False), kernel=True)
+    uses: Counter[str] = Counter()
+    undecided: list[str] = []
+    known = Known()
+    for command in commands:
+        judgement = judge.judge(command, known)
+        known = judgement.known
+        if judgement.syntax_error is not None:
+            continue
+        if judgement.verdict == "not_checked" or judgement.open_doubts:
+            undecided.append(command)
+        uses.update({_entry(start.name) for start in judgement.starts if start.kind == "program"})
+    chosen = {name: count for name, count in uses.most_common() if count >= least_uses}
+    return Suggestion(allow=tuple(sorted(chosen)), uses=chosen, undecided=tuple(undecided))
+
+
+def _entry(name: str) -> str:
+    directory = name.rsplit("/", 1)[0]
+    return base_name(name) if directory in ("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin") else name

@@ -1,0 +1,423 @@
+"""The execkit dialect: seven `session_*` tools over the same shells and checkpoints as the native ones.
+
+Only names, shapes and texts live here. A faulty argument is a JSON-RPC error that names it, every other error a plain
+text, as clients of execkit expect.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from shiftlog.app import App
+from shiftlog.mcp.calls import current_call
+from shiftlog.mcp.native_shell import named, run_cancellable
+from shiftlog.mcp.registry import Reply, Run, Tool
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.fields import Record
+from shiftlog.model.shell_errors import (
+    BudgetInvalid,
+    ContainerNotRunning,
+    GitMissing,
+    NothingToRestore,
+    PolicyDenied,
+    PolicyUndecidable,
+    ShellEnded,
+    ShellLimit,
+    ShellLost,
+    ShellNotFound,
+    SshKeyNotPermitted,
+    WorkspaceRequired,
+)
+from shiftlog.shell.arguments import Argument, Arguments, Enum, Flag, Given, Int, String, Strings
+from shiftlog.shell.live import Manner
+from shiftlog.shell.requests import CONTAINER
+
+TOOLSET = "execkit"
+SHOWN_CHARS = 100_000
+TIMEOUT_S = 120
+SUMMARY_CHARS = 200
+TRANSCRIPT_CHARS = 2_000
+
+_BUDGET = Given(
+    shape={
+        "anyOf": [
+            {
+                "type": "object",
+                "properties": {
+                    "grep": {
+                        "anyOf": [
+                            {
+                                "type": "object",
+                                "properties": {
+                                    "pattern": {"type": "string"},
+                                    "context": {"type": ["integer", "null"], "minimum": 0},
+                                },
+                                "required": ["pattern"],
+                                "additionalProperties": False,
+                            },
+                            {"type": "null"},
+                        ]
+                    },
+                    "keep": {
+                        "anyOf": [
+                            {
+                                "type": "object",
+                                "properties": {
+                                    "mode": {"type": "string", "enum": ["all", "tail", "head", "head_tail"]},
+                                    "n": {"type": ["integer", "null"], "minimum": 0},
+                                    "head": {"type": ["integer", "null"], "minimum": 0},
+                                    "tail": {"type": ["integer", "null"], "minimum": 0},
+                                },
+                                "required": ["mode"],
+                                "additionalProperties": False,
+                            },
+                            {"type": "null"},
+                        ]
+                    },
+                    "max_chars": {"type": ["integer", "null"], "minimum": 0},
+                },
+                "additionalProperties": False,
+            },
+            {"type": "null"},
+        ]
+    },
+    description="Which part of the output is returned: grep, then keep, then max_chars.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nullable(Argument):
+    """An argument that clients of execkit also send as null."""
+
+    inner: Argument
+
+    def read(self, value: object, path: str) -> Any:
+        return self.inner.read(value, path)
+
+    def type_schema(self) -> dict[str, Any]:
+        schema = self.inner.type_schema()
+        return {**schema, "type": [schema["type"], "null"], "default": None}
+
+
+def _text(description: str, max_chars: int = 255) -> Nullable:
+    return Nullable(inner=String(max_chars=max_chars, empty=True), description=description)
+
+
+SESSION_ID = String(required=True, max_chars=300, description="The session_id that session_create gave.")
+CREATE = Arguments(
+    fields={
+        "transport": Enum(required=True, values=("local", "ssh", "docker"), description="Where the shell lives."),
+        "container": _text("docker: name or id of a running container."),
+        "host": _text("ssh: name, address or alias."),
+        "user": _text("ssh: user; an alias may give it."),
+        "password": _text("ssh: password; never stored.", 4096),
+        "key_path": _text("ssh: a key in the operator's directory.", 4096),
+        "fingerprint": _text("ssh: pinned host key, SHA256:…"),
+        "workspace": _text("Absolute path; enables checkpoints.", 4096),
+        "port": Nullable(
+            inner=Int(minimum=0, maximum=65535), description="ssh: port; 0 or null: the alias's, else 22."
+        ),
+        "allow": Strings(max_items=256, description="Only these programs may run."),
+        "deny": Strings(max_items=256, description="These programs may not run."),
+        "paths": Strings(max_items=64, description="Sub-paths of the workspace to checkpoint."),
+        "checkpoint_ignores": Strings(max_items=256, description="Further gitignore patterns."),
+        "auto_snapshot": Flag(description="Checkpoint before changes; default true."),
+        "output_budget": _BUDGET,
+    }
+)
+EXEC = Arguments(
+    fields={
+        "session_id": SESSION_ID,
+        "command": String(required=True, max_chars=1 << 31, description="Shell text."),
+        "budget": _BUDGET,
+        "timeout_secs": Nullable(inner=Int(minimum=0, maximum=1 << 53), description="Default 120; clamped to 1..3600."),
+    }
+)
+LIST = Arguments(fields={})
+ONE = Arguments(fields={"session_id": SESSION_ID})
+CHECKPOINT = Arguments(fields={"session_id": SESSION_ID, "label": _text("A name.", 200)})
+RESTORE = Arguments(
+    fields={
+        "session_id": SESSION_ID,
+        "checkpoint_id": _text("Default: undo the last change.", 64),
+    }
+)
+
+_SSH_ONLY = ("host", "user", "password", "key_path", "fingerprint", "port")
+_WITH_WORKSPACE = ("paths", "checkpoint_ignores")
+
+CREATE_TEXT = """\
+Create a stateful shell session on this machine (local), a host (ssh) or a running container (docker). Use it once, \
+then session_exec as often as needed: cwd, variables and functions stay. Ends with session_destroy or when it idles.
+allow, deny only tighten the operator's policy. Every call creates another session. Returns {session_id}.
+Errors (text): session_create failed: …, session limit reached."""
+EXEC_TEXT = """\
+Run a command in a session and wait for it. A non-zero exit_code is a normal result; on timeout the command ends with \
+124 and the session stays; `exit` ends the session (session_closed). budget shapes the output over all of it.
+Returns {command, stdout, stderr, exit_code, duration_ms, cwd, truncated, timed_out} and budget, hint where they apply.
+Errors (text): unknown session_id, blocked by policy, invalid output budget."""
+LIST_TEXT = "List the live sessions: [{session_id, transport, idle_secs}]. Read-only."
+DESTROY_TEXT = """\
+End a session and every process it started. Use it when the work is done. Repeats answer {destroyed: false}."""
+CHECKPOINT_TEXT = """\
+Save a checkpoint of the session's workspace under a label. Undo is session_restore. Returns {checkpoint_id}.
+Errors (text): unsupported: checkpoints require an explicit workspace."""
+CHECKPOINTS_TEXT = "List the checkpoints of the session's workspace, newest first: [{id, label, created}]. Read-only."
+RESTORE_TEXT = """\
+Restore the workspace to a checkpoint, by default to before the last change; newer files are removed and kept in the \
+safety checkpoint that is taken first. Returns {restored_to, files_changed, safety_checkpoint_id, left_in_place}.
+Errors (text): no checkpoint to restore, invalid checkpoint id, restore failed: …"""
+
+Body = Callable[[App, Caller, dict[str, Any]], Awaitable[Reply]]
+
+
+def execkit_tools(app: App) -> tuple[Tool, ...]:
+    """Return the seven tools over an app."""
+
+    def tool(name: str, title: str, says: str, params: Arguments, body: Body, **kind: bool) -> Tool:
+        return Tool(
+            name=name,
+            toolset=TOOLSET,
+            title=title,
+            description=says,
+            params=Record(fields={}),
+            input_schema=params.schema(),
+            run=_checked(app, params, body),
+            render_error=_said(name),
+            read_only=kind.get("read_only", False),
+            destructive=kind.get("destructive", False),
+            idempotent=kind.get("idempotent", False),
+            open_world=kind.get("open_world", False),
+        )
+
+    return (
+        tool("session_create", "Create session", CREATE_TEXT, CREATE, _create),
+        tool("session_exec", "Run in session", EXEC_TEXT, EXEC, _exec, destructive=True, open_world=True),
+        tool("session_list", "List sessions", LIST_TEXT, LIST, _list, read_only=True, idempotent=True),
+        tool("session_destroy", "Destroy session", DESTROY_TEXT, ONE, _destroy, destructive=True, idempotent=True),
+        tool("session_checkpoint", "Save checkpoint", CHECKPOINT_TEXT, CHECKPOINT, _checkpoint),
+        tool(
+            "session_checkpoints",
+            "List checkpoints",
+            CHECKPOINTS_TEXT,
+            ONE,
+            _checkpoints,
+            read_only=True,
+            idempotent=True,
+        ),
+        tool("session_restore", "Restore checkpoint", RESTORE_TEXT, RESTORE, _restore, destructive=True),
+    )
+
+
+def _checked(app: App, params: Arguments, body: Body) -> Run:
+    async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        try:
+            values = params.read(arguments)
+            return await body(app, named(caller), values)
+        except InvalidParameter as error:
+            raise MCPError(types.INVALID_PARAMS, error.message, error.as_dict()) from None
+
+    return run
+
+
+async def _create(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
+    transport = values["transport"]
+    given = {name: value for name, value in values.items() if value not in (None, "", [])}
+    ignored = [
+        name
+        for name in given
+        if (name in _SSH_ONLY and transport != "ssh")
+        or (name == "container" and transport != "docker")
+        or (name in _WITH_WORKSPACE and "workspace" not in given)
+    ]
+    wanted = {name: value for name, value in given.items() if name not in ignored}
+    if wanted.get("port") == 0:
+        del wanted["port"]
+    if transport == "docker":
+        if "container" not in wanted:
+            raise _Plain("docker: 'container' required")
+        if not re.fullmatch(CONTAINER, wanted["container"]):
+            raise _Plain("invalid docker container name/id")
+    if transport == "ssh" and "host" not in wanted:
+        raise _Plain("ssh: 'host' required")
+    opened = await app.shells.open_shell(wanted, caller, Manner(dialect=True))
+    answer = {"session_id": opened["shell_id"], "journal_session_id": opened["session_id"]}
+    return Reply(data={**answer, "ignored": ignored} if ignored else answer)
+
+
+async def _exec(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
+    shell_id = values["session_id"]
+    _known(app, shell_id)
+    asked = values.get("timeout_secs")
+    most = app.shells.limits.timeout_s_max
+    timeout_s = min(TIMEOUT_S, most) if asked is None else max(1, min(asked, most))
+    arguments: dict[str, Any] = {"shell_id": shell_id, "command": values["command"], "timeout_s": timeout_s}
+    if values.get("budget") is not None:
+        arguments["budget"] = _without_nulls(values["budget"])
+    manner = Manner(dialect=True, shown_chars=SHOWN_CHARS, wait_idle_s=timeout_s)
+    ran = await run_cancellable(app, arguments, caller, manner)
+    if ran["state"] == "unknown":
+        shell = app.shells.find(shell_id)
+        transport = shell.transport if shell else "ssh"
+        raise _Plain(
+            f"pty/transport error: {transport} session closed; whether the command finished is unknown", create=False
+        )
+    await _log(app, shell_id, ran)
+    names = ("command", "stdout", "stderr", "exit_code", "duration_ms", "cwd", "truncated", "timed_out")
+    answer: dict[str, Any] = {name: ran[name] for name in names}
+    answer["duration_ms"] = round(ran["duration_ms"])
+    if ran["budget"] is not None:
+        answer["budget"] = ran["budget"]
+    if ran["hint"] is not None:
+        answer["hint"] = ran["hint"]
+    if ran["shell_state"] in ("ended", "lost"):
+        answer["session_closed"] = True
+    return Reply(data=answer)
+
+
+async def _list(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
+    listed = await app.shells.list_shells({"limit": 200}, caller)
+    return Reply(
+        data=[
+            {"session_id": row["shell_id"], "transport": row["transport"], "idle_secs": row["idle_s"]}
+            for row in listed["shells"]
+        ]
+    )
+
+
+async def _destroy(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
+    shell = app.shells.find(values["session_id"])
+    if shell is None or not shell.is_live:
+        return Reply(data={"destroyed": False})
+    await app.shells.close_shell({"shell_id": values["session_id"]}, caller)
+    return Reply(data={"destroyed": True})
+
+
+async def _checkpoint(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
+    _known(app, values["session_id"])
+    arguments = {"shell_id": values["session_id"], **({"label": values["label"]} if values.get("label") else {})}
+    saved = await app.workspaces.create_checkpoint(arguments, caller)
+    return Reply(data={"checkpoint_id": saved["checkpoint_id"]})
+
+
+async def _checkpoints(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
+    _known(app, values["session_id"])
+    rows: list[dict[str, Any]] = []
+    cursor: str | None = None
+    try:
+        while True:
+            asked = {"shell_id": values["session_id"], "limit": 200, **({"cursor": cursor} if cursor else {})}
+            page = await app.workspaces.list_checkpoints(asked, caller)
+            rows += page["checkpoints"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                break
+    except WorkspaceRequired:
+        return Reply(data=[])
+    return Reply(
+        data=[
+            {"id": row["checkpoint_id"], "label": row["label"], "created": str(app.workspaces.unix_time(row))}
+            for row in rows
+        ]
+    )
+
+
+async def _restore(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
+    _known(app, values["session_id"])
+    wanted = values.get("checkpoint_id")
+    if wanted and not re.fullmatch(r"[0-9a-f]{4,40}", wanted):
+        raise _Plain("invalid checkpoint id", create=False)
+    arguments = {"shell_id": values["session_id"], "clean": True, **({"checkpoint_id": wanted} if wanted else {})}
+    restored = await app.workspaces.restore_checkpoint(arguments, caller)
+    return Reply(
+        data={
+            "restored_to": restored["restored_to"],
+            "files_changed": restored["files_changed"],
+            "safety_checkpoint_id": restored["safety_checkpoint_id"],
+            "left_in_place": restored["left_in_place"],
+        }
+    )
+
+
+def _known(app: App, shell_id: str) -> None:
+    shell = app.shells.find(shell_id)
+    if shell is None or not shell.is_live:
+        raise ShellNotFound(f"unknown shell_id '{shell_id}'", details={"shell_id": shell_id})
+
+
+def _without_nulls(budget: object) -> object:
+    if not isinstance(budget, Mapping):
+        return budget
+    members = cast(Mapping[str, object], budget)
+    return {name: _without_nulls(value) for name, value in members.items() if value is not None}
+
+
+async def _log(app: App, shell_id: str, ran: Mapping[str, Any]) -> None:
+    """Tell a client that set a level what was run; without one nothing is sent."""
+    shell = app.shells.find(shell_id)
+    summary = f"{ran['command'].strip()[:SUMMARY_CHARS]} → exit {ran['exit_code']}"
+    data = {
+        "session": shell_id,
+        "transport": shell.transport if shell else None,
+        "summary": summary,
+        "transcript": f"$ {ran['command']}\n{ran['stdout']}{ran['stderr']}"[-TRANSCRIPT_CHARS:],
+    }
+    await current_call().log("info" if ran["exit_code"] == 0 else "warning", data, f"execkit/{shell_id}")
+
+
+class _Plain(ShiftlogError):
+    """An error whose text is all that a client of execkit gets."""
+
+    code = "internal_error"
+
+    def __init__(self, text: str, *, create: bool = True) -> None:
+        super().__init__(f"session_create failed: pty/transport error: {text}" if create else text)
+
+
+def _said(tool: str) -> Callable[[ShiftlogError], str]:
+    def said(error: ShiftlogError) -> str:
+        text = error.message
+        if isinstance(error, _Plain):
+            return text
+        if isinstance(error, ShellNotFound | ShellEnded | ShellLost):
+            shell_id = re.search(r"(?:shell_id|shell) '?([^' ]+)", text)
+            return f"unknown session_id '{shell_id[1] if shell_id else ''}'; call session_list to see live sessions"
+        if isinstance(error, PolicyDenied | PolicyUndecidable):
+            return text
+        if isinstance(error, ShellLimit):
+            return f"session limit reached ({error.details.get('limit')}); destroy unused sessions"
+        if isinstance(error, BudgetInvalid):
+            return _budget_text(error)
+        if isinstance(error, WorkspaceRequired):
+            return "unsupported: checkpoints require an explicit workspace"
+        if isinstance(error, GitMissing):
+            return "unsupported: checkpoints need git on the remote host"
+        if isinstance(error, NothingToRestore):
+            return "no checkpoint to restore"
+        if tool == "session_restore":
+            return f"restore failed: {text}"
+        if tool == "session_create":
+            return f"session_create failed: pty/transport error: {_create_text(error)}"
+        return text
+
+    return said
+
+
+def _create_text(error: ShiftlogError) -> str:
+    if isinstance(error, SshKeyNotPermitted):
+        return "ssh: key_path not permitted"
+    if isinstance(error, ContainerNotRunning):
+        return f"docker: {error.message}"
+    return error.message
+
+
+def _budget_text(error: BudgetInvalid) -> str:
+    parameter = str(error.details.get("parameter", ""))
+    if parameter.endswith("keep.mode"):
+        return f"unknown keep mode: {error.details.get('value', '')}"
+    return f"invalid output budget: {error.message}"

@@ -1,0 +1,206 @@
+"""Tokens across files and sessions: each response once, in any order; forks and copies share what they copied."""
+
+import json
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from shiftlog.journal.usage import total_usage
+from shiftlog.store.protocol import Filter
+from tests.ingest.office import NOW, Claude, Codex, Office, entries_of, open_office, usage_of
+
+PARENT = "9a000000-0000-4000-8000-000000000001"
+FORK = "9b000000-0000-4000-8000-000000000002"
+T1, T2, T3 = (1000, 200, 50, 10, 1050), (2500, 900, 120, 30, 2620), (4000, 2000, 200, 40, 4200)
+
+
+def claude_example(folder: Path) -> list[Path]:
+    """Write the example of 4.1: a session, and the subagent's file that repeats a response of its progress."""
+    main = Claude().prompt("Count")
+    main.block({"type": "text", "text": "a"}, message="A", request="r1", usage=usage_of(3, 5, 900, 12000))
+    main.block({"type": "text", "text": "b"}, message="A", request="r1", usage=usage_of(3, 631, 900, 12000))
+    nested = {
+        "type": "assistant",
+        "uuid": "b0000000-0000-4000-8000-000000000002",
+        "timestamp": "2026-03-04T05:00:10.000Z",
+        "requestId": "r2",
+        "message": {"id": "B", "role": "assistant", "model": "claude-opus-4-6", "usage": usage_of(4, 6, 100, 8000)},
+    }
+    nested["message"]["content"] = [{"type": "text", "text": "child"}]  # type: ignore[index]
+    data = {"type": "agent_progress", "agentId": "kid", "prompt": "Go", "message": nested}
+    main.add("progress", data=data, parentToolUseID="toolu_1")
+    main.block({"type": "text", "text": "c"}, message="C", usage=usage_of(2, 10, 0, 500))
+    main.block({"type": "text", "text": "d"}, message="C", request="r3", usage=usage_of(2, 40, 0, 500))
+    synthetic = {"role": "assistant", "model": "<synthetic>", "id": "S", "usage": usage_of(0, 0, 0, 0), "content": []}
+    main.add("assistant", message=synthetic)
+    child = Claude(letter="b", common={"agentId": "kid", "isSidechain": True}).prompt("Go")
+    child.block({"type": "text", "text": "child"}, message="B", request="r2", usage=usage_of(4, 798, 100, 8000))
+    own, subagents = folder / f"{main.session}.jsonl", folder / main.session / "subagents" / "agent-kid.jsonl"
+    subagents.parent.mkdir(parents=True)
+    for path, script in ((own, main), (subagents, child)):
+        path.write_text("".join(json.dumps(record) + "\n" for record in script.records), encoding="utf-8")
+    return [own, subagents]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_a_response_counts_once_whichever_file_comes_first(order: tuple[int, int], tmp_path: Path) -> None:
+    """Case 19, one by one."""
+    async with open_office(tmp_path) as office:
+        paths = claude_example(office.folder)
+        for index in order:
+            await office.take(paths[index])
+        assert await office.used() == (9, 1469, 1000, 20500)
+        assert await office.is_sound()
+
+
+async def test_a_response_counts_once_in_one_run(tmp_path: Path) -> None:
+    """Case 19."""
+    async with open_office(tmp_path) as office:
+        claude_example(office.folder)
+        report = await office.take()
+        assert await office.used() == (9, 1469, 1000, 20500)
+        assert report.shown()["totals"]["usage_responses"] == 3
+
+
+async def test_reports_without_a_request_id_join_in_any_order(tmp_path: Path) -> None:
+    blocks = [("m", None, 10), ("m", "r1", 40), ("m", "r2", 7)]
+    found: set[tuple[int, ...]] = set()
+    for number, order in enumerate(permutations(blocks)):
+        async with open_office(tmp_path, name=f"home{number}") as office:
+            script = Claude().prompt("Go")
+            for message, request, output in order:
+                text = {"type": "text", "text": f"{request}"}
+                script.block(text, message=message, request=request, usage=usage_of(1, output, 0, 0))
+            await office.take(office.write(f"{number}.jsonl", script.records))
+            found.add(await office.used())
+    assert len(found) == 1
+
+
+def codex_example(office: Office) -> tuple[Path, Path]:
+    """Write the example of 4.2: a thread and its fork."""
+    first = (1500, 700, 70, 20, 1570)
+    parent = Codex(thread=PARENT).turn("t1", "One", "1").tokens(T1, T1).tokens(T1, T1).tokens(T2, first)
+    parent.event("token_count", info=None)
+    fork = Codex(thread=FORK, started=parent.started.replace(hour=9), meta={"forked_from_id": PARENT})
+    fork.lines += [{**line, "timestamp": fork.time()} for line in parent.lines]
+    fork.turn("t2", "Two", "2").tokens(T3, (1500, 1100, 80, 10, 1580))
+    made = office.write(f"rollout-2026-03-04T06-00-00-{PARENT}.jsonl", parent.lines)
+    return made, office.write(f"rollout-2026-03-04T09-00-00-{FORK}.jsonl", fork.lines)
+
+
+async def totals(office: Office) -> dict[str, int]:
+    """Return the tokens of each thread, as input and output together."""
+    found: dict[str, int] = {}
+    for session in (await office.sessions()).values():
+        used = session.usage
+        total = used.input_tokens + used.cached_input_tokens + used.output_tokens if used else 0
+        found[str(session.vendor_session_id)] = total
+    return found
+
+
+async def test_a_fork_shares_the_totals_that_it_copied(tmp_path: Path) -> None:
+    """Cases 20 and 35, the parent first."""
+    async with open_office(tmp_path) as office:
+        parent, fork = codex_example(office)
+        await office.take(parent)
+        await office.take(fork)
+        assert await totals(office) == {PARENT: 2620, FORK: 1580}
+        session = await office.session(FORK)
+        assert [turn.query_text for turn in await office.turns(session)] == ["Two"]
+        assert session.forked_from == PARENT
+        assert session.shared[0]["turns"] == ["t1"]
+
+
+async def test_a_fork_alone_has_all_until_its_parent_comes(tmp_path: Path) -> None:
+    """Case 20, the fork first and alone."""
+    async with open_office(tmp_path) as office:
+        parent, fork = codex_example(office)
+        await office.take(fork)
+        assert await totals(office) == {FORK: 4200}
+        await office.take(parent)
+        assert await totals(office) == {PARENT: 2620, FORK: 1580}
+        assert await office.is_sound()
+
+
+async def test_cache_writes_are_read_from_their_parts_where_the_sum_is_missing(tmp_path: Path) -> None:
+    """Case 21."""
+    async with open_office(tmp_path) as office:
+        used = usage_of(1, 1, 0, 0, cache_creation={"ephemeral_5m_input_tokens": 70})
+        script = Claude().prompt("Go").block({"type": "text", "text": "a"}, message="M", request="r", usage=used)
+        await office.take(office.write("a.jsonl", script.records))
+        assert (await office.used())[2] == 70
+
+
+async def test_the_cost_follows_from_the_prices_of_each_class(tmp_path: Path) -> None:
+    """Case 22."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    prices = "input = 3.0\ncached_input = 0.3\ncache_creation = 3.75\ncache_creation_1h = 6.0\noutput = 15.0\n"
+    (home / "config.toml").write_text(f'[runs.prices."claude-opus-4-6"]\n{prices}', encoding="utf-8")
+    async with open_office(tmp_path) as office:
+        split = {"ephemeral_5m_input_tokens": 600, "ephemeral_1h_input_tokens": 400}
+        script = Claude().prompt("Go")
+        used = usage_of(9, 1469, 1000, 20500, cache_creation=split)
+        script.block({"type": "text", "text": "a"}, message="M", request="r", usage=used)
+        await office.take(office.write("a.jsonl", script.records))
+        runs = office.desk.app.runs
+        shown = await office.desk.read(lambda reader: total_usage(reader, runs, Filter(), ["model"]))
+        assert shown["total"]["cost_usd"] == 0.032862
+        assert shown["warnings"] == []
+
+
+async def test_a_model_without_a_price_costs_an_unknown_amount_and_is_named(tmp_path: Path) -> None:
+    """Case 22, second half."""
+    async with open_office(tmp_path) as office:
+        script = Claude().prompt("Go")
+        block = {"type": "text", "text": "a"}
+        message = {"role": "assistant", "model": "nobody-knows-1", "id": "M", "usage": usage_of(1, 2, 3, 4)}
+        script.add("assistant", message={**message, "content": [block]}, requestId="r")
+        await office.take(office.write("a.jsonl", script.records))
+        runs = office.desk.app.runs
+        shown = await office.desk.read(lambda reader: total_usage(reader, runs, Filter(), ["day"]))
+        assert shown["total"]["cost_usd"] is None
+        assert [(one["code"], one["model"]) for one in shown["warnings"]] == [("unknown_model_price", "nobody-knows-1")]
+
+
+async def test_a_copy_under_another_session_id_has_only_what_it_added(tmp_path: Path) -> None:
+    """Case 36."""
+    async with open_office(tmp_path) as office:
+        first = Claude().prompt("One")
+        first.block({"type": "text", "text": "1"}, message="A", request="r1", usage=usage_of(1, 10, 0, 0)).ends()
+        office.write("first.jsonl", first.records)
+        other = "5e551000-0000-4000-8000-00000000000b"
+        second = Claude(session=other, records=[{**record, "sessionId": other} for record in first.records])
+        second.prompt("Two").block(
+            {"type": "text", "text": "2"}, message="B", request="r2", usage=usage_of(1, 20, 0, 0)
+        )
+        office.write("second.jsonl", second.records)
+        report = await office.take()
+        original, copy = await office.session(first.session), await office.session(other)
+        assert [turn.query_text for turn in await office.turns(original)] == ["One"]
+        assert [turn.query_text for turn in await office.turns(copy)] == ["Two"]
+        assert copy.forked_from == original.id
+        assert copy.shared[0]["session"] == original.id
+        assert await office.used() == (2, 30, 0, 0)
+        assert report.shown()["totals"]["copied_records"] == 2
+        heads = await office.heads()
+        assert entries_of(await office.take(full=True)) == 0
+        assert await office.heads() == heads
+        assert await office.is_sound()
+
+
+async def test_the_settled_time_is_the_clock_of_the_import(tmp_path: Path) -> None:
+    """Case 10: a quiet turn is completed by time alone, without the file changing."""
+    async with open_office(tmp_path) as office:
+        script = Claude(started=NOW).prompt("Go").says("Done")
+        path = office.write("a.jsonl", script.records)
+        office.desk.wait(minutes=10)
+        await office.take(path)
+        session = await office.session(script.session)
+        assert [str(turn.status) for turn in await office.turns(session)] == ["in_progress"]
+        office.desk.wait(hours=1)
+        report = await office.take(path)
+        assert report.shown()["bytes_read"] == 0
+        assert [str(turn.status) for turn in await office.turns(session)] == ["completed"]
+        assert await office.is_sound()
