@@ -15,7 +15,9 @@ from typing import Any
 
 MB = 1_000_000
 START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
-_SYLLABLES = "ba co de fi ga hu in ja ke lo mi no or pa qui ra se ti un ve wo xa yo ze str ing tion ment able er".split()
+_SYLLABLES = "ba co de fi ga hu in ja ke lo mi no or pa qui ra se ti un ve wo xa ze str ing tion ment able er".split()
+# How often a tool shows what it has shown before: files are read again, tests run again.
+REPEATS = 0.3
 _CODE = (
     "def {a}({b}, {c}):",
     "    return {a}.{b}({c})",
@@ -24,7 +26,7 @@ _CODE = (
     "const {a} = await {b}.{c}();",
     "    self.{a} = {b}[{c}]",
     "# {a} {b} {c} {d}",
-    "    raise ValueError(f\"{a} {b}\")",
+    '    raise ValueError(f"{a} {b}")',
     "{a}: {b}  # {c}",
 )
 
@@ -36,6 +38,7 @@ class Author:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
+        self._shown: list[list[str]] = []
         self.words = ["".join(self._random.choices(_SYLLABLES, k=self._random.randint(1, 4))) for _ in range(20_000)]
 
     def word(self) -> str:
@@ -43,14 +46,19 @@ class Author:
         return self.words[min(int(self._random.paretovariate(0.6)) - 1, len(self.words) - 1)]
 
     def prose(self, words: int) -> str:
-        text: list[str] = []
-        for number in range(words):
-            text.append(self.word() + ("." if number % 14 == 13 else "") + ("\n\n" if number % 90 == 89 else ""))
-        return " ".join(text)
+        ends = {13: ".", 27: ".", 89: ".\n\n"}
+        return " ".join(self.word() + ends.get(number % 90, "") for number in range(words))
 
     def code(self, lines: int) -> list[str]:
         pick = self._random.choice
         return [pick(_CODE).format(a=self.word(), b=self.word(), c=self.word(), d=self.word()) for _ in range(lines)]
+
+    def shown(self, mean: int) -> list[str]:
+        """Return what a tool shows, now and then the same again."""
+        if self._shown and self.chance(REPEATS):
+            return self._random.choice(self._shown)
+        self._shown = [*self._shown[-20:], self.code(self.size(mean))]
+        return self._shown[-1]
 
     def size(self, mean: int) -> int:
         return max(1, int(self._random.expovariate(1 / mean)))
@@ -93,15 +101,17 @@ class ClaudeSession:
             yield self._assistant({"type": "text", "text": author.prose(author.size(40))}, message)
         call = "toolu_01" + author.uuid().replace("-", "")[:22]
         path = f"/home/dev/project/src/{author.word()}/{author.word()}.py"
-        lines = author.code(author.size(150))
+        lines = author.shown(150)
         kind = author.number(10)
         if kind <= 4:
             use = {"name": "Read", "input": {"file_path": path}}
             content = "\n".join(f"{number:>6}→{line}" for number, line in enumerate(lines, 1))
-            beside: Any = {"type": "text", "file": {"filePath": path, "content": "\n".join(lines), "numLines": len(lines)}}
+            file = {"filePath": path, "content": "\n".join(lines), "numLines": len(lines)}
+            beside: Any = {"type": "text", "file": file}
         elif kind <= 8:
-            use = {"name": "Bash", "input": {"command": f"grep -rn {author.word()} src | head -50", "description": "Look"}}
-            content = "\n".join(f"src/{author.word()}.py:{author.number(900)}: {line}" for line in lines)
+            command = f"grep -rn {author.word()} src | head -50"
+            use = {"name": "Bash", "input": {"command": command, "description": "Look"}}
+            content = "\n".join(f"src/main.py:{number}: {line}" for number, line in enumerate(lines))
             beside = {"stdout": content, "stderr": "", "interrupted": False, "isImage": False}
         else:
             old, new = lines[: max(1, len(lines) // 8)], author.code(max(1, len(lines) // 8))
@@ -209,7 +219,7 @@ class CodexSession:
         yield self._line(
             "response_item", {"type": "function_call", "name": "shell", "arguments": arguments, "call_id": call}
         )
-        lines = "\n".join(author.code(author.size(170)))
+        lines = "\n".join(author.shown(170))
         output = json.dumps({"output": lines, "metadata": {"exit_code": 0, "duration_seconds": 0.2}})
         yield self._line("response_item", {"type": "function_call_output", "call_id": call, "output": output})
         last = [author.number(3000), author.number(2000), author.number(400), author.number(100)]

@@ -33,8 +33,6 @@ def texts_of(value: Any) -> Iterator[str]:
         for name, item in cast("dict[str, Any]", value).items():
             if name in SHOWN or isinstance(item, list):
                 yield from texts_of(item)
-            elif isinstance(item, dict) and name in ("message", "payload", "input"):
-                yield from texts_of(item)
     elif isinstance(value, list):
         for item in cast("list[Any]", value):
             yield from texts_of(item)
@@ -115,8 +113,8 @@ def _resident(folder: Path, home: str) -> int:
 def run(home: Path, corpus: Path, *arguments: str) -> tuple[float, dict[str, Any], int]:
     """Import the corpus and return the wall time, the report and the peak memory."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("SHIFTLOG_")}
-    env |= {"SHIFTLOG_HOME": str(home), "CLAUDE_CONFIG_DIR": str(corpus / "claude"), "CODEX_HOME": str(corpus / "codex")}
-    env |= {"HOME": str(home)}
+    env |= {"SHIFTLOG_HOME": str(home), "HOME": str(home)}
+    env |= {"CLAUDE_CONFIG_DIR": str(corpus / "claude"), "CODEX_HOME": str(corpus / "codex")}
     with Memory(home) as memory:
         start = time.perf_counter()
         done = subprocess.run([*PROGRAM, "import", "--json", *arguments], env=env, capture_output=True, check=False)

@@ -33,6 +33,7 @@ from shiftlog.store.protocol import Reader, Store
 from shiftlog.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from shiftlog.app_workspaces import Workspaces
     from shiftlog.ingest.importing_service import Imports
     from shiftlog.shell.service import Shells
 
@@ -60,7 +61,7 @@ class App:
     sessionlog: Sessionlog
     journal: Journal
     environ: Mapping[str, str]
-    _shells: list["Shells"] = field(default_factory=list["Shells"])
+    _shells: list[tuple["Shells", "Workspaces"]] = field(default_factory=list[tuple["Shells", "Workspaces"]])
     _imports: list["Imports"] = field(default_factory=list["Imports"])
 
     @property
@@ -75,6 +76,14 @@ class App:
     @property
     def shells(self) -> "Shells":
         """Return the shells of this state directory, made when they are first asked for."""
+        return self._shell_rooms()[0]
+
+    @property
+    def workspaces(self) -> "Workspaces":
+        """Return the checkpoints of workspaces, made when they are first asked for."""
+        return self._shell_rooms()[1]
+
+    def _shell_rooms(self) -> tuple["Shells", "Workspaces"]:
         if not self._shells:
             from shiftlog.app_shells import build_shells
 
@@ -83,11 +92,11 @@ class App:
 
     def has_live_shells(self) -> bool:
         """Tell whether a shell lives, without making anything."""
-        return bool(self._shells and self._shells[0].live_ids())
+        return bool(self._shells and self._shells[0][0].live_ids())
 
     async def aclose(self) -> None:
         """End what lives: the shells of this server."""
-        for shells in self._shells:
+        for shells, _ in self._shells:
             await shells.aclose()
 
     async def sweep(self) -> None:
@@ -126,7 +135,8 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
     )
     continuity = Continuity(journal, keys, runs, processes.started, host, terms)
     calls = Calls(journal, redactor, continuity, timedelta(minutes=config.idle_suspend_minutes))
-    return App(
+    sessionlog = Sessionlog(calls, continuity)
+    app = App(
         home=home,
         config=config,
         clock=clock,
@@ -139,10 +149,18 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
         runs=runs,
         history=History(journal),
         maintenance=Maintenance(journal, keys),
-        sessionlog=Sessionlog(calls, continuity),
+        sessionlog=sessionlog,
         journal=journal,
         environ=environ,
     )
+
+    async def take_transcripts(values: Mapping[str, Any]) -> dict[str, Any]:
+        from shiftlog.app_imports import take_transcripts as take
+
+        return await take(app.imports, values)
+
+    sessionlog.take_transcripts = take_transcripts
+    return app
 
 
 def _redactor(home: Path, config: configuration.Config) -> Redactor:

@@ -8,19 +8,21 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from shiftlog.config import Config
 from shiftlog.import_worker import WorkerSettings, placer_for
 from shiftlog.ingest.importing import SMALL_BYTES, Importer, ImportJournal, MakeReaders, default_jobs
-from shiftlog.ingest.importing_service import Imports, IngestSettings
+from shiftlog.ingest.importing_service import ImportOptions, Imports, IngestSettings, agent_named
 from shiftlog.ingest.importing_workers import InProcess, Readers, Workers
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.ingesting import Ingest, import_key
+from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
 from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.copying import copy_database
@@ -82,3 +84,38 @@ def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Impor
         now=now,
         home=Path(environ.get("HOME") or Path.home()),
     )
+
+
+_FORMATS = {
+    "Claude": "ClaudeCode",
+    "Codex": "Codex",
+    "Gemini": "GeminiCli",
+    "Copilot": "CopilotCli",
+    "OpenCode": "OpenCode",
+    "Cursor": "Cursor",
+}
+
+
+async def take_transcripts(imports: Imports, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Import as the session log asks; raise for what its strictness does not allow."""
+    path, agent = str(values["path"]), values["agent"]
+    wanted = _FORMATS.get(values["source"])
+    options = ImportOptions(
+        paths=[path],
+        agents=[wanted] if wanted else (),
+        recursive=bool(values["recursive"]),
+        dry_run=True,
+        allowed=None if values["operator"] else [values["workspace"]],
+    )
+    if agent or values["strict"]:
+        kinds = await imports.kinds(options)
+        if values["strict"] and not (kinds & {wanted} if wanted else kinds):
+            raise TranscriptNotFound(f"Transcript not found: {path}", details={"searched": [path]})
+        if agent and kinds and agent_named(agent) not in kinds:
+            says = "the agent whose transcripts are there"
+            raise InvalidParameter.invalid("agent", says, agent, allowed=sorted(kinds))
+    report = await imports.run(replace(options, dry_run=not values["persist"]))
+    shown = report.shown()
+    if values["strict"] and not report.ok:
+        raise TranscriptUnreadable(f"Transcript unreadable: {report.errors[0]['path']}", details=shown)
+    return shown

@@ -236,6 +236,28 @@ def test_a_commit_in_code_mode_is_seen() -> None:
     assert found.actions() == [("commit", "git: two words")]
 
 
+def test_what_a_script_did_is_told_once() -> None:
+    """By the events of its steps where there are any."""
+    text = f"await tools.apply_patch(`{PATCH}`); await tools.exec_command({{cmd: 'uv add httpx'}})"
+    found = read(
+        meta(), started(1, "a"), item(2, "custom_tool_call", name="exec", call_id="c", input=text),
+        event(3, "patch_apply_end", call_id="exec-1", success=True, changes={"/work/app/new file": {"type": "add"}}),
+        event(4, "exec_command_end", call_id="exec-2", command=["bash", "-lc", "uv add httpx"], exit_code=0),
+        item(5, "custom_tool_call_output", call_id="c", output="Script completed\nOutput:\nSuccess. Updated"),
+    )  # fmt: skip
+    assert found.actions() == [("create", "new file"), ("dependency_add", "uv: httpx")]
+
+
+def test_words_of_a_program_that_ended_well_are_no_error() -> None:
+    """The exit code decides where there is one."""
+    wrapped = '{"output":"error: 0 of 5 checks","metadata":{"exit_code":0}}'
+    assert not ran(["check"], wrapped).of(ToolResult)[0].is_error
+    assert ran(["check"], "error: no such tool").of(ToolResult)[0].is_error
+    stopped = ran(["check"], "aborted by user after 3.1s").of(ToolResult)[0]
+    assert (stopped.interrupted, stopped.is_error) == (True, True)
+    assert not ran(["check"], "Aborted (core dumped)").of(ToolResult)[0].interrupted
+
+
 @pytest.mark.parametrize(("tool", "kind"), [("write_file", "edit"), ("create_file", "create"), ("edit", "edit")])
 def test_write_tools_change_the_file_they_name(tool: str, kind: str) -> None:
     """Unless their output is an error."""
@@ -277,6 +299,13 @@ def test_files_that_a_command_shows_are_context() -> None:
     assert files_read(script) == ["a.py", "b c.py", "d.py", "/work/app/f"]
     found = ran(["bash", "-lc", script], "Exit code: 0\nOutput:\n")
     assert found.field("context_list") == ["a.py", "b c.py", "d.py", "f"]
+
+
+def test_a_file_opened_with_a_read_tool_is_context() -> None:
+    """Unless it could not be read."""
+    found = read(meta(), started(1, "a"), called(2, "c", "read_file", path="/work/app/x.py"), output(3, "c", "text"),
+                 called(4, "d", "read_file", path="y.py"), output(5, "d", "error: no such file"))  # fmt: skip
+    assert found.field("context_list") == ["x.py"]
 
 
 def test_children_are_linked_to_the_call_that_started_them() -> None:

@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shiftlog.ingest.codex import CodexReader
-from shiftlog.ingest.codex_events import EVENTS, PAGE_ITEMS
+from shiftlog.ingest.codex_events import EVENTS
 from shiftlog.ingest.codex_items import ITEMS
+from shiftlog.ingest.codex_pages import PAGE_ITEMS
 from tests.ingest.any_records import Strategy, as_line, check, lines_of, marked, objects, values
 
 NAMES = (
@@ -33,14 +34,14 @@ RECORDS: Strategy = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(lines_of(RECORDS), max_size=12), st.integers(1, 5))
 def test_records_of_any_shape_never_raise(lines: list[bytes], every: int) -> None:
     """Every field may be absent, null or of another type."""
     check(CodexReader, lines, every)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(lines_of(RECORDS), max_size=12), st.integers(1, 5))
 def test_forks_of_any_shape_never_raise(lines: list[bytes], every: int) -> None:
     """Also while it is undecided which lines are copies."""

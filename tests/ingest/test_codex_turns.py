@@ -7,19 +7,40 @@ import pytest
 
 from shiftlog.ingest.facts import DialogItem, Note, SessionOpened, SessionUpdated, TurnBegun, TurnEnded, TurnUpdated
 from tests.ingest.codex_rollouts import (
+    OWN,
     Reading,
     called,
     epoch,
     event,
+    figures,
     item,
     line,
     meta,
     output,
     read,
+    read_file,
     said,
     stamp,
     started,
 )
+
+
+def test_a_rollout_of_our_own_is_read_whole() -> None:
+    """The fixture beside this test: three turns of one afternoon, with the header repeated at the end."""
+    found = read_file(OWN / "codex" / "rollout.jsonl")
+    assert found.turns == [
+        ("Speed up the parser", "completed", None),
+        ("Also add a benchmark", "failed", "Turn aborted: interrupted"),
+        ("Go on", "in_progress", None),
+    ]
+    assert found.actions() == [
+        ("edit", "src/parser.py"),
+        ("commit", "git: Cache token table"),
+        ("dependency_add", "uv: pyperf"),
+    ]
+    assert found.field("requirements_discovered") == ["TR-PARSE-7"]
+    assert figures(found)["usage"]["total_tokens"] == 5300
+    assert found.reader.counts.unknown_names == {"event_msg/moonbeam": 1}
 
 
 def test_one_event_and_item_of_a_text_are_one_dialog_item() -> None:
@@ -331,6 +352,21 @@ def test_unknown_records_are_kept_and_counted() -> None:
     assert found.reader.counts.unknown_names == names
     notes = [note.body for note in found.of(Note) if note.kind == "unknown"]
     assert notes[0] == {"unknown": "event_msg/frame_link", "raw": odd.decode()}
+
+
+@pytest.mark.parametrize("lead", [[], [started(1, "z"), event(1, "task_complete", turn_id="z")], [started(1, "z")]])
+def test_what_waits_for_a_turn_stays_small(lead: list[bytes]) -> None:
+    """However many messages come without an answer, each is told once and few are remembered."""
+    prompts = [event(2, "user_message", message=f"prompt {number}") for number in range(3000)]
+    errors = [event(3, "error", message=f"error {number}") for number in range(1000)]
+    found = read(meta(), *lead, *prompts, started(4, "b"), *errors, said(5, "done"))
+    told = [prompt for prompt, _, _ in found.turns] + [content for role, _, content in found.dialog if role == "user"]
+    assert sorted(filter(None, told)) == sorted(f"prompt {number}" for number in range(3000))
+    assert sum(role == "system" for role, _, _ in found.dialog) == 1000
+    reader = found.reader
+    for number in range(3000):
+        reader.feed(event(6, "user_message", message=f"more {number}"))
+    assert len(reader.save()) < 400_000
 
 
 def test_bad_lines_are_counted_and_the_good_ones_read() -> None:

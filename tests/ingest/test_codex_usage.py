@@ -1,5 +1,8 @@
 """Tokens of a rollout, and forks whose files begin with a copy of their parent."""
 
+import pytest
+
+from shiftlog.ingest import codex
 from shiftlog.ingest.facts import Note, SessionOpened, TurnBegun, Usage
 from tests.ingest.codex_rollouts import (
     THREAD,
@@ -155,3 +158,22 @@ def test_a_suffix_of_another_rollout_shares_its_prefix_by_reference() -> None:
     assert found.of(SessionOpened)[0].forked_from == "r0"
     assert [note.body for note in found.of(Note)] == [{"shared": {"session": "r0", "until_ordinal": 40}}]
     assert len(found.turns) == 1
+    reverted = read(meta(history_base={"thread_id": THREAD, "end_ordinal_exclusive": 9}))
+    assert reverted.of(SessionOpened)[0].forked_from is None
+
+
+def test_a_fork_that_only_refers_to_its_parent_has_no_copies() -> None:
+    """Its tokens still belong to the family."""
+    base = {"thread_id": THREAD, "end_ordinal_exclusive": 40}
+    found = read(meta(id=FORK, forked_from_id=THREAD, history_base=base), started(1, "b"), tokens(2, T3, L3))
+    assert [(fact.key[1], fact.copied) for fact in found.of(Usage)] == [(THREAD, False)]
+    assert "copied" not in found.reader.counts.counted_names
+
+
+def test_too_long_a_copy_stays_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not held cannot be read again, also not after a restore."""
+    monkeypatch.setattr(codex, "MAX_HELD_BYTES", 600)
+    for every in (None, 1):
+        found = read(*copied_lines(), every=every)
+        assert found.turns == []
+        assert found.reader.counts.counted_names["copied"] == 9

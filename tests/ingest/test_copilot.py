@@ -3,7 +3,7 @@
 from typing import Any
 
 from shiftlog.ingest.copilot import CopilotReader
-from shiftlog.ingest.facts import Action, SessionOpened, ToolCall, ToolResult, TurnBegun, Usage
+from shiftlog.ingest.facts import Action, SessionOpened, SessionUpdated, ToolCall, ToolResult, TurnBegun, Usage
 from tests.ingest.codex_rollouts import OWN
 from tests.ingest.conversations import Found, lines_of_file, read_lines, read_records
 
@@ -109,6 +109,14 @@ def test_work_of_a_subagent_is_no_answer_of_the_turn() -> None:
     )  # fmt: skip
     assert [content for _, _, content in found.dialog] == ["mine", "theirs"]
     assert found.turns == [("go", "in_progress", None)]
+
+
+def test_a_resumed_session_may_have_moved() -> None:
+    """Only what changed is told."""
+    context = {"cwd": "/work/app", "branch": "dev"}
+    assert [one.changes for one in read(event(1, "session.resume", context=context)).of(SessionUpdated)] == [
+        {"branch": "dev"}
+    ]
 
 
 def test_hooks_are_counted_and_unknown_events_kept() -> None:

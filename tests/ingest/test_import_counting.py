@@ -109,7 +109,7 @@ async def test_a_fork_shares_the_totals_that_it_copied(tmp_path: Path) -> None:
         session = await office.session(FORK)
         assert [turn.query_text for turn in await office.turns(session)] == ["Two"]
         assert session.forked_from == PARENT
-        assert session.shared[0]["turns"] == ["t1"]
+        assert session.shared[0]["turns"] == ["req-20260304T060001Z-t1"]
 
 
 async def test_a_fork_alone_has_all_until_its_parent_comes(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shiftlog.ingest.importing_service import ImportOptions
 from shiftlog.ingest.report import Report
 from tests.ingest.office import SHARED, Office, entries_of, open_office
 
@@ -20,7 +21,7 @@ FILES = [name for name in EXPECTED["files"] if "#" not in name]
 async def tally(office: Office, report: Report) -> dict[str, int]:
     """Return what the store holds, under the names of the reference."""
     sessions = list((await office.sessions()).values())
-    commits = sum(len(turn.commits) for session in sessions for turn in await office.turns(session))
+    turns = [turn for session in sessions for turn in await office.turns(session)]
     children = [session for session in sessions if session.parent_session_id or session.subagent]
     return {
         "sessions": len(sessions) - len(children),
@@ -29,7 +30,7 @@ async def tally(office: Office, report: Report) -> dict[str, int]:
         "completed": sum(session.turns_completed for session in sessions),
         "failed": sum(session.turns_failed for session in sessions),
         "tool_calls": report.shown()["totals"]["tool_calls"],
-        "commits": commits,
+        "commits": sum(len(turn.commits) for turn in turns),
     }
 
 
@@ -72,7 +73,10 @@ async def test_each_file_alone_gives_its_figures_and_nothing_more_when_read_agai
 @pytest.mark.parametrize(
     ("name", "environ"),
     [
-        ("claude/projects", {"CLAUDE_CONFIG_DIR": str(SHARED / "claude"), "CODEX_HOME": "/nowhere", "HOME": "/nowhere"}),
+        (
+            "claude/projects",
+            {"CLAUDE_CONFIG_DIR": str(SHARED / "claude"), "CODEX_HOME": "/nowhere", "HOME": "/nowhere"},
+        ),
         ("codex/sessions", {"CODEX_HOME": str(SHARED / "codex"), "HOME": "/nowhere"}),
     ],
 )
@@ -110,10 +114,8 @@ async def test_two_machines_and_any_number_of_workers_end_with_equal_heads(tmp_p
     found: list[dict[str, str]] = []
     for number, jobs in enumerate((0, 1, 3)):
         async with open_office(tmp_path, name=f"home{number}") as office:
-            options = {"paths": [str(SHARED / "claude" / "projects"), str(SHARED / "codex" / "sessions")]}
-            from shiftlog.ingest.importing_service import ImportOptions
-
-            report = await office.desk.app.imports.run(ImportOptions(jobs=jobs, **options))
+            paths = [str(SHARED / "claude" / "projects"), str(SHARED / "codex" / "sessions")]
+            report = await office.desk.app.imports.run(ImportOptions(jobs=jobs, paths=paths))
             assert report.ok
             found.append(await office.heads())
     assert len(found[0]) == 46

@@ -84,6 +84,13 @@ def test_rows_give_what_files_gave() -> None:
     assert found.reader.counts.unknown_names == {"part/": 1}
 
 
+def test_documents_are_known_without_the_rows_around_them() -> None:
+    """A session, its messages and parts as their files hold them."""
+    parts = [part("p1", "m1", "text", text="hi"), part("p2", "m2", "text", text="hello")]
+    found = read_records(OpenCodeReader, SESSION, ASKED[0], parts[0], ASKED[1], parts[1])
+    assert found.turns == [("hi", "completed", "hello")]
+
+
 def test_a_prompt_without_parts_is_its_summary() -> None:
     """Older releases."""
     found = read([message("m1", "user", 1, summary={"title": "Open it", "body": ""})], [])

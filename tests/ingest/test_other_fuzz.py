@@ -38,7 +38,7 @@ def records(agent: str) -> Strategy:
     """Return records of one format, of any shape."""
     role = st.sampled_from(["user", "assistant", "system", "?"])
     inner: Strategy = st.one_of(FIELDS, marked(["text", "tool", "patch", "file", "reasoning", "zz"], FIELDS))
-    told = st.fixed_dictionaries({"role": role, "message": st.fixed_dictionaries({"content": BLOCKS})})
+    told: Strategy = st.fixed_dictionaries({"role": role, "message": st.fixed_dictionaries({"content": BLOCKS})})
     rows = marked(KINDS[agent], st.fixed_dictionaries({"data": inner, "id": VALUES}), "opencode")
     return st.one_of(
         marked(KINDS[agent], st.one_of(FIELDS, st.fixed_dictionaries({"data": inner}))), told, rows, VALUES
@@ -49,7 +49,7 @@ def records(agent: str) -> Strategy:
 def test_records_of_any_shape_never_raise(agent: str) -> None:
     """Every field may be absent, null or of another type."""
 
-    @settings(max_examples=120, deadline=None)
+    @settings(max_examples=60, deadline=None)
     @given(st.lists(lines_of(records(agent)), max_size=12), st.integers(1, 5))
     def fuzz(lines: list[bytes], every: int) -> None:
         check(READERS[agent], lines, every)
@@ -57,7 +57,7 @@ def test_records_of_any_shape_never_raise(agent: str) -> None:
     fuzz()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(FIELDS, st.lists(FIELDS, max_size=4), st.lists(FIELDS, max_size=4))
 def test_rows_of_any_shape_never_raise(
     session: dict[str, object], messages: list[dict[str, object]], parts: list[dict[str, object]]

@@ -69,7 +69,15 @@ async def run(
     return await finish(await shell.start(spec, sink)), sink
 
 
-async def start(shell: LiveShell, text: str, **options: bool) -> tuple[RunningCommand, Remembered]:
+async def start(
+    shell: LiveShell,
+    text: str,
+    *,
+    background: bool = False,
+    stdin_open: bool = False,
+    terminal: Terminal | None = None,
+) -> tuple[RunningCommand, Remembered]:
     """Start one command."""
     sink = Remembered()
-    return await shell.start(CommandSpec(text=text, **options), sink), sink
+    spec = CommandSpec(text=text, background=background, stdin_open=stdin_open, terminal=terminal)
+    return await shell.start(spec, sink), sink

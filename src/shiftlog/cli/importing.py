@@ -4,6 +4,7 @@ The daemon writes; here are the options, what a person sees meanwhile, and the e
 """
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterable
@@ -82,37 +83,38 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
     """Show what comes; the first Ctrl-C asks the daemon to end after its batch, and its report is still shown."""
     bar = _Bar(shown=not quiet and sys.stderr.isatty() and not params["watch"])
     report: Shown | None = None
-    interrupted = False
-    items = client.stream("import", params)
-    while True:
-        try:
-            item: Shown | None = next(items, None)
-        except KeyboardInterrupt:
-            if interrupted:
-                raise
-            interrupted = True
-            _ask_to_stop(params["token"])
-            continue
-        if item is None:
-            break
-        if "progress" in item:
-            bar.show(item["progress"])
-            continue
-        report = item["report"]
-        if params["watch"]:
-            _show_change(report, as_json=as_json)
-    bar.clear()
+    interrupts: list[int] = []
+
+    def interrupted(number: int, _: object) -> None:
+        interrupts.append(number)
+        if len(interrupts) > 1:
+            raise KeyboardInterrupt
+        _ask_to_stop(params["token"])
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        for item in client.stream("import", params):
+            if "progress" in item:
+                bar.show(item["progress"])
+                continue
+            report = item["report"]
+            if params["watch"] and not quiet:
+                _show_change(item["report"], as_json=as_json)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        bar.clear()
     if report is not None and not params["watch"]:
         if as_json:
             print_json(report)
         elif not quiet:
             _show_report(report)
-    if interrupted:
+    if interrupts:
         return INTERRUPTED
     return 0 if report is None or report["ok"] else FAILED
 
 
 def _ask_to_stop(token: str) -> None:
+    """Ask over a connection of its own: the first one is waiting for items."""
     with open_client(start=False) as client:
         client.call("import_stop", {"token": token})
 

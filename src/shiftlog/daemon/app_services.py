@@ -4,6 +4,7 @@ Importing the MCP SDK takes most of a cold start, so it happens in a thread besi
 command line is answered meanwhile, and only MCP clients wait for it.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.caller import LIBRARY, Caller
+from shiftlog.model.errors import ShiftlogError
 
 if TYPE_CHECKING:
     from shiftlog.daemon.http import HttpFace
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 # Longer than the daemon drains: a request that does not finish in time is cut off by the closed socket, so that
 # its bridge asks for the outcome instead of passing on an error that does not know it.
 FINISH_S = 15.0
+
+WATCH_AGAIN_S = 60.0
+
+log = logging.getLogger(__name__)
 
 
 class AppServices:
@@ -88,8 +94,10 @@ class AppServices:
         await self._app.sweep()
 
     def busy(self) -> bool:
-        """Say whether a shell lives, or somebody came over HTTP since the last time this was asked."""
-        return self._app.has_live_shells() or (self._http is not None and self._http.was_used())
+        """Say whether a shell lives, transcripts are watched, or somebody came over HTTP since this was last asked."""
+        if self._app.has_live_shells() or self._app.config.ingest.watch:
+            return True
+        return self._http is not None and self._http.was_used()
 
     async def status(self) -> dict[str, object]:
         """Return the counts of the store, and where HTTP is served."""
@@ -97,12 +105,41 @@ class AppServices:
         return {**await counts, "http": None if self._http is None else self._http.url}
 
     async def run_beside(self, draining: anyio.Event) -> None:
-        """Load the MCP face, then serve HTTP if it is enabled."""
+        """Load the MCP face, then serve HTTP and watch transcripts where that is enabled."""
         self._servers = await anyio.to_thread.run_sync(self._load)
         self._loaded.set()
         await self._app.shells.recover()
+        async with anyio.create_task_group() as beside:
+            if self._app.config.ingest.watch:
+                beside.start_soon(self._watch, draining)
+            await self._serve_http(draining)
+
+    async def _watch(self, draining: anyio.Event) -> None:
+        """Import transcripts as they grow, until the daemon drains; a failure is logged and tried again."""
+        from shiftlog.ingest.importing import StopSign
+        from shiftlog.ingest.importing_service import ImportOptions
+
+        stop = StopSign()
+
+        async def end() -> None:
+            await draining.wait()
+            stop.set()
+
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(end)
+            while not stop.is_set():
+                try:
+                    async for report in self._app.imports.watch(ImportOptions(), stop):
+                        for error in report.errors:
+                            log.warning("import: %s", error["message"])
+                except ShiftlogError as error:
+                    log.warning("import: %s", error.message)
+                    await stop.wait(WATCH_AGAIN_S)
+
+    async def _serve_http(self, draining: anyio.Event) -> None:
         if not self._app.config.http.enabled:
             return
+        assert self._servers is not None
         from shiftlog.daemon.http import HttpFace
         from shiftlog.mcp.native import selection_for
 

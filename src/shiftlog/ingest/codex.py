@@ -10,7 +10,8 @@ from typing import cast
 from shiftlog.ingest import codex_state
 from shiftlog.ingest.codex_events import EVENTS, STARTS
 from shiftlog.ingest.codex_items import ITEMS, on_message, on_output
-from shiftlog.ingest.codex_rollout import AGENT, Rollout, named_turn
+from shiftlog.ingest.codex_pages import on_item_completed
+from shiftlog.ingest.codex_rollout import Rollout
 from shiftlog.ingest.codex_thread import (
     learn_ancestor,
     on_compacted_history,
@@ -18,6 +19,7 @@ from shiftlog.ingest.codex_thread import (
     on_token_count,
     on_turn_context,
 )
+from shiftlog.ingest.codex_turns import AGENT, named_turn
 from shiftlog.ingest.facts import AnyFact, Counts, Disposition, Hints, Note, SessionRef, Standing
 from shiftlog.ingest.reading import Object, object_in, raw_or_digest, read_line, text_in, turn_id, utc, whole_in
 
@@ -208,6 +210,8 @@ class CodexReader:
     def _event(self, name: str, payload: Object) -> Disposition:
         if name.startswith("collab_") and name.endswith("_end"):
             return EVENTS["collab_end"](self._rollout, payload)
+        if name == "item_completed":
+            return on_item_completed(self._rollout, payload)
         handler = EVENTS.get(name)
         return handler(self._rollout, payload) if handler is not None else Disposition.UNKNOWN
 
@@ -283,11 +287,12 @@ class CodexReader:
 
     def _keep_copy(self, line: bytes, record: Object) -> None:
         self._note_copy(record)
-        if self._hold_bytes <= MAX_HELD_BYTES:
+        if not self._state.hold_dropped:
             self._hold.append(line.strip())
             self._hold_bytes += len(line)
             if self._hold_bytes > MAX_HELD_BYTES:
                 self._hold.clear()
+                self._state.hold_dropped = True
         self._count(Disposition.COUNTED, "copied")
 
     def _note_copy(self, record: Object) -> None:

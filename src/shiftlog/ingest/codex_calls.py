@@ -56,7 +56,7 @@ def open_call(
     elif call_id in state.calls or state.answered.get(call_id, False) or (nested and call_id in state.answered):
         return None
     rollout.work(turn)
-    call = Call(tool=tool, turn=turn and turn.request_id, turn_name=turn.name if turn else "", nested=nested)
+    call = Call(tool=tool, turn=turn and turn.request_id, nested=nested)
     _read_input(call, tool, given)
     if call_id in state.answered:
         state.answered[call_id] = True
@@ -91,6 +91,8 @@ def _read_input(call: Call, tool: str, given: Any) -> None:
         call.commands = [script] if script else []
     elif tool in WRITE_TOOLS:
         call.write_path = text_in(arguments, *_PATHS)
+    elif tool in READ_TOOLS:
+        call.read_path = text_in(arguments, *_PATHS)
     elif tool == "apply_patch":
         call.patches = [text for name in ("input", "patch") if (text := text_in(arguments, name)) and BEGIN in text]
     elif tool == "write_stdin":
@@ -160,7 +162,8 @@ def _turn_of(call: Call | None, turn: Turn | None) -> str | None:
 def _mark_answered(rollout: Rollout, call_id: str, *, known: bool) -> None:
     answered = rollout.state.answered
     if len(answered) >= MAX_ANSWERED:
-        del answered[next(iter(answered))]
+        for old in list(answered)[: MAX_ANSWERED // 2]:
+            del answered[old]
     answered[call_id] = known
 
 
@@ -205,6 +208,8 @@ def act(rollout: Rollout, call_id: str, call: Call, output: Output, turn: Turn |
         _write_file(rollout, call_id, call, turn, failed=failed)
     if failed:
         return
+    if call.read_path is not None and turn is not None:
+        rollout.update_turn(turn, {}, {"context_list": [shown_path(rollout, call.read_path, call.workdir)]})
     for number, script in enumerate(call.commands):
         _read_script(rollout, f"{call_id}/{number}" if number else call_id, call, script, output, code, turn)
 

@@ -1,8 +1,16 @@
-"""Handlers of Codex events: turns, messages, ends of tools, reviews, children, and items of the paginated mode."""
+"""Handlers of Codex events: turns, messages, ends of tools, reviews, children."""
 
 from typing import Any, cast
 
-from shiftlog.ingest.codex_calls import answer, conclude_session, open_call, parsed, shown_path, write_changes
+from shiftlog.ingest.codex_calls import (
+    SCRIPT_TOOLS,
+    answer,
+    conclude_session,
+    open_call,
+    parsed,
+    shown_path,
+    write_changes,
+)
 from shiftlog.ingest.codex_items import (
     COUNTED,
     DUPLICATE,
@@ -12,12 +20,13 @@ from shiftlog.ingest.codex_items import (
     on_web_search,
 )
 from shiftlog.ingest.codex_patch import changes_of_event
-from shiftlog.ingest.codex_rollout import Rollout, named_turn
+from shiftlog.ingest.codex_rollout import Rollout
 from shiftlog.ingest.codex_state import Call, Held, Turn
-from shiftlog.ingest.codex_text import Output, content_of, images_of, milliseconds, output_of
+from shiftlog.ingest.codex_text import Output, images_of, milliseconds, output_of
 from shiftlog.ingest.codex_thread import on_goal, on_name, on_settings, on_token_count
+from shiftlog.ingest.codex_turns import named_turn
 from shiftlog.ingest.facts import ChildLink, Disposition
-from shiftlog.ingest.reading import Object, list_in, object_in, objects_in, text_in, utc, whole_in
+from shiftlog.ingest.reading import Object, object_in, objects_in, text_in, utc, whole_in
 
 # -- turns -------------------------------------------------------------------------------------------------------------
 
@@ -119,6 +128,10 @@ def _own(rollout: Rollout, payload: Object, tool: str, given: Any, output: Outpu
         return MAPPED
     if call is None and call_id is not None and call_id in rollout.state.answered:
         return MAPPED
+    for script in rollout.state.calls.values():
+        # The steps of a script tell more than its text does, so that what it did is not told twice.
+        if script.tool in SCRIPT_TOOLS:
+            script.commands, script.patched = [], script.patched or tool == "apply_patch"
     call_id = call_id or rollout.unnamed_id(turn, tool, repr(given))
     open_call(rollout, call_id, tool, given, turn, nested=True, **extra)
     answer(rollout, call_id, output, turn)
@@ -217,7 +230,10 @@ def on_image_end(rollout: Rollout, payload: Object) -> Disposition:
 # -- children ----------------------------------------------------------------------------------------------------------
 
 
-def _link(rollout: Rollout, turn: Turn | None, rank: int, thread: str, call_id: str | None, name: str | None) -> None:
+def link_child(
+    rollout: Rollout, turn: Turn | None, rank: int, thread: str, call_id: str | None, name: str | None
+) -> None:
+    """Write that the thread started another one."""
     key = rollout.line_key(turn, "child", thread, call_id or "")
     fact = ChildLink(
         session=rollout.ref, key=key, at=rollout.at, turn=turn and turn.request_id, call_id=call_id,
@@ -232,7 +248,7 @@ def on_sub_agent(rollout: Rollout, payload: Object) -> Disposition:
     thread, kind = text_in(payload, "agent_thread_id", "agentThreadId"), text_in(payload, "kind") or "activity"
     path = text_in(payload, "agent_path", "agentPath")
     if thread is not None and kind == "started":
-        _link(rollout, turn, 0, thread, text_in(payload, "event_id", "call_id", "id"), None)
+        link_child(rollout, turn, 0, thread, text_in(payload, "event_id", "call_id", "id"), None)
     rollout.observe(f"Subagent {kind}: {path or thread or ''}".strip(), turn)
     return MAPPED
 
@@ -243,7 +259,7 @@ def on_collab_end(rollout: Rollout, payload: Object) -> Disposition:
     thread = text_in(payload, "new_thread_id", "newThreadId")
     if thread is not None:
         name = text_in(payload, "new_agent_nickname", "new_agent_role")
-        _link(rollout, turn, 1, thread, _call_id(payload), name)
+        link_child(rollout, turn, 1, thread, _call_id(payload), name)
     what = (text_in(payload, "type", "tool") or "collab").removesuffix("_end")
     parts = [f"{what}: {_status(payload.get('status'))}".rstrip(": "), text_in(payload, "prompt")]
     for other in objects_in(payload, "agent_statuses"):
@@ -276,7 +292,7 @@ def on_review(rollout: Rollout, payload: Object) -> Disposition:
     review = object_in(payload, "review_output")
     if not review:
         target = object_in(payload, "target")
-        words = [text_in(target, "type", "instructions"), text_in(target, "branch", "sha", "title")]
+        words = [text_in(target, name) for name in ("type", "instructions", "branch", "sha", "title")]
         text = text_in(payload, "prompt", "user_facing_hint", "review") or " ".join(filter(None, words))
         rollout.observe(f"Review: {text}" if text else "Review", rollout.place(payload))
         return MAPPED
@@ -312,80 +328,6 @@ def on_compacted(rollout: Rollout, payload: Object) -> Disposition:
     return MAPPED
 
 
-# -- items of the paginated mode ---------------------------------------------------------------------------------------
-
-
-def on_item_completed(rollout: Rollout, payload: Object) -> Disposition:
-    """Take an item that replaces the events of older releases."""
-    item = object_in(payload, "item")
-    handler = PAGE_ITEMS.get(text_in(item, "type") or "")
-    if handler is None:
-        return Disposition.UNKNOWN
-    turn = named_turn(payload)
-    return handler(rollout, {**item, "turn_id": turn} if turn else item)
-
-
-def _user_item(rollout: Rollout, item: Object) -> Disposition:
-    text, images = content_of(item.get("content"), keep=rollout.keep_images)
-    hint = named_turn(item)
-    rollout.hear_user(
-        Held(text=text, at=rollout.at, event=True, images=images, message_id=text_in(item, "id"), turn_hint=hint)
-    )
-    return MAPPED
-
-
-def _agent_item(rollout: Rollout, item: Object) -> Disposition:
-    text, images = content_of(item.get("content", item.get("text")), keep=rollout.keep_images)
-    rollout.hear_model(text, rollout.place(item), event=True, phase=text_in(item, "phase"), images=images)
-    return MAPPED
-
-
-def _reasoning_item(rollout: Rollout, item: Object) -> Disposition:
-    texts = [text for name in ("summary_text", "raw_content") for text in list_in(item, name) if isinstance(text, str)]
-    rollout.hear_reasoning(texts, rollout.place(item), event=True)
-    return MAPPED if texts else COUNTED
-
-
-def _plan_item(rollout: Rollout, item: Object) -> Disposition:
-    rollout.decide(text_in(item, "text") or "", rollout.place(item))
-    return MAPPED
-
-
-def _hook_item(rollout: Rollout, item: Object) -> Disposition:
-    texts = [text for part in objects_in(item, "fragments") if (text := text_in(part, "text"))]
-    rollout.observe("\n".join(texts) or (text_in(item, "text") or ""), rollout.place(item), hook=True)
-    return MAPPED
-
-
-def _collab_item(rollout: Rollout, item: Object) -> Disposition:
-    threads = [one for name in ("receiver_thread_ids", "receiverThreadIds") for one in list_in(item, name)]
-    tool = (text_in(item, "tool") or "").lower().replace("_", "")
-    if tool in ("spawnagent", "spawn"):
-        for thread in threads:
-            if isinstance(thread, str):
-                _link(rollout, rollout.place(item), 1, thread, text_in(item, "id"), None)
-    return on_collab_end(rollout, {**item, "type": text_in(item, "tool") or "collab"})
-
-
-PAGE_ITEMS: dict[str, Handler] = {
-    "UserMessage": _user_item,
-    "AgentMessage": _agent_item,
-    "Reasoning": _reasoning_item,
-    "Plan": _plan_item,
-    "CommandExecution": on_exec_end,
-    "FileChange": on_patch_end,
-    "McpToolCall": on_mcp_end,
-    "DynamicToolCall": on_dynamic_response,
-    "WebSearch": on_web_end,
-    "ImageView": on_view_image,
-    "ImageGeneration": on_image_end,
-    "CollabAgentToolCall": _collab_item,
-    "SubAgentActivity": on_sub_agent,
-    "EnteredReviewMode": on_review,
-    "ExitedReviewMode": on_review,
-    "ContextCompaction": on_compacted,
-    "HookPrompt": _hook_item,
-}
 EVENTS: dict[str, Handler] = {
     "task_started": on_task_started,
     "turn_started": on_task_started,
@@ -406,7 +348,6 @@ EVENTS: dict[str, Handler] = {
     "view_image_tool_call": on_view_image,
     "image_generation_end": on_image_end,
     "web_search_end": on_web_end,
-    "item_completed": on_item_completed,
     "sub_agent_activity": on_sub_agent,
     "collab_end": on_collab_end,
     "entered_review_mode": on_review,
@@ -420,4 +361,3 @@ EVENTS: dict[str, Handler] = {
     "thread_settings_applied": on_settings,
 }
 STARTS = frozenset({"task_started", "turn_started"})
-USER_EVENTS = frozenset({"user_message"})

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from shiftlog.ingest.codex_calls import answer, open_call, parsed, write_reference
-from shiftlog.ingest.codex_rollout import Rollout, named_turn
+from shiftlog.ingest.codex_rollout import Rollout
 from shiftlog.ingest.codex_state import Held
 from shiftlog.ingest.codex_text import Output, content_of, is_injected, output_of
+from shiftlog.ingest.codex_turns import named_turn
 from shiftlog.ingest.facts import Disposition, Record
 from shiftlog.ingest.reading import Object, image_from_base64, list_in, object_in, objects_in, text_in
 
@@ -207,4 +208,3 @@ ITEMS: dict[str, Handler] = {
     "inter_agent_communication_metadata": counted,
     "world_state": counted,
 }
-USER_ITEMS = frozenset({"message"})

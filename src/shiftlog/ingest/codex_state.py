@@ -46,16 +46,15 @@ class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     tool: str
     turn: str | None = None
-    turn_name: str = ""
     commands: list[str] = []
     workdir: str | None = None
     patches: list[str] = []
     write_path: str | None = None
+    read_path: str | None = None
     patched: bool = False
     session: str | None = None
     exit_code: int | None = None
     duration_ms: int | None = None
-    output: str = ""
     failed: bool = False
     nested: bool = False
 
@@ -120,6 +119,8 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Facts of a turn whose prompt is still awaited."""
     hold: bytes = b""
     """Compressed lines of a fork that is still undecided."""
+    hold_dropped: bool = False
+    """There were too many of them: they count as copied whatever follows."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()

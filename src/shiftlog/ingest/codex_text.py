@@ -40,6 +40,7 @@ _ERRORS = (
     "err: ",
 )
 _DENIED = re.compile(r"rejected by (?:the )?user|denied by (?:the )?(?:user|guardian|policy)|user (?:denied|rejected)")
+_ABORTED = re.compile(r"aborted(?: by user[^\n]*)?(?:\n|$)")
 _DATA = ("image_url", "audio_url", "file_data")
 
 
@@ -131,7 +132,7 @@ def output_of(value: object, *, keep: bool) -> Output:
         return _from_text(found.text)._replace(images=found.images)
     if isinstance(value, dict):
         return _from_object(cast(Object, value), keep=keep)
-    return Output("") if value is None else Output(_compact(value))
+    return Output("") if value is None else Output(text_of(value))
 
 
 def _from_text(text: str) -> Output:
@@ -147,11 +148,12 @@ def _from_text(text: str) -> Output:
 
 
 def _judged(output: Output) -> Output:
+    if output.exit_code == 0:
+        return output
     lowered = output.text[:300].lower()
-    failed = output.exit_code not in (None, 0) or lowered.startswith(_ERRORS)
-    interrupted = lowered.startswith(("aborted by user", "aborted"))
-    denied = bool(_DENIED.search(lowered)) and output.exit_code is None
-    if not (failed or interrupted or denied):
+    interrupted = bool(_ABORTED.match(lowered))
+    denied = bool(_DENIED.search(lowered)) and (output.exit_code is None or lowered.startswith(_ERRORS))
+    if output.exit_code is None and not (interrupted or denied or lowered.startswith(_ERRORS)):
         return output
     return output._replace(is_error=True, interrupted=interrupted, denied=denied)
 
@@ -179,13 +181,16 @@ def _from_object(value: Object, *, keep: bool) -> Output:
         code = next((n for name in ("exitCode", "exit_code") if (n := whole_in(value, name)) is not None), None)
         return _judged(Output("\n".join(texts), exit_code=code))
     found = content_of(inner, keep=keep, glue="\n") if inner is not None else content_of(value, keep=keep)
-    output = _from_text(found.text or ("" if found.images else _compact(value)))._replace(images=found.images)
+    output = _from_text(found.text or ("" if found.images else text_of(value)))._replace(images=found.images)
     if value.get("success") is False or value.get("isError") is True or value.get("is_error") is True:
         return output._replace(is_error=True)
     return output
 
 
-def _compact(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a value as text: itself, or as JSON."""
+    if isinstance(value, str):
+        return value
     try:
         return msgspec.json.encode(value).decode("utf-8", "replace")
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from shiftlog.ingest.codex_rollout import AGENT, Rollout
+from shiftlog.ingest.codex_rollout import Rollout
 from shiftlog.ingest.codex_state import Turn
+from shiftlog.ingest.codex_text import text_of
+from shiftlog.ingest.codex_turns import AGENT, named_turn
 from shiftlog.ingest.facts import Disposition, Note, Parent, SessionOpened, SessionRef, Subagent, TitleSource, Usage
 from shiftlog.ingest.reading import (
     Object,
@@ -52,7 +54,7 @@ def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
         session=rollout.ref, key=("session", rollout.ref.vendor_id), at=state.meta_at, agent=AGENT, cwd=state.cwd,
         branch=text_in(git, "branch"), version=version, repository=text_in(git, "repository_url"),
         parent=Parent(session=SessionRef(parent)) if parent is not None else None,
-        forked_from=state.forked_from or text_in(base, "thread_id"), subagent=subagent,
+        forked_from=state.forked_from or _base_thread(base, rollout.ref.vendor_id), subagent=subagent,
         extra=_extra(payload, git, base),
     )  # fmt: skip
     rollout.out.append(opened)
@@ -69,6 +71,12 @@ def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
         )  # fmt: skip
         rollout.out.append(note)
     return Disposition.MAPPED
+
+
+def _base_thread(base: Object, own: str) -> str | None:
+    # A reverted thread goes on from an earlier rollout of its own; that is no fork.
+    thread = text_in(base, "thread_id")
+    return thread if thread != own else None
 
 
 def _subagent(payload: Object) -> tuple[Object, Subagent | None]:
@@ -107,7 +115,7 @@ def _extra(payload: Object, git: Object, base: Object) -> Object:
         extra["history_base"] = bounded(base)
     for name in ("base_instructions", "dynamic_tools", "instructions"):
         if payload.get(name):
-            extra[name] = size_and_digest(repr(payload[name]))
+            extra[name] = size_and_digest(text_of(payload[name]))
     return extra
 
 
@@ -124,7 +132,10 @@ def learn_ancestor(rollout: Rollout, payload: Object) -> None:
 
 def on_turn_context(rollout: Rollout, payload: Object) -> Disposition:
     """Take the settings of a turn: model and effort for turn and run, the rest for the session where it changed."""
-    _set_model(rollout, rollout.place(payload), text_in(payload, "model"), text_in(payload, "effort"))
+    turn, name = rollout.state.turn, named_turn(payload)
+    if turn is not None and name not in (None, turn.vendor_id):
+        turn = None  # the settings of a turn that has yet to start
+    _set_model(rollout, turn, text_in(payload, "model"), text_in(payload, "effort"))
     policy = payload.get("sandbox_policy")
     sandbox = text_in(object_in(payload, "sandbox_policy"), "type", "mode") if isinstance(policy, dict) else policy
     approval = payload.get("approval_policy")

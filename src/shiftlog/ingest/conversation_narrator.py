@@ -117,6 +117,7 @@ class Narrator:
         subagent = fields.pop("subagent", None) or (Subagent(kind="subagent") if above else None)
         started = fields.pop("started", None) or state.at
         state.cwd = fields.get("cwd")
+        state.written |= {name: fields[name] for name in ("cwd", "branch", "version") if fields.get(name)}
         self.out.append(
             SessionOpened(
                 session=self.ref, key=("session", state.session), at=started, agent=self.AGENT, parent=above,

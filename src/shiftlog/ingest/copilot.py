@@ -30,7 +30,6 @@ _COUNTED = frozenset(
         "assistant.turn_start",
         "assistant.intent",
         "assistant.usage",
-        "session.resume",
         "session.idle",
         "session.auto_mode_resolved",
         "session.usage_checkpoint",
@@ -152,6 +151,11 @@ class CopilotReader(ConversationReader):
         turn = self.state.turn
         self.touch(quiet=turn is not None and turn.has_model and not turn.calls)
 
+    def resume(self, _record: Object, data: Object) -> None:
+        """Take where the session goes on."""
+        context = object_in(data, "context")
+        self.change(cwd=text_in(context, "cwd"), branch=text_in(context, "branch"))
+
     def abort(self, _record: Object, data: Object) -> None:
         """Take the news that the user stopped the model."""
         self.end_turn(note=f"Turn aborted: {text_in(data, 'reason') or 'interrupted'}")
@@ -189,6 +193,7 @@ _HANDLERS: dict[str, Callable[[CopilotReader, Object, Object], None]] = {
     "tool.execution_start": CopilotReader.start_tool,
     "tool.execution_complete": CopilotReader.finish_tool,
     "session.model_change": CopilotReader.change_model,
+    "session.resume": CopilotReader.resume,
     "session.shutdown": CopilotReader.shut_down,
     "abort": CopilotReader.abort,
 }

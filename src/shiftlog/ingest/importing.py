@@ -327,7 +327,7 @@ class _Run:
         for name, count in grown.items():
             if name.startswith(UNKNOWN) and count > 0:
                 report.unknown[name.removeprefix(UNKNOWN)] += count
-        if not report.sessions:
+        if not report.sessions and not (judged.source and judged.source.sessions):
             report.status, report.reason = "skipped", "no_conversation"
         elif written.sealed and not report.counts["entries"]:
             report.status = "skipped"

@@ -21,8 +21,10 @@ from shiftlog.model.times import parse, precise
 from shiftlog.store.incoming import Batch, Incoming
 
 BATCH_FACTS = 2000
-BATCH_BYTES = 4 << 20
+BATCH_BYTES = 2 << 20
 SNIFF_BYTES = 1 << 20
+SNIFF_RECORDS = 64
+SNIFF_REACH_BYTES = 1 << 30
 SETTLED_AFTER = timedelta(minutes=30)
 # Before the names of unknown record types, among the counts that are kept of a file.
 UNKNOWN = "unknown/"
@@ -56,13 +58,27 @@ def read_file(job: FileJob, placer: Placer) -> Iterator[Batch]:
         return
     with LineFile(job.path, job.max_line_bytes) as file:
         if job.agent is None or job.state is None:
-            agent = recognise(file.start(SNIFF_BYTES))
+            agent = recognise(file.start(SNIFF_BYTES)) or _recognised_later(file)
             if agent is None:
                 raise NotRecognised(job.path)
             reader = reader_for(agent)(hints_of(job.path, keep_images=job.keep_images))
         else:
             reader = _restored(job)
         yield from _Reading(job, placer, reader).read(file)
+
+
+def _recognised_later(file: LineFile) -> str | None:
+    """Recognise a file whose first readable record comes after lines that are too long or broken."""
+    head: list[bytes] = []
+    size = 0
+    for line in file.lines():
+        if line.data is not None and _is_object(line.data):
+            head.append(line.data)
+            size += len(line.data)
+        if len(head) >= SNIFF_RECORDS or size >= SNIFF_BYTES or line.end > SNIFF_REACH_BYTES:
+            break
+    file.rewind()
+    return recognise(b"".join(head)) if head else None
 
 
 def _restored(job: FileJob) -> Reader:

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import anyio.to_thread
+
 from shiftlog.ingest.discovery import Found, Root, default_roots, discover, find_under
+from shiftlog.ingest.formats import recognise
 from shiftlog.ingest.importing import Importer, ImportJournal, ImportRequest, MakeReaders, StopSign, Tell
+from shiftlog.ingest.importing_files import SNIFF_BYTES
 from shiftlog.ingest.report import Report
-from shiftlog.model.errors import InvalidParameter
+from shiftlog.ingest.streams import LineFile
+from shiftlog.model.errors import InvalidParameter, TranscriptUnreadable
 from shiftlog.model.times import parse
 
 KINDS = ("ClaudeCode", "Codex", "GeminiCli", "CopilotCli", "OpenCode", "Cursor")
@@ -107,6 +112,11 @@ class Imports:
             found += [file for file in find_under(own) if file.path not in seen]
         return found
 
+    async def kinds(self, options: ImportOptions) -> set[str]:
+        """Return the kinds of agents whose transcripts lie where the options say, by their first records."""
+        found = self.find(options)
+        return await anyio.to_thread.run_sync(lambda: {kind for file in found if (kind := _kind_of(file))})
+
     def _check_allowed(self, paths: Iterable[str], allowed: Iterable[str]) -> None:
         """Refuse paths outside of the folders that an agent may have read."""
         places = [root.folder for root in self.roots()] + [Path(one) for one in (*self.settings.roots, *allowed)]
@@ -119,14 +129,26 @@ class Imports:
 
     async def watch(self, options: ImportOptions, stop: StopSign) -> AsyncGenerator[Report]:
         """Import what is there, then growth as it comes, until told to stop; yield a report for each change."""
-        from shiftlog.ingest.watching import changes
+        from shiftlog.ingest.watching import changes, look
 
+        known = [str(root.folder) for root in self.roots(options.environ)]
+        folders = list(options.paths) or [*known, *self.settings.roots]
+        seen = await look(folders)
         yield await self.run(options, stop=stop)
-        folders = list(options.paths) or [str(root.folder) for root in self.roots(options.environ)] + list(self.settings.roots)
-        async for _ in changes(folders, stop):
+        async for _ in changes(folders, stop, seen):
             report = await self.run(options, stop=stop)
             if any(file.status not in ("unchanged", "skipped") for file in report.files):
                 yield report
+
+
+def _kind_of(file: Found) -> str | None:
+    if file.skip is not None:
+        return None
+    try:
+        with LineFile(file.path, SNIFF_BYTES) as lines:
+            return recognise(lines.start(SNIFF_BYTES))
+    except TranscriptUnreadable:
+        return None
 
 
 def agent_named(name: str) -> str:

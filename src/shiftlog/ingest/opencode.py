@@ -32,7 +32,7 @@ class OpenCodeReader(ConversationReader):
     SHELL_TOOLS = frozenset({"bash", "shell"})
 
     def take(self, record: Object) -> Disposition:
-        """Read one line: a session, a message, a part, or a whole export."""
+        """Read one line: a session, a message or a part, as a row or as its file holds it, or a whole export."""
         kind = record.get("opencode")
         data = object_in(record, "data")
         if kind == SESSION:
@@ -47,6 +47,12 @@ class OpenCodeReader(ConversationReader):
                 self._message(object_in(message, "info"))
                 for part in objects_in(message, "parts"):
                     self._part(part)
+        elif "messageID" in record and "type" in record:
+            self._part(record)
+        elif "sessionID" in record and "role" in record:
+            self._message(record)
+        elif "id" in record and "directory" in record:
+            self._session(record)
         else:
             return self.unknown(text_in(record, "type") or "(none)")
         return Disposition.MAPPED

@@ -4,9 +4,7 @@ For compressed files all offsets are of the text inside. A file that shrinks whi
 """
 
 import hashlib
-import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self, cast
@@ -30,22 +28,26 @@ class Line(NamedTuple):
     whole: bool = True
 
 
-@dataclass(slots=True, kw_only=True)
-class _Inflated(io.RawIOBase):
+class _Inflated:
     """The text inside a compressed file, bounded in size and ratio."""
 
-    raw: BinaryIO
-    stream: BinaryIO
-    compressed: int
-    given: int = 0
+    def __init__(self, path: str) -> None:
+        self._raw = Path(path).open("rb")  # noqa: SIM115 - closed by close
+        self._stream = zstandard.ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
+        self._limit = min(MAX_INFLATED_BYTES, max(Path(path).stat().st_size * MAX_RATIO, _RATIO_FLOOR_BYTES))
+        self._given = 0
 
-    def read(self, size: int = -1, /) -> bytes:
-        data = self.stream.read(size)
-        self.given += len(data)
-        limit = min(MAX_INFLATED_BYTES, max(self.compressed * MAX_RATIO, _RATIO_FLOOR_BYTES))
-        if self.given > limit:
+    def read(self, size: int) -> bytes:
+        """Return the next bytes of the text; raise ZstdError for too much of it."""
+        data = self._stream.read(size)
+        self._given += len(data)
+        if self._given > self._limit:
             raise zstandard.ZstdError("the text inside is larger than allowed")
         return data
+
+    def close(self) -> None:
+        """Close the file."""
+        self._raw.close()
 
 
 class LineFile:
@@ -54,7 +56,7 @@ class LineFile:
     def __init__(self, path: str, max_line_bytes: int) -> None:
         self._path = path
         self._limit = max_line_bytes
-        self._file: BinaryIO | None = None
+        self._file: BinaryIO | _Inflated | None = None
         self._edge = b""
         self.bytes_read = 0
 
@@ -76,17 +78,17 @@ class LineFile:
         """Tell whether offsets are of the text inside."""
         return self._path.endswith(".zst")
 
-    def _opened(self) -> BinaryIO:
-        plain = Path(self._path).open("rb")  # noqa: SIM115 - closed by __exit__
-        if not self.is_compressed:
-            return plain
-        stream = zstandard.ZstdDecompressor().stream_reader(plain, read_across_frames=True)
-        size = Path(self._path).stat().st_size
-        return cast(BinaryIO, _Inflated(raw=plain, stream=cast(BinaryIO, stream), compressed=size))
+    def _opened(self) -> "BinaryIO | _Inflated":
+        return _Inflated(self._path) if self.is_compressed else Path(self._path).open("rb")
 
     def _unreadable(self, error: Exception) -> TranscriptUnreadable:
         reason = getattr(error, "strerror", None) or str(error)
         return TranscriptUnreadable(f"Transcript unreadable: {self._path}: {reason}", details={"path": self._path})
+
+    @property
+    def _plain(self) -> BinaryIO:
+        assert self._file is not None
+        return cast(BinaryIO, self._file)
 
     def _read(self, size: int) -> bytes:
         assert self._file is not None
@@ -100,16 +102,17 @@ class LineFile:
     def start(self, size: int) -> bytes:
         """Return the first bytes; only before anything else was read."""
         data = self._read(size)
-        self._rewind()
+        self.rewind()
         return data
 
-    def _rewind(self) -> None:
+    def rewind(self) -> None:
+        """Go back to the start."""
         assert self._file is not None
         if self.is_compressed:
             self._file.close()
             self._file = self._opened()
         else:
-            self._file.seek(0)
+            self._plain.seek(0)
 
     def edge_before(self, cursor: int) -> str:
         """Return the digest of the bytes before an offset."""
@@ -118,15 +121,15 @@ class LineFile:
         if self.is_compressed:
             if self._edge:  # the lines up to the offset were just read
                 return digest(self._edge)
-            self._rewind()
+            self.rewind()
             self._skip(first)
             data = self._read(cursor - first)
-            self._rewind()
+            self.rewind()
         else:
-            here = self._file.tell()
-            self._file.seek(first)
+            here = self._plain.tell()
+            self._plain.seek(first)
             data = self._read(cursor - first)
-            self._file.seek(here)
+            self._plain.seek(here)
         return digest(data)
 
     def _skip(self, size: int) -> None:
@@ -143,7 +146,7 @@ class LineFile:
             self._skip(max(offset - EDGE_BYTES, 0))
             self._edge = self._read(min(offset, EDGE_BYTES))
         else:
-            self._file.seek(offset)
+            self._plain.seek(offset)
         pending: list[bytes] = []
         held = 0
         skipping = False

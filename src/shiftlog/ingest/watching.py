@@ -15,13 +15,17 @@ SETTLE_S = 30.0
 Seen = dict[str, tuple[int, int]]
 
 
-async def changes(folders: Sequence[str], stop: StopSign) -> AsyncGenerator[None]:
-    """Yield whenever a transcript under the folders may have changed, and now and then for turns that settle."""
-    seen = await asyncio.to_thread(_look, folders)
+async def look(folders: Sequence[str]) -> Seen:
+    """Return how the transcripts under the folders stand."""
+    return await asyncio.to_thread(_look, folders)
+
+
+async def changes(folders: Sequence[str], stop: StopSign, seen: Seen) -> AsyncGenerator[None]:
+    """Yield whenever a transcript is not as it was seen, and now and then for turns that settle."""
     idle = 0.0
     while not stop.is_set():
         await _some_time(folders, stop)
-        now = await asyncio.to_thread(_look, folders)
+        now = await look(folders)
         idle += POLL_S
         if now != seen or idle >= SETTLE_S:
             seen, idle = now, 0.0

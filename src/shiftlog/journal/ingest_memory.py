@@ -19,6 +19,7 @@ class Memory:
         self._agent = agent
         self._known: dict[bytes, Origin | None] = {}
         self._changed: dict[bytes, Origin] = {}
+        self._turns: dict[tuple[str, str], str | None] = {}
 
     def load(self, keys: Iterable[bytes], names: Iterable[str]) -> None:
         """Read many origins at once."""
@@ -78,11 +79,15 @@ class Memory:
 
     def turn_in(self, session_id: str, turn: str) -> str | None:
         """Return the turn of the journal that a vendor's turn was mapped to."""
-        origin = self.origin(f"map:{session_id}:{turn}")
-        return origin.turn if origin else None
+        place = (session_id, turn)
+        if place not in self._turns:
+            origin = self.origin(f"map:{session_id}:{turn}")
+            self._turns[place] = origin.turn if origin else None
+        return self._turns[place]
 
     def map_turn(self, session_id: str, turn: str, request_id: str, *, live: bool = True) -> None:
         """Send the facts of a vendor's turn to a turn of the journal."""
+        self._turns[session_id, turn] = request_id
         self.put(f"map:{session_id}:{turn}", Origin(session_id=session_id, turn=request_id, doc={"live": live}))
 
     def is_live(self, session_id: str, turn: str | None) -> bool:

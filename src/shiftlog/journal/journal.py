@@ -5,7 +5,8 @@ idempotency keys and receipts are dealt with here and nowhere else.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -69,6 +70,9 @@ class Journal:
         self.store = store
         self.clock = clock
         self._redactor = redactor
+        # Whoever wants to know of a turn as soon as it is open puts itself here; the answer waits for it.
+        self.turn_began: Callable[[str, str], Awaitable[None]] | None = None
+        self._begun: deque[tuple[str, str]] = deque()
 
     def request(self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller) -> Request:
         """Check the arguments against their fields and the formats of ids, and mask the secrets in them."""
@@ -108,9 +112,14 @@ class Journal:
     async def transaction(self, request: Request, work: Callable[[Writer], T], *, brief: bool = False) -> T:
         """Run work as one transaction; errors name the operation."""
         try:
-            return await self.store.write(work, brief=brief)
+            result = await self.store.write(work, brief=brief)
         except ShiftlogError as error:
             raise self._named(error, request) from None
+        while self._begun:
+            session_id, request_id = self._begun.popleft()
+            if self.turn_began is not None:
+                await self.turn_began(session_id, request_id)
+        return result
 
     async def read(self, request: Request, work: Callable[[Reader], T]) -> T:
         """Run work over one consistent state; errors name the operation."""
@@ -151,7 +160,10 @@ class Journal:
 
     def pen(self, reader: Reader, session_id: str, session: Session | None) -> Pen:
         """Return a pen for a session at this moment."""
-        return Pen(reader, session_id, session, self.clock.now(), test_clock=self.clock.is_test)
+        pen = Pen(reader, session_id, session, self.clock.now(), test_clock=self.clock.is_test)
+        if self.turn_began is not None:
+            pen.turn_began = lambda request_id: self._begun.append((session_id, request_id))
+        return pen
 
     def replay(self, reader: Reader, request: Request, scope: str) -> Answered | None:
         """Return the first answer to the request's idempotency key, if there is one."""

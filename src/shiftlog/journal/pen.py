@@ -3,6 +3,7 @@
 Rules decide by writing with a pen; nothing reaches the store before `commit`, so a rule that raises leaves nothing.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
 from shiftlog.journal.projection import apply
@@ -38,6 +39,7 @@ class Pen:
         # Where it is set, everything written counts as having been so at that time: what imports bring is older.
         self.as_of: datetime | None = None
         self.entries: list[Entry] = []
+        self.turn_began: Callable[[str], None] | None = None
         self.warnings: list[dict[str, object]] = []
 
     @property
@@ -84,6 +86,8 @@ class Pen:
             self._changed.pop(turn, None)
             self._deleted.add(turn)
         self.entries.append(entry)
+        if kind is Kind.TURN_BEGUN and turn is not None and self.turn_began is not None:
+            self.turn_began(turn)
         return entry
 
     def warn(self, code: str, message: str, **more: object) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from shiftlog.journal import sessionlog_ingest as ingest
 from shiftlog.journal import sessionlog_requests as requests
 from shiftlog.journal import sessionlog_turns as turns
 from shiftlog.journal.continuity import Continuity
@@ -21,6 +22,8 @@ from shiftlog.model.errors import SessionNotFound
 from shiftlog.model.ids import check_request_id, check_session_id
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Reader, Writer
+
+TakeTranscripts = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 PREFIX = "workflow.sessionlog."
 DEFAULT_LIMIT = 10
@@ -39,9 +42,13 @@ class Sessionlog:
     def __init__(self, calls: Calls, continuity: Continuity) -> None:
         self.calls = calls
         self._continuity = continuity
+        # The import is another room's work; the app joins it in.
+        self.take_transcripts: TakeTranscripts | None = None
 
     async def call(self, method: str, params: object, place: Place) -> Result | None:
         """Answer a method by its name within its time; raise ShiftlogError."""
+        if method == ingest.METHOD:
+            return await self.answer(method, params, place)  # as long as it takes: what it has read is stored
         return await self.calls.within(place, lambda: self.answer(method, params, place))
 
     async def answer(self, method: str, params: object, place: Place) -> Result | None:
@@ -52,6 +59,17 @@ class Sessionlog:
             details = {"method_name": name, "supported_methods": list(METHODS)}
             raise MethodNotFound(f"Method not found: {name}", details=details)
         return await answer(self, method, params, place)
+
+    async def ingest_transcripts(self, method: str, params: object, place: Place) -> Result:
+        """Import transcripts and say what it came to."""
+        asked = self.calls.asked(method, ingest.INGEST, params, place)
+        return await self.take(asked.values, place)
+
+    async def take(self, values: Mapping[str, Any], place: Place) -> Result:
+        """Hand a checked request to the import."""
+        if self.take_transcripts is None:
+            raise MethodNotFound(f"Method not found: {ingest.METHOD}", details={"method_name": ingest.METHOD})
+        return ingest.completed(await self.take_transcripts(ingest.values_from(dict(values), place)))
 
     async def bootstrap(self, method: str, params: object, place: Place) -> Result:
         """Say that the log can be used; an open store is all that it takes."""
@@ -267,4 +285,5 @@ METHODS: dict[str, Method] = {
     f"{PREFIX}getHistory": Sessionlog.query_history,
     f"{PREFIX}importRecovery": Sessionlog.import_recovery,
     "repl.sessionlog.persistTurn": Sessionlog.persist_turn,
+    ingest.METHOD: Sessionlog.ingest_transcripts,
 }

@@ -5,6 +5,7 @@ They are checked as the methods' parameters are; a name that nobody knows is ref
 
 from dataclasses import replace
 
+from shiftlog.journal import sessionlog_ingest as ingest
 from shiftlog.journal import sessionlog_requests as requests
 from shiftlog.journal.requests import APPEND_ITEMS, ERROR_CHARS, NAME_CHARS, PATH_CHARS
 from shiftlog.journal.sessionlog_requests import JsonOf, Params, required
@@ -117,6 +118,7 @@ TOOL_PARAMS: dict[str, dict[str, Field]] = {
     },
     "sessionlog_delete_turn": dict(TURN),
     "sessionlog_delete_session": dict(SESSION),
+    "sessionlog_ingest_path": {**ingest.FIELDS, "agent": required(ingest.FIELDS["agent"])},
 }
 _SUFFIX = Text(max_chars=PATH_CHARS, description="What the new id ends with.")
 ALIAS_PARAMS: dict[str, dict[str, Field]] = {

@@ -233,6 +233,11 @@ def _method(method: str) -> ToolRun:
     return run
 
 
+async def _ingest_path(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place)
+    return _succeeded(await log.take(asked.values, place))
+
+
 TOOLS: dict[str, ToolRun] = {
     "sessionlog_open": _open,
     "sessionlog_begin_turn": _begin_turn,
@@ -241,6 +246,7 @@ TOOLS: dict[str, ToolRun] = {
     "sessionlog_fail_turn": _turn_tool(_fail, _outcome),
     "sessionlog_submit": _submit,
     "sessionlog_query": _query,
+    "sessionlog_ingest_path": _ingest_path,
     "sessionlog_replace_turn": _turn_tool(_edit(edits.replace_turn), _renamed("turn_json", "turn")),
     "sessionlog_replace_section": _turn_tool(_edit(edits.replace_section), _section_items),
     "sessionlog_clear_section": _turn_tool(_clear),
@@ -258,4 +264,6 @@ TOOLS: dict[str, ToolRun] = {
 
 async def call_tool(log: Sessionlog, name: str, given: object, place: Place) -> Result:
     """Answer a tool by its name within its time; raise ShiftlogError."""
+    if name == "sessionlog_ingest_path":
+        return await TOOLS[name](log, name, given, place)  # as long as it takes: what it has read is stored
     return await log.calls.within(place, lambda: TOOLS[name](log, name, given, place))

@@ -136,6 +136,15 @@ class ShellLog:
 
     # Reading
 
+    async def open_turn(self, session_id: str) -> str | None:
+        """Return the turn of a session that is open, if one is."""
+
+        def work(reader: Reader) -> str | None:
+            session = reader.session(session_id)
+            return _open_turn(self._journal.pen(reader, session_id, session)) if session else None
+
+        return await self._journal.store.read(work)
+
     async def shells(self, since: datetime) -> Sequence[KnownShell]:
         """Return the shells of sessions that were active since a time, newest first."""
 

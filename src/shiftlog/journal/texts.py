@@ -8,6 +8,7 @@ from shiftlog.model.entry import Body, Entry, Kind
 DECISION = "decision"
 COMMAND = "command"
 SHELL = "shell"
+CHECKPOINT = "checkpoint"
 
 # Values that are names of things and not words anybody searches for.
 _UNSEARCHED = frozenset(
@@ -86,7 +87,7 @@ def _words(value: object, name: str = "") -> Iterator[str]:
 
 
 def facet(entry: Entry) -> str | None:
-    """Return `decision`, `command` or `shell` for entries that are listed as such."""
+    """Return `decision`, `command`, `shell` or `checkpoint` for entries that are listed as such."""
     return body_facet(entry.kind, entry.facts)
 
 
@@ -100,6 +101,8 @@ def body_facet(kind: Kind, facts: Body) -> str | None:
         return DECISION if "design_decisions" in facts.get("add", {}) else None
     if kind is Kind.SHELL_OPENED:
         return SHELL
+    if kind in (Kind.CHECKPOINT_SAVED, Kind.CHECKPOINT_RESTORED):
+        return CHECKPOINT
     return COMMAND if kind is Kind.COMMAND_STARTED else None
 
 

@@ -50,7 +50,8 @@ class Call:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MCPDeprecationWarning)  # it serves those who still ask
-            await self.context.session.send_log_message(level, data, logger, self.context.request_id)
+            send = self.context.session.send_log_message  # pyright: ignore[reportDeprecated]
+            await send(level, data, logger, self.context.request_id)
 
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the client how far the call is, at most once a second; do nothing if it did not ask."""

@@ -18,6 +18,7 @@ from shiftlog.mcp.dialects.nexo import nexo_tools
 from shiftlog.mcp.native_ingest import ingest_tools
 from shiftlog.mcp.native_reading import prompts, resources
 from shiftlog.mcp.native_shell import shell_tools
+from shiftlog.mcp.native_workspace import workspace_tools
 from shiftlog.mcp.registry import Registry, Selection, Tool
 from shiftlog.mcp.succession import in_profile, render_error, through, with_handle, without_reserved
 from shiftlog.model.fields import Record
@@ -213,6 +214,7 @@ def native_registry(app: App) -> Registry:
     tools = (
         *native_tools(app),
         *shell_tools(app),
+        *workspace_tools(app),
         *ingest_tools(app),
         *nexo_tools(app),
         *mcpserver_tools(app),

@@ -158,7 +158,7 @@ class EngineShell:
         for words in self._words.values():
             words.forget()
         self._tell(framing.lines(self._place, token, self._last_status))
-        if spec.input is not None:
+        if command.keyboard is not None:
             command.feed(spec.input)
         return command
 
@@ -313,7 +313,7 @@ class EngineShell:
         if command is None:
             return
         self._last_status = status
-        if self._began(command):
+        if command.signalled or self._began(command):
             self._finish(command, status)
         else:
             self._foreground = command
@@ -333,7 +333,7 @@ class EngineShell:
             real = os.readlink(b"/proc/%d/cwd" % (self._pid or 0))
             if real == told or real == told + b" (deleted)":
                 return os.fsdecode(told)
-            return os.fsdecode(told if os.path.samefile(f"/proc/{self._pid}/cwd", told) else real)
+            return os.fsdecode(told if Path(f"/proc/{self._pid}/cwd").samefile(os.fsdecode(told)) else real)
         except OSError:
             return os.fsdecode(told)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from shiftlog.model.shell_errors import CommandNotRunning, StdinClosed
 from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, Signal, Stream
-from shiftlog.shell.reaper import Process, below, process_table, send, ticks_now
+from shiftlog.shell.reaper import Process, below, process_table, send, send_group, ticks_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,9 @@ SIGNAL_NUMBERS: Final[dict[Signal, signals.Signals]] = {
 #: The word that a shell traps to drop its foreground command, see `framing.DROP_SIGNAL`.
 DROP_NUMBER = signals.SIGRTMAX - 3
 ESCALATION: tuple[tuple[Signal, float], ...] = (("interrupt", 2.0), ("terminate", 2.0), ("kill", 0.5))
-_NUDGE_S = 0.25
+_NUDGE_S = 0.1
+_RESCAN_S = 0.02
+_SCAN_TICKS = 2
 _ENDING: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill", "hangup", "quit"})
 
 
@@ -93,8 +95,13 @@ class EngineCommand:
         """Whether the command has ended."""
         return self._ended.done()
 
-    def feed(self, data: bytes) -> None:
-        """Begin to write the input that came with the command; its end is end-of-file."""
+    @property
+    def signalled(self) -> bool:
+        """Whether a signal was sent, so that the command may have ended before it began."""
+        return self._signal is not None
+
+    def feed(self, data: bytes | None) -> None:
+        """Open the input; what came with the command is written, and its end is end-of-file."""
         self._feeding = self._shell.loop.create_task(self._feed(data))
 
     async def send(self, data: bytes) -> None:
@@ -113,8 +120,9 @@ class EngineCommand:
         processes = self._processes()
         if self.in_shell and (name == "interrupt" or (name in _ENDING and not processes)):
             self._interrupt_shell(signals.SIGINT)
-        for process in processes:
-            send(process.pid, SIGNAL_NUMBERS[name])
+        reached = self._deliver(name, processes)
+        newest = ticks_now() + _SCAN_TICKS
+        self._shell.loop.call_later(_RESCAN_S, self._deliver_late, name, reached, newest)
 
     async def stop(self) -> CommandEnd:
         """End the command step by step; a shell that cannot be brought back is ended as `unresponsive`."""
@@ -124,15 +132,14 @@ class EngineCommand:
             self._signal = name
             if self.in_shell:
                 self._interrupt_shell(DROP_NUMBER)
-            for process in self._processes():
-                send(process.pid, SIGNAL_NUMBERS[name])
-                send(process.pid, signals.SIGCONT)
-            await self._wait(patience_s)
+            await self._press(name, patience_s)
         if not self._ended.done():
             await self._shell.close("unresponsive")
         return await asyncio.shield(self._ended)
 
-    def finish(self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, **last_words: bytes) -> None:
+    def finish(
+        self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, **last_words: bytes
+    ) -> None:
         """Take what is left in the pipes and resolve `ended`; outputs that children hold stay open."""
         if self._ended.done():
             return
@@ -164,10 +171,12 @@ class EngineCommand:
                 pipe.settle()
                 pipe.close()
 
-    async def _feed(self, data: bytes) -> None:
+    async def _feed(self, data: bytes | None) -> None:
         typed = self._typed()
-        await typed.send(data)
-        await typed.finish()
+        await typed.open()
+        if data is not None:
+            await typed.send(data)
+            await typed.finish()
 
     def _typed(self) -> InputPipe | TerminalInput:
         if self._ended.done():
@@ -190,8 +199,35 @@ class EngineCommand:
             send(self._shell.pid, number)
             self._shell.nudge_later(self, _NUDGE_S)
 
-    async def _wait(self, patience_s: float) -> None:
-        await asyncio.wait([self._ended], timeout=patience_s)
+    async def _press(self, name: Signal, patience_s: float) -> None:
+        """Send one signal to every process of the command, also to those that come late, until it ends."""
+        reached: set[int] = set()
+        deadline = self._shell.loop.time() + patience_s
+        pause_s = 0.02
+        while not self._ended.done() and (left_s := deadline - self._shell.loop.time()) > 0:
+            late = [process for process in self._processes() if process.pid not in reached]
+            reached |= self._deliver(name, late, wake=True)
+            await asyncio.wait([self._ended], timeout=min(pause_s, left_s))
+            pause_s = min(pause_s * 2, 0.25)
+
+    def _deliver(self, name: Signal, processes: list[Process], *, wake: bool = False) -> set[int]:
+        """Send a signal; a copy's own group gets it at once, so that no child can slip out between two looks."""
+        number = SIGNAL_NUMBERS[name]
+        grouped = {one.pid for one in processes if one.group == self.root} if self.root is not None else set[int]()
+        if grouped and self.root is not None:
+            send_group(self.root, number)
+        for process in processes:
+            if process.pid not in grouped:
+                send(process.pid, number)
+            if wake:
+                send(process.pid, signals.SIGCONT)
+        return {process.pid for process in processes}
+
+    def _deliver_late(self, name: Signal, reached: set[int], newest: int) -> None:
+        """Reach the children that were being started while the process table was read."""
+        if not self._ended.done():
+            late = [one for one in self._processes() if one.pid not in reached and one.started <= newest]
+            self._deliver(name, late)
 
 
 def _family(root: int, tree: list[Process]) -> list[Process]:

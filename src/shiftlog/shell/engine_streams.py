@@ -199,6 +199,12 @@ class InputPipe:
         self._closed = False
         self._turn = asyncio.Lock()  # keeps the pieces of two callers from mixing
 
+    async def open(self) -> None:
+        """Let the shell have its end: it waits in opening the pipe until this end is open too."""
+        async with self._turn:
+            if not self._closed:
+                await self._rendezvous()
+
     async def send(self, data: bytes) -> None:
         """Write all of it; stops silently when the command stops reading."""
         async with self._turn:
@@ -217,9 +223,7 @@ class InputPipe:
 
     async def finish(self) -> None:
         """Let the command read end-of-file after what was sent."""
-        async with self._turn:
-            if not self._closed:
-                await self._rendezvous()
+        await self.open()
         self.close()
 
     def close(self) -> None:
@@ -250,6 +254,9 @@ class TerminalInput:
     def __init__(self, fd: int, over: Callable[[], bool]) -> None:
         self._fd = fd
         self._over = over
+
+    async def open(self) -> None:
+        """Nothing to wait for: a terminal is open from the start."""
 
     async def send(self, data: bytes) -> None:
         """Type the bytes."""

@@ -38,7 +38,9 @@ __shiftlog_report() { { time; } 2>REPLY; }
 __shiftlog_done() { \builtin trap '\builtin kill -INT $$' DROP && { time; } 2>REPLY; }
 __shiftlog_bad() { { [[ ${__shiftlog_never:?$1 bad /$1} ]]; } 2>REPLY; }
 __shiftlog_status() { \builtin return "$1"; }
-__shiftlog_state() { \builtin declare -p; \builtin declare -f; \builtin alias -p; \builtin shopt -p; \builtin umask -p; \builtin set +o; }
+__shiftlog_state() {
+\builtin declare -p; \builtin declare -f; \builtin alias -p; \builtin shopt -p; \builtin umask -p; \builtin set +o
+}
 \builtin readonly -f __shiftlog_report __shiftlog_done __shiftlog_bad __shiftlog_status __shiftlog_state
 """
 
@@ -101,19 +103,21 @@ def copy_unit(text: str, token: str, *, stdin: str, stdout: str, stderr: str) ->
     The copy is a grandchild, so the shell's own `$!` and job table know nothing of it.
     """
     return (
-        "( \\builtin set -m; { \\builtin set +m; " + _tell_pid(token) + "; "
+        f"( \\builtin set -m; {{ \\builtin set +m; {_tell_pid(token)}; "
         f"\\builtin eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}; }} & )\n"
     )
 
 
 def terminal_unit(token: str, *, state: str, helper: list[str]) -> str:
-    """Return the unit that saves the shell's state to a file and becomes the helper that owns a terminal."""
+    """Return the unit that saves the shell's state to a file and becomes the helper that takes a terminal.
+
+    Without `set -m`: the helper leads a session of its own, which no leader of a process group could begin.
+    """
     words = " ".join(quote(word) for word in helper)
     return (
-        "( \\builtin set -m; { \\builtin set +m; "
-        + _tell_pid(token)
-        + f"; \\__shiftlog_state >{state} 2>/dev/null; [[ ${{TERM-dumb}} == dumb ]] && \\builtin export TERM=xterm-256color; "
-        + f"\\builtin exec -- {words}; }} & )\n"
+        f"( {{ {_tell_pid(token)}; \\__shiftlog_state >{state} 2>/dev/null; "
+        "[[ ${TERM-dumb} == dumb ]] && \\builtin export TERM=xterm-256color; "
+        f"\\builtin exec -- {words}; }} & )\n"
     )
 
 
@@ -126,10 +130,13 @@ def lines(place: str, token: str, last_status: int) -> str:
 
 
 def closing_lines(token: str) -> str:
-    """Return the lines that prove the shell sound and report the command's end, or else report that it is not."""
+    """Return the lines that prove the shell sound and report the command's end, or else report that it is not.
+
+    Status 130 proves nothing: a late interrupt dropped the first line, and whoever sent it asks again.
+    """
     return (
         f'FUNCNEST=1 TIMEFORMAT="{token} end $? ${{PWD+${{PWD//[%]/%%}}}}/{token}" \\__shiftlog_done\n'
-        f"[[ $? == 0 ]] || \\__shiftlog_bad {token}\n"
+        f"[[ $? == 0 || $? == 130 ]] || \\__shiftlog_bad {token}\n"
     )
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from shiftlog.guard.budget import Budget
+from shiftlog.guard.budget_text import elide_middle
 from shiftlog.guard.redaction import Redactor
 from shiftlog.model.shell_errors import ShellBusy
 from shiftlog.model.times import precise
@@ -73,7 +74,7 @@ class Command:
     @property
     def echo(self) -> str:
         """Return the text as results show it."""
-        return elided(self.text, ECHO_CHARS)
+        return elide_middle(self.text, ECHO_CHARS)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -209,11 +210,3 @@ class Shell:
             "idle_s": 0 if busy else int(time.monotonic() - self.idle_since),
             "created_at": precise(self.created_at),
         }
-
-
-def elided(text: str, most: int) -> str:
-    """Cut the middle out of a long text, as budgets do."""
-    if len(text) <= most:
-        return text
-    half = most // 2
-    return f"{text[:half]}\n... {len(text) - 2 * half} chars elided ...\n{text[-half:]}"

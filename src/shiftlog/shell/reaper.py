@@ -82,6 +82,15 @@ def send(pid: int, number: int) -> bool:
     return True
 
 
+def send_group(group: int, number: int) -> bool:
+    """Send a signal to a whole process group at once."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
 def main(argv: list[str]) -> int:
     """Start the command below and stay until its whole tree is gone."""
     import socket
@@ -91,7 +100,7 @@ def main(argv: list[str]) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wake_out, wake_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _wake)
     signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
@@ -103,6 +112,10 @@ def main(argv: list[str]) -> int:
     _serve(channel, wake_out)
     _tell(channel, f"gone {_end_tree(channel)}\n")
     return 0
+
+
+def _wake(number: int, frame: object) -> None:
+    """Nothing to do: the byte on the wake-up pipe says it all."""
 
 
 def _start(libc: ctypes.CDLL, command: list[str]) -> int:

@@ -16,7 +16,13 @@ class ReaperLink:
     """One reaper and the command below it. The tree ends with this process, however it ends."""
 
     def __init__(
-        self, command: Sequence[str], *, env: Mapping[str, str], cwd: str, stdio: tuple[int, int, int], pass_fds: Sequence[int] = ()
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        stdio: tuple[int, int, int],
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self.child: int | None = None
         self._rest = b""

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shiftlog.guard.budget import Budget
+from shiftlog.guard.budget_text import elide_middle
 from shiftlog.model.shell_errors import ShellEnded, ShellLost
 from shiftlog.model.shells import Facts, KnownShell
 from shiftlog.model.times import precise
 from shiftlog.shell.arguments import must_be
-from shiftlog.shell.live import LOST_HINT, Command, Shell, elided
+from shiftlog.shell.live import LOST_HINT, Command, Shell
 from shiftlog.shell.output import DEFAULT_CHARS, ShownOutput
 
 EXCERPT_CHARS = 4_000
@@ -46,7 +47,7 @@ def opened(shell: Shell, startup_output: str) -> dict[str, Any]:
         "enforcement": shell.guard.enforcement,
         "enforcement_note": shell.guard.note,
         "kill_scope": shell.live.kill_scope,
-        "startup_output": shell.mask(elided(startup_output, STARTUP_CHARS)),
+        "startup_output": shell.mask(elide_middle(startup_output, STARTUP_CHARS)),
         "created_at": precise(shell.created_at),
     }
 
@@ -165,7 +166,7 @@ def listed(known: KnownShell) -> dict[str, Any]:
         if last is None
         else {
             "command_id": last.get("command_id"),
-            "command": elided(str(last.get("command", "")), 2_000),
+            "command": elide_middle(str(last.get("command", "")), 2_000),
             "state": last.get("state", "unknown"),
             "exit_code": last.get("exit_code"),
         },
@@ -293,7 +294,7 @@ def input_facts(shell: Shell, command: Command, values: Mapping[str, Any]) -> di
     text: str | None = values.get("text")
     said: dict[str, Any] = {}
     if text is not None:
-        said = {"chars": len(text)} if values.get("sensitive") else {"text": shell.mask(elided(text, INPUT_CHARS))}
+        said = {"chars": len(text)} if values.get("sensitive") else {"text": shell.mask(elide_middle(text, INPUT_CHARS))}
     return {
         "command_id": command.command_id,
         "shell_id": shell.shell_id,

@@ -185,7 +185,9 @@ class Screen:
         region = self._lines[first : self._bottom + 1]
         size = min(abs(count), len(region))
         blank = self._blank(size)
-        self._lines[first : self._bottom + 1] = region[size:] + blank if count > 0 else blank + region[: len(region) - size]
+        self._lines[first : self._bottom + 1] = (
+            region[size:] + blank if count > 0 else blank + region[: len(region) - size]
+        )
 
     def _move(self, row: int, col: int) -> None:
         self.row = max(0, min(self.rows - 1, row))

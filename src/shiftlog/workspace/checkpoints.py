@@ -94,7 +94,7 @@ class Checkpoints:
     ) -> None:
         self._log = log
         self._data = data
-        self._busy = busy
+        self.busy = busy
         self._now = now
         self._limits = limits or Limits()
         # One per shadow repository: saves waiting in this process stand in line instead of polling the lock file.
@@ -289,7 +289,7 @@ class Checkpoints:
                 raise invalid(shadow.place.path, "another process holds its checkpoints") from None
 
     async def _scan(
-        self, workspace: Workspace, shadow: Shadow, here: Saved | None, forced: Collection[bytes] = ()
+        self, workspace: Workspace, shadow: Shadow, here: Saved | None, created: Collection[bytes] = ()
     ) -> Scan:
         memory = workspace.memory(shadow)
         position = here.checkpoint_id if here is not None else None
@@ -297,7 +297,7 @@ class Checkpoints:
             seen = await look(shadow, position)
             if seen is None:
                 return await first_scan(shadow, memory, position, self._limits)
-            return await absorb(shadow, memory, seen, self._limits, forced=forced)
+            return await absorb(shadow, memory, seen, self._limits, created=created)
         except ShadowBroken:
             # Objects that were borrowed may be gone, or a crash left a torn index: start again from the files.
             memory.tree = ""
@@ -374,14 +374,14 @@ class Checkpoints:
         if not plan.actions:
             return
         await carry_out(shadow, plan)
-        after = await self._scan(workspace, shadow, aim, forced=plan.write)
+        after = await self._scan(workspace, shadow, aim, created=plan.created())
         await keep_state(shadow, after)
         for difference in await differences(shadow, after.tree, aim.tree):
             if plan.actions.pop(difference.path, None) is not None:
                 plan.failed[difference.path] = NOT_WRITTEN
 
     def _refuse_while_busy(self, place: Place) -> None:
-        busy = self._busy(place)
+        busy = self.busy(place)
         if busy is not None:
             raise ShellBusy(
                 f"shell {busy.shell_id} is running {busy.command_id}",

@@ -13,12 +13,13 @@ from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
 # $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing.
 _COMMIT = """
-if [ -n "$4" ]; then cat >"$4.new" && mv "$4.new" "$4" || exit 24; fi
-if [ -n "$3" ]; then git diff-tree -r -z --name-only --no-renames "$3" "$1" >"$GIT_DIR/changed" 2>/dev/null & fi
-commit=$(git commit-tree "$1" -m "$2") || exit 70
+if [ -n "$4" ]; then cat >"$4" || exit 24; fi
+git commit-tree "$1" -m "$2" >"$GIT_DIR/made" &
+if [ -n "$3" ]; then git diff-tree -r -z --name-only --no-renames "$3" "$1" 2>/dev/null; fi
+wait $! || exit 70
+IFS= read -r commit <"$GIT_DIR/made" || exit 70
 printf '%s\\n' "$commit" >"$GIT_DIR/refs/checkpoints/$commit" || exit 71
-printf '%s\\n' "$commit"
-if [ -n "$3" ] && wait $!; then cat "$GIT_DIR/changed"; fi
+printf '%s' "$commit"
 """
 
 _STORED = """
@@ -44,8 +45,8 @@ async def commit(shadow: Shadow, scan: Scan, compare: str | None) -> tuple[str, 
     state = shadow.state_file if scan.changed else ""
     arguments = [scan.tree, f"checkpoint {secrets.token_hex(8)}", compare or "", state]
     output = await shadow.script(_COMMIT, arguments, stdin=stdin, writes=True)
-    made, _, changed = output.partition(b"\n")
-    return made.decode(), changed.split(b"\0")[:-1]
+    *changed, made = output.split(b"\0")
+    return made.decode(), changed
 
 
 async def check_stored(shadow: Shadow, saved: Saved) -> None:

@@ -31,6 +31,10 @@ class Plan:
     left: set[bytes] = field(default_factory=set[bytes])
     failed: dict[bytes, str] = field(default_factory=dict[bytes, str])
 
+    def created(self) -> list[bytes]:
+        """Return the files that the workspace did not hold."""
+        return [path for path, action in self.actions.items() if action == "created"]
+
 
 def paths_to_see(wanted: Sequence[Difference]) -> list[bytes]:
     """Return the paths whose state on the disk the plan depends on: what is written, and every directory above it."""

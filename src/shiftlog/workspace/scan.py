@@ -42,30 +42,37 @@ printf '\\0'
 if [ -s "$dirty" ]; then cat "$dirty" || exit 12; fi
 """
 
-_DROP = """
-rm -f "$1"
+# The state is emptied before the index changes and written after: a crash between leaves none. A lock that git left
+# behind is nobody's, because every caller holds ours.
+_BEGIN = """
+: >"$1" || exit 24
+[ ! -f "$GIT_INDEX_FILE.lock" ] || rm -f "$GIT_INDEX_FILE.lock"
+"""
+
+_DROP = f"""
+{_BEGIN}
 git update-index -z --force-remove --stdin || exit 20
 """
 
 # An entry below a nested repository makes git walk it like any other directory.
-_PHANTOMS = """
-rm -f "$1"
+_PHANTOMS = f"""
+{_BEGIN}
 shift
 git update-index -z --index-info || exit 20
 git ls-files -z -o "$@" || exit 11
 """
 
-_UPDATE = """
-rm -f "$1"
+_UPDATE = f"""
+{_BEGIN}
 git update-index -z --add --remove --replace --stdin || exit 20
 files=$(git write-tree --missing-ok) || exit 21
 tree=$(printf '040000 tree %s\\tfiles\\n100644 blob %s\\tmodes\\n' "$files" "$2" | git mktree) || exit 22
 printf '%s\\n' "$tree" >"$GIT_DIR/refs/tips/$3" || exit 23
-echo "$tree" $(od -An -tu1 -j8 -N4 "$GIT_INDEX_FILE")
+printf '%s' "$tree"
 """
 
 KEEP_STATE = """
-cat >"$1.new" && mv "$1.new" "$1" || exit 24
+cat >"$1" || exit 24
 """
 
 
@@ -130,6 +137,7 @@ class Sorted:
     recent: dict[bytes, str] = field(default_factory=dict[bytes, str])
     size: int = 0
     added: int = 0
+    removed: int = 0
 
 
 async def look(shadow: Shadow, position: str | None, *, new: bool = False) -> Look | None:
@@ -141,14 +149,18 @@ async def look(shadow: Shadow, position: str | None, *, new: bool = False) -> Lo
         if broken.exit_code == NO_STATE:
             return None
         raise
-    state, stored, rest = output.split(b"\0", 2)
+    text, stored, rest = output.split(b"\0", 2)
     if rest.startswith(b"\0"):
         others, dirty = b"", rest[1:]
     else:
         others, _, dirty = rest.partition(b"\0\0")
         others += b"\0"
+    try:
+        state = read_state(text) if text else State()
+    except ValueError:
+        return None  # a crash tore it
     return Look(
-        state=read_state(state) if state else State(),
+        state=state,
         position_stored=stored == b"1",
         others=names.split(others),
         dirty=read_raw(dirty),
@@ -177,18 +189,20 @@ async def absorb(
     limits: Limits,
     *,
     forced: Iterable[bytes] = (),
+    created: Iterable[bytes] = (),
     drop: Iterable[bytes] = (),
     table: modes.Modes | None = None,
 ) -> Scan:
     """Bring the index up to date with the workspace and return the tree.
 
-    `forced` are read again although git thinks that it knows them; `drop` leave the index whatever they are; `table`
-    are the modes of what the index already holds, where no tree tells them.
+    `forced` are read again although git thinks that it knows them; `created` join the index though a rule may exclude
+    them; `drop` leave it whatever they are; `table` are the modes of what it holds, where no tree tells them.
     """
     suspects, recent = await _recent(shadow, seen.state)
     again = {*forced, *suspects}
     others, phantoms = await _walk_nested(shadow, seen.others)
-    found = Sorted(drop=[*drop, *phantoms])
+    others = list(dict.fromkeys([*others, *created]))
+    found = Sorted(drop=[*drop, *phantoms], removed=len(set(drop)))
     candidates = list(dict.fromkeys([*seen.dirty, *others, *again]))
     stats = await shadow.runner.stats(shadow.place.path, candidates)
     _sort(candidates, stats, seen.dirty, set(others), limits, found)
@@ -197,7 +211,8 @@ async def absorb(
     if state.tree and not found.update and not found.drop:
         settled = bool(state.recent) and not recent
         return _scan(replace(state, recent=recent), seen, found, changed=settled)
-    await _check_size(shadow, state, found, len(set(found.drop) - again) if state.tree else 0, limits)
+    files = state.files + found.added - found.removed
+    await _check_size(shadow, state, found, files, limits)
     table = dict(await modes_of(shadow, memory, state.tree)) if table is None else table
     for path in found.drop:
         table.pop(path, None)
@@ -209,9 +224,7 @@ async def absorb(
     output = await shadow.script(
         _UPDATE, [shadow.state_file, blob, shadow.key], stdin=names.joined(found.update), writes=True
     )
-    tree, *count = output.split()
-    files = int.from_bytes(bytes(int(byte) for byte in count), "big")
-    memory.tree, memory.blob, memory.table = tree.decode(), blob, table
+    memory.tree, memory.blob, memory.table = output.decode(), blob, table
     state = State(
         tree=memory.tree, files=files, size_bound=state.size_bound + found.size, recent={**recent, **found.recent}
     )
@@ -277,14 +290,17 @@ def _sort(
         tracked = path not in others
         if dirty.get(path) == "D" or (tracked and any(parent in others for parent in names.parents(path))):
             found.drop.append(path)  # gone, or a link or a file took the place of a directory above it
+            found.removed += 1
         elif stat is None:
             continue  # came and went; the next look settles it
         elif stat.kind not in ("file", "link") or not _can_hold(path, stat):
             found.uncaptured.append(path)
             found.drop += [path] * tracked
+            found.removed += tracked
         elif stat.kind == "file" and stat.size > limits.file_bytes:
             found.too_large.append(path)
             found.drop += [path] * tracked
+            found.removed += tracked
         elif not stat.readable:
             found.uncaptured.append(path)
         else:
@@ -307,8 +323,7 @@ def _captured(
     return [(path, stat) for path, stat in zip(candidates, stats, strict=True) if stat is not None and path in chosen]
 
 
-async def _check_size(shadow: Shadow, state: State, found: Sorted, gone: int, limits: Limits) -> None:
-    files = state.files + found.added - gone
+async def _check_size(shadow: Shadow, state: State, found: Sorted, files: int, limits: Limits) -> None:
     size = state.size_bound + found.size
     if size > limits.tree_bytes and state.tree:
         size = found.size + await _held_bytes(shadow, set(found.update) | set(found.drop))

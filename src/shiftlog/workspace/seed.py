@@ -7,12 +7,13 @@ git converts on the way (line ends, filters) is read again, because a checkpoint
 import asyncio
 
 from shiftlog.workspace import modes, names
-from shiftlog.workspace.ports import FileStat, Limits
+from shiftlog.workspace.ports import Limits
 from shiftlog.workspace.rules import roots
 from shiftlog.workspace.scan import Look, Memory, Scan, State, absorb, look
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
 _PLAIN = (b"100644", b"100755", b"120000")
+_USUAL = (modes.PLAIN, modes.EXECUTABLE)
 _NO_VALUE = (b"unspecified", b"unset")
 
 # Where the lines of `git ls-files -s -v` have their parts: `H 100644 <40 digits> 0<tab>path`.
@@ -29,7 +30,7 @@ if [ -f .git ]; then IFS= read -r line <.git; git=${line#gitdir: }; fi
 # `cp -p` keeps the index's own time, by which git knows which entries it must not trust. Links to the user's packs
 # outlive the user's repository; they lie apart, so that git never refreshes their times.
 _BORROW = f"""
-rm -f "$GIT_INDEX_FILE" "$1"
+rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$1"
 [ -e .git ] || exit 30
 {_GIT}
 common=$git
@@ -82,7 +83,7 @@ rm -f "$GIT_DIR/trees"
 # A lender that is gone is forgotten; what was linked from it stays.
 _EMPTY = """
 [ -z "$lender" ] || [ -d "$lender" ] || rm -f "$GIT_DIR/lender"
-rm -f "$GIT_INDEX_FILE" "$1" && git read-tree --empty || exit 31
+rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$1" && git read-tree --empty || exit 31
 """
 
 _SIZES = """
@@ -129,14 +130,16 @@ async def first_scan(
 
 async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits: Limits) -> Scan:
     lines = names.split(await shadow.script(_BORROW, [shadow.state_file]))
-    paths = [line[_PATH] for line in lines if _fits(line)]
     inside = roots(shadow.scope.paths)
+    fit = [line for line in lines if line[_MODE] in _PLAIN and line[_STAGE] == b"0" and line[:1] == b"H"]
     if inside:
-        paths = [path for path in paths if names.within(path, inside)]
+        fit = [line for line in fit if names.within(line[_PATH], inside)]
+    paths = [line[_PATH] for line in fit]
     if len(paths) < len(lines):
+        # Submodules, conflicts, entries that hide their files: whatever is on the disk there is read.
         unfit = {line[_PATH] for line in lines}.difference(paths)
         await shadow.script("git update-index -z --force-remove --stdin || exit 30", stdin=names.joined([*unfit]))
-    blobs = b"".join(line[_BLOB] + b"\n" for line in lines if _fits(line) and names.within(line[_PATH], inside))
+    blobs = b"\n".join([line[_BLOB] for line in fit])
     has_attributes = any(path.endswith(b".gitattributes") for path in paths)
     checks = asyncio.gather(
         shadow.script(_SIZES, stdin=blobs),
@@ -152,15 +155,20 @@ async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits
     if not has_attributes and any(path.endswith(b".gitattributes") for path in seen.others):
         attributes = await _attributes(shadow, paths, has_attributes=True)
     drop = set(names.split(ignored))
-    forced = _converted(paths, stats, sizes.split(b"\n")[:-1]) | _filtered(attributes)
+    forced = _filtered(attributes)
     table: modes.Modes = {}
-    for path, stat in zip(paths, stats, strict=True):
-        if stat is not None:
+    held = 0
+    for path, stat, size in zip(paths, stats, sizes.split(), strict=True):
+        if stat is None:
+            continue
+        held += stat.size
+        if stat.permissions not in _USUAL:
             modes.note(table, path, stat)
-            if stat.fresh or stat.size > limits.file_bytes:
-                forced.add(path)
+        # Line ends and keywords that were rewritten show in the size; a filter may not, so those were asked for.
+        if stat.size != int(size) or stat.fresh or stat.size > limits.file_bytes:
+            forced.add(path)
     started = Look(
-        state=State(files=len(paths), size_bound=sum(stat.size for stat in stats if stat is not None)),
+        state=State(files=len(paths), size_bound=held),
         position_stored=seen.position_stored,
         others=seen.others,
         dirty={path: status for path, status in seen.dirty.items() if path not in drop},
@@ -175,23 +183,6 @@ async def _attributes(shadow: Shadow, paths: list[bytes], *, has_attributes: boo
     if ran.exit_code != 0:
         raise ShadowBroken("attributes of the user's repository", ran)
     return ran.stdout
-
-
-def _fits(line: bytes) -> bool:
-    """Say whether an entry is a plain file or link whose working copy git vouches for; others are read again."""
-    return line[_MODE] in _PLAIN and line[_STAGE] == b"0" and line.startswith(b"H")
-
-
-def _converted(paths: list[bytes], stats: list[FileStat | None], sizes: list[bytes]) -> set[bytes]:
-    """Return files whose size differs from their blob's: line ends or keywords were rewritten.
-
-    Such a conversion changes the size whenever it changes anything; a filter may not, so `_filtered` adds those.
-    """
-    return {
-        path
-        for path, stat, size in zip(paths, stats, sizes, strict=True)
-        if stat is not None and str(stat.size).encode() != size
-    }
 
 
 def _filtered(output: bytes) -> set[bytes]:

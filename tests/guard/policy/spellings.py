@@ -6,15 +6,16 @@ when it is given `@F@`. Each line is run in plain bash by a test, so that the ta
 
 from dataclasses import dataclass
 
+from tests.guard.policy.spellings_more import MORE
+
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """One way; `needs` are programs without which it cannot be tried, `login` runs it as an interactive bash."""
+    """One way; `needs` are programs without which it cannot be tried."""
 
     category: str
     text: str
     needs: tuple[str, ...] = ()
-    interactive: bool = False
 
 
 TABLE: dict[str, list[str | tuple[str, str]]] = {
@@ -205,7 +206,6 @@ TABLE: dict[str, list[str | tuple[str, str]]] = {
         "echo(){ mark; }; echo",
         'cd() { builtin cd "$@" && mark; }; cd .',
         'set -- mark; eval "$1"',
-        "set -o history; history -s mark; fc -e - mark",
         "exec 3< <(mark); sleep 0.2",
         "bash_fn() { mark; }; export -f bash_fn; bash -c bash_fn",
     ],
@@ -381,6 +381,7 @@ def _build() -> list[Spelling]:
         for line in lines:
             text, needs = (line, ()) if isinstance(line, str) else (line[0], (line[1],))
             table.append(Spelling(category, text, needs))
+    table.extend(Spelling("further", text) for text in MORE)
     return table
 
 

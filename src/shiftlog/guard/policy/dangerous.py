@@ -13,6 +13,7 @@ SYSTEM_DIRECTORIES = frozenset(
     "/var /Applications /Library /System /Users /Volumes /private /cores".split()
 )
 HARMLESS_DEVICES = re.compile(r"/dev/(null|zero|full|stdout|stderr|stdin|tty|fd/\d+|shm/.*)")
+LONGEST_PATH = 4096
 DOWNLOAD_RULE = "curl/wget piped to a shell"
 
 
@@ -73,6 +74,8 @@ def _is_system(arg: Arg, home: str | None) -> bool:
     if arg.tilde:
         return re.fullmatch(r"~(?:/+|/\*|/\.|/\*\*)*", text) is not None
     if arg.value is None and not arg.glob:
+        return False
+    if len(text) > LONGEST_PATH:
         return False
     path = re.sub(r"/+", "/", text)
     path = re.sub(r"(/\.)+(?=/|$)", "", path) or "/"

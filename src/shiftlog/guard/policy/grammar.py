@@ -36,6 +36,7 @@ class Parser(Compounds):
         self.fixed = fixed
         self.pending: list[tuple[Redirect, str, bool]] = []
         self.nested = ""
+        self.prefixed = False
 
     def original(self, at: int) -> int:
         """Translate an offset back to the text as it was given."""
@@ -172,13 +173,14 @@ class Parser(Compounds):
         self._require_body((redirect, mark, quoted))
 
     def _join_lines(self, line: str, stop: int) -> tuple[str, int]:
+        pieces: list[str] = []
         while (len(line) - len(line.rstrip("\\"))) % 2 and stop < self.end:
+            self.spend()
+            pieces.append(line[:-1])
             following = self.text.find("\n", stop + 1, self.end)
             following = self.end if following < 0 else following
-            line = line[:-1] + self.text[stop + 1 : following]
-            stop = following
-            self.spend()
-        return line, stop
+            line, stop = self.text[stop + 1 : following], following
+        return "".join([*pieces, line]), stop
 
     def _close_heredoc(self, redirect: Redirect, start: int, stop: int, quoted: bool) -> None:
         if quoted:
@@ -225,11 +227,14 @@ class Parser(Compounds):
 
     def _skip_prefixes(self) -> None:
         """Pass over `!` and `time`, which stand before a pipeline and start nothing."""
+        self.prefixed = False
         while True:
             self.skip_blanks()
             token = self.peek_token()
-            if token == "!" or (token == "time" and self.text.startswith("time", self.at)):
-                self.at += len(token)
+            if token in ("!", "time"):
+                self.spend()
+                self.read_word()
+                self.prefixed = True
                 if token == "time":
                     self._skip_time_options()
             else:
@@ -253,7 +258,7 @@ class Parser(Compounds):
             return self.with_redirects(self.read_parenthesised(start))
         if not character or character in "\n;&|)":
             # `!` and `time` may stand alone; anything else that is missing is the shell's to complain about.
-            if character in ("\n", ";", "", ")") and self.text[:start].rstrip().endswith(("!", "time", "-p", "--")):
+            if character in ("\n", ";", "", ")") and self.prefixed:
                 return Simple(self.original(start), start, [], [], [])
             raise Unreadable(start, "a missing command")
         token = self.peek_token()

@@ -30,6 +30,7 @@ from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
 Verdict = Literal["allowed", "denied", "asked", "deferred", "undecidable", "not_checked"]
 
 SOURCE_RANK: dict[str, int] = {"operator": 0, "builtin": 1, "shell": 2}
+MAX_VIOLATIONS = 50  # each is located in the text, and only the first is raised
 LIST_RANK: dict[str, int] = {"deny_patterns": 0, "deny": 1, "allow": 2, "dangerous": 3}
 
 
@@ -152,15 +153,17 @@ class Judge:
         rules = self.rules
         violations = self._pattern_violations(text)
         asks: list[Ask] = []
-        for start in survey.starts:
+        for start in sorted(survey.starts, key=_position):
+            if len(violations) >= MAX_VIOLATIONS:
+                break
             self._judge_found(text, start, survey, cwd, violations, asks)
         if rules.dangerous:
-            violations.extend(self._download_violation(text, danger) for danger in survey.dangers)
+            violations.extend(self._download_violation(text, danger) for danger in survey.dangers[:MAX_VIOLATIONS])
         open_questions = self._relevant_doubts(survey, cwd)
         if fault is not None:
             self._add_fault(fault, open_questions)
         deferred: list[Doubt] = []
-        for doubt in open_questions:
+        for doubt in sorted(open_questions, key=_position)[:MAX_VIOLATIONS]:
             if self.kernel and doubt.when not in ("always", "refuse"):
                 deferred.append(doubt)
             else:
@@ -309,6 +312,10 @@ class Judge:
             # lists.
             when = "refuse" if too_much and self.rules.dangerous else "lists"
             questions.append(Doubt(fault.what, "", fault.at, when))
+
+
+def _position(found: Start | Doubt | Danger) -> int:
+    return found.at
 
 
 def _names_pattern(rules: ShellRules) -> re.Pattern[str] | None:

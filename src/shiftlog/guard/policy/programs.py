@@ -43,6 +43,7 @@ from shiftlog.guard.policy.words import HOLE, Arg, resolve_word, resolve_words, 
 from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
+LONGEST_SED = 1000
 WRITING = frozenset("> >> >| &> &>> >&".split())
 
 
@@ -92,9 +93,9 @@ class Survey(Builtins):
             self._visit_compound(node, place)
 
     def _visit_pipeline(self, node: Pipeline, place: Place) -> None:
-        first = len(self.starts)
         stdin = place.stdin
         for stage in node.stages:
+            first = len(self.starts)
             self._visit(stage, place._replace(stdin=stdin, certain=False))
             stdin = Stdin("pipe", stdin.download or self._downloads_since(first))
 
@@ -188,14 +189,11 @@ class Survey(Builtins):
                 stdin = self._input_from(redirect, target, stdin)
             if redirect.op in WRITING or redirect.op == "<>":
                 self._note_write(redirect, target, content, program)
-        for path, body in list(self.writes.items()):
-            if (
-                body is None
-                and content is not None
-                and program == "cat"
-                and any(redirect.target is not None and redirect.target.bare == path for redirect in redirects)
-            ):
-                self.writes[path] = content
+        if content is not None and program == "cat":
+            for redirect in redirects:
+                path = redirect.target.bare if redirect.target is not None else None
+                if path is not None and path in self.writes:
+                    self.writes[path] = content
         return stdin
 
     def _note_named_data(self, args: list[Arg], redirects: list[Redirect], stdin: Stdin) -> None:
@@ -396,7 +394,7 @@ class Survey(Builtins):
         processes = [arg for arg in operands if arg.word is not None and _is_process(arg.word)]
         if READS_CODE.fullmatch(base) and (processes or (stdin.kind == "pipe" and not operands)):
             self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
-        elif base in ("sed", "gsed") and any(SED_RUNS.search(arg.text) for arg in operands):
+        elif base in ("sed", "gsed") and any(_sed_runs(arg.text) for arg in operands):
             self.doubt("what 'sed' runs", base, at, "text only")
         elif STARTING.search(code):
             self._doubt_named(code, f"code for '{base}' with", at)
@@ -405,6 +403,11 @@ class Survey(Builtins):
         named = self.names.search(code) if self.names is not None else None
         if named is not None:
             self.doubt(f"{what} '{named.group()}'", named.group(), at, "text only")
+
+
+def _sed_runs(script: str) -> bool:
+    # The pattern takes more than linear time; a longer script is doubted unread.
+    return len(script) > LONGEST_SED or SED_RUNS.search(script) is not None
 
 
 def _is_process(word: Word) -> bool:

@@ -13,7 +13,7 @@ from shiftlog.guard.policy.faults import TooMuch, Unfinished, Unreadable
 from shiftlog.guard.policy.tree import Dyn, Lit, Part, Script, Word
 
 MAX_DEPTH = 40
-MAX_WORK = 60_000
+MAX_WORK = 40_000
 MAX_JOINS = 64
 
 RUN = re.compile(r"[^ \t\n\\'\"`$|&;()<>]+")
@@ -118,6 +118,7 @@ class Reader(ABC):
         parts: list[Part] = []
         bare = True
         while self.at < self.end:
+            self.spend()
             character = self.text[self.at]
             if character in " \t\n|&;)":
                 break
@@ -180,11 +181,13 @@ class Reader(ABC):
         last = parts[-1] if parts else None
         if not isinstance(last, Lit) or last.quoted:
             return False
-        before = "".join(part.text if isinstance(part, Lit) else "x" for part in parts)
-        if ARRAY_PREFIX.fullmatch(before):
-            parts.append(Dyn("array", "", False, self._read_array()))
-            return True
-        if last.text[-1] in "?*+@!" and self.char(1) not in (")", "") and not (before == "!" and bare):
+        if last.text.endswith("="):
+            before = "".join(part.text if isinstance(part, Lit) else "x" for part in parts)
+            if ARRAY_PREFIX.fullmatch(before):
+                parts.append(Dyn("array", "", False, self._read_array()))
+                return True
+        negation = bare and len(parts) == 1 and last.text == "!"
+        if last.text[-1:] in ("?", "*", "+", "@", "!") and self.char(1) not in (")", "") and not negation:
             self.at += 1
             start = self.at
             inner = self.read_matched("(", ")", ARITH_RUN)
@@ -381,7 +384,8 @@ class Reader(ABC):
                 whole = self.text[opened : self.at]
                 self.at += 1
                 self.depth -= 1
-                return Dyn("prompt" if whole.endswith("@P") else "param", name, quoted, inner)
+                several = "[@]" in whole or "[*]" in whole or "@" in whole[2:4]
+                return Dyn("prompt" if whole.endswith("@P") else "param", name, quoted and not several, inner)
             self._read_inside(inner, character, BRACE_RUN, quoted)
         raise Unfinished(opened + 1, "brace ({)")
 
@@ -394,6 +398,7 @@ class Reader(ABC):
         while self.at < self.end:
             character = self.text[self.at]
             if character == opener:
+                self.spend()
                 level += 1
                 self.at += 1
             elif character == closer:

@@ -14,6 +14,8 @@ from shiftlog.guard.policy.tree import Dyn, Lit, Part, Word
 
 HOLE = "\ue000"  # stands for the unknown part of a text that is otherwise literal
 MAX_BRACES = 256
+MAX_BRACED_CHARS = 2000
+MAX_HOLES = 4
 SPECIAL = re.compile(rf"[{{~*?\[\\{HOLE}]")
 GLOB = re.compile(r"[*?\[]")
 SEQUENCE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
@@ -57,6 +59,8 @@ def resolve_word(word: Word) -> list[Arg]:
         return [Arg(bare, bare, word.start, word)]
     parts = word.parts
     if any(isinstance(part, Lit) and not part.quoted and "{" in part.text for part in parts):
+        if word.end - word.start > MAX_BRACED_CHARS:
+            return [Arg(None, HOLE, word.start, word, splits=True)]
         return [_resolve_atoms(atoms, word) for atoms in _expand_braces(_atoms(parts))]
     return [_resolve_atoms(_whole_atoms(parts), word)]
 
@@ -98,7 +102,7 @@ def _show_part(part: Part) -> str:
 
 def may_become(arg: Arg, word: str) -> bool:
     """Say whether an argument that is not literal can turn out to be, or to hold, this word."""
-    if arg.splits:
+    if arg.splits or arg.text.count(HOLE) > MAX_HOLES:
         return True
     pattern = ".*".join(re.escape(piece) for piece in arg.text.split(HOLE))
     return re.fullmatch(pattern, word, re.S) is not None
@@ -128,7 +132,8 @@ def _resolve_atoms(atoms: list[Atom], word: Word) -> Arg:
         if isinstance(atom, Dyn):
             dynamic = True
             pieces.append(HOLE)
-            splits = splits or not atom.quoted or (atom.kind == "param" and atom.name in ("@", "*", ""))
+            if atom.kind not in ("process", "arith"):
+                splits = splits or not atom.quoted or (atom.kind == "param" and atom.name in ("@", "*", ""))
             glob = glob or atom.kind == "glob"
             parameter = atom.name if atom.kind == "param" else ""
         else:
@@ -143,7 +148,7 @@ def _resolve_atoms(atoms: list[Atom], word: Word) -> Arg:
     tilde = isinstance(first, tuple) and not first[1] and first[0].startswith("~")
     if text == "[" or (text == "[[" and not dynamic):
         glob = False
-    if glob and not dynamic and "[" in text and not re.search(r"[*?]|\[.*\]", text, re.S):
+    if glob and not dynamic and not ("*" in text or "?" in text or text.rfind("]") > text.find("[") >= 0):
         glob = False
     value = None if dynamic or glob else text
     whole = (

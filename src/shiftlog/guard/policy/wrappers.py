@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shiftlog.guard.policy.options import read_options
+from shiftlog.guard.policy.tree import Word
 from shiftlog.guard.policy.words import HOLE, Arg, literal, unknown
 from shiftlog.guard.policy.wrapper_table import (
     BWRAP_ONE,
@@ -256,7 +257,8 @@ def _flock(args: list[Arg]) -> Unwrapped:
 
 def _joined(args: list[Arg]) -> Arg:
     text = " ".join(arg.text for arg in args)
-    return Arg(None if HOLE in text else text, text, args[0].at)
+    parts = [part for arg in args if arg.word is not None for part in arg.word.parts]
+    return Arg(None if HOLE in text else text, text, args[0].at, Word(args[0].at, args[0].at, parts))
 
 
 def _eval(args: list[Arg]) -> Unwrapped:

@@ -154,6 +154,18 @@ Returns totalCount and items. Errors: invalid_parameter, storage_error.""",
         read_only=True,
         idempotent=True,
     ),
+    "sessionlog_ingest_path": _Face(
+        title="Ingest transcripts",
+        text="""\
+Ingest the transcripts of an agent's past sessions from a file or folder. Use it when sessions were not recorded as \
+they happened; sessionlog_submit stores a log that you hold yourself.
+Reads only under the agents' own folders, the operator's roots and the workspace. Masks secrets and stores each fact \
+once: repeating changes nothing. Never opens, closes or makes current a session.
+Errors: transcript_not_found (nothing recognised there), invalid_parameter (path not allowed, agent does not fit), \
+storage_error.""",
+        output={"type": "object", "properties": {"success": _TRUE, "ok": {"type": "boolean"}}, "required": ["success"]},
+        idempotent=True,
+    ),
     "sessionlog_replace_turn": _Face(
         title="Replace turn",
         text=f"""\

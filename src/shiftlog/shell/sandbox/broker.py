@@ -130,7 +130,11 @@ class Broker:
             return True
         if not self._helpers or request.real != self._rules.shell:
             return False
-        return not self._helpers.isdisjoint((request.pid, *parents(request.pid, 0, 1)))
+        for pid in (request.pid, *parents(request.pid, 0, 1)):
+            if pid in self._helpers:
+                self._helpers.discard(pid)  # once: what that shell starts is judged like everything else
+                return True
+        return False
 
     def _look(self, pid: int, fd: int, text: bytes, argv: Sequence[str], cwd: str) -> _Request:
         real = os.readlink(f"/proc/self/fd/{fd}")

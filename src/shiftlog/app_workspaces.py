@@ -1,0 +1,285 @@
+"""Checkpoints, joined with shells and journal: the four workspace tools, and the snapshots that shells ask for.
+
+What a checkpoint is and how one is restored stands in `workspace`; here is who asks, for which workspace, and when.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from shiftlog.app_checkpoint_log import JournalCheckpointLog
+from shiftlog.guard.budget import read_budget
+from shiftlog.guard.budget_text import shape_text
+from shiftlog.guard.redaction import Redactor
+from shiftlog.model.caller import Caller
+from shiftlog.model.shell_errors import (
+    GitMissing,
+    SandboxNotAllowed,
+    ShellEnded,
+    ShellNotFound,
+    WorkspaceInvalid,
+    WorkspaceRequired,
+)
+from shiftlog.shell import requests
+from shiftlog.shell.arguments import Arguments, Enum, Flag, Int, String, Strings, conflict, missing
+from shiftlog.shell.live import Command, Shell
+from shiftlog.shell.output import DEFAULT_CHARS
+from shiftlog.workspace.checkpoints import Checkpoints, Workspace
+from shiftlog.workspace.ports import Busy, Cause, Kind, Place, Runner, Scope
+from shiftlog.workspace.runner import LocalRunner
+from shiftlog.workspace.targets import Target
+
+KINDS = ("manual", "auto", "open", "turn", "safety")
+_WHERE: dict[str, Any] = {
+    "shell_id": String(max_chars=300, description="Its workspace; or"),
+    "workspace": String(max_chars=4096, description="a local workspace with checkpoints."),
+}
+_TARGET: dict[str, Any] = {
+    "checkpoint_id": String(max_chars=64, description="Id or unique prefix; or"),
+    "before_turn": String(max_chars=300, description="request_id: as it was when that turn opened; or"),
+    "before_command": String(max_chars=300, description="command_id: as it was before it."),
+}
+_PATHS = Strings(max_items=64, max_chars=4096, description="Only these sub-paths.")
+
+CREATE_CHECKPOINT = Arguments(
+    fields={**_WHERE, "label": String(max_chars=200, description="A name; default checkpoint.")}
+)
+LIST_CHECKPOINTS = Arguments(
+    fields={
+        **_WHERE,
+        "request_id": String(max_chars=300, description="Only of this turn."),
+        "kind": Enum(values=KINDS, description="Only of this kind."),
+        "limit": Int(minimum=1, maximum=200, description="Default 50."),
+        "cursor": String(max_chars=200, description="next_cursor of the last page."),
+    }
+)
+DIFF_CHECKPOINT = Arguments(
+    fields={
+        **_WHERE,
+        **_TARGET,
+        "to": String(max_chars=64, description="Newer checkpoint; default the working tree."),
+        "format": Enum(values=("summary", "patch"), description="Default summary."),
+        "paths": _PATHS,
+        "budget": requests.SAME_BUDGET,
+    }
+)
+RESTORE_CHECKPOINT = Arguments(
+    fields={
+        **_WHERE,
+        **_TARGET,
+        "paths": _PATHS,
+        "clean": Flag(description="Also remove files that are newer."),
+        "dry_run": Flag(description="Only report."),
+    }
+)
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """A workspace that a shell works in."""
+
+    workspace: Workspace
+    automatic: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Workspaces:
+    """Checkpoints of the workspaces of shells, and of local ones that have some."""
+
+    checkpoints: Checkpoints
+    log: JournalCheckpointLog
+    shell: Callable[[str], Shell | None]
+    live_shells: Callable[[], list[Shell]]
+    open_turn: Callable[[str], Awaitable[str | None]]
+    redactor: Redactor
+    runner_of: Callable[[Shell], Runner | None] = lambda _shell: LocalRunner()
+    sandbox_max: str = "full-access"
+    _attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
+
+    # What shells ask for
+
+    async def attach(self, shell: Shell, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Begin to cover a shell's workspace with a first checkpoint."""
+        if shell.workspace is None:
+            return {"enabled": False, "reason": "no_workspace", "baseline_id": None}
+        runner = self.runner_of(shell)
+        scope = Scope(
+            paths=tuple(values.get("paths", ())),
+            ignores=tuple(values.get("checkpoint_ignores", ())),
+            include_ignored=bool(values.get("include_ignored")),
+        )
+        try:
+            if runner is None:
+                raise GitMissing("checkpoints need git on the target")
+            workspace = await self.checkpoints.open(runner, shell.workspace, scope, session_id=shell.session_id)
+            automatic = bool(values.get("auto_snapshot", True))
+            self._attached[shell.shell_id] = Attached(workspace=workspace, automatic=automatic)
+            baseline = None
+            if automatic:
+                created = await self.checkpoints.save(workspace, kind="open", cause=Cause(session_id=shell.session_id))
+                baseline = created.checkpoint_id
+        except GitMissing:
+            return {"enabled": False, "reason": "git_missing", "baseline_id": None}
+        return {"enabled": True, "reason": None, "baseline_id": baseline}
+
+    async def before(self, shell: Shell, command: Command) -> str | None:
+        """Return the checkpoint that undoes a command that is about to run."""
+        attached = self._attached.get(shell.shell_id)
+        if attached is None or not attached.automatic:
+            return None
+        if command.judged.read_only:
+            here = await self.checkpoints.current(attached.workspace)
+            return here.checkpoint_id if here else None
+        cause = Cause(
+            session_id=shell.session_id,
+            request_id=await self.open_turn(shell.session_id),
+            command_id=command.command_id,
+        )
+        return (await self.checkpoints.save(attached.workspace, kind="auto", cause=cause)).checkpoint_id
+
+    async def turn_began(self, session_id: str, request_id: str) -> None:
+        """Save the workspaces of a session's live shells as they are when a turn opens."""
+        for shell in self.live_shells():
+            attached = self._attached.get(shell.shell_id)
+            if shell.session_id == session_id and attached is not None and attached.automatic:
+                cause = Cause(session_id=session_id, request_id=request_id)
+                await self.checkpoints.save(attached.workspace, kind="turn", cause=cause)
+
+    def busy(self, place: Place) -> Busy | None:
+        """Return the command that runs in a shell on a workspace, if one does."""
+        for shell in self.live_shells():
+            attached = self._attached.get(shell.shell_id)
+            if attached is None or attached.workspace.place != place:
+                continue
+            for command in shell.running or ([shell.foreground] if shell.foreground else []):
+                return Busy(
+                    shell_id=shell.shell_id,
+                    command_id=command.command_id,
+                    since=command.started_at or shell.created_at,
+                )
+        return None
+
+    # The tools
+
+    async def create_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+        """Name a state of the workspace."""
+        values = CREATE_CHECKPOINT.read(arguments)
+        workspace, cause = await self._asked(values)
+        created = await self.checkpoints.save(workspace, kind="manual", label=values.get("label"), cause=cause)
+        return created.as_dict()
+
+    async def list_checkpoints(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+        """List the checkpoints of a workspace, newest first."""
+        values = LIST_CHECKPOINTS.read(arguments)
+        workspace, _ = await self._asked(values)
+        listing = await self.checkpoints.list(
+            workspace,
+            request_id=values.get("request_id"),
+            kind=cast("Kind | None", values.get("kind")),
+            limit=values.get("limit", 50),
+            cursor=values.get("cursor"),
+        )
+        return listing.as_dict()
+
+    async def diff_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+        """Show what changed since a checkpoint."""
+        values = DIFF_CHECKPOINT.read(arguments)
+        as_patch = values.get("format") == "patch"
+        if values.get("budget") is not None and not as_patch:
+            raise conflict("budget", 'format: "summary"')
+        budget = read_budget(values.get("budget"), "budget")
+        workspace, _ = await self._asked(values)
+        found = await self.checkpoints.diff(
+            workspace, _target(values), to=values.get("to"), as_patch=as_patch, paths=values.get("paths", ())
+        )
+        shown = found.as_dict()
+        if found.patch is not None:
+            shaped = shape_text(self._mask(values, found.patch), budget, DEFAULT_CHARS)
+            report = None if budget is None or budget.keeps_everything else shaped.report.as_dict()
+            shown |= {
+                "patch": shaped.text,
+                "truncated": bool(shown["truncated"]) or shaped.truncated,
+                "budget": report,
+            }
+        return shown
+
+    async def restore_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+        """Go back to a checkpoint; a safety checkpoint holds what is overwritten."""
+        values = RESTORE_CHECKPOINT.read(arguments)
+        shell = self._shell(values["shell_id"]) if values.get("shell_id") else None
+        mode = shell.guard.sandbox if shell is not None else self.sandbox_max
+        if mode == "read-only":
+            details = {"mode": mode, "max": self.sandbox_max}
+            raise SandboxNotAllowed(f"sandbox '{mode}' is not permitted", details=details)
+        workspace, cause = await self._asked(values)
+        restored = await self.checkpoints.restore(
+            workspace,
+            _target(values),
+            paths=values.get("paths", ()),
+            clean=bool(values.get("clean")),
+            dry_run=bool(values.get("dry_run")),
+            cause=cause,
+        )
+        return restored.as_dict()
+
+    async def gc(self, open_sessions: list[str]) -> int:
+        """Remove automatic checkpoints beyond the limit, of every local workspace that is still there."""
+        gone = 0
+        for place in await self.log.places():
+            if place.target is None and Path(place.path).is_dir():
+                workspace = await self.checkpoints.open(LocalRunner(), place.path)
+                gone += await self.checkpoints.gc(workspace, open_sessions)
+        return gone
+
+    async def _asked(self, values: Mapping[str, Any]) -> tuple[Workspace, Cause]:
+        """Return the workspace that a call names, and on whose behalf it is made."""
+        if values.get("shell_id") is not None and values.get("workspace") is not None:
+            raise conflict("workspace", "shell_id")
+        if values.get("shell_id") is not None:
+            shell = self._shell(values["shell_id"])
+            attached = self._attached.get(shell.shell_id)
+            if attached is None:
+                if shell.workspace is not None:
+                    raise GitMissing("checkpoints need git on the target", details={"found": None})
+                raise WorkspaceRequired("checkpoints require an explicit workspace")
+            request_id = await self.open_turn(shell.session_id)
+            return attached.workspace, Cause(session_id=shell.session_id, request_id=request_id)
+        if values.get("workspace") is None:
+            raise missing("shell_id")
+        workspace = await self.checkpoints.open(LocalRunner(), values["workspace"])
+        if not await self.log.read(workspace.place):
+            why = "it has no checkpoints"
+            raise WorkspaceInvalid(f"workspace {values['workspace']} cannot be used: {why}", details={"why": why})
+        return workspace, Cause()
+
+    def _shell(self, shell_id: str) -> Shell:
+        shell = self.shell(shell_id)
+        if shell is None:
+            raise ShellNotFound(f"unknown shell_id '{shell_id}'", details={"shell_id": shell_id})
+        if not shell.is_live:
+            raise ShellEnded(
+                f"shell {shell_id} ended ({shell.ended_reason})",
+                details={"ended_reason": shell.ended_reason, "exit_code": shell.exit_code, "cwd": shell.cwd},
+            )
+        return shell
+
+    def _mask(self, values: Mapping[str, Any], text: str) -> str:
+        shell = self.shell(values["shell_id"]) if values.get("shell_id") else None
+        return shell.mask(text) if shell is not None else self.redactor.text(text, by_rule=True).text
+
+    @staticmethod
+    def unix_time(row: Mapping[str, Any]) -> int:
+        """Return when a listed checkpoint was made, in whole seconds since the epoch."""
+        return int(datetime.fromisoformat(str(row["created_at"])).timestamp())
+
+
+def _target(values: Mapping[str, Any]) -> Target:
+    return Target(
+        checkpoint_id=values.get("checkpoint_id"),
+        before_turn=values.get("before_turn"),
+        before_command=values.get("before_command"),
+    )

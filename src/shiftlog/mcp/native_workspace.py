@@ -1,0 +1,117 @@
+"""The native workspace tools: naming, listing, comparing and restoring the states of a working tree."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from shiftlog import app_workspaces as asked
+from shiftlog.app import App
+from shiftlog.mcp.native_outputs import OBJECTS, OPEN_OBJECT, Schema, flag, number, record, text
+from shiftlog.mcp.registry import Reply, Run, Tool
+from shiftlog.model.caller import Caller
+from shiftlog.model.fields import Record
+from shiftlog.shell.arguments import Arguments
+
+CREATE_TEXT = """\
+Create a named checkpoint of a workspace. Use it before something risky; commands take automatic ones anyway. Undo is \
+restore_checkpoint.
+Saved outside the workspace, your git repository is not touched; each call makes a new one.
+Errors: workspace_required, workspace_invalid, git_missing, checkpoint_too_large, shell_not_found, shell_ended, \
+invalid_parameter."""
+LIST_TEXT = """\
+List the checkpoints of a workspace, newest first. For what changed use diff_checkpoint.
+Read-only. Errors: workspace_required, workspace_invalid, shell_not_found, cursor_invalid, invalid_parameter."""
+DIFF_TEXT = """\
+Show what changed since a checkpoint, a turn or a command; by default since the undo target of restore_checkpoint.
+Read-only. Errors: checkpoint_not_found, turn_not_found, command_not_found, nothing_to_restore, workspace_required, \
+budget_invalid, invalid_parameter."""
+RESTORE_TEXT = """\
+Restore a workspace, whole or by paths: to a checkpoint, to before a turn or command, by default one step back. Look \
+first with dry_run or diff_checkpoint.
+Takes a safety checkpoint, then writes what differs; newer files stay unless clean; what no checkpoint holds is never \
+touched. Repeats go further back.
+Errors: nothing_to_restore, checkpoint_not_found, turn_not_found, command_not_found, shell_busy, restore_incomplete, \
+sandbox_not_allowed, workspace_required, invalid_parameter."""
+
+CREATED: Schema = record(
+    {
+        "checkpoint_id": text(),
+        "label": text(),
+        "kind": text(),
+        "created_at": text(),
+        "request_id": text(null=True),
+        "command_id": text(null=True),
+        "unchanged": flag(),
+        "files": number(),
+        "not_covered": OPEN_OBJECT,
+    }
+)
+LISTED: Schema = record({"checkpoints": OBJECTS, "next_cursor": text(null=True)})
+DIFF: Schema = record(
+    {
+        "from": text(),
+        "to": text(null=True),
+        "files": OBJECTS,
+        "files_changed": number(),
+        "patch": text(null=True),
+        "truncated": flag(),
+        "budget": {"type": ["object", "null"]},
+    }
+)
+RESTORED: Schema = record(
+    {
+        "restored_to": text(),
+        "files_changed": number(),
+        "changes": OBJECTS,
+        "changes_truncated": flag(),
+        "left_in_place": OPEN_OBJECT,
+        "safety_checkpoint_id": text(null=True),
+        "not_covered": OPEN_OBJECT,
+        "failed": OBJECTS,
+        "dry_run": flag(),
+        "hint": text(null=True),
+    }
+)
+
+Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
+
+
+def workspace_tools(app: App) -> tuple[Tool, ...]:
+    """Return the four workspace tools over an app."""
+
+    def tool(name: str, title: str, says: str, params: Arguments, output: Schema, **kind: bool) -> Tool:
+        return Tool(
+            name=name,
+            toolset="workspace",
+            title=title,
+            description=says,
+            params=Record(fields={}),
+            input_schema=params.schema(),
+            output=output,
+            run=_call(app, name),
+            read_only=kind.get("read_only", False),
+            destructive=kind.get("destructive", False),
+            idempotent=kind.get("read_only", False),
+            open_world=False,
+        )
+
+    return (
+        tool("create_checkpoint", "Create checkpoint", CREATE_TEXT, asked.CREATE_CHECKPOINT, CREATED),
+        tool("list_checkpoints", "List checkpoints", LIST_TEXT, asked.LIST_CHECKPOINTS, LISTED, read_only=True),
+        tool("diff_checkpoint", "Diff checkpoint", DIFF_TEXT, asked.DIFF_CHECKPOINT, DIFF, read_only=True),
+        tool(
+            "restore_checkpoint",
+            "Restore checkpoint",
+            RESTORE_TEXT,
+            asked.RESTORE_CHECKPOINT,
+            RESTORED,
+            destructive=True,
+        ),
+    )
+
+
+def _call(app: App, verb: str) -> Run:
+    async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        service: Service = getattr(app.workspaces, verb)
+        return Reply(data=await service(arguments, caller))
+
+    return run

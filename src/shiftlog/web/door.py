@@ -1,0 +1,86 @@
+"""Who may see the page: a link with a single-use code, the cookie that it is exchanged for, or the token itself.
+
+The cookie is signed with a key made from the state directory's token, so it outlives the daemon and ends with a new
+token. A code lives for a minute in memory and opens once. The host check stands before all this, in the daemon.
+"""
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+
+CODE_S = 60.0
+COOKIE_S = 24 * 3600
+CODES_KEPT = 32
+_PURPOSE = b"shiftlog-page-v1\n"
+
+
+class Door:
+    """The way in to the page of one state directory."""
+
+    def __init__(
+        self, token: str, *, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
+        if not token:
+            raise ValueError("an empty token would let everyone in")
+        self._token = token.encode()
+        self._key = hashlib.sha256(_PURPOSE + self._token).digest()
+        self._codes: dict[bytes, float] = {}
+        self._clock = clock
+        self._wall = wall
+        # Cookies know no ports: two state directories on one host must not overwrite each other's.
+        self.cookie_name = f"shiftlog_{hashlib.sha256(self._key).hexdigest()[:8]}"
+
+    def issue_code(self) -> str:
+        """Draw a code that opens the page once within a minute."""
+        now = self._clock()
+        self._codes = {digest: until for digest, until in self._codes.items() if until > now}
+        while len(self._codes) >= CODES_KEPT:
+            del self._codes[next(iter(self._codes))]
+        code = secrets.token_urlsafe(24)
+        self._codes[_digest(code)] = now + CODE_S
+        return code
+
+    def exchange(self, code: str) -> str | None:
+        """Return the cookie for a code, which is spent by it; None for one that is unknown, used or too old."""
+        until = self._codes.pop(_digest(code), None)
+        if until is None or until <= self._clock():
+            return None
+        stamp = f"{int(self._wall()) + COOKIE_S:x}.{secrets.token_urlsafe(12)}"
+        return f"{stamp}.{self._sign(stamp)}"
+
+    def admits(self, headers: Headers) -> bool:
+        """Tell whether a request carries the cookie or the token."""
+        given = headers.getlist("authorization")
+        if given:
+            scheme, _, token = given[0].partition(" ")
+            same = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token)
+            return len(given) == 1 and scheme.casefold() == "bearer" and same
+        cookies = [cookie_parser(line).get(self.cookie_name, "") for line in headers.getlist("cookie")]
+        return any(self._is_ours(cookie) for cookie in cookies)
+
+    def _is_ours(self, cookie: str) -> bool:
+        stamp, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign(stamp).encode()):
+            return False
+        return int(stamp.partition(".")[0], 16) > self._wall()
+
+    def _sign(self, stamp: str) -> str:
+        return hmac.new(self._key, stamp.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+
+def is_foreign(headers: Headers) -> bool:
+    """Tell whether another page sends this request: one of another site, or of another port of this machine."""
+    host = headers.get("host", "")
+    if any(origin.partition("://")[2].casefold() != host.casefold() for origin in headers.getlist("origin")):
+        return True
+    site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "navigate")
+    return site not in ("same-origin", "none") and mode != "navigate"
+
+
+def _digest(code: str) -> bytes:
+    return hashlib.sha256(code.encode("utf-8", "replace")).digest()

@@ -1,0 +1,269 @@
+"""One session: its facts, what it came to at a glance, its timeline in pages, one turn, one entry."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+
+from shiftlog.app import App
+from shiftlog.journal.continuity_answers import vendor_resume
+from shiftlog.journal.history_items import session_facts
+from shiftlog.journal.journal import find_session
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.moves import TurnStatus
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.web.answers import View
+from shiftlog.web.charts import strip
+from shiftlog.web.figures import between
+from shiftlog.web.steps import steps_of
+from shiftlog.web.timeline import (
+    ENTRIES_SHOWN,
+    Stretch,
+    entry_document,
+    find_turn,
+    place_before,
+    read_children,
+    read_stretch,
+    read_turn,
+    turn_document,
+)
+
+GLANCE_TURNS = 2_000
+GLANCE_ITEMS = 12
+FILES_SHOWN = 100
+OPENED_ENTRIES = 40
+SHORT_SESSION = 400
+ENTRIES_MOST = 1_000
+
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionView:
+    """Looks up sessions and what they are made of."""
+
+    app: App
+
+    async def look(self, request: Request) -> View:
+        """Show a session: facts, glance and a page of its timeline; `turn` begins it at that turn."""
+        name, query = request.path_params["session_id"], request.query_params
+        now = self.app.clock.now()
+
+        def work(reader: Reader) -> tuple[Item, Item]:
+            session = find_session(reader, name)
+            place = query.get("place")
+            if query.get("turn"):
+                place = place_before(find_turn(reader, session, query["turn"]))
+            stretch = read_stretch(reader, session, place)
+            children = read_children(reader, session)
+            is_first = not place
+            data: Item = {
+                "session": self.facts(reader, session, now),
+                "timeline": [_piece_document(piece) for piece in stretch.pieces],
+                "next_place": stretch.next_place,
+            }
+            extra = {"timeline": self._blocks(reader, session, stretch, children), "is_first": is_first}
+            if "part" not in query:
+                turns = reader.turns(session.id, limit=GLANCE_TURNS)
+                data["glance"] = _glance(reader, session, turns)
+                extra["strip"] = strip(turns, session.id)
+                extra["family"] = _family(reader, session)
+            return data, extra
+
+        data, extra = await self.app.store.read(work)
+        return View(data=data, template="session.html", part="_timeline.html", extra=extra)
+
+    async def look_at_turn(self, request: Request) -> View:
+        """Show the steps of one turn, from the entry `after` on."""
+        name, request_id = request.path_params["session_id"], request.path_params["request_id"]
+        after = number(request.query_params, "after", 0)
+        now = self.app.clock.now()
+
+        def work(reader: Reader) -> tuple[Item, Item]:
+            session = find_session(reader, name)
+            turn = find_turn(reader, session, request_id)
+            entries = read_turn(reader, session, turn, after)
+            more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
+            children = [child for child in read_children(reader, session) if child.parent_turn == turn.request_id]
+            data: Item = {
+                "session_id": session.id,
+                "turn": turn_document(turn),
+                "entries": [entry_document(entry) for entry in entries],
+                "next_after": entries[-1].seq if more else None,
+            }
+            block = _block(turn, steps_of(entries, () if more else children), opened=True)
+            block["next_after"] = data["next_after"]
+            return data, {"block": block, "session": self.facts(reader, session, now)}
+
+        data, extra = await self.app.store.read(work)
+        return View(data=data, template="turn.html", part="_turn_steps.html", extra=extra)
+
+    async def look_at_entries(self, request: Request) -> View:
+        """Show the journal itself: entries as they were written."""
+        name, query = request.path_params["session_id"], request.query_params
+        after, limit = number(query, "after", 0), number(query, "limit", 100, ENTRIES_MOST, least=1)
+        now = self.app.clock.now()
+
+        def work(reader: Reader) -> tuple[Item, Item]:
+            session = find_session(reader, name)
+            entries = reader.entries(session.id, after=after, until=session.head_seq, limit=limit)
+            last = entries[-1].seq if entries else session.head_seq
+            data: Item = {
+                "session_id": session.id,
+                "entries": [entry_document(entry) for entry in entries],
+                "total": session.head_seq,
+                "next_after": last if last < session.head_seq else None,
+            }
+            return data, {"session": self.facts(reader, session, now)}
+
+        data, extra = await self.app.store.read(work)
+        return View(data=data, template="entries.html", extra=extra)
+
+    async def look_at_entry(self, request: Request) -> View:
+        """Show one entry whole, and where it belongs."""
+        name, seq = request.path_params["session_id"], number(request.path_params, "seq", 0)
+        now = self.app.clock.now()
+
+        def work(reader: Reader) -> tuple[Item, Item]:
+            session = find_session(reader, name)
+            found = reader.entries(session.id, after=seq - 1, until=seq) if 0 < seq <= session.head_seq else []
+            if not found:
+                raise InvalidParameter.invalid("entry", f"session {session.id} has no entry {seq}", seq)
+            data: Item = {"session_id": session.id, "entry": entry_document(found[0]), "total": session.head_seq}
+            return data, {"session": self.facts(reader, session, now)}
+
+        data, extra = await self.app.store.read(work)
+        return View(data=data, template="entry.html", extra=extra)
+
+    def facts(self, reader: Reader, session: Session, now: datetime) -> Item:
+        """Return what the head of a session's page shows."""
+        used = self.app.runs.usage_of(session)
+        facts = session_facts(session)
+        ends = None if session.is_live and session.turns_open else facts["last_activity"]
+        return facts | {
+            "cost_usd": used.cost_usd if used else None,
+            "files": reader.count_files(session.id),
+            "duration_s": int(between(facts["started"], ends, now)),
+            "is_live": session.is_live,
+            "resume_command": vendor_resume(session),
+            "subagent": dict(session.subagent),
+            "project": session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
+        }
+
+    def _blocks(
+        self, reader: Reader, session: Session, stretch: Stretch, children: Sequence[Session]
+    ) -> list[Item]:
+        """Return the pieces of a timeline for the template; a short session shows its steps at once."""
+        blocks: list[Item] = []
+        room = SHORT_SESSION if session.head_seq <= SHORT_SESSION else OPENED_ENTRIES
+        for piece in stretch.pieces:
+            if piece.turn is None:
+                blocks.append({"kind": "loose", "seq": piece.seq, "steps": steps_of(piece.entries)})
+                continue
+            turn = piece.turn
+            is_open = not turn.is_terminal
+            size = turn.last_seq - turn.begun_seq
+            if not is_open and size > room:
+                blocks.append(_block(turn, None))
+                continue
+            entries = read_turn(reader, session, turn, 0)
+            more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
+            own = [child for child in children if child.parent_turn == turn.request_id]
+            block = _block(turn, steps_of(entries, () if more else own), opened=is_open)
+            block["next_after"] = entries[-1].seq if more else None
+            blocks.append(block)
+            room -= len(entries)
+        if stretch.next_place is None:
+            stray = [child for child in children if child.parent_turn is None]
+            if stray:
+                blocks.append({"kind": "loose", "seq": session.head_seq, "steps": steps_of((), stray)})
+        return blocks
+
+
+def number(given: Mapping[str, Any], name: str, default: int, most: int = 1 << 30, *, least: int = 0) -> int:
+    """Read a whole number of a query or a path."""
+    text = given.get(name)
+    if text in (None, ""):
+        return default
+    if not str(text).isascii() or not str(text).isdigit() or not least <= int(str(text)[:12]) <= most:
+        raise InvalidParameter.invalid(name, f"a whole number from {least} to {most}", str(text))
+    return int(text)
+
+
+def _block(turn: Turn, steps: list[Item] | None, *, opened: bool = False) -> Item:
+    document = turn_document(turn)
+    return {
+        "kind": "turn",
+        "seq": turn.begun_seq,
+        "turn": document,
+        "steps": steps,
+        "count": turn.dialog_items + turn.actions,
+        "opened": opened,
+        "next_after": None,
+        "duration_s": between(document["begun_at"], document["finished_at"], turn.last_updated),
+        "tokens": _tokens(turn),
+        "cost_usd": turn.usage.cost_usd if turn.usage else None,
+    }
+
+
+def _tokens(turn: Turn) -> int:
+    used = turn.usage
+    if used is None:
+        return turn.token_count
+    return used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
+
+
+def _piece_document(piece: Any) -> Item:
+    if piece.turn is not None:
+        return {"kind": "turn", "seq": piece.seq, "turn": turn_document(piece.turn)}
+    return {"kind": "entries", "seq": piece.seq, "entries": [entry_document(entry) for entry in piece.entries]}
+
+
+def _glance(reader: Reader, session: Session, turns: Sequence[Turn]) -> Item:
+    """Return what a session came to: its decisions, failures, blockers, commits and files."""
+    files = reader.find_files(Filter(session_id=session.id), Page(limit=FILES_SHOWN * 4))
+    changed: dict[str, Item] = {}
+    for row in reversed(files):
+        known = changed.pop(row.path, {"changes": 0})
+        changed[row.path] = {
+            "path": row.path,
+            "changes": known["changes"] + row.touch.changes,
+            "last_type": row.touch.last_type,
+            "request_id": row.request_id,
+            "seq": row.touch.seq,
+        }
+    final = next((turn for turn in reversed(turns) if turn.response), None)
+    return {
+        "decisions": _told(turns, "design_decisions"),
+        "blockers": _told(turns, "blockers"),
+        "requirements": _told(turns, "requirements_discovered"),
+        "failed": [
+            {"text": turn.failure_note or turn.query_title, "request_id": turn.request_id}
+            for turn in turns
+            if turn.status is TurnStatus.FAILED
+        ][:GLANCE_ITEMS],
+        "commits": [{**commit, "request_id": turn.request_id} for turn in turns for commit in turn.commits][:GLANCE_ITEMS],
+        "files": list(reversed(changed.values()))[:FILES_SHOWN],
+        "first_request": turns[0].query_text or turns[0].query_title if turns else None,
+        "last_response": final.response if final else None,
+        "last_response_turn": final.request_id if final else None,
+    }
+
+
+def _told(turns: Sequence[Turn], name: str) -> list[Item]:
+    told = [{"text": text, "request_id": turn.request_id} for turn in turns for text in getattr(turn, name)]
+    return told[-GLANCE_ITEMS:]
+
+
+def _family(reader: Reader, session: Session) -> Item:
+    """Return the names of the sessions beside this one."""
+    names = {
+        "parent": session.parent_session_id,
+        "predecessor": session.predecessor_session_id,
+        "successor": session.successor_session_id,
+    }
+    found = {how: reader.session(name) for how, name in names.items() if name}
+    return {how: {"session_id": one.id, "title": one.title} for how, one in found.items() if one is not None}

@@ -1,0 +1,123 @@
+"""Recorded text made fit to be shown: nothing in it can hide, turn the line around, run or flood the page.
+
+Everything that templates print goes through `visible`; the rest here is folding, Markdown and differences.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+FOLD_CHARS = 6_000
+FOLD_LINES = 60
+MARKDOWN_CHARS = 24_000
+DIFF_LINES = 400
+
+# Controls but for tab and line feed, direction marks, zero-width and tag characters, lone surrogates.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    """Return a text in which what nobody would see stands as a mark: `␛` for escape, `⟨U+202E⟩` for a turned line."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSEEN.sub(_mark, text.replace("\r\n", "\n"))
+
+
+def _mark(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """A text for the page: what is shown at once, and how many characters are not."""
+
+    text: str
+    left: int
+    lines: int
+
+    @property
+    def is_long(self) -> bool:
+        """Tell whether even what is shown wants folding."""
+        return self.lines > FOLD_LINES // 3 or len(self.text) > FOLD_CHARS // 3
+
+
+def folded(text: object, chars: int = FOLD_CHARS, lines: int = FOLD_LINES) -> Folded:
+    """Cut a text to so many characters and lines."""
+    whole = text if isinstance(text, str) else "" if text is None else str(text)
+    kept = whole[:chars]
+    for count, found in enumerate(re.finditer("\n", kept), 1):
+        if count == lines:
+            kept = kept[: found.start()]
+            break
+    return Folded(text=kept, left=len(whole) - len(kept), lines=kept.count("\n") + 1)
+
+
+@lru_cache(maxsize=1)
+def _markdown() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    # No raw HTML, and no images: looking at a record must not ask anything of anybody.
+    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 12}).enable(["table", "strikethrough"])
+    return reader.disable(["image", "html_inline", "html_block"])
+
+
+def markdown(text: object) -> Markup:
+    """Return a text as the HTML of its Markdown; one that is too long for that stays as it is."""
+    shown = visible(text if isinstance(text, str) else "" if text is None else str(text))
+    if len(shown) > MARKDOWN_CHARS:
+        return Markup('<pre class="text">{}</pre>').format(shown)
+    html = _markdown().render(shown)
+    html = html.replace("<a href=", '<a rel="noreferrer noopener" href=').replace("<table>", '<div class="wide"><table>')
+    html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
+    # Headings of a record do not belong to the outline of the page.
+    html = re.sub(r"<(/?)h[1-6]>", lambda found: f"<{found[1]}p{'' if found[1] else ' class=heading'}>", html)
+    return Markup(html)
+
+
+def marked(snippet: str) -> Markup:
+    """Return a snippet with its « » as marks."""
+    shown = str(escape(visible(snippet)))
+    return Markup(shown.replace("«", "<mark>").replace("»", "</mark>"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """A unified difference in lines, each with what it is."""
+
+    lines: list[tuple[str, str]]
+    added: int
+    removed: int
+    left: int
+
+
+def diff(text: object) -> Diff:
+    """Split a unified difference; beyond DIFF_LINES lines are only counted."""
+    every = str(text).split("\n")
+    if every and not every[-1]:
+        every.pop()
+    kinds = [_diff_kind(line) for line in every]
+    shown = [(kind, folded(line, 2_000, 1).text) for kind, line in zip(kinds, every, strict=True)][:DIFF_LINES]
+    return Diff(
+        lines=[line for line in shown if line[0] != "file"],
+        added=kinds.count("add"),
+        removed=kinds.count("del"),
+        left=max(0, len(every) - DIFF_LINES),
+    )
+
+
+def _diff_kind(line: str) -> str:
+    if line.startswith(("+++", "---", "diff ", "index ")):
+        return "file"
+    return {"+": "add", "-": "del", "@": "hunk"}.get(line[:1], "same")

@@ -1,0 +1,116 @@
+"""`shiftlog import` as people run it: table and JSON, exit statuses, interrupts, watching, and the daemon's own watch."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.corpus import write_corpus
+from tests.cli.support import PROGRAM, Terminal, shiftlog
+from tests.daemon.support import DEADLINE_S, environment, eventually
+from tests.ingest.office import Claude
+
+SESSION = "5e551000-0000-4000-8000-00000000000a"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = Claude().prompt("Fix the parser").says("Fixed").ends()
+    path = tmp_path / "claude" / "projects" / "-srv" / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in made.records), encoding="utf-8")
+    return tmp_path
+
+
+def where(folder: Path) -> dict[str, str]:
+    return {"CLAUDE_CONFIG_DIR": str(folder / "claude"), "CODEX_HOME": str(folder / "codex"), "HOME": str(folder)}
+
+
+def test_discovery_prints_a_table_and_again_changes_nothing(home: Path, folder: Path) -> None:
+    done = shiftlog(home, "import", env=where(folder))
+    header, row, last = done.out.splitlines()
+    assert header.split()[:4] == ["agent", "files", "changed", "sessions"]
+    assert row.split()[:5] == ["ClaudeCode", "1", "1", "1", "(1)"]
+    assert last.startswith("skipped: –")
+    assert done.err == ""
+    report = shiftlog(home, "import", "--json", env=where(folder)).json()
+    assert (report["totals"]["entries"], report["skipped"]) == (0, {"unchanged": 1})
+    assert "Fix the parser" in shiftlog(home, "show", SESSION).out
+
+
+def test_an_empty_home_is_no_failure(home: Path, tmp_path: Path) -> None:
+    """Case 1."""
+    report = shiftlog(home, "import", "--json", env=where(tmp_path / "nobody")).json()
+    assert report["ok"]
+    assert set(report["totals"].values()) == {0}
+
+
+def test_a_missing_path_or_bad_option_is_misuse(home: Path, folder: Path) -> None:
+    shiftlog(home, "import", str(folder / "nowhere"), status=2)
+    shiftlog(home, "import", "--since", "yesterday-ish", env=where(folder), status=2)
+    shiftlog(home, "import", "--agent", "nobody", env=where(folder), status=2)
+    shiftlog(home, "import", "--jobs", "-1", env=where(folder), status=2)
+
+
+def test_an_unreadable_file_fails_the_import_and_the_rest_is_stored(home: Path, folder: Path) -> None:
+    (folder / "claude" / "projects" / "-srv" / "b.jsonl.zst").write_bytes(b"no zstd at all")
+    done = shiftlog(home, "import", str(folder), "--json", status=1)
+    assert [error["code"] for error in done.json()["errors"]] == ["transcript_unreadable"]
+    assert done.json()["totals"]["sessions"] == 1
+
+
+def test_a_dry_run_stores_nothing(home: Path, folder: Path) -> None:
+    done = shiftlog(home, "import", "--dry-run", env=where(folder))
+    assert "dry run" in done.out
+    assert shiftlog(home, "sessions", "--json").json()["total"] == 0
+
+
+def test_quiet_prints_nothing(home: Path, folder: Path) -> None:
+    assert shiftlog(home, "import", "--quiet", env=where(folder)).out == ""
+
+
+def test_an_interrupt_ends_after_the_batch_with_the_summary(home: Path, tmp_path: Path) -> None:
+    write_corpus(tmp_path, 30_000_000, turns=8)
+    shiftlog(home, "daemon", "start")
+    with Terminal(home, "import", str(tmp_path), width=120) as terminal:
+        terminal.wait_for("files")
+        terminal.interrupt()
+        assert terminal.end() == 130
+    assert "ClaudeCode" in terminal.plain
+    report = shiftlog(home, "import", str(tmp_path), "--json").json()
+    assert report["ok"]
+    shiftlog(home, "verify")
+
+
+def test_watching_prints_a_line_for_each_change(home: Path, folder: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    watching = subprocess.Popen(
+        [*PROGRAM, "import", "--watch", "--json"],
+        env=environment(home, **where(folder)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert watching.stdout is not None
+    try:
+        first = json.loads(watching.stdout.readline())
+        assert first["totals"]["sessions_new"] == 1
+        path = folder / "claude" / "projects" / "-srv" / f"{SESSION}.jsonl"
+        more = Claude(records=[json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]).prompt("More")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(more.records[-1]) + "\n")
+        second = json.loads(watching.stdout.readline())
+        assert (second["totals"]["turns"], second["files"][0]["status"]) == (1, "grown")
+    finally:
+        watching.send_signal(signal.SIGINT)
+        status = watching.wait(DEADLINE_S)
+        watching.stdout.close()
+    assert status == 130
+
+
+def test_the_daemon_watches_where_it_is_told_to(home: Path, folder: Path) -> None:
+    (home / "config.toml").write_text("[ingest]\nwatch = true\n", encoding="utf-8")
+    shiftlog(home, "daemon", "start", env=where(folder))
+    eventually(lambda: shiftlog(home, "sessions", "--json").json()["total"] == 1)

@@ -1,0 +1,124 @@
+"""The faces of an import: the MCP tool, the session log's method and tool, the daemon's watch."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from shiftlog.ingest.importing import StopSign
+from shiftlog.ingest.importing_service import ImportOptions
+from shiftlog.journal.sessionlog_current import Place
+from shiftlog.journal.sessionlog_tools import call_tool
+from shiftlog.mcp.native import native_registry
+from shiftlog.mcp.registry import Reply, Selection
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
+from tests.ingest.office import Claude, Office, open_office
+
+METHOD = "repl.sessionlog.ingestTranscripts"
+
+
+def transcript() -> Claude:
+    return Claude().prompt("Go").says("Done").ends()
+
+
+async def called(office: Office, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Call `import_transcripts` as an agent whose server was started in the folder."""
+    registry = native_registry(office.desk.app).select(Selection(toolsets=("ingest",)))
+    (tool,) = registry.tools
+    reply = await tool.run(Caller(face="mcp", cwd=str(office.folder), workspace=str(office.folder)), arguments)
+    assert isinstance(reply, Reply)
+    assert isinstance(reply.data, dict)
+    return reply.data
+
+
+async def test_the_tool_is_only_listed_where_its_toolset_is_asked_for(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        everything = native_registry(office.desk.app)
+        assert "import_transcripts" not in [tool.name for tool in everything.select(Selection()).tools]
+        assert [tool.name for tool in everything.select(Selection(toolsets=("ingest",))).tools] == [
+            "import_transcripts"
+        ]
+
+
+async def test_the_tool_imports_from_its_workspace_and_answers_with_the_report(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", transcript().records)
+        shown = await called(office, {"paths": [str(office.folder)]})
+        assert shown["totals"]["sessions_new"] == 1
+        assert shown["files"][0]["status"] == "imported"
+        again = await called(office, {"paths": [str(office.folder)], "max_files_listed": 0})
+        assert (again["totals"]["entries"], again["files"]) == (0, [])
+
+
+async def test_the_tool_refuses_paths_outside_and_reads_nothing(tmp_path: Path) -> None:
+    """Case 53."""
+    async with open_office(tmp_path) as office:
+        with pytest.raises(InvalidParameter):
+            await called(office, {"paths": ["/etc"]})
+        assert await office.sessions() == {}
+
+
+async def test_the_session_log_ingests_and_counts_what_it_skipped(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        path = office.write("a.jsonl", transcript().records)
+        path.write_text(path.read_text(encoding="utf-8") + "{broken\n", encoding="utf-8")
+        place = Place(caller=Caller(face="repl"), workspace=str(office.folder))
+        log = office.desk.app.sessionlog
+        tried = await log.call(METHOD, {"path": str(path), "persist": False}, place)
+        assert tried is not None
+        assert (tried["dryRun"], tried["totals"]["sessionsNew"], tried["skippedLines"]) == (True, 1, 1)
+        assert await office.sessions() == {}
+        done = await log.call(METHOD, {"path": str(path), "agent": "ClaudeCode", "source": "Claude"}, place)
+        assert done is not None
+        assert (done["ok"], done["unknownRecords"]) == (True, {})
+        assert len(await office.sessions()) == 1
+
+
+async def test_a_strict_ingest_says_what_it_did_not_find(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", transcript().records)
+        place = Place(caller=Caller(face="repl"), workspace=str(office.folder))
+        log = office.desk.app.sessionlog
+        with pytest.raises(TranscriptNotFound):
+            await log.call(METHOD, {"path": str(office.folder), "source": "Codex"}, place)
+        with pytest.raises(InvalidParameter):
+            await log.call(METHOD, {"path": str(office.folder), "agent": "Codex"}, place)
+        (office.folder / "b.jsonl.zst").write_bytes(b"no zstd")
+        with pytest.raises(TranscriptUnreadable) as failed:
+            await log.call(METHOD, {"path": str(office.folder)}, place)
+        assert failed.value.details["totals"]["sessions"] == 1  # type: ignore[index, call-overload]
+        lenient = await log.call(METHOD, {"path": str(office.folder), "strict": False}, place)
+        assert lenient is not None
+        assert lenient["ok"] is False
+
+
+async def test_only_the_folders_own_files_where_recursion_is_off(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", transcript().records)
+        office.write(
+            "deep/b.jsonl", Claude(session="5e551000-0000-4000-8000-00000000000b", letter="b").prompt("Hi").records
+        )
+        place = Place(caller=Caller(face="mcp"), workspace=str(office.folder), strict=True)
+        given = {"path": str(office.folder), "agent": "ClaudeCode", "recursive": False}
+        done = await call_tool(office.desk.app.sessionlog, "sessionlog_ingest_path", given, place)
+        assert (done["success"], done["totals"]["sessionsNew"]) == (True, 1)
+
+
+async def test_watching_imports_growth_as_it_comes(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        made = transcript()
+        path = office.write("a.jsonl", made.records)
+        stop = StopSign()
+        reports = office.desk.app.imports.watch(ImportOptions(paths=[str(office.folder)], jobs=0), stop)
+        with anyio.fail_after(20):
+            first = await anext(reports)
+            assert first.shown()["totals"]["turns"] == 1
+            made.prompt("More")
+            office.write(path.name, made.records)
+            second = await anext(reports)
+            assert second.shown()["totals"]["turns"] == 1
+            stop.set()
+            with pytest.raises(StopAsyncIteration):
+                await anext(reports)

@@ -1,0 +1,366 @@
+"""Files between imports: unchanged, grown, cut, rewritten, renamed, copied, compressed, broken or not ours."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from shiftlog.ingest.importing_service import ImportOptions
+from shiftlog.model.errors import InvalidParameter, TranscriptNotFound
+from tests.ingest.office import SHARED, Claude, Codex, Office, entries_of, only, open_office
+from tests.journal.desk import files_holding
+
+THREAD = "9c000000-0000-4000-8000-000000000003"
+
+
+def script(turns: int = 2) -> Claude:
+    made = Claude()
+    for number in range(turns):
+        made.prompt(f"Question {number}").says(f"Answer {number}").ends()
+    return made
+
+
+async def test_an_empty_home_imports_nothing(tmp_path: Path) -> None:
+    """Case 1."""
+    async with open_office(tmp_path) as office:
+        report = await office.discover({"HOME": str(tmp_path / "nobody")})
+        assert report.ok
+        assert set(report.shown()["totals"].values()) == {0}
+
+
+async def test_every_folder_of_claude_config_dir_is_read_and_the_default_is_not(tmp_path: Path) -> None:
+    """Case 2."""
+    async with open_office(tmp_path) as office:
+        for name, session in (("a", "1"), ("b", "2"), ("user/.claude", "3")):
+            own = (
+                Claude(session=f"5e551000-0000-4000-8000-00000000000{session}", letter=session).prompt("Hi").says("Yes")
+            )
+            office.write(f"{name}/projects/-srv/{own.session}.jsonl", own.records)
+        folders = f"{office.folder / 'a'}, {office.folder / 'b'}"
+        report = await office.discover({"CLAUDE_CONFIG_DIR": folders, "HOME": str(office.folder / "user")})
+        assert report.shown()["totals"]["sessions"] == 2
+        assert sorted(str(s.vendor_session_id)[-1] for s in (await office.sessions()).values()) == ["1", "2"]
+
+
+async def test_the_content_decides_whose_transcript_it_is(tmp_path: Path) -> None:
+    """Case 6."""
+    async with open_office(tmp_path) as office:
+        path = office.write(".gemini/tmp/x/chats/session-1.jsonl", script().records)
+        assert only(await office.take(path)).agent == "ClaudeCode"
+
+
+async def test_a_turn_with_its_duration_is_completed_with_its_response(tmp_path: Path) -> None:
+    """Case 7."""
+    async with open_office(tmp_path) as office:
+        made = Claude().prompt("Fix it").says("Fixed").ends(4321)
+        await office.take(office.write("a.jsonl", made.records))
+        session = await office.session(made.session)
+        (turn,) = await office.turns(session)
+        assert (str(turn.status), turn.query_text, turn.response) == ("completed", "Fix it", "Fixed")
+        (ended,) = [entry for entry in await office.entries(session) if entry.kind == "turn.completed"]
+        assert ended.facts["duration_ms"] == 4321
+        assert str(session.state) == "suspended"
+        assert session.suspended_cause == "imported"
+
+
+async def test_an_unchanged_file_is_not_opened(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        path = office.write("a.jsonl", script().records)
+        await office.take(path)
+        path.chmod(0)  # reading it would fail for anybody but root, and for root the report says what was read
+        report = await office.take(path)
+        assert only(report).status == "unchanged"
+        assert report.shown()["bytes_read"] == 0
+
+
+async def test_growth_costs_its_growth(tmp_path: Path) -> None:
+    """Case 38."""
+    async with open_office(tmp_path) as office:
+        made = script(400)
+        path = office.write("a.jsonl", made.records)
+        await office.take(path)
+        made.prompt("One more")
+        line = json.dumps(made.records[-1]) + "\n"
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line)
+        report = await office.take(path)
+        assert only(report).status == "grown"
+        assert report.shown()["bytes_read"] <= 65_536 + len(line)
+        assert report.shown()["totals"]["turns"] == 1
+        assert path.stat().st_size > 200_000
+
+
+async def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
+    """Case 39."""
+    async with open_office(tmp_path) as office:
+        made = Claude().prompt("Go").says("The whole answer")
+        path = office.write("a.jsonl", made.records)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-30])
+        report = await office.take(path)
+        assert report.shown()["totals"]["partial_tails"] == 1
+        path.write_bytes(whole)
+        report = await office.take(path)
+        assert (only(report).status, report.shown()["totals"]["partial_tails"]) == ("grown", 0)
+        session = await office.session(made.session)
+        assert await office.dialog(session) == ["The whole answer"]
+        assert session.turns_total == 1
+
+
+async def test_a_last_line_without_its_end_counts_if_it_is_whole(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        made = Claude().prompt("Go").says("Done")
+        path = office.write("a.jsonl", made.records)
+        path.write_bytes(path.read_bytes().rstrip(b"\n"))
+        report = await office.take(path)
+        assert report.shown()["totals"]["partial_tails"] == 0
+        made.prompt("More")
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n" + json.dumps(made.records[-1]) + "\n")
+        assert (await office.take(path)).shown()["totals"]["turns"] == 1
+        assert (await office.session(made.session)).turns_total == 2
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared fixtures are not here")
+async def test_a_rewritten_rollout_completes_its_turn_and_doubles_nothing(tmp_path: Path) -> None:
+    """Case 40."""
+    async with open_office(tmp_path) as office:
+        path = office.folder / "rollout.jsonl"
+        shutil.copy(SHARED / "codex" / "cases" / "rewrite_1.jsonl", path)
+        await office.take(path)
+        (session,) = (await office.sessions()).values()
+        said, used = await office.dialog(session), await office.used()
+        assert session.turns_open == 1
+        shutil.copy(SHARED / "codex" / "cases" / "rewrite_2.jsonl", path)
+        report = await office.take(path)
+        assert only(report).status == "rewritten"
+        (session,) = (await office.sessions()).values()
+        assert session.turns_open == 0
+        assert await office.dialog(session) == said
+        assert await office.used() == used
+        assert await office.is_sound()
+
+
+async def test_a_rollout_that_is_compressed_and_back_is_the_same_file(tmp_path: Path) -> None:
+    """Case 37."""
+    async with open_office(tmp_path) as office:
+        made = Codex(thread=THREAD).turn("t1", "One", "1")
+        path = office.write(f"rollout-2026-03-04T06-00-00-{THREAD}.jsonl", made.lines)
+        await office.take(path)
+        packed = path.with_name(path.name + ".zst")
+        packed.write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
+        path.unlink()
+        report = await office.take(packed)
+        assert (only(report).status, entries_of(report)) == ("renamed", 0)
+        made.event("task_started", turn_id="t2")
+        office.write(path.name, made.lines)
+        packed.unlink()
+        report = await office.take(path)
+        assert (only(report).status, report.shown()["totals"]["turns"]) == ("renamed", 1)
+        assert (await office.session(THREAD)).turns_total == 2
+        assert len(await office.desk.read(lambda reader: reader.sources())) == 1
+
+
+async def test_a_plain_file_beside_its_compressed_one_is_the_one_that_is_read(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        path = office.write("rollout-x.jsonl", Codex(thread=THREAD).turn("t1", "One", "1").lines)
+        path.with_name("rollout-x.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
+        report = await office.take()
+        assert report.shown()["skipped"] == {"duplicate": 1, "unchanged": 0}
+        assert report.shown()["totals"]["sessions"] == 1
+
+
+async def test_a_link_to_a_file_is_followed_once_and_a_link_to_a_folder_is_not(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        path = office.write("real/a.jsonl", script().records)
+        (office.folder / "real" / "b.jsonl").symlink_to(path)
+        (office.folder / "loop").symlink_to(office.folder)
+        report = await office.take()
+        assert [file.reason for file in report.files] == [None, "duplicate"]
+
+
+async def test_a_renamed_project_folder_keeps_its_sessions(tmp_path: Path) -> None:
+    """Case 41."""
+    async with open_office(tmp_path) as office:
+        made = script()
+        office.write(f"-srv-app/{made.session}.jsonl", made.records)
+        await office.take()
+        heads = await office.heads()
+        (office.folder / "-srv-app").rename(office.folder / "-srv-new")
+        report = await office.take()
+        assert (only(report).status, entries_of(report)) == ("renamed", 0)
+        assert await office.heads() == heads
+
+
+async def test_a_copy_brings_nothing(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        path = office.write("a.jsonl", script().records)
+        await office.take(path)
+        shutil.copy(path, office.folder / "b.jsonl")
+        report = await office.take(office.folder / "b.jsonl")
+        assert (only(report).status, entries_of(report)) == ("copied", 0)
+
+
+async def test_unknown_records_are_counted_kept_and_found(tmp_path: Path) -> None:
+    """Case 43."""
+    async with open_office(tmp_path) as office:
+        made = Claude().prompt("Go").says("Done")
+        made.add("frame-link", target="zebrastripe")
+        made.add("attachment", attachment={"type": "zzz", "note": "okapi"})
+        report = await office.take(office.write("a.jsonl", made.records))
+        assert report.shown()["unknown"] == {"ClaudeCode/attachment/zzz": 1, "ClaudeCode/frame-link": 1}
+        for word in ("zebrastripe", "okapi"):
+            assert (await office.desk.query(text=word))["total"] >= 1
+
+
+async def test_what_is_no_record_is_counted_and_the_good_one_is_stored(tmp_path: Path) -> None:
+    """Case 44, with a limit of one megabyte in place of 128."""
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home" / "config.toml").write_text("[ingest]\nmax_line_mb = 1\n", encoding="utf-8")
+    async with open_office(tmp_path) as office:
+        made = Claude().prompt("Go")
+        good = json.dumps(made.records[0]).encode()
+        path = office.folder / "a.jsonl"
+        long = b'{"type":"user","x":"' + b"y" * (1 << 20) + b'"}'
+        path.write_bytes(b"\n".join([b"{", b"[]", b"null", b'"x"', b"\xff\xfe\xff", long, good, b""]))
+        report = await office.take(path)
+        assert report.shown()["totals"]["bad_lines"] == 6
+        assert (await office.session(made.session)).turns_total == 1
+        (source,) = await office.desk.read(lambda reader: reader.sources())
+        assert source.counts["oversized"] == 1
+
+
+async def test_images_are_kept_as_digests(tmp_path: Path) -> None:
+    """Case 45."""
+    picture = os.urandom(3000)
+    encoded = __import__("base64").b64encode(picture).decode()
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": encoded}}
+    async with open_office(tmp_path) as office:
+        made = Claude().prompt([{"type": "text", "text": "See"}, image])
+        made.calls("toolu_1", "Read", file_path="/srv/app/a.png").returns("toolu_1", [image]).says("Nice")
+        await office.take(office.write("a.jsonl", made.records))
+        session = await office.session(made.session)
+        shown = [entry.facts["images"] for entry in await office.entries(session) if "images" in entry.facts]
+        digest = __import__("hashlib").sha256(picture).hexdigest()
+        assert shown == [[{"media_type": "image/png", "bytes": 3000, "sha256": digest}]] * 2
+        assert files_holding(office.desk.home, encoded[:200]) == []
+
+
+async def test_an_environment_dump_loses_its_secrets_and_nothing_else(tmp_path: Path) -> None:
+    """Case 46."""
+    secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzKEYabcd"
+    sha = "3f786850e387550fdab836ed7e6dc881de23001b"
+    dump = f"HOME=/root\nPATH=/usr/bin:/bin\nGIT_SHA={sha}\nAWS_SECRET_ACCESS_KEY={secret}\nLANG=C.UTF-8"
+    async with open_office(tmp_path) as office:
+        made = Claude().prompt("Go").calls("toolu_1", command="env").returns("toolu_1", dump).says("Done")
+        report = await office.take(office.write("a.jsonl", made.records))
+        session = await office.session(made.session)
+        text = "\n".join(await office.dialog(session))
+        assert secret not in text
+        assert "PATH=/usr/bin:/bin" in text
+        assert sha in text
+        assert sum(report.shown()["redactions"].values()) == 1
+        assert files_holding(office.desk.home, secret) == []
+        kept = await office.desk.read(lambda reader: reader.imported(session.id))
+        assert kept is not None
+        assert kept["redactions"] == report.shown()["redactions"]
+
+
+async def test_ids_digests_paths_and_models_survive_wherever_they_stand(tmp_path: Path) -> None:
+    """Case 47."""
+    names = [
+        "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "toolu_01A09q90qw90lq917835lq9",
+        "msg_01XFDUDYJgAACzvnptvVoYEL",
+        "/srv/a/secret-notes.md",
+        "claude-opus-4-6",
+    ]
+    async with open_office(tmp_path) as office:
+        made = Claude().prompt(" ".join(names))
+        made.calls(
+            "toolu_01A09q90qw90lq917835lq9", "Write", file_path="/srv/a/secret-notes.md", content=" ".join(names)
+        )
+        made.returns("toolu_01A09q90qw90lq917835lq9", "\n".join(names)).says(" ".join(names))
+        report = await office.take(office.write("a.jsonl", made.records))
+        session = await office.session(made.session)
+        everything = json.dumps([entry.facts for entry in await office.entries(session)])
+        assert report.shown()["redactions"] == {}
+        for name in names:
+            assert everything.count(name) >= 4
+
+
+async def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        with pytest.raises(TranscriptNotFound):
+            await office.take(office.folder / "nothing.jsonl")
+
+
+async def test_an_agent_cannot_have_arbitrary_files_read(tmp_path: Path) -> None:
+    """Case 53, in the service that the tool calls."""
+    async with open_office(tmp_path) as office:
+        office.write("work/a.jsonl", script().records)
+        (office.folder / "work" / "out").symlink_to("/etc")
+        imports = office.desk.app.imports
+        for path in ("/etc", str(office.folder / "work" / "out"), str(office.folder / "work" / ".." / "..")):
+            with pytest.raises(InvalidParameter):
+                await imports.run(ImportOptions(paths=[path], allowed=[str(office.folder / "work")]))
+        report = await imports.run(ImportOptions(paths=[str(office.folder / "work")], allowed=[str(office.folder)]))
+        assert report.shown()["totals"]["sessions"] == 1
+
+
+async def test_other_agents_old_files_and_small_records_are_skipped_and_named(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", script().records)
+        office.write("b.jsonl", Codex(thread=THREAD).turn("t1", "One", "1").lines)
+        office.write("c.jsonl", [{"type": "summary", "summary": "s", "leafUuid": "x"}])
+        (office.folder / "d.json").write_text("{}", encoding="utf-8")
+        (office.folder / "e.jsonl").touch()
+        old = office.write("f.jsonl", script().records)
+        os.utime(old, (1, 1))
+        report = await office.take(agents=["claude"], since="7d")
+        reasons = {Path(file.path).name: file.reason for file in report.files}
+        assert reasons == {
+            "a.jsonl": None,
+            "b.jsonl": "other_agent",
+            "c.jsonl": "no_conversation",
+            "d.json": "not_recognised",
+            "e.jsonl": "empty",
+            "f.jsonl": "older",
+        }
+
+
+async def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_stored(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", script().records)
+        (office.folder / "b.jsonl.zst").write_bytes(b"this is no zstd at all")
+        report = await office.take()
+        assert not report.ok
+        assert [error["code"] for error in report.errors] == ["transcript_unreadable"]
+        assert report.shown()["totals"]["sessions"] == 1
+
+
+async def read_in_two(office: Office, path: Path, cut: int) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:cut])
+    await office.take(path)
+    path.write_bytes(whole)
+    await office.take(path)
+
+
+async def test_a_file_cut_anywhere_ends_with_the_same_turns_and_texts(tmp_path: Path) -> None:
+    made = script(3)
+    size = sum(len(json.dumps(record)) + 1 for record in made.records)
+    async with open_office(tmp_path, name="whole") as office:
+        await office.take(office.write("a.jsonl", made.records))
+        session = await office.session(made.session)
+        wanted = (await office.dialog(session), [turn.response for turn in await office.turns(session)])
+    for number, cut in enumerate(range(40, size, 397)):
+        async with open_office(tmp_path, name=f"cut{number}") as office:
+            path = office.write("a.jsonl", made.records)
+            await read_in_two(office, path, cut)
+            session = await office.session(made.session)
+            assert (await office.dialog(session), [t.response for t in await office.turns(session)]) == wanted

@@ -1,0 +1,159 @@
+"""Children and live sessions: either side may come first, and what was recorded live and its transcript are one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ingest.office import Claude, Office, entries_of, open_office, usage_of
+
+KID = "kid1234"
+
+
+def parent(*, done: bool = True) -> Claude:
+    """Return a session with a Task call that names its subagent."""
+    made = Claude().prompt("Review the code").calls("toolu_task", "Task", prompt="Look", subagent_type="reviewer")
+    made.returns(
+        "toolu_task", [{"type": "text", "text": "All fine"}], toolUseResult={"agentId": KID, "status": "completed"}
+    )
+    return made.says("Reviewed").ends() if done else made
+
+
+def child() -> Claude:
+    made = Claude(letter="b", common={"agentId": KID, "isSidechain": True}).prompt("Look")
+    return made.block({"type": "text", "text": "All fine"}, message="K", request="r9", usage=usage_of(1, 5, 0, 0))
+
+
+def place_child(office: Office, layout: str) -> Path:
+    own = child()
+    name = f"{own.session}/subagents/agent-{KID}.jsonl" if layout == "nested" else f"agent-{KID}.jsonl"
+    return office.write(name, own.records)
+
+
+@pytest.mark.parametrize("layout", ["nested", "flat"])
+async def test_a_subagents_file_becomes_a_child_at_its_turn_and_call(layout: str, tmp_path: Path) -> None:
+    """Case 28."""
+    async with open_office(tmp_path) as office:
+        made = parent()
+        office.write(f"{made.session}.jsonl", made.records)
+        place_child(office, layout)
+        await office.take()
+        main, kid = await office.session(made.session), await office.session(KID)
+        (turn,) = await office.turns(main)
+        assert (kid.parent_session_id, kid.parent_turn, kid.parent_call) == (main.id, turn.request_id, "toolu_task")
+        assert kid.id.endswith(f"-5e551000-agent-{KID}")
+        assert len(await office.sessions()) == 2
+        assert await office.is_sound()
+
+
+async def test_a_child_that_comes_first_is_linked_when_its_parent_comes(tmp_path: Path) -> None:
+    """Case 29."""
+    async with open_office(tmp_path) as office:
+        await office.take(place_child(office, "nested"))
+        kid = await office.session(KID)
+        before = [entry.hash for entry in await office.entries(kid)]
+        assert kid.parent_session_id is None
+        made = parent()
+        await office.take(office.write(f"{made.session}.jsonl", made.records))
+        main, kid = await office.session(made.session), await office.session(KID)
+        (turn,) = await office.turns(main)
+        assert (kid.parent_session_id, kid.parent_turn, kid.parent_call) == (main.id, turn.request_id, "toolu_task")
+        after = await office.entries(kid)
+        assert [entry.hash for entry in after[: len(before)]] == before
+        assert {str(entry.kind) for entry in after[len(before) :]} == {"session.updated"}
+        assert await office.is_sound()
+
+
+def progress(uuid: str, text: str, output: int) -> dict[str, Any]:
+    message = {"id": "K", "role": "assistant", "model": "claude-opus-4-6", "usage": usage_of(1, output, 0, 0)}
+    content = [{"type": "text", "text": text}]
+    nested = {
+        "type": "assistant",
+        "uuid": uuid,
+        "timestamp": "2026-03-04T05:00:09.000Z",
+        "requestId": "r9",
+        "message": {**message, "content": content},
+    }
+    return {"type": "agent_progress", "agentId": KID, "prompt": "Look", "message": nested}
+
+
+async def test_progress_records_and_the_later_file_are_one_child(tmp_path: Path) -> None:
+    """Case 30."""
+    async with open_office(tmp_path) as office:
+        made = Claude().prompt("Review").calls("toolu_task", "Task", prompt="Look", subagent_type="reviewer")
+        own = child()
+        made.add("progress", data=progress(own.records[1]["uuid"], "All fine", 2), parentToolUseID="toolu_task")
+        path = office.write(f"{made.session}.jsonl", made.records)
+        await office.take(path)
+        kid = await office.session(KID)
+        assert "All fine" in await office.dialog(kid)
+        assert (await office.used())[1] == 2
+        await office.take(place_child(office, "nested"))
+        kid = await office.session(KID)
+        assert (await office.dialog(kid)).count("All fine") == 1
+        assert (await office.used())[1] == 5
+        assert len(await office.sessions()) == 2
+        assert await office.is_sound()
+
+
+async def test_a_session_recorded_live_and_its_transcript_are_one(tmp_path: Path) -> None:
+    """Case 55."""
+    async with open_office(tmp_path) as office:
+        made = Claude()
+        live = await office.desk.open(agent="ClaudeCode", title="Mine", vendor_session_id=made.session)
+        request = await office.desk.begin(live, query_title="Fix", query_text="Fix it")
+        await office.desk.complete(live, response="What the agent wrote")
+        made.prompt("Fix it").calls("toolu_1", "mcp__shiftlog__begin_turn", session_id=live)
+        made.returns("toolu_1", f'{{"session_id":"{live}","request_id":"{request}"}}')
+        made.block(
+            {"type": "text", "text": "From the transcript"}, message="M", request="r", usage=usage_of(1, 7, 0, 0)
+        )
+        made.ends()
+        await office.take(office.write("a.jsonl", made.records))
+        (session,) = (await office.sessions()).values()
+        (turn,) = await office.turns(session)
+        assert (session.id, session.title, turn.response) == (live, "Mine", "What the agent wrote")
+        assert "From the transcript" in str([note.fields for note in turn.amendments])
+        assert (await office.used())[1] == 7
+        assert str(session.state) == "open"
+        assert await office.is_sound()
+
+
+async def test_into_an_open_live_turn_a_transcript_only_fills_what_is_empty(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        made = Claude()
+        live = await office.desk.open(agent="ClaudeCode", title="Mine", vendor_session_id=made.session)
+        request = await office.desk.begin(live, query_title="Fix", query_text="Fix it")
+        await office.desk.update(live, interpretation="My own reading")
+        made.prompt("Fix it").calls("toolu_1", "mcp__shiftlog__begin_turn", session_id=live)
+        made.returns("toolu_1", f'{{"session_id":"{live}","request_id":"{request}"}}').says("The answer").ends()
+        await office.take(office.write("a.jsonl", made.records))
+        (session,) = (await office.sessions()).values()
+        (turn,) = await office.turns(session)
+        assert turn.interpretation == "My own reading"
+        assert (str(turn.status), turn.response) == ("completed", "The answer")
+        assert "The answer" in await office.dialog(session)
+
+
+async def test_a_sealed_session_takes_nothing_and_says_so(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        made = parent()
+        live = await office.desk.open(agent="ClaudeCode", title="Mine", vendor_session_id=made.session)
+        arguments = {"session_id": live, "reason": "done", "succession_policy": "closed_without_successor"}
+        await office.desk.call("close_session", arguments)
+        heads = await office.heads()
+        report = await office.take(office.write("a.jsonl", made.records))
+        assert report.files[0].reason == "sealed"
+        assert entries_of(report) == 0
+        assert await office.heads() == heads
+
+
+async def test_an_edit_that_failed_is_not_among_the_files(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        made = Claude().prompt("Go").calls("toolu_1", "Edit", file_path="/srv/app/a.py", old_string="a", new_string="b")
+        block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "No such text", "is_error": True}
+        made.add("user", message={"role": "user", "content": [block]}).says("Sorry").ends()
+        await office.take(office.write("a.jsonl", made.records))
+        (turn,) = await office.turns(await office.session(made.session))
+        assert turn.files == {}
+        assert turn.actions == 1

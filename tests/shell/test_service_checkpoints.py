@@ -1,0 +1,133 @@
+"""Checkpoints through shells: the worked example of the contract and its acceptance cases, on a real git."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftlog.model.shell_errors import NothingToRestore, ShellBusy, WorkspaceInvalid, WorkspaceRequired
+from tests.shell.desk import CLIENT, ShellDesk, shell_desk
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncGenerator[ShellDesk]:
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "a.txt").write_text("good\n")
+    async with shell_desk(tmp_path, workspace=str(tmp_path / "place")) as desk:
+        yield desk
+
+
+async def restore(desk: ShellDesk, **arguments: Any) -> dict[str, Any]:
+    return await desk.app.workspaces.restore_checkpoint({"shell_id": desk.shell_id, **arguments}, CLIENT)
+
+
+async def listed(desk: ShellDesk, **arguments: Any) -> list[dict[str, Any]]:
+    found = await desk.app.workspaces.list_checkpoints({"shell_id": desk.shell_id, **arguments}, CLIENT)
+    return found["checkpoints"]
+
+
+async def test_case_44_the_worked_example(desk: ShellDesk) -> None:
+    [first] = await listed(desk)
+    c1 = first["checkpoint_id"]
+    assert first["kind"] == "open"
+    bad = await desk.run("echo BAD > a.txt")
+    assert bad["checkpoint_id"] == c1
+    version = await desk.run("git --version")
+    c2 = version["checkpoint_id"]
+    assert c2 != c1
+    back = await restore(desk)
+    assert (back["restored_to"], back["files_changed"], back["safety_checkpoint_id"]) == (c1, 1, c2)
+    assert (desk.place / "a.txt").read_text() == "good\n"
+    with pytest.raises(NothingToRestore):
+        await restore(desk)
+    await restore(desk, checkpoint_id=c2)
+    assert (desk.place / "a.txt").read_text() == "BAD\n"
+    await desk.run("echo p > p.txt")
+    left = await restore(desk, checkpoint_id=c1)
+    assert left["left_in_place"] == {"count": 1, "paths": ["p.txt"]}
+    assert left["safety_checkpoint_id"] not in (c1, c2)
+    cleaned = await restore(desk, checkpoint_id=c1, clean=True)
+    assert cleaned["changes"] == [{"path": "p.txt", "action": "deleted"}]
+    assert cleaned["left_in_place"]["count"] == 0
+    await restore(desk, checkpoint_id=cleaned["safety_checkpoint_id"])
+    assert (desk.place / "p.txt").read_text() == "p\n"
+    made = await desk.app.workspaces.create_checkpoint({"shell_id": desk.shell_id, "label": "ok"}, CLIENT)
+    again = await restore(desk)
+    assert (again["restored_to"], again["files_changed"]) == (made["checkpoint_id"], 0)
+
+
+async def begin(desk: ShellDesk, title: str) -> str:
+    asked = {"session_id": desk.session_id, "query_title": title, "query_text": title}
+    return (await desk.app.sessions.begin_turn(asked, CLIENT))["request_id"]
+
+
+async def test_case_45_back_to_before_a_turn(desk: ShellDesk) -> None:
+    (desk.place / "b.txt").write_text("b\n")
+    await begin(desk, "First")
+    await desk.run("echo one > a.txt")
+    second = await begin(desk, "Second")
+    await desk.run("echo two > b.txt")
+    await desk.run("echo new > c.txt")
+    back = await restore(desk, before_turn=second)
+    assert (desk.place / "a.txt").read_text() == "one\n"
+    assert (desk.place / "b.txt").read_text() == "b\n"
+    assert back["left_in_place"]["paths"] == ["c.txt"]
+
+
+async def test_case_46_checkpoints_outlive_the_server(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "a.txt").write_text("good\n")
+    async with shell_desk(tmp_path, workspace=str(place)) as desk:
+        await desk.run("echo BAD > a.txt")
+        bad = await desk.run("git --version")
+        before = await listed(desk)
+    async with shell_desk(tmp_path, shell=False) as desk:
+        found = await desk.app.workspaces.list_checkpoints({"workspace": str(place)}, CLIENT)
+        assert [row["checkpoint_id"] for row in found["checkpoints"]] == [row["checkpoint_id"] for row in before]
+        asked = {"workspace": str(place), "before_command": bad["command_id"].replace("#2", "#1")}
+        await desk.app.workspaces.restore_checkpoint(asked, CLIENT)
+    assert (place / "a.txt").read_text() == "good\n"
+
+
+async def test_case_47_without_a_workspace_and_with_secrets(desk: ShellDesk) -> None:
+    (desk.place / ".env").write_text("A=1\n")
+    made = await desk.app.workspaces.create_checkpoint({"shell_id": desk.shell_id}, CLIENT)
+    assert made["not_covered"]["secret"] == 1
+    await desk.run("echo A=2 > .env; echo x > a.txt")
+    back = await restore(desk)
+    assert (desk.place / ".env").read_text() == "A=2\n"
+    assert (desk.place / "a.txt").read_text() == "good\n"
+    assert back["not_covered"]["secret"] == 1
+    await desk.open(cwd="/tmp")
+    with pytest.raises(WorkspaceRequired):
+        await desk.app.workspaces.create_checkpoint({"shell_id": desk.shell_id}, CLIENT)
+    with pytest.raises(WorkspaceInvalid):
+        await desk.open(workspace="/")
+
+
+async def test_case_48_a_dry_run_reports_the_same_and_changes_nothing(desk: ShellDesk) -> None:
+    await desk.run("echo BAD > a.txt; echo n > n.txt")
+    count = len(await listed(desk))
+    dry = await restore(desk, dry_run=True, clean=True)
+    assert (desk.place / "a.txt").read_text() == "BAD\n"
+    assert len(await listed(desk)) == count
+    diff = await desk.app.workspaces.diff_checkpoint({"shell_id": desk.shell_id, "format": "patch"}, CLIENT)
+    assert {row["path"]: row["status"] for row in diff["files"]} == {"a.txt": "modified", "n.txt": "added"}
+    assert "+BAD" in diff["patch"]
+    real = await restore(desk, clean=True)
+    assert real["changes"] == dry["changes"]
+
+
+async def test_a_restore_waits_for_nobody_who_works_in_the_workspace(desk: ShellDesk) -> None:
+    begun = await desk.run("sleep 30", background=True)
+    with pytest.raises(ShellBusy):
+        await restore(desk)
+    await desk.send(begun["command_id"], signal="kill")
+
+
+async def test_commands_that_change_nothing_make_no_checkpoint(desk: ShellDesk) -> None:
+    for _ in range(3):
+        await desk.run("cat a.txt")
+    assert len(await listed(desk)) == 1
