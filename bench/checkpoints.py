@@ -93,10 +93,10 @@ def _print(figures: dict[str, list[float]]) -> None:
     print(
         f"\ncheckpoints of {FILES:,} files, medians in ms; each beside git status of the same tree in the same minute"
     )
-    for name in limits:
+    for name, most in limits.items():
         ours, status, plain = (statistics.median(figures[kind]) for kind in (name, f"status {name}", f"plain {name}"))
         print(
-            f"  {name:<12} {ours:8.1f}   git status {status:7.1f}   ratio {ours / status:5.2f} (at most {limits[name]})"
+            f"  {name:<12} {ours:8.1f}   git status {status:7.1f}   ratio {ours / status:5.2f} (at most {most})"
             f"   plain shadow add+commit {plain:8.1f}"
         )
     print(f"  settle       {figures['settle'][0]:8.1f}  once, in the background")

@@ -34,6 +34,7 @@ from shiftlog.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from shiftlog.app_workspaces import Workspaces
+    from shiftlog.guard.policy.operator import OperatorPolicy
     from shiftlog.ingest.importing_service import Imports
     from shiftlog.shell.service import Shells
 
@@ -60,6 +61,7 @@ class App:
     maintenance: Maintenance
     sessionlog: Sessionlog
     journal: Journal
+    policy: "OperatorPolicy | None"
     environ: Mapping[str, str]
     _shells: list[tuple["Shells", "Workspaces"]] = field(default_factory=list[tuple["Shells", "Workspaces"]])
     _imports: list["Imports"] = field(default_factory=list["Imports"])
@@ -111,7 +113,8 @@ class App:
 def build_app(home: Path, config: configuration.Config, store: Store, environ: Mapping[str, str]) -> App:
     """Join the services over an open store."""
     clock = Clock.from_environ(environ)
-    redactor = _redactor(home, config)
+    policy = _policy(home, config, environ)
+    redactor = _redactor(home, config, policy)
     keys = Keys.load(home / "keys")
     journal = Journal(store, redactor, clock)
     host = socket.gethostname()
@@ -151,6 +154,7 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
         maintenance=Maintenance(journal, keys),
         sessionlog=sessionlog,
         journal=journal,
+        policy=policy,
         environ=environ,
     )
 
@@ -163,19 +167,30 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
     return app
 
 
-def _redactor(home: Path, config: configuration.Config) -> Redactor:
+def _policy(home: Path, config: configuration.Config, environ: Mapping[str, str]) -> "OperatorPolicy | None":
+    """Read the operator's policy if there is one: what is wrong with it keeps the server from starting."""
+    if not config.policy and not config.policy_file and not any(name.startswith("EXECKIT_MCP_") for name in environ):
+        return None
+    from shiftlog.app_policy import operator_policy
+
+    return operator_policy(home, config, environ)
+
+
+def _redactor(home: Path, config: configuration.Config, policy: "OperatorPolicy | None") -> Redactor:
     """Build the redactor of the operator's rules; what cannot be used is an error that names the key."""
     source = str(home / configuration.FILE_NAME)
     try:
         rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in config.redaction.rules]
+        rules += [Rule(id=rule.id, pattern=rule.pattern) for rule in (policy.redaction_add if policy else ())]
     except InvalidRule as error:
         raise ConfigError.invalid(source, "redaction.rules", str(error)) from None
     known = RULE_IDS | {rule.id for rule in rules}
-    for name in config.redaction.silenced:
+    silenced = frozenset((*config.redaction.silenced, *(policy.redaction_disable if policy else ())))
+    for name in sorted(silenced):
         if name not in known:
             nearest = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0)[0]
             raise ConfigError.invalid(source, "redaction.silenced", f"no rule '{name}'; the nearest is '{nearest}'")
-    return Redactor(rules, frozenset(config.redaction.silenced))
+    return Redactor(rules, silenced)
 
 
 @asynccontextmanager

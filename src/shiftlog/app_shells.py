@@ -1,15 +1,19 @@
 """Shells, joined with the journal, the operator's rules and the places where they may live."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shiftlog.app_checkpoint_log import JournalCheckpointLog
 from shiftlog.app_workspaces import Workspaces
+from shiftlog.guard.policy.operator import OperatorPolicy
 from shiftlog.journal.shell_log import ShellLog
 from shiftlog.shell.opening import Opener
-from shiftlog.shell.output_keeper import OutputKeeper
+from shiftlog.shell.output_keeper import OutputKeeper, OutputLimits
 from shiftlog.shell.places import LocalPlaces
-from shiftlog.shell.service import Shells
+from shiftlog.shell.policing import Policing
+from shiftlog.shell.service import ShellLimits, Shells
 from shiftlog.workspace.checkpoints import Checkpoints
+from shiftlog.workspace.ports import Limits as CheckpointLimits
 
 if TYPE_CHECKING:
     from shiftlog.app import App
@@ -20,24 +24,65 @@ OUTPUTS = "outputs"
 def build_shells(app: "App") -> tuple[Shells, Workspaces]:
     """Join what shells and checkpoints need; nothing is opened or recorded before the first one."""
     log = ShellLog(app.journal, app.sessions, app.continuity, app.redactor)
+    policy = app.policy or OperatorPolicy()
+    limits = policy.limits
+    policing = Policing(policy=policy, state_dir=app.home, redactor=app.redactor, environment=app.environ)
     shells = Shells(
         journal=log,
-        outputs=OutputKeeper(app.home / OUTPUTS, app.redactor, now=app.clock.now),
-        opener=Opener(journal=log, places={"local": LocalPlaces(app.environ)}, data=app.home),
+        outputs=OutputKeeper(app.home / OUTPUTS, app.redactor, limits=_outputs(limits), now=app.clock.now),
+        opener=Opener(
+            journal=log,
+            places={"local": LocalPlaces(app.environ, policy.env_pass)},
+            rules=policing,
+            data=app.home,
+            ready_s=limits.get("ready_s", 8),
+        ),
         redactor=app.redactor,
         now=app.clock.now,
+        limits=_shells(limits),
+        on_close=policing.close,
     )
     records = JournalCheckpointLog(app.store, log)
     workspaces = Workspaces(
-        checkpoints=Checkpoints(records, data=str(app.home), now=app.clock.now),
+        checkpoints=Checkpoints(records, data=str(app.home), now=app.clock.now, limits=_checkpoints(limits)),
         log=records,
         shell=shells.find,
         live_shells=lambda: [shell for shell in shells.live.values() if shell.is_live],
         open_turn=log.open_turn,
         redactor=app.redactor,
+        sandbox_max=policy.sandbox_max,
     )
     workspaces.checkpoints.busy = workspaces.busy
     shells.snapshots = workspaces
     app.continuity.live_shells = shells.live_ids
     app.journal.turn_began = workspaces.turn_began
     return shells, workspaces
+
+
+def _shells(limits: Mapping[str, int]) -> ShellLimits:
+    usual = ShellLimits()
+    return ShellLimits(
+        timeout_s_max=limits.get("timeout_s_max", usual.timeout_s_max),
+        shells=limits.get("shells", usual.shells),
+        background=limits.get("background", usual.background),
+        idle_ttl_s=limits.get("idle_ttl_s", usual.idle_ttl_s),
+    )
+
+
+def _outputs(limits: Mapping[str, int]) -> OutputLimits:
+    usual = OutputLimits()
+    return OutputLimits(
+        command_bytes=limits.get("spool_command_bytes", usual.command_bytes),
+        total_bytes=limits.get("spool_total_bytes", usual.total_bytes),
+        days=limits.get("spool_days", usual.days),
+    )
+
+
+def _checkpoints(limits: Mapping[str, int]) -> CheckpointLimits:
+    usual = CheckpointLimits()
+    return CheckpointLimits(
+        file_bytes=limits.get("checkpoint_file_bytes", usual.file_bytes),
+        tree_files=limits.get("checkpoint_files", usual.tree_files),
+        tree_bytes=limits.get("checkpoint_tree_bytes", usual.tree_bytes),
+        automatic_kept=limits.get("checkpoints_auto", usual.automatic_kept),
+    )

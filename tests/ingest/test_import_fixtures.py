@@ -120,3 +120,21 @@ async def test_two_machines_and_any_number_of_workers_end_with_equal_heads(tmp_p
             found.append(await office.heads())
     assert len(found[0]) == 46
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(
+    ("tree", "turns", "calls", "used"), [("storage_legacy", 1, 1, None), ("storage_v2", 3, 2, (120, 16))]
+)
+async def test_a_tree_of_documents_gives_its_sessions(
+    tree: str, turns: int, calls: int, used: tuple[int, int] | None, tmp_path: Path
+) -> None:
+    """Case 4, for OpenCode's storage."""
+    async with open_office(tmp_path) as office:
+        report = await office.take(SHARED / "other" / "opencode" / tree)
+        found = await tally(office, report)
+        assert (found["turns"], found["tool_calls"]) == (turns, calls)
+        if used is not None:
+            assert (await office.used())[:2] == used
+        assert entries_of(await office.take(SHARED / "other" / "opencode" / tree)) == 0
+        assert entries_of(await office.take(SHARED / "other" / "opencode" / tree, full=True)) == 0
+        assert await office.is_sound()

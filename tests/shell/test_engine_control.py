@@ -261,7 +261,7 @@ async def test_interrupting_a_background_command(shell: EngineShell) -> None:
     ("name", "code"), [("interrupt", 130), ("terminate", 143), ("kill", 137), ("hangup", 129), ("usr1", 138)]
 )
 async def test_signals_reach_the_processes_of_a_foreground_command(shell: EngineShell, name: Signal, code: int) -> None:
-    command, sink = await start(shell, "echo p; exec 9>&1; sleep 60")
+    command, sink = await start(shell, "sh -c 'echo p; exec sleep 60'")
     await sink.until(b"p\n")
     async with asyncio.timeout(PATIENCE_S):
         while not command.ended.done():

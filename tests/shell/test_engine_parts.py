@@ -10,7 +10,7 @@ from shiftlog.shell import framing
 from shiftlog.shell.local import LocalTarget, base_environment
 from shiftlog.shell.ports import ShellSpec, Terminal
 from shiftlog.shell.terminal import Screen
-from tests.shell.engine_probe import PATIENCE_S, run, start
+from tests.shell.engine_probe import run, start
 
 
 def test_the_base_environment_leaves_secrets_and_own_settings_out() -> None:
@@ -134,4 +134,3 @@ async def test_a_full_screen_program_can_be_seen() -> None:
         assert (await command.stop()).exit_code is not None
     finally:
         await shell.close()
-    assert PATIENCE_S > 0

@@ -18,6 +18,7 @@ from shiftlog.model.prices import Price, Prices
 from shiftlog.model.resonance import Backend, Level, Resonance
 
 FILE_NAME = "config.toml"
+POLICY = "policy"
 # Variables of ours that are not settings: where state lives, and the clock of the tests.
 NOT_SETTINGS = frozenset({"SHIFTLOG_HOME", "SHIFTLOG_TEST", "SHIFTLOG_NOW"})
 _SHIPPED = Path(__file__).parent.parent / "defaults"
@@ -104,6 +105,7 @@ class Config:
     token_ttl_days: int
     agent: str
     policy_file: str
+    policy: Mapping[str, Any]
     budgets: Limits
     daemon: Daemon
     http: Http
@@ -122,6 +124,7 @@ def load(home: Path, environ: Mapping[str, str]) -> Config:
     """
     path = home / FILE_NAME
     values = {setting.key: setting.field.read(setting.field.default, setting.key) for setting in SETTINGS}
+    values[POLICY] = {}
     values |= _read_document(_parse(path), str(path))
     values |= _read_environment(environ)
     return _build(values, str(path))
@@ -142,7 +145,12 @@ def _parse(path: Path) -> dict[str, Any]:
 def _read_document(document: Mapping[str, Any], source: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, item in document.items():
-        if name not in SECTIONS:
+        if name == POLICY:
+            # The keys of a policy are declared with the policy, because its JSON form has them too.
+            if not isinstance(item, dict):
+                raise ConfigError.invalid(source, name, "a table is expected", item)
+            values[POLICY] = cast("dict[str, Any]", item)
+        elif name not in SECTIONS:
             if isinstance(item, dict) and name not in BY_KEY:
                 raise ConfigError.unknown(source, name, nearest(name, SECTIONS))
             values[name] = _read_typed(name, item, source)

@@ -146,7 +146,9 @@ _PRICE = Record(
         "input": Number(description="US dollars for a million input tokens"),
         "cached_input": Number(description="Input read from a cache; the price of input where left out"),
         "cache_creation": Number(description="Input written to a cache; the price of input where left out"),
-        "cache_creation_1h": Number(description="Input written to a cache for an hour; as `cache_creation` if left out"),
+        "cache_creation_1h": Number(
+            description="Input written to a cache for an hour; as `cache_creation` if left out"
+        ),
         "output": Number(description="Output, reasoning included"),
     }
 )

@@ -9,6 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -92,7 +93,6 @@ class _Work:
     judged: Judged
     report: FileReport
     batches: Iterator[Batch] | None = None
-    pending: "asyncio.Task[Batch | None] | None" = None
 
 
 class StopSign:
@@ -151,6 +151,8 @@ class _Run:
         self._done_files = 0
         self._cut = False
         self._readers: Readers | None = None
+        # One thread takes all batches: memory that many threads have used is not given back.
+        self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import")
 
     async def run(self) -> Report:
         started = time.monotonic()
@@ -162,6 +164,7 @@ class _Run:
             await self._read_all(works)
         finally:
             self._readers.close()
+            self._hand.shutdown(wait=True)
             self._report.duration_s = time.monotonic() - started
         return self._report
 
@@ -243,7 +246,6 @@ class _Run:
             settle_only=judged.settles,
         )
         work.batches = self._readers.read(job)
-        work.pending = asyncio.create_task(_next(work.batches))
 
     async def _finish(self, work: _Work) -> None:
         """Write the batches of a file, reading the next while one is written."""
@@ -252,16 +254,13 @@ class _Run:
         try:
             source = self._source_of(work.judged)
             moved_from = work.judged.moved_from
-            while True:
-                assert work.pending is not None
-                assert work.batches is not None
-                batch = await work.pending
-                if batch is None:
-                    break
+            assert work.batches is not None
+            pending = self._next(work.batches)
+            while (batch := await pending) is not None:
                 if self._is_unwanted(batch, report):
-                    await _drained(work.batches)
+                    await self._drain(work.batches)
                     break
-                work.pending = asyncio.create_task(_next(work.batches))
+                pending = self._next(work.batches)
                 source = replace(source, agent=batch.agent)
                 written = await self._journal.write(batch, source, moved_from=moved_from)
                 source = replace(source, sessions=tuple(dict.fromkeys((*source.sessions, *written.sessions))))
@@ -282,6 +281,13 @@ class _Run:
             report.status = "failed"
             report.error = _error(report.path, lost.code, lost.message)
         self._done_bytes = before + _bytes_to_read(work.judged)
+
+    def _next(self, batches: Iterator[Batch]) -> "asyncio.Future[Batch | None]":
+        return asyncio.get_running_loop().run_in_executor(self._hand, partial(next, batches, None))
+
+    async def _drain(self, batches: Iterator[Batch]) -> None:
+        while await self._next(batches) is not None:
+            pass
 
     def _is_unwanted(self, batch: Batch, report: FileReport) -> bool:
         report.agent = batch.agent
@@ -346,13 +352,6 @@ class _Run:
             )
 
 
-async def _next(batches: Iterator[Batch]) -> Batch | None:
-    return await asyncio.to_thread(partial(next, batches, None))
-
-
-async def _drained(batches: Iterator[Batch]) -> None:
-    while await _next(batches) is not None:
-        pass
 
 
 def _bytes_to_read(judged: Judged) -> int:

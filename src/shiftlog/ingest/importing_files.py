@@ -16,6 +16,8 @@ from shiftlog.ingest.discovery import hints_of
 from shiftlog.ingest.facts import AnyFact, Key, Reader, SessionRef, Standing, ToolResult, TurnBegun, Usage
 from shiftlog.ingest.formats import reader_for, recognise
 from shiftlog.ingest.placing import Placer
+from shiftlog.ingest.sniff import OPENCODE
+from shiftlog.ingest.sources_opencode import is_composed, lines_of
 from shiftlog.ingest.streams import Line, LineFile
 from shiftlog.model.times import parse, precise
 from shiftlog.store.incoming import Batch, Incoming
@@ -55,6 +57,10 @@ def read_file(job: FileJob, placer: Placer) -> Iterator[Batch]:
     """Yield the batches of a file, the last one marked; raise NotRecognised or TranscriptUnreadable."""
     if job.settle_only:
         yield from _Reading(job, placer, _restored(job)).settle()
+        return
+    if is_composed(job.path):
+        reader = reader_for(OPENCODE)(hints_of(job.path, keep_images=job.keep_images))
+        yield from _Reading(job, placer, reader).take(lines_of(job.path))
         return
     with LineFile(job.path, job.max_line_bytes) as file:
         if job.agent is None or job.state is None:
@@ -116,8 +122,20 @@ class _Reading:
             if len(self._facts) >= BATCH_FACTS or self._bytes >= BATCH_BYTES:
                 yield self._batch(cursor, file.edge_before(cursor), file.bytes_read)
         self._facts.extend(self._reader.finish())
-        self._facts.extend(self._reader.settle(self._due()) if self._due() else ())
+        due = self._due()
+        self._facts.extend(self._reader.settle(due) if due else ())
         yield self._batch(cursor, file.edge_before(cursor), file.bytes_read, last=True)
+
+    def take(self, lines: Iterable[bytes]) -> Iterator[Batch]:
+        """Yield what lines say that are made from something else than a file of lines."""
+        size = 0
+        for line in lines:
+            self._facts.extend(self._reader.feed(line))
+            size += len(line)
+        self._facts.extend(self._reader.finish())
+        due = self._due()
+        self._facts.extend(self._reader.settle(due) if due else ())
+        yield self._batch(size, "", size, last=True)
 
     def settle(self) -> Iterator[Batch]:
         """Yield what the passing of time alone has made of the file."""

@@ -8,11 +8,12 @@ import re
 from pathlib import Path
 
 from shiftlog.ingest.reading import utc
+from shiftlog.ingest.sources_opencode import is_composed
 from shiftlog.ingest.streams import LineFile
 from shiftlog.model.errors import TranscriptUnreadable
 
 EDGE_BYTES = 64 * 1024
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 256 * 1024
 
 _TIME = re.compile(rb'"timestamp":\s?"([^"]{10,40})"')
 _SESSION = b'"sessionId":"'
@@ -24,6 +25,8 @@ Place = tuple[str, bool, str, str]
 
 def place_of(path: str) -> Place:
     """Return where a file stands among others of one run: first record, mixed files last, last record, path."""
+    if is_composed(path):
+        return (_LATEST, False, _LATEST, path)
     try:
         with LineFile(path, CHUNK_BYTES) as file:
             start = file.start(EDGE_BYTES)

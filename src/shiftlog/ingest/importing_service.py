@@ -14,6 +14,7 @@ from shiftlog.ingest.formats import recognise
 from shiftlog.ingest.importing import Importer, ImportJournal, ImportRequest, MakeReaders, StopSign, Tell
 from shiftlog.ingest.importing_files import SNIFF_BYTES
 from shiftlog.ingest.report import Report
+from shiftlog.ingest.sources_opencode import is_composed, with_sessions
 from shiftlog.ingest.streams import LineFile
 from shiftlog.model.errors import InvalidParameter, TranscriptUnreadable
 from shiftlog.model.times import parse
@@ -104,12 +105,12 @@ class Imports:
         if options.paths:
             if options.allowed is not None:
                 self._check_allowed(options.paths, options.allowed)
-            return find_under(options.paths, recursive=options.recursive)
-        found = discover(self.roots(options.environ))
+            return with_sessions(find_under(options.paths, recursive=options.recursive))
+        found = with_sessions(discover(self.roots(options.environ)))
         if self.settings.roots:
             seen = {file.path for file in found}
             own = [root for root in self.settings.roots if Path(root).expanduser().exists()]
-            found += [file for file in find_under(own) if file.path not in seen]
+            found += [file for file in with_sessions(find_under(own)) if file.path not in seen]
         return found
 
     async def kinds(self, options: ImportOptions) -> set[str]:
@@ -144,6 +145,8 @@ class Imports:
 def _kind_of(file: Found) -> str | None:
     if file.skip is not None:
         return None
+    if is_composed(file.path):
+        return "OpenCode"
     try:
         with LineFile(file.path, SNIFF_BYTES) as lines:
             return recognise(lines.start(SNIFF_BYTES))

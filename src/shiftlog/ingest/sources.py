@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from shiftlog.ingest.discovery import Found
+from shiftlog.ingest.sources_opencode import is_composed
 from shiftlog.ingest.streams import EDGE_BYTES, LineFile, digest
 from shiftlog.store.sources import Source
 
@@ -45,6 +46,9 @@ class Known:
         if source is not None and not full and _is_same(source, found):
             due = source.settle_at is not None and source.settle_at <= now
             return Judged(found=found, status="unchanged", source=source, settles=due)
+        if is_composed(found.path):
+            # Changed anywhere it is read whole; the keys decide what is new.
+            return Judged(found=found, status="imported" if source is None else "grown", source=source, offset=0)
         with LineFile(found.path, max_line_bytes) as file:
             start = file.start(EDGE_BYTES)
             moved_from = None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from weakref import WeakMethod
 
 from shiftlog.journal.ingest_family import Family
 from shiftlog.journal.ingest_ledger import Ledger
@@ -49,21 +50,12 @@ class BatchWork:
         self._ledgers: dict[str, Ledger] = {}
         self._ids: dict[int, str | None] = {}
         self._memory = Memory(writer, batch.agent)
-        self._family = Family(self._memory, self.ledger, batch.agent)
+        # A weak hand: a cycle would keep every batch until the collector comes.
+        self._family = Family(self._memory, WeakMethod(self.ledger), batch.agent)
         self._late: dict[tuple[str, str], list[Incoming]] = {}
         self._masked: dict[str, Counter[str]] = {}
         self._shared: dict[str, Any] = {} if batch.first else dict(self._memory.document(f"shared:{source.path}") or {})
         self._responses: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None, str]] = {}
-        self._handlers: dict[str, Callable[[Incoming, Ledger], None]] = {
-            "session_updated": self._update_session,
-            "turn_begun": self._begin_turn,
-            "turn_updated": self._update_turn,
-            "turn_ended": self._end_turn,
-            "action": self._act,
-            "run_updated": self._update_run,
-            "child_link": self._link,
-            "note": self._note,
-        }
 
     def run(self) -> None:
         """Write everything that is new."""
@@ -220,14 +212,14 @@ class BatchWork:
         if item.prepared is not None and item.what != "note":
             self._say(item, ledger)
         else:
-            self._handlers[item.what](item, ledger)
+            _HANDLERS[item.what](self, item, ledger)
 
     def _again(self, item: Incoming, ledger: Ledger, owner: Origin) -> None:
         """Count a fact that is known already: again, or copied from another session."""
         if item.what in ("turn_updated", "turn_ended") and owner.session_id != ledger.id:
             # The turn began in another session but goes on in this one: its end here is this one's own.
             if item.turn and ledger.is_open(item.turn):
-                self._handlers[item.what](item, ledger)
+                _HANDLERS[item.what](self, item, ledger)
             return
         if item.what not in _RECORDS:
             return
@@ -428,6 +420,18 @@ class BatchWork:
                 self._write(ledger, Kind.IMPORT_NOTED, at, body)
                 if ledger.session.forked_from is None:
                     self._write(ledger, Kind.SESSION_UPDATED, at, {"forked_from": owner})
+
+
+_HANDLERS: dict[str, Callable[[BatchWork, Incoming, Ledger], None]] = {
+    "session_updated": BatchWork._update_session,  # pyright: ignore[reportPrivateUsage]
+    "turn_begun": BatchWork._begin_turn,  # pyright: ignore[reportPrivateUsage]
+    "turn_updated": BatchWork._update_turn,  # pyright: ignore[reportPrivateUsage]
+    "turn_ended": BatchWork._end_turn,  # pyright: ignore[reportPrivateUsage]
+    "action": BatchWork._act,  # pyright: ignore[reportPrivateUsage]
+    "run_updated": BatchWork._update_run,  # pyright: ignore[reportPrivateUsage]
+    "child_link": BatchWork._link,  # pyright: ignore[reportPrivateUsage]
+    "note": BatchWork._note,  # pyright: ignore[reportPrivateUsage]
+}
 
 
 def _amendment(seal: str | None, fields: dict[str, Any]) -> dict[str, Any]:

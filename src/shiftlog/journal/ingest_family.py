@@ -24,10 +24,15 @@ BY_TIME = 98
 class Family:
     """Who hangs on whom, as one batch changes it."""
 
-    def __init__(self, memory: Memory, ledger: Callable[[str], Ledger], agent: str) -> None:
+    def __init__(self, memory: Memory, ledgers: Callable[[], Callable[[str], Ledger] | None], agent: str) -> None:
         self._memory = memory
-        self._ledger = ledger
+        self._ledgers = ledgers
         self._agent = agent
+
+    def _ledger(self, session_id: str) -> Ledger:
+        ledger = self._ledgers()
+        assert ledger is not None
+        return ledger(session_id)
 
     def parent_of(self, name: SessionName, body: Document) -> Document:
         """Return what is known of a child's parent as the child opens."""

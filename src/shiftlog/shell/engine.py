@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from shiftlog.shell.reaper_link import ReaperLink
 
 _READY_S = 2.0
+_ASKS = 8
 _CLOSE_S = 4.5
 _UNCLAIMED_EXITS = 64
+_GATE_S = 0.001
 _LOOK_S = 0.5
 _NUDGE_S = 1.0
 _SILENT_S = 3.0
@@ -71,8 +73,10 @@ class EngineShell:
         self._closing: asyncio.Future[int] | None = None
         self._ended: asyncio.Future[ShellEnd] = self.loop.create_future()
         self._token = framing.draw_token()
+        self._gate: tuple[EngineCommand, str] | None = None
         self._watching: asyncio.TimerHandle | None = None
         self._silent_s = 0.0
+        self._shaken = False
         self._is_ready = False
         self._waiter: asyncio.Future[bool] | None = None
         self._starting = asyncio.Lock()  # one unit at a time: the private place of the unit and the script are shared
@@ -136,6 +140,8 @@ class EngineShell:
     def nudge_later(self, command: EngineCommand, after_s: float) -> None:
         """Ask for the report again: a shell interrupted between two lines may have dropped the line it was reading."""
 
+        self._shaken = True
+
         def nudge() -> None:
             if not command.ended.done() and self._closing is None:
                 self._tell(framing.closing_lines(command.token))
@@ -186,7 +192,10 @@ class EngineShell:
             command.keyboard = InputPipe(path, command.over)
             stdin = framing.quote(path)
         if spec.background:
-            return command, framing.copy_unit(spec.text, token, stdin=stdin, stdout=out.place, stderr=err.place)
+            gate = self._make_gate(command)
+            return command, framing.copy_unit(
+                spec.text, token, gate=gate, stdin=stdin, stdout=out.place, stderr=err.place
+            )
         return command, framing.unit(spec.text, stdin=stdin, stdout=out.place, stderr=err.place)
 
     def _output(self, stream: Stream) -> OutputPipe:
@@ -213,13 +222,39 @@ class EngineShell:
         command.keyboard = TerminalInput(ours, command.over)
         command.release = lambda: os.close(theirs)
         helper = [sys.executable, "-I", "-S", terminal.HELPER, os.ttyname(theirs), self._bash, state, script]
-        return command, framing.terminal_unit(token, state=framing.quote(state), helper=helper)
+        gate = self._make_gate(command)
+        return command, framing.terminal_unit(token, gate=gate, state=framing.quote(state), helper=helper)
+
+    def _make_gate(self, command: EngineCommand) -> str:
+        """Make the pipe at which a copy waits until the shell has let go of it."""
+        path = f"{self._directory}/g{command.token}"
+        os.mkfifo(path, 0o600)
+        command.files += (path,)
+        self._gate = (command, path)
+        return framing.quote(path)
+
+    def _open_gate(self, command: EngineCommand, path: str) -> None:
+        if command.over() or self._closing is not None:
+            return
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        except OSError:  # nobody waits there yet
+            self.loop.call_later(_GATE_S, self._open_gate, command, path)
 
     async def _until_ready(self) -> None:
-        """Wait for the proof that the shell is fit for a command; a shell that cannot give it is ended."""
-        if not self._is_ready and self._closing is None and not await self._hear_ready(_READY_S / 2):
+        """Wait for the proof that the shell is fit for a command; a shell that cannot give it is ended.
+
+        A shell that was interrupted has to give it anew, so that no late interrupt meets the next command.
+        """
+        if self._shaken and self._closing is None:
+            self._shaken = False
+            self._token = framing.draw_token()
+            self._is_ready = False
+            self._tell(framing.closing_lines(self._token))
+        for _ in range(_ASKS):
+            if self._is_ready or self._closing is not None or await self._hear_ready(_READY_S / _ASKS):
+                break
             self._tell(framing.closing_lines(self._token))  # an interrupt may have taken the first ones
-            await self._hear_ready(_READY_S / 2)
         if self._closing is None and not self._is_ready:
             await self.close("killed")
         if self._closing is not None:
@@ -281,7 +316,7 @@ class EngineShell:
     def _is_between_commands(self) -> bool:
         """Say whether the shell's fd 0 is its script; while it runs a command it never is."""
         try:
-            return os.readlink(f"/proc/{self._pid}/fd/0").endswith("/script (deleted)")
+            return str(Path(f"/proc/{self._pid}/fd/0").readlink()).endswith("/script (deleted)")
         except OSError:
             return False
 
@@ -311,6 +346,9 @@ class EngineShell:
         self._cwd = self._true_cwd(cwd)
         command, self._foreground = self._foreground, None
         if command is None:
+            if self._gate is not None:
+                self._open_gate(*self._gate)
+                self._gate = None
             return
         self._last_status = status
         if command.signalled or self._began(command):
@@ -330,7 +368,7 @@ class EngineShell:
     def _true_cwd(self, told: bytes) -> str:
         """Believe the shell's own name for its directory only where the kernel agrees that it is that one."""
         try:
-            real = os.readlink(b"/proc/%d/cwd" % (self._pid or 0))
+            real = os.readlink(b"/proc/%d/cwd" % (self._pid or 0))  # noqa: PTH115 - once per command
             if real == told or real == told + b" (deleted)":
                 return os.fsdecode(told)
             return os.fsdecode(told if Path(f"/proc/{self._pid}/cwd").samefile(os.fsdecode(told)) else real)

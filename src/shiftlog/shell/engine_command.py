@@ -38,6 +38,7 @@ ESCALATION: tuple[tuple[Signal, float], ...] = (("interrupt", 2.0), ("terminate"
 _NUDGE_S = 0.1
 _RESCAN_S = 0.02
 _SCAN_TICKS = 2
+_YOUNG_TICKS = 3
 _ENDING: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill", "hangup", "quit"})
 
 
@@ -130,8 +131,6 @@ class EngineCommand:
             if self._ended.done():
                 break
             self._signal = name
-            if self.in_shell:
-                self._interrupt_shell(DROP_NUMBER)
             await self._press(name, patience_s)
         if not self._ended.done():
             await self._shell.close("unresponsive")
@@ -200,18 +199,28 @@ class EngineCommand:
             self._shell.nudge_later(self, _NUDGE_S)
 
     async def _press(self, name: Signal, patience_s: float) -> None:
-        """Send one signal to every process of the command, also to those that come late, until it ends."""
+        """Send one signal to every process of the command, also to those that come late, until it ends.
+
+        The shell is told first, again and again while there is someone new or nobody: a command that had not begun
+        when the first word came must not go on with its next part.
+        """
         reached: set[int] = set()
         deadline = self._shell.loop.time() + patience_s
         pause_s = 0.02
         while not self._ended.done() and (left_s := deadline - self._shell.loop.time()) > 0:
-            late = [process for process in self._processes() if process.pid not in reached]
+            processes = self._processes()
+            late = [process for process in processes if process.pid not in reached]
+            if self.in_shell and (late or not processes):
+                self._interrupt_shell(DROP_NUMBER)
             reached |= self._deliver(name, late, wake=True)
             await asyncio.wait([self._ended], timeout=min(pause_s, left_s))
             pause_s = min(pause_s * 2, 0.25)
 
     def _deliver(self, name: Signal, processes: list[Process], *, wake: bool = False) -> set[int]:
-        """Send a signal; a copy's own group gets it at once, so that no child can slip out between two looks."""
+        """Send a signal; a copy's own group gets it at once, so that no child can slip out between two looks.
+
+        Return who is sure to have taken it: a process just forked may lose it on its way to become a program.
+        """
         number = SIGNAL_NUMBERS[name]
         grouped = {one.pid for one in processes if one.group == self.root} if self.root is not None else set[int]()
         if grouped and self.root is not None:
@@ -221,7 +230,8 @@ class EngineCommand:
                 send(process.pid, number)
             if wake:
                 send(process.pid, signals.SIGCONT)
-        return {process.pid for process in processes}
+        young = ticks_now() - _YOUNG_TICKS
+        return {process.pid for process in processes if process.started < young}
 
     def _deliver_late(self, name: Signal, reached: set[int], newest: int) -> None:
         """Reach the children that were being started while the process table was read."""

@@ -97,27 +97,28 @@ def unit(text: str, *, stdin: str, stdout: str, stderr: str) -> str:
     return f"\\builtin eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}\n"
 
 
-def copy_unit(text: str, token: str, *, stdin: str, stdout: str, stderr: str) -> str:
+def copy_unit(text: str, token: str, *, gate: str, stdin: str, stdout: str, stderr: str) -> str:
     """Return the unit that evaluates a text in a copy of the shell with a process group of its own.
 
-    The copy is a grandchild, so the shell's own `$!` and job table know nothing of it.
+    The copy is a grandchild, so the shell's own `$!` and job table know nothing of it. It waits at the gate, a named
+    pipe that the engine opens when the shell is done: before that the parent in between could take its status away.
     """
     return (
         f"( \\builtin set -m; {{ \\builtin set +m; {_tell_pid(token)}; "
-        f"\\builtin eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}; }} & )\n"
+        f"\\builtin eval {quote(whole(text))} <{gate} <{stdin} >{stdout} 2>{stderr}; }} & )\n"
     )
 
 
-def terminal_unit(token: str, *, state: str, helper: list[str]) -> str:
+def terminal_unit(token: str, *, gate: str, state: str, helper: list[str]) -> str:
     """Return the unit that saves the shell's state to a file and becomes the helper that takes a terminal.
 
     Without `set -m`: the helper leads a session of its own, which no leader of a process group could begin.
     """
     words = " ".join(quote(word) for word in helper)
     return (
-        f"( {{ {_tell_pid(token)}; \\__shiftlog_state >{state} 2>/dev/null; "
-        "[[ ${TERM-dumb} == dumb ]] && \\builtin export TERM=xterm-256color; "
-        f"\\builtin exec -- {words}; }} & )\n"
+        f"( {{ {_tell_pid(token)}; [[ ${{TERM-dumb}} == dumb ]] && \\builtin export TERM=xterm-256color; "
+        f"\\__shiftlog_state >{state} 2>/dev/null; "
+        f"\\builtin exec -- {words} <{gate}; }} & )\n"
     )
 
 

@@ -3,7 +3,7 @@
 The policy itself is the guard's, the kernel layer the sandbox's; `NoGuard` is what a shell has without either.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from shiftlog.model.errors import ShiftlogError
@@ -40,7 +40,7 @@ class Judged:
     syntax: SyntaxFault | None = None
     read_only: bool = False
     learned: frozenset[str] = frozenset()
-    asks: dict[str, Any] | None = None
+    asks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
 class ShellGuard(Protocol):
@@ -60,7 +60,7 @@ class ShellGuard(Protocol):
         """What starts the shell inside the kernel layer, where it holds."""
         ...
 
-    def judge(self, text: str) -> Judged:
+    def judge(self, text: str, cwd: str) -> Judged:
         """Judge a command before it runs."""
         ...
 
@@ -68,12 +68,20 @@ class ShellGuard(Protocol):
         """Learn what a command that was run defined: functions and aliases count from then on."""
         ...
 
-    def command_began(self, command_id: str) -> None:
-        """Learn to which command the next program starts belong."""
+    def command_began(self, command_id: str, permitted: list[str]) -> None:
+        """Learn to which command the next program starts belong, and which `ask` entries were approved for it."""
         ...
 
-    def programs(self, command_id: str) -> dict[str, Any] | None:
+    def programs(self, command_id: str) -> list[dict[str, Any]] | None:
         """Return the program starts of a command that the kernel layer saw, None where it does not watch."""
+        ...
+
+    def programs_total(self, command_id: str) -> int:
+        """Count all program starts of a command."""
+        ...
+
+    def forget(self, command_id: str) -> None:
+        """Let go of a command whose starts are recorded."""
         ...
 
     async def close(self) -> None:
@@ -90,19 +98,26 @@ class NoGuard:
     note: str | None = None
     launcher: Launcher | None = None
 
-    def judge(self, text: str) -> Judged:
+    def judge(self, text: str, cwd: str) -> Judged:
         """Let the shell itself find what is wrong with a text."""
         return Judged(verdict="not_checked")
 
     def accepted(self, text: str) -> None:
         """Nothing depends on it."""
 
-    def command_began(self, command_id: str) -> None:
+    def command_began(self, command_id: str, permitted: list[str]) -> None:
         """Nothing depends on it."""
 
-    def programs(self, command_id: str) -> dict[str, Any] | None:
+    def programs(self, command_id: str) -> list[dict[str, Any]] | None:
         """Nobody watches."""
         return None
+
+    def programs_total(self, command_id: str) -> int:
+        """Nobody watches."""
+        return 0
+
+    def forget(self, command_id: str) -> None:
+        """Nothing is kept."""
 
     async def close(self) -> None:
         """Nothing was held."""

@@ -61,6 +61,9 @@ class Command:
     output: CommandOutput | None = None
     running: RunningCommand | None = None
     stdin_open: bool = False
+    permitted: list[str] = field(default_factory=list[str])
+    programs: list[dict[str, Any]] | None = None
+    programs_total: int = 0
     stopping: Literal["timed_out", "cancelled"] | None = None
     overdue: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -57,12 +57,27 @@ class Places(Protocol):
         ...
 
 
-MakeGuard = Callable[[Mapping[str, Any], Caller], ShellGuard]
+class Rules(Protocol):
+    """What the operator set."""
+
+    async def check(self, values: dict[str, Any], caller: Caller) -> None:
+        """Refuse what is not permitted, and fill in the sandbox mode that follows from the rest."""
+        ...
+
+    async def guard(self, values: Mapping[str, Any], caller: Caller) -> ShellGuard:
+        """Return the guard of a shell that is about to open."""
+        ...
 
 
-def no_guard(values: Mapping[str, Any], caller: Caller) -> ShellGuard:
-    """Set no rule."""
-    return NoGuard()
+class NoRules:
+    """The operator set nothing."""
+
+    async def check(self, values: dict[str, Any], caller: Caller) -> None:
+        """Refuse nothing."""
+
+    async def guard(self, values: Mapping[str, Any], caller: Caller) -> ShellGuard:
+        """Set no rule."""
+        return NoGuard()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,7 +86,7 @@ class Opener:
 
     journal: ShellJournal
     places: Mapping[str, Places]
-    guard: MakeGuard = no_guard
+    rules: Rules = field(default_factory=NoRules)
     data: Path | None = None
     ready_s: float = 8.0
     _run: str = ""
@@ -103,6 +118,7 @@ class Opener:
                 raise must_be(f"paths[{number}]", "a relative path without ..", "format")
         if values.get("workspace") is not None:
             self._check_workspace(values)
+        await self.rules.check(values, caller)
         await self.places[transport].check(values, caller)
         if transport == "local":
             values["cwd"] = _local_cwd(values, caller)
@@ -127,7 +143,7 @@ class Opener:
 
     async def open(self, values: Mapping[str, Any], caller: Caller) -> Ready:
         """Start the shell; raises `OpenFailed` and its like when it does not come up."""
-        guard = self.guard(values, caller)
+        guard = await self.rules.guard(values, caller)
         try:
             place = self.places[values["transport"]].place(values, guard)
             spec = ShellSpec(

@@ -25,5 +25,7 @@ class LocalPlaces:
 
     def place(self, values: Mapping[str, Any], guard: ShellGuard) -> Place:
         """Return this machine, behind the guard's launcher where it has one."""
-        target = LocalTarget(environment=self._environment, runtime_dir=self._runtime_dir, launcher=guard.launcher)
+        launcher = guard.launcher
+        runtime_dir = getattr(launcher, "runtime_dir", None) or self._runtime_dir
+        target = LocalTarget(environment=self._environment, runtime_dir=runtime_dir, launcher=launcher)
         return Place(target=target, label="local", shown=None)

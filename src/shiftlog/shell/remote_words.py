@@ -79,11 +79,10 @@ _LINE = (
 ( while [ -p "$__dir/oNAME" ]; do cat "$__dir/oNAME"; printf MARK; done ) </dev/null 2>/dev/null & __out=$!
 ( while [ -p "$__dir/eNAME" ]; do cat "$__dir/eNAME" 2>/dev/null; printf MARK; done ) </dev/null >&2 & __err=$!
 printf '%s line %s/%s\n' TOKEN "$$" TOKEN
-if read -r __word; then
-  kill "$__out" "$__err"; : <>"$__dir/oNAME" <>"$__dir/eNAME"
-  __gone; exit 0
-fi
-kill "$__out" "$__err"
+read -r __word; __read=$?
+kill "$__out" "$__err"; : <>"$__dir/oNAME" <>"$__dir/eNAME"
+__gone
+[ "$__read" != 0 ] || exit 0
 __each() {
   for __proc in /proc/[0-9]*; do
     read -r __stat <"$__proc/stat" && set -- ${__stat##*) } && [ "$4" = SESSION ] && kill "-$__signal" "${__proc#/proc/}"
@@ -111,13 +110,11 @@ __gone
 """
 )
 _TERMINAL = r"""rm -f -- "$0"
+echo "$$" >PIDFILE
 cd -- CWD
 [ "${TERM-dumb}" != dumb ] || { TERM=xterm-256color; export TERM; }
-export SHIFTLOG_PTY=1; unset SHIFTLOG_PTY
 """
-_BASH_MORE = (
-    "__shiftlog_begin() { { time; } 2>&1; \\builtin return \"$1\"; }\n\\builtin readonly -f __shiftlog_begin\n"
-)
+_BASH_MORE = '__shiftlog_begin() { { time; } 2>&1; \\builtin return "$1"; }\n\\builtin readonly -f __shiftlog_begin\n'
 _KEPT = re.compile(rb"([0-9a-f]{32}) kept (\w+) (\w+) (\d+) (.*?)\n(.*?)/\1\n", re.DOTALL)
 _FAIL = re.compile(rb"([0-9a-f]{32}) fail (\w+)/\1\n")
 _FAILURES: Final = {
@@ -238,7 +235,7 @@ class BashWords:
 
     def prepare(self, token: str) -> str:
         """Define the engine's functions; the report that follows proves them."""
-        return framing.driver("&1") + _BASH_MORE + framing.hello(token) + framing.closing_lines(token)
+        return framing.driver("&1") + _BASH_MORE + framing.hello(token) + self.closing(token)
 
     def unit(self, text: str, token: str, last_status: int, streams: tuple[str, str, str]) -> str:
         """Say that the unit runs, restore `$?` (a failing left side sets it and never ends the shell), evaluate."""
@@ -262,12 +259,15 @@ class BashWords:
         return f"\\builtin . {place}\n"
 
     def closing(self, token: str) -> str:
-        """Prove the shell sound and report."""
-        return framing.closing_lines(token)
+        """Prove the shell sound and report; unlike `PWD`, `DIRSTACK` is where the shell really is."""
+        return (
+            f'FUNCNEST=1 TIMEFORMAT="{token} end $? ${{DIRSTACK+${{DIRSTACK//[%]/%%}}}}/{token}" \\__shiftlog_done\n'
+            f"[[ $? == 0 ]] || \\__shiftlog_bad {token}\n"
+        )
 
     def save_exports(self, path: str) -> str:
-        """Write them as `declare -x` lines."""
-        return f"{{ \\builtin export -p; }} >{path}"
+        """Write them as `export` lines, which only bash's posix mode does."""
+        return f"( \\builtin set -o posix; \\builtin export -p ) >{path}"
 
 
 class PortableWords:
@@ -290,7 +290,7 @@ class PortableWords:
     def copy(self, text: str, token: str, streams: tuple[str, str, str]) -> str:
         """Evaluate in a grandchild, below one that stays to report the status."""
         stdin, stdout, stderr = streams
-        pid = 'read -r __shiftlog_pid __shiftlog_rest </proc/self/stat || __shiftlog_pid=$(exec sh -c \'echo "$PPID"\')'
+        pid = "read -r __shiftlog_pid __shiftlog_rest </proc/self/stat || __shiftlog_pid=$(exec sh -c 'echo \"$PPID\"')"
         tell = f'( \\: "${{__shiftlog_never:?{token} pid $__shiftlog_pid/{token}}}" ) 2>&1'
         return (
             f"( {{ ( {{ {pid}; }} 2>/dev/null; {tell}; \\eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr} ); "
@@ -315,9 +315,9 @@ def words_named(name: WordsName) -> Words:
     return BashWords() if name == "bash" else PortableWords()
 
 
-def terminal_script(text: str, *, kind: str, cwd: str, exports: str) -> str:
+def terminal_script(text: str, *, kind: str, cwd: str, exports: str, pid: str) -> str:
     """Return the program that runs a text on a terminal with the shell's directory and exported variables."""
-    start = _filled(_TERMINAL, CWD=quote(cwd))
+    start = _filled(_TERMINAL, CWD=quote(cwd), PIDFILE=pid)
     return f"{start}. {exports}; rm -f {exports}\nexec {kind} -c {quote(text)}\n"
 
 

@@ -52,9 +52,7 @@ def opened(shell: Shell, startup_output: str) -> dict[str, Any]:
     }
 
 
-def ran(
-    shell: Shell, command: Command, budget: Budget | None, shown_chars: int = DEFAULT_CHARS
-) -> dict[str, Any]:
+def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int = DEFAULT_CHARS) -> dict[str, Any]:
     """Return what run_command answers, for a command that is over, runs on or never ran."""
     shown = command.output.show(budget, shown_chars) if command.output is not None else _nothing(command)
     running = command.is_running
@@ -87,7 +85,7 @@ def ran(
         "syntax_error": command.judged.syntax.as_dict() if command.judged.syntax else None,
         "recorded": command.recorded,
         "hint": LOST_HINT if command.state == "unknown" else shown.hint,
-        **_programs(shell, command),
+        **_programs(command),
     }
 
 
@@ -97,9 +95,10 @@ def _nothing(command: Command) -> ShownOutput:
     return ShownOutput(stdout="", stderr=stderr, truncated=False, budget=None, output=output, redactions=0, hint=None)
 
 
-def _programs(shell: Shell, command: Command) -> dict[str, Any]:
-    programs = shell.guard.programs(command.command_id)
-    return {} if programs is None else {"programs": programs}
+def _programs(command: Command) -> dict[str, Any]:
+    if command.programs is None:
+        return {}
+    return {"programs": command.programs, "programs_total": command.programs_total}
 
 
 def empty_page(command: Command, stream: str) -> dict[str, Any]:
@@ -285,7 +284,7 @@ def finishing_facts(shell: Shell, command: Command) -> dict[str, Any]:
             name: {key: stream[key] for key in ("bytes", "lines", "binary", "sha256")}
             for name, stream in shown.output.items()
         }
-    facts |= _programs(shell, command)
+    facts |= _programs(command)
     return facts
 
 
@@ -294,7 +293,9 @@ def input_facts(shell: Shell, command: Command, values: Mapping[str, Any]) -> di
     text: str | None = values.get("text")
     said: dict[str, Any] = {}
     if text is not None:
-        said = {"chars": len(text)} if values.get("sensitive") else {"text": shell.mask(elide_middle(text, INPUT_CHARS))}
+        said = (
+            {"chars": len(text)} if values.get("sensitive") else {"text": shell.mask(elide_middle(text, INPUT_CHARS))}
+        )
     return {
         "command_id": command.command_id,
         "shell_id": shell.shell_id,

@@ -64,7 +64,7 @@ class Commands:
             )
         if "\0" in text:
             raise must_be("command", "text without NUL", "format")
-        judged = shell.guard.judge(text)
+        judged = shell.guard.judge(text, shell.cwd)
         self._learn(shell, judged, text)
         command = Command(
             command_id=shell.next_command_id(),
@@ -126,7 +126,7 @@ class Commands:
             background=command.background,
             terminal=Terminal(cols=values.get("cols", 120), rows=values.get("rows", 40)) if command.terminal else None,
         )
-        shell.guard.command_began(command.command_id)
+        shell.guard.command_began(command.command_id, command.permitted)
         command.state, command.started_at, command.began = "running", self._shells.now(), time.perf_counter()
         shell.commands[command.command_id] = shell.last = command
         command.running = await shell.live.start(spec, command.output)
@@ -196,6 +196,9 @@ class Commands:
         else:
             command.state, command.exit_code = "finished", end.exit_code
         command.signal = end.signal
+        command.programs = shell.guard.programs(command.command_id)
+        command.programs_total = shell.guard.programs_total(command.command_id)
+        shell.guard.forget(command.command_id)
         if not (command.background or command.terminal):
             shell.cwd = end.cwd or shell.cwd
             command.cwd = shell.cwd

@@ -56,6 +56,7 @@ class Shells:
     now: Callable[[], datetime]
     limits: ShellLimits = field(default_factory=ShellLimits)
     snapshots: Snapshots = field(default_factory=NoSnapshots)
+    on_close: Callable[[], None] = lambda: None
     live: dict[str, Shell] = field(default_factory=dict[str, Shell])
     commands: Commands = field(init=False)
     _opening: int = 0
@@ -179,6 +180,7 @@ class Shells:
         )
         while self._tasks:
             await asyncio.wait(self._tasks)
+        self.on_close()
 
     async def recover(self) -> None:
         """Record the end of what an earlier server left: its commands are of unknown fate, its shells over."""

@@ -15,7 +15,7 @@ from shiftlog.journal.keys import receipt_document
 from shiftlog.journal.lineage import lineage
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.store.protocol import Reader
-from shiftlog.web.answers import HEADERS, View, json_response
+from shiftlog.web.answers import HEADERS, NOT_FOUND, View, json_response, refusal
 from shiftlog.web.charts import lineage_picture
 from shiftlog.web.session_view import SessionView, number
 
@@ -72,14 +72,14 @@ class ProofView:
         """Return one receipt as a file to keep elsewhere."""
         name, seq = request.path_params["session_id"], number(request.path_params, "seq", 0)
 
-        def work(reader: Reader) -> Item:
-            session = find_session(reader, name)
-            for receipt in reader.receipts(session.id):
-                if receipt.seq == seq:
-                    return receipt_document(receipt)
-            raise InvalidParameter.invalid("seq", f"session {session.id} has no receipt of entry {seq}", seq)
+        def work(reader: Reader) -> Item | None:
+            receipts = reader.receipts(find_session(reader, name).id)
+            return next((receipt_document(receipt) for receipt in receipts if receipt.seq == seq), None)
 
         document = await self.app.store.read(work)
+        if document is None:
+            missing = InvalidParameter.invalid("seq", f"the session has no receipt of entry {seq}", seq)
+            return refusal(request, missing, NOT_FOUND)
         shown = "".join(char if char.isalnum() or char in "-_." else "-" for char in str(document["session_id"]))
         file = f'attachment; filename="receipt-{shown}-{seq}.json"'
         return json_response(document, headers={"Content-Disposition": file})

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from shiftlog.app import App
 from shiftlog.journal.continuity_answers import vendor_resume
@@ -15,7 +16,7 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page, Reader
-from shiftlog.web.answers import View
+from shiftlog.web.answers import NOT_FOUND, View, refusal
 from shiftlog.web.charts import strip
 from shiftlog.web.figures import between
 from shiftlog.web.steps import steps_of
@@ -94,7 +95,7 @@ class SessionView:
                 "entries": [entry_document(entry) for entry in entries],
                 "next_after": entries[-1].seq if more else None,
             }
-            block = _block(turn, steps_of(entries, () if more else children), opened=True)
+            block = turn_block(turn, steps_of(entries, () if more else children), opened=True)
             block["next_after"] = data["next_after"]
             return data, {"block": block, "session": self.facts(reader, session, now)}
 
@@ -122,21 +123,23 @@ class SessionView:
         data, extra = await self.app.store.read(work)
         return View(data=data, template="entries.html", extra=extra)
 
-    async def look_at_entry(self, request: Request) -> View:
+    async def look_at_entry(self, request: Request) -> View | Response:
         """Show one entry whole, and where it belongs."""
         name, seq = request.path_params["session_id"], number(request.path_params, "seq", 0)
         now = self.app.clock.now()
 
-        def work(reader: Reader) -> tuple[Item, Item]:
+        def work(reader: Reader) -> tuple[Item, Item] | None:
             session = find_session(reader, name)
             found = reader.entries(session.id, after=seq - 1, until=seq) if 0 < seq <= session.head_seq else []
             if not found:
-                raise InvalidParameter.invalid("entry", f"session {session.id} has no entry {seq}", seq)
+                return None
             data: Item = {"session_id": session.id, "entry": entry_document(found[0]), "total": session.head_seq}
             return data, {"session": self.facts(reader, session, now)}
 
-        data, extra = await self.app.store.read(work)
-        return View(data=data, template="entry.html", extra=extra)
+        read = await self.app.store.read(work)
+        if read is None:
+            return refusal(request, InvalidParameter.invalid("seq", f"the session has no entry {seq}", seq), NOT_FOUND)
+        return View(data=read[0], template="entry.html", extra=read[1])
 
     def facts(self, reader: Reader, session: Session, now: datetime) -> Item:
         """Return what the head of a session's page shows."""
@@ -167,12 +170,12 @@ class SessionView:
             is_open = not turn.is_terminal
             size = turn.last_seq - turn.begun_seq
             if not is_open and size > room:
-                blocks.append(_block(turn, None))
+                blocks.append(turn_block(turn, None))
                 continue
             entries = read_turn(reader, session, turn, 0)
             more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
             own = [child for child in children if child.parent_turn == turn.request_id]
-            block = _block(turn, steps_of(entries, () if more else own), opened=is_open)
+            block = turn_block(turn, steps_of(entries, () if more else own), opened=is_open)
             block["next_after"] = entries[-1].seq if more else None
             blocks.append(block)
             room -= len(entries)
@@ -193,7 +196,8 @@ def number(given: Mapping[str, Any], name: str, default: int, most: int = 1 << 3
     return int(text)
 
 
-def _block(turn: Turn, steps: list[Item] | None, *, opened: bool = False) -> Item:
+def turn_block(turn: Turn, steps: list[Item] | None, *, opened: bool = False) -> Item:
+    """Return a turn for the template."""
     document = turn_document(turn)
     return {
         "kind": "turn",

@@ -38,11 +38,11 @@ from shiftlog.workspace.ports import (
 from shiftlog.workspace.restoring import carry_out, contents_of
 from shiftlog.workspace.results import Change, Created, Diff, Failure, Listed, Listing, NotCovered, RestoreResult
 from shiftlog.workspace.retention import droppable
-from shiftlog.workspace.rules import exclude_file, read_paths, roots
+from shiftlog.workspace.rules import read_paths, roots
 from shiftlog.workspace.runner import LockTimeout
 from shiftlog.workspace.scan import Memory, Scan, absorb, keep_state, look
 from shiftlog.workspace.seed import first_scan
-from shiftlog.workspace.shadow import Shadow, ShadowBroken, find_shadow, invalid
+from shiftlog.workspace.shadow import Shadow, ShadowBroken, find_shadow, invalid, write_excludes
 from shiftlog.workspace.targets import Target, resolve
 
 LABEL_CHARS = 200
@@ -283,7 +283,7 @@ class Checkpoints:
         line = self._lines.setdefault((shadow.place.target, shadow.git_dir), asyncio.Lock())
         async with line:
             try:
-                async with shadow.runner.lock(f"{shadow.git_dir}/lock"):
+                async with shadow.runner.lock(shadow.lock_path):
                     yield
             except LockTimeout:
                 raise invalid(shadow.place.path, "another process holds its checkpoints") from None
@@ -357,7 +357,7 @@ class Checkpoints:
             if scan is not None:
                 await keep_state(shadow, scan)
             shadow = replace(shadow, scope=found.scope)
-            await shadow.script('cat >"$1" || exit 8', [shadow.exclude_path], stdin=exclude_file(found.scope))
+            await write_excludes(shadow)
             scan = None
         return scan or await self._scan(workspace, shadow, here), shadow, found
 

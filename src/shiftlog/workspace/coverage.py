@@ -10,7 +10,7 @@ from shiftlog.workspace.shadow import Shadow
 _LIST = """
 cp "$1" "$GIT_INDEX_FILE" || exit 60
 shift
-git update-index -z --index-info || exit 61
+git -c core.splitIndex=false update-index -z --index-info || exit 61
 git ls-files -z -o -i --directory --no-empty-directory "$@" || exit 62
 rm -f "$GIT_INDEX_FILE"
 """

@@ -21,7 +21,7 @@ xargs -0 sh -c 'for directory do find "$directory" -depth -type d -exec rmdir {}
 _WRITE = """
 umask 022
 rm -f "$GIT_INDEX_FILE"
-git update-index -z --index-info || exit 51
+git -c core.splitIndex=false update-index -z --index-info || exit 51
 git checkout-index -a -f -q 2>/dev/null || git ls-files -z | xargs -0 -n 1 git checkout-index -f -q -- 2>/dev/null || :
 rm -f "$GIT_INDEX_FILE"
 """

@@ -20,7 +20,7 @@ ROUNDS = 64
 
 # $1 the state file, $2 the current position, $3 "new" to look without a state; the rest goes to ls-files. Every program
 # that is not started counts here: the state's first line is read without one, its second only where it says so.
-_LOOK = """
+LOOK = """
 state=$1 position=$2 fresh=$3 dirty=$1.dirty
 shift 3
 [ -z "$lender" ] || [ -d "$lender" ] || exit 13
@@ -36,8 +36,9 @@ printf '\\0'
 [ -n "$position" ] && [ -f "$GIT_DIR/refs/checkpoints/$position" ] && printf 1
 printf '\\0'
 git diff-files -z >"$dirty" &
+looking=$!
 git ls-files -z -o "$@" || exit 11
-wait $! || exit 12
+wait "$looking" || exit 12
 printf '\\0'
 if [ -s "$dirty" ]; then cat "$dirty" || exit 12; fi
 """
@@ -140,15 +141,25 @@ class Sorted:
     removed: int = 0
 
 
+def look_arguments(shadow: Shadow, position: str | None, *, new: bool) -> list[str]:
+    """Return the arguments of the look script."""
+    return [shadow.state_file, position or "", "new" if new else "", *shadow.excludes(), *shadow.pathspec()]
+
+
 async def look(shadow: Shadow, position: str | None, *, new: bool = False) -> Look | None:
     """Ask git what differs from the index; None when nothing is known about the index yet."""
-    arguments = [shadow.state_file, position or "", "new" if new else "", *shadow.excludes(), *shadow.pathspec()]
+    arguments = look_arguments(shadow, position, new=new)
     try:
-        output = await shadow.script(_LOOK, arguments)
+        output = await shadow.script(LOOK, arguments)
     except ShadowBroken as broken:
         if broken.exit_code == NO_STATE:
             return None
         raise
+    return read_look(output)
+
+
+def read_look(output: bytes) -> Look | None:
+    """Read what the look printed."""
     text, stored, rest = output.split(b"\0", 2)
     if rest.startswith(b"\0"):
         others, dirty = b"", rest[1:]
@@ -249,6 +260,8 @@ async def modes_of(shadow: Shadow, memory: Memory, tree: str) -> modes.Modes:
 
 
 async def _table_blob(shadow: Shadow, memory: Memory, table: modes.Modes) -> str:
+    if not table:
+        return EMPTY_BLOB
     if memory.blob and memory.table == table:
         return memory.blob
     output = await shadow.script("git hash-object -w --stdin || exit 26", stdin=modes.encoded(table), writes=True)

@@ -9,7 +9,7 @@ import asyncio
 from shiftlog.workspace import modes, names
 from shiftlog.workspace.ports import Limits
 from shiftlog.workspace.rules import roots
-from shiftlog.workspace.scan import Look, Memory, Scan, State, absorb, look
+from shiftlog.workspace.scan import LOOK, Look, Memory, Scan, State, absorb, look, look_arguments, read_look
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
 _PLAIN = (b"100644", b"100755", b"120000")
@@ -54,10 +54,15 @@ cp -p "$git/index" "$GIT_INDEX_FILE" || exit 30
 git ls-files -z -s -v || exit 30
 """
 
+# A lender that is gone is forgotten; what was linked from it stays.
+_EMPTY = """
+[ -z "$lender" ] || [ -d "$lender" ] || rm -f "$GIT_DIR/lender"
+rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$1" && git read-tree --empty || exit 31
+"""
+
 # With the trees of the last commit in a pack of our own, writing a tree writes only what differs from it. The commit
 # is found by reading files: git must never run under a configuration that lies in the workspace.
-_TREES = f"""
-{_GIT}
+_TREES = """
 common=$git
 if [ -f "$git/commondir" ]; then
   IFS= read -r line <"$git/commondir"
@@ -66,7 +71,7 @@ fi
 IFS= read -r head <"$git/HEAD" || exit 0
 case $head in
 'ref: '*)
-  name=${{head#ref: }} head=
+  name=${head#ref: } head=
   if [ -f "$common/$name" ]; then IFS= read -r head <"$common/$name"
   elif [ -f "$common/packed-refs" ]; then
     while read -r found of; do
@@ -74,24 +79,29 @@ case $head in
     done <"$common/packed-refs"
   fi ;;
 esac
-tree=$(git rev-parse -q --verify "$head^{{tree}}" 2>/dev/null) || exit 0
+tree=$(git rev-parse -q --verify "$head^{tree}" 2>/dev/null) || exit 0
 git rev-list --objects --filter=blob:none --no-object-names "$tree" >"$GIT_DIR/trees" || exit 30
 git pack-objects -q "$GIT_DIR/objects/pack/pack" <"$GIT_DIR/trees" >/dev/null || exit 30
 rm -f "$GIT_DIR/trees"
 """
 
-# A lender that is gone is forgotten; what was linked from it stays.
-_EMPTY = """
-[ -z "$lender" ] || [ -d "$lender" ] || rm -f "$GIT_DIR/lender"
-rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$1" && git read-tree --empty || exit 31
-"""
-
-_SIZES = """
-git cat-file --batch-check='%(objectsize)' --buffer || exit 30
-"""
-
-_IGNORED = """
-git ls-files -z -c -i "$@" || exit 30
+# Sizes of the blobs on standard input, tracked files that a rule excludes, the trees, and a look: all at once, since
+# starting programs one by one costs more than some of them take.
+_CHECK = f"""
+{_GIT}
+exec 3<&0
+git cat-file --batch-check='%(objectsize)' --buffer <&3 >"$GIT_DIR/seed.sizes" &
+sizing=$! state=$1 position=$2
+shift 3
+git ls-files -z -c -i "$@" >"$GIT_DIR/seed.ignored" &
+ignoring=$!
+({_TREES}) &
+packing=$!
+set -- "$state" "$position" new "$@"
+({LOOK}) >"$GIT_DIR/seed.look" || exit 30
+wait "$sizing" && wait "$ignoring" && wait "$packing" || exit 30
+cat "$GIT_DIR/seed.sizes" && printf '\\0' && cat "$GIT_DIR/seed.ignored" && printf '\\0' || exit 30
+cat "$GIT_DIR/seed.look" || exit 30
 """
 
 # What converts files when the user adds them: attributes of the project, of its repository and of the user. They are
@@ -142,30 +152,30 @@ async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits
     blobs = b"\n".join([line[_BLOB] for line in fit])
     has_attributes = any(path.endswith(b".gitattributes") for path in paths)
     checks = asyncio.gather(
-        shadow.script(_SIZES, stdin=blobs),
-        shadow.script(_IGNORED, [*shadow.excludes(), *shadow.pathspec()]),
-        look(shadow, position, new=True),
-        shadow.script(_TREES),
+        shadow.script(_CHECK, look_arguments(shadow, position, new=True), stdin=blobs),
         _attributes(shadow, paths, has_attributes=has_attributes),
     )
     await asyncio.wait([checks], timeout=_HEAD_START_S)
     stats = await shadow.runner.stats(shadow.place.path, paths)
-    sizes, ignored, seen, _, attributes = await checks
+    output, attributes = await checks
+    sizes, _, output = output.partition(b"\0")
+    ignored, _, output = (b"", b"", output[1:]) if output.startswith(b"\0") else output.partition(b"\0\0")
+    seen = read_look(output)
     assert seen is not None
     if not has_attributes and any(path.endswith(b".gitattributes") for path in seen.others):
         attributes = await _attributes(shadow, paths, has_attributes=True)
-    drop = set(names.split(ignored))
+    drop = set(ignored.split(b"\0")) - {b""}
     forced = _filtered(attributes)
     table: modes.Modes = {}
     held = 0
-    for path, stat, size in zip(paths, stats, sizes.split(), strict=True):
+    for path, stat, size in zip(paths, stats, sizes.split(b"\n"), strict=False):
         if stat is None:
             continue
         held += stat.size
         if stat.permissions not in _USUAL:
             modes.note(table, path, stat)
         # Line ends and keywords that were rewritten show in the size; a filter may not, so those were asked for.
-        if stat.size != int(size) or stat.fresh or stat.size > limits.file_bytes:
+        if b"%d" % stat.size != size or stat.fresh or stat.size > limits.file_bytes:
             forced.add(path)
     started = Look(
         state=State(files=len(paths), size_bound=held),

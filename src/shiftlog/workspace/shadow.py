@@ -17,6 +17,7 @@ from shiftlog.workspace.rules import data_pattern, exclude_arguments, exclude_fi
 
 OLDEST_GIT = (2, 22)
 
+# A split index makes a small change cost a small write, whatever the size of the tree.
 _CONFIG = b"""[core]
 \trepositoryformatversion = 0
 \tbare = false
@@ -34,7 +35,7 @@ _CONFIG = b"""[core]
 \thooksPath = /dev/null
 \tfsmonitor = false
 \tuntrackedCache = false
-\tsplitIndex = false
+\tsplitIndex = true
 \tpreloadIndex = true
 \tlogAllRefUpdates = false
 \tcompression = 1
@@ -61,12 +62,12 @@ git --version 2>/dev/null || :
 
 _INIT = """
 umask 077
-mkdir -p "$GIT_DIR" || exit 6
 if [ ! -f "$GIT_DIR/ready" ]; then
   rm -f "$GIT_DIR/config"
   git init -q --template= >/dev/null || exit 7
   mkdir -p "$GIT_DIR/info" "$GIT_DIR/refs/checkpoints" "$GIT_DIR/refs/tips" "$GIT_DIR/objects/info" || exit 6
-  cat >"$GIT_DIR/config" && printf '%s' "$1" >"$GIT_DIR/info/attributes" && : >"$GIT_DIR/ready" || exit 6
+  cat >"$GIT_DIR/config" && git hash-object -w --stdin </dev/null >/dev/null || exit 6
+  printf '%s' "$1" >"$GIT_DIR/info/attributes" && : >"$GIT_DIR/ready" || exit 6
   git rev-parse --git-dir >/dev/null || exit 7
 fi
 """
@@ -110,6 +111,11 @@ class Shadow:
     def state_file(self) -> str:
         """Name the file that says what the index holds."""
         return f"{self.git_dir}/{self.key}.state"
+
+    @property
+    def lock_path(self) -> str:
+        """Name the lock that every change of the shadow repository is made under."""
+        return f"{self.git_dir}/lock"
 
     @property
     def exclude_path(self) -> str:
@@ -196,9 +202,19 @@ async def find_shadow(runner: Runner, path: str, scope: Scope, data: str | None)
     shadow = Shadow(
         runner=runner, place=place, data=data_root, git_dir=f"{data_root}/checkpoints/{named[:32]}", scope=scope
     )
-    await shadow.script(_INIT, [_ATTRIBUTES], stdin=_CONFIG)
-    await shadow.script('cat >"$1"', [shadow.exclude_path], stdin=exclude_file(scope))
+    ready = await shadow.script('umask 077; mkdir -p "$GIT_DIR" && [ ! -f "$GIT_DIR/ready" ] || echo yes')
+    if not ready:
+        async with runner.lock(shadow.lock_path):
+            await shadow.script(_INIT, [_ATTRIBUTES], stdin=_CONFIG)
+    await write_excludes(shadow)
     return shadow
+
+
+async def write_excludes(shadow: Shadow) -> None:
+    """Give git the negatable patterns of a scope; a reader sees the old file or the new one, never half of it."""
+    await shadow.script(
+        'cat >"$1.$$" && mv "$1.$$" "$1" || exit 8', [shadow.exclude_path], stdin=exclude_file(shadow.scope)
+    )
 
 
 def check_version(told: str) -> None:

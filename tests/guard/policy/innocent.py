@@ -420,22 +420,34 @@ xdg-open index.html
 """
 
 BLOCKS = [
-    "cat > src/app.py <<'EOF'\nimport os\n\ndef main():\n    print(\"hi\")\n\nif __name__ == '__main__':\n    main()\nEOF",
+    (
+        "cat > src/app.py <<'EOF'\nimport os\n\ndef main():\n    print(\"hi\")\n\n"
+        "if __name__ == '__main__':\n    main()\nEOF"
+    ),
     "cat <<EOF > config.yml\nname: $NAME\nport: ${PORT:-8000}\nEOF",
     "cat > run.sh <<'EOF'\n#!/usr/bin/env bash\nset -euo pipefail\nnpm ci\nnpm test\nEOF\nchmod +x run.sh && ./run.sh",
     "python3 - <<'EOF'\nimport json\nwith open('a.json') as f:\n    d = json.load(f)\nprint(len(d))\nEOF",
     "python3 <<'PY'\nfor i in range(3):\n    print(i)\nPY",
     "git commit -F - <<'EOF'\nFix the login flow\n\n- don't crash on empty input\n- \"quote\" handling\nEOF",
     "git commit -m \"$(cat <<'EOF'\nAdd retry (see #12)\n\nIt's better now.\nEOF\n)\"",
-    'gh pr create --title "Fix" --body "$(cat <<\'EOF\'\n## Summary\n- Fix a `bug` in $PATH handling\n- Add tests (2)\nEOF\n)"',
+    (
+        'gh pr create --title "Fix" --body "$(cat <<\'EOF\'\n## Summary\n'
+        '- Fix a `bug` in $PATH handling\n- Add tests (2)\nEOF\n)"'
+    ),
     "set -e\ncd /srv/app\ngit pull\nnpm ci\nnpm run build\n",
-    'for f in $(git diff --name-only HEAD~1); do\n  if [[ $f == *.py ]]; then\n    python -m py_compile "$f"\n  fi\ndone',
+    (
+        "for f in $(git diff --name-only HEAD~1); do\n  if [[ $f == *.py ]]; then\n"
+        '    python -m py_compile "$f"\n  fi\ndone'
+    ),
     "if ! command -v jq &> /dev/null; then\n  echo 'jq missing'\n  exit 1\nfi",
     'while IFS=, read -r name value; do\n  echo "$name=$value"\ndone < pairs.csv',
     'case "$(uname -s)" in\n  Linux*) os=linux ;;\n  Darwin*) os=mac ;;\n  *) os=other ;;\nesac\necho $os',
     "npm run dev > /tmp/dev.log 2>&1 &\nPID=$!\nsleep 3\ncurl -s localhost:3000 | head -5\nkill $PID",
     'docker run --rm \\\n  -v "$(pwd)":/app \\\n  -w /app \\\n  python:3.12 \\\n  pytest -q',
-    'curl -s -X POST http://localhost:8000/api/login \\\n  -H \'Content-Type: application/json\' \\\n  -d \'{"user":"a","pass":"b"}\' | jq .',
+    (
+        "curl -s -X POST http://localhost:8000/api/login \\\n  -H 'Content-Type: application/json' \\\n"
+        '  -d \'{"user":"a","pass":"b"}\' | jq .'
+    ),
     "# build and test\nmake build   # compile\nmake test    # run tests",
     "tee -a .gitignore <<'EOF'\nnode_modules/\n.env\nEOF",
     "psql mydb <<SQL\nselect count(*) from users;\nSQL",
@@ -444,7 +456,10 @@ BLOCKS = [
     "diff <(git show HEAD~1:package.json | jq -S .) <(jq -S . package.json) || true",
     'export A=1 B=2\nprintf \'%s %s\\n\' "$A" "$B"',
     "mkdir -p a/{b,c}/d && touch a/{b,c}/d/file{1..3}.txt && find a -type f",
-    "retry() {\n  local n=0\n  until [ $n -ge 3 ]; do\n    curl -sf http://localhost:8000 && break\n    n=$((n+1))\n    sleep 1\n  done\n}\nretry",
+    (
+        "retry() {\n  local n=0\n  until [ $n -ge 3 ]; do\n"
+        "    curl -sf http://localhost:8000 && break\n    n=$((n+1))\n    sleep 1\n  done\n}\nretry"
+    ),
     'declare -A m=([a]=1 [b]=2)\nfor k in "${!m[@]}"; do echo "$k ${m[$k]}"; done',
     'total=0\nfor n in 1 2 3; do\n  total=$((total + n))\ndone\necho "total=$total"',
     'ls -1 *.log 2>/dev/null | while read -r f; do\n  gzip "$f"\ndone',

@@ -29,7 +29,7 @@ BROKEN = [
     ("case x in a) echo;;", 1, 1, "'case'"),
     ("cat > f <<X\none line\n", 1, 9, "here-document (<<X)"),
     ("cat <<-'END'\n\tx\nEND x\n", 1, 5, "here-document (<<-END)"),
-    ('echo "a $(echo "b) c"', 1, 6, 'double quote (")'),
+    ('echo "a $(echo "b) c"', 1, 10, "parenthesis (()"),
     ('echo \\\n"x', 2, 1, 'double quote (")'),
 ]
 ODD_BUT_FINE = [
@@ -47,7 +47,6 @@ ODD_BUT_FINE = [
     "[[ $a =~ ^(a|b)+$ && ! -e b || ( c < d ) ]]",
     "[[ a =~ [[:space:]]*(x) ]]",
     'x="$(cat <<\'E\'\nit\'s "quoted" (here\nE\n)"',
-    "x=$(cat <<E\nline\nE)",
     'echo "${x:-"a b"}" "${x:+\'a\'}" "${x#\'}\'}"',
     "echo a\\\n b\\\n c",
     "f() { :; }; function g { :; }; function h () ( : )",

@@ -39,7 +39,7 @@ from shiftlog.guard.policy.tree import (
     Simple,
     Word,
 )
-from shiftlog.guard.policy.words import HOLE, Arg, resolve_word, resolve_words, show, text_of
+from shiftlog.guard.policy.words import HOLE, Arg, is_process, resolve_word, resolve_words, show, text_of
 from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
@@ -391,7 +391,7 @@ class Survey(Builtins):
         if stdin.kind == "text" and stdin.text is not None:
             code += "\n" + stdin.text.text
         operands = [arg for arg in args if not arg.text.startswith("-")]
-        processes = [arg for arg in operands if arg.word is not None and _is_process(arg.word)]
+        processes = [arg for arg in operands if is_process(arg)]
         if READS_CODE.fullmatch(base) and (processes or (stdin.kind == "pipe" and not operands)):
             self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
         elif base in ("sed", "gsed") and any(_sed_runs(arg.text) for arg in operands):
@@ -408,10 +408,6 @@ class Survey(Builtins):
 def _sed_runs(script: str) -> bool:
     # The pattern takes more than linear time; a longer script is doubted unread.
     return len(script) > LONGEST_SED or SED_RUNS.search(script) is not None
-
-
-def _is_process(word: Word) -> bool:
-    return any(isinstance(part, Dyn) and part.kind == "process" for part in word.parts)
 
 
 def _quoted(arg: Arg) -> str:

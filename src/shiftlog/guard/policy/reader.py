@@ -13,7 +13,7 @@ from shiftlog.guard.policy.faults import TooMuch, Unfinished, Unreadable
 from shiftlog.guard.policy.tree import Dyn, Lit, Part, Script, Word
 
 MAX_DEPTH = 40
-MAX_WORK = 40_000
+MAX_WORK = 30_000
 MAX_JOINS = 64
 
 RUN = re.compile(r"[^ \t\n\\'\"`$|&;()<>]+")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from shiftlog.guard.policy.found import Start
 from shiftlog.guard.policy.tables import LOOKUP
+from shiftlog.guard.policy.words import is_process
 
 if TYPE_CHECKING:
     from shiftlog.guard.policy.programs import Survey
@@ -72,4 +73,7 @@ def _has_writing_option(start: Start) -> bool:
     options = WRITING_OPTIONS.get(start.name.rsplit("/", 1)[-1])
     if options is None:
         return False
-    return any((arg.value is None and not arg.prefix) or arg.text.startswith(options) for arg in start.args)
+    return any(
+        (arg.value is None and not arg.prefix and not is_process(arg)) or arg.text.startswith(options)
+        for arg in start.args
+    )

@@ -100,6 +100,11 @@ def _show_part(part: Part) -> str:
     return shown.get(part.kind, part.name or "…")
 
 
+def is_process(arg: Arg) -> bool:
+    """Say whether an argument is the file of a process substitution."""
+    return arg.word is not None and any(isinstance(part, Dyn) and part.kind == "process" for part in arg.word.parts)
+
+
 def may_become(arg: Arg, word: str) -> bool:
     """Say whether an argument that is not literal can turn out to be, or to hold, this word."""
     if arg.splits or arg.text.count(HOLE) > MAX_HOLES:

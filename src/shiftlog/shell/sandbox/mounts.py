@@ -21,11 +21,13 @@ class View:
     hidden: tuple[str, ...]
     visible: tuple[str, ...]
     shared_memory: bool
+    own_devices: bool
 
 
 def arguments(bwrap: str, view: View, cwd: str) -> list[str]:
     """Return the command line up to the program."""
-    words = [bwrap, "--die-with-parent", "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev"]
+    words = [bwrap, "--die-with-parent", "--ro-bind", "/", "/"]
+    words += ["--dev", "/dev"] if view.own_devices else ["--dev-bind", "/dev", "/dev"]
     words += ["--tmpfs", "/dev/shm"] if view.shared_memory and Path("/dev/shm").is_dir() else []
     words += ["--bind", view.temp, "/tmp", "--tmpfs", "/run"]
     if Path("/var/tmp").is_dir() and not Path("/var/tmp").is_symlink():

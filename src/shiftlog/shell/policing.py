@@ -1,0 +1,240 @@
+"""The operator's policy on shells: what may be opened, and the guard that every shell gets.
+
+Text is judged by the guard's policy; on this machine the kernel layer judges what the text leaves open. What a shell
+asks for only tightens: nothing here can be loosened by an argument.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, cast
+
+from shiftlog.guard.policy import Judge, Judgement, Known, LocalFiles, NoFiles, OperatorPolicy, ShellRules, shell_rules
+from shiftlog.guard.policy.files import DEFAULT_PATH
+from shiftlog.guard.policy.operator import SANDBOXES
+from shiftlog.guard.redaction import Redactor
+from shiftlog.model.caller import Caller
+from shiftlog.model.shell_errors import (
+    SandboxNotAllowed,
+    SandboxUnavailable,
+    TransportNotAllowed,
+    WorkspaceInvalid,
+)
+from shiftlog.shell.guarding import Enforcement, Judged, SyntaxFault
+from shiftlog.shell.local import Launcher
+from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
+from shiftlog.shell.sandbox.sandbox import Launch, Mode, Sandbox, SandboxSpec
+from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramStart
+
+FULL_ACCESS = "full-access"
+REMOTE_NOTE = "only the command text is checked here: the target's kernel is out of reach"
+UNCHECKED = frozenset({"not_checked"})
+
+
+@dataclass(slots=True, kw_only=True)
+class PolicyGuard:
+    """The guard of one shell: its rules, what its commands have defined so far, and its way into the kernel layer."""
+
+    judge_of: Judge
+    rules: ShellRules
+    redactor: Redactor
+    sandbox: str
+    enforcement: Enforcement
+    note: str | None
+    launcher: Launcher | None
+    defers: bool
+    _known: Known = field(default_factory=Known)
+    _last: tuple[str, Judgement] | None = None
+    _current: str = ""
+    _starts: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    _counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def judge(self, text: str, cwd: str) -> Judged:
+        """Judge a command before it runs; without any rule the shell itself finds what is wrong with a text."""
+        found = self.judge_of.judge(text, self._known, cwd=cwd)
+        self._last = (text, found)
+        fault = found.syntax_error
+        return Judged(
+            verdict=found.verdict,
+            refusal=found.violations[0].as_error() if found.violations else None,
+            syntax=None if fault is None else SyntaxFault(line=fault.line, column=fault.column, message=fault.message),
+            read_only=found.read_only,
+            learned=found.learned,
+            asks=[
+                {"entry": ask.entry.text, "program": ask.program, "message": ask.message, "line": ask.line}
+                for ask in found.asks
+            ],
+        )
+
+    def accepted(self, text: str) -> None:
+        """Remember what a command that was run defined."""
+        if self._last is not None and self._last[0] == text:
+            self._known = self._last[1].known
+
+    def command_began(self, command_id: str, permitted: list[str]) -> None:
+        """Count the next program starts to this command, and let what was approved for it pass."""
+        self._current = command_id
+        if isinstance(self.launcher, Launch):
+            self.launcher.permit(permitted)
+
+    def on_start(self, start: ProgramStart) -> None:
+        """Keep a program start with the command that runs."""
+        self._counts[self._current] = self._counts.get(self._current, 0) + 1
+        kept = self._starts.setdefault(self._current, [])
+        if len(kept) < PROGRAMS_KEPT:
+            argv = [self.redactor.text(word, by_rule=True).text for word in start.argv]
+            kept.append({"path": start.path, "argv": argv, "verdict": start.verdict})
+
+    def programs(self, command_id: str) -> list[dict[str, Any]] | None:
+        """Return the program starts of a command, None where nobody watches."""
+        if not isinstance(self.launcher, Launch) or not self.defers:
+            return None
+        self.launcher.drain()
+        return self._starts.get(command_id, [])
+
+    def programs_total(self, command_id: str) -> int:
+        """Count all program starts of a command, those beyond the kept ones too."""
+        return self._counts.get(command_id, 0)
+
+    def forget(self, command_id: str) -> None:
+        """Let go of a command whose starts are recorded."""
+        self._starts.pop(command_id, None)
+        self._counts.pop(command_id, None)
+
+    async def close(self) -> None:
+        """Let go of the launcher where no shell was started through it."""
+        if isinstance(self.launcher, Launch):
+            self.launcher.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class Policing:
+    """What the operator set, applied to shells that are to be opened."""
+
+    policy: OperatorPolicy
+    state_dir: Path
+    redactor: Redactor
+    environment: Mapping[str, str]
+    make_sandbox: Callable[[], Sandbox] = Sandbox
+    _sandbox: list[Sandbox] = field(default_factory=list[Sandbox])
+
+    async def check(self, values: dict[str, Any], caller: Caller) -> None:
+        """Refuse what the operator does not permit, and fill in the sandbox mode that follows from the rest."""
+        transport = values["transport"]
+        if transport not in self.policy.transports:
+            raise TransportNotAllowed(
+                f"transport '{transport}' is not permitted by the operator",
+                details={"kind": "transport", "value": transport},
+            )
+        self._check_workspace(values, caller)
+        values["sandbox"] = await self._mode(values)
+
+    def _check_workspace(self, values: Mapping[str, Any], caller: Caller) -> None:
+        workspace = values.get("workspace")
+        if workspace is None or values["transport"] != "local":
+            return
+        lists = self.policy.workspaces
+        if lists is None:
+            if self.policy.sandbox_max == FULL_ACCESS:
+                return
+            own = caller.workspace or caller.cwd
+            lists = ((own,),) if own else ((),)
+        for listed in lists:
+            if not any(_covers(pattern, workspace) for pattern in listed):
+                why = "the operator does not permit it"
+                raise WorkspaceInvalid(f"workspace {workspace} cannot be used: {why}", details={"why": why})
+
+    async def _mode(self, values: Mapping[str, Any]) -> str:
+        asked = values.get("sandbox")
+        most = self.policy.sandbox_max
+        if values["transport"] != "local":
+            if asked not in (None, FULL_ACCESS):
+                why = "the kernel of another host or container is out of reach"
+                raise SandboxUnavailable(
+                    f"sandbox '{asked}' cannot be enforced here: {why}", details={"mode": asked, "why": why}
+                )
+            return FULL_ACCESS
+        if asked is not None:
+            if SANDBOXES.index(asked) > SANDBOXES.index(most):
+                raise SandboxNotAllowed(f"sandbox '{asked}' is not permitted", details={"mode": asked, "max": most})
+            return asked
+        usual = self.policy.sandbox_default
+        if usual is None:
+            confined = values.get("workspace") is not None and not values.get("dialect")
+            usual = "workspace-write" if confined and (await self.sandbox()).capabilities.any_kernel else FULL_ACCESS
+        return usual if SANDBOXES.index(usual) <= SANDBOXES.index(most) else most
+
+    async def sandbox(self) -> Sandbox:
+        """Return what this machine offers, found out by trying once."""
+        if not self._sandbox:
+            made = await asyncio.to_thread(self.make_sandbox)
+            if not self._sandbox:
+                self._sandbox.append(made)
+        return self._sandbox[0]
+
+    async def guard(self, values: Mapping[str, Any], caller: Caller) -> PolicyGuard:
+        """Return the guard of a shell that is about to open; raises `SandboxUnavailable` where it cannot hold."""
+        local = values["transport"] == "local"
+        path = {**self.environment, **values.get("env", {})}.get("PATH", DEFAULT_PATH)
+        rules = shell_rules(
+            self.policy,
+            allow=values.get("allow", ()),
+            deny=values.get("deny", ()),
+            path=path,
+            home=self.environment.get("HOME") if local else None,
+        )
+        guard = PolicyGuard(
+            judge_of=Judge(rules, kernel=False, files=LocalFiles(path) if local else NoFiles()),
+            rules=rules,
+            redactor=self.redactor,
+            sandbox=values.get("sandbox", FULL_ACCESS),
+            enforcement="syntax" if rules.has_lists else "none",
+            note=REMOTE_NOTE if rules.has_lists and not local else None,
+            launcher=None,
+            defers=False,
+        )
+        if local:
+            await self._confine(guard, values)
+        elif self.policy.require_kernel:
+            why = "the operator requires the kernel layer"
+            raise SandboxUnavailable(
+                f"sandbox '{FULL_ACCESS}' cannot be enforced here: {why}", details={"mode": FULL_ACCESS, "why": why}
+            )
+        return guard
+
+    async def _confine(self, guard: PolicyGuard, values: Mapping[str, Any]) -> None:
+        rules = guard.rules
+        if guard.sandbox == FULL_ACCESS and not rules.has_lists and not self.policy.require_kernel:
+            return
+        sandbox = await self.sandbox()
+        spec = SandboxSpec(
+            mode=cast(Mode, guard.sandbox),
+            state_dir=str(self.state_dir),
+            workspace=values.get("workspace"),
+            cwd=values.get("cwd"),
+            rules=exec_rules(rules),
+            judge=judge_spec(rules),
+            network=self.policy.sandbox_network,
+            write_extra=tuple(str(Path(place).expanduser()) for place in self.policy.sandbox_write),
+            require_kernel=self.policy.require_kernel,
+        )
+        launch = sandbox.prepare(spec, guard.on_start)
+        guard.enforcement, guard.note = sandbox.enforcement(spec)
+        guard.launcher = launch
+        guard.defers = launch is not None and launch.defers
+        files = guard.judge_of.files
+        guard.judge_of = Judge(rules, kernel=guard.defers, files=files)
+
+    def close(self) -> None:
+        """End the supervisor of program starts."""
+        for sandbox in self._sandbox:
+            sandbox.close()
+
+
+def _covers(pattern: str, workspace: str) -> bool:
+    """Tell whether a glob names a directory, or one above it."""
+    path = str(Path(pattern).expanduser())
+    above = [workspace, *(str(parent) for parent in Path(workspace).parents)]
+    return any(fnmatchcase(place, path) for place in above)

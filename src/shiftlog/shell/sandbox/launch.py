@@ -1,0 +1,276 @@
+"""One shell's way into its sandbox: from a spec and a machine to the command line that the engine starts.
+
+Everything is worked out here, outside; the launcher that runs inside only applies it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import shiftlog
+from shiftlog.shell.sandbox import landlock, mounts, seccomp
+from shiftlog.shell.sandbox.detect import Capabilities
+from shiftlog.shell.sandbox.plan import LaunchPlan, encode
+from shiftlog.shell.sandbox.programs import RuleFiles, find_files
+from shiftlog.shell.sandbox.spec import Enforcement, SandboxSpec, is_below, unavailable
+from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart
+from shiftlog.shell.sandbox.supervision import Supervision
+
+_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from shiftlog.shell.sandbox.launcher import main; main()"
+# chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service: what builds run as root need.
+_KEPT_CONFINED = sum(1 << number for number in (0, 1, 3, 4, 5, 6, 7, 10))
+# sys_module, sys_rawio, sys_ptrace, mac_override, mac_admin, perfmon, bpf: each is a way around the rules.
+_DROPPED_ALWAYS = sum(1 << number for number in (16, 17, 19, 32, 33, 38, 39))
+_ALL = (1 << 64) - 1
+_NO_FILES = RuleFiles(denied=(), executable=None, interpreters=(), named=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedStart:
+    """How to start the shell: command line, environment and descriptors of the first process."""
+
+    argv: list[str]
+    env: dict[str, str]
+    pass_fds: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a launch stands on: the machine, whether mounts are used, where pipes go, who supervises, what holds."""
+
+    machine: Capabilities
+    bwrap: bool
+    runtime_base: Path
+    supervision: Callable[[], Supervision]
+    enforcement: Enforcement
+    note: str | None
+
+
+class Launch:
+    """One shell's way into its sandbox. `close` it when the shell is over; it then removes the private temp."""
+
+    def __init__(self, spec: SandboxSpec, ground: Ground, on_start: Callable[[ProgramStart], None]) -> None:
+        self._spec = spec
+        self._ground = ground
+        self._on_start = on_start
+        self._machine = ground.machine
+        self._bwrap = ground.bwrap
+        self._supervision: Supervision | None = None
+        self._number: int | None = None
+        self._fds: list[int] = []
+        self._temp: str | None = None
+        self._runtime: str | None = None
+        if spec.confined:
+            self._temp = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-shell-"))
+            self._runtime = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-run-", dir=ground.runtime_base))
+        self.enforcement = ground.enforcement
+        self.note = ground.note
+        self.defers = ground.machine.exec_broker
+
+    @property
+    def temp_dir(self) -> str | None:
+        """The private temp directory; None in full-access."""
+        return self._temp
+
+    @property
+    def runtime_dir(self) -> Path | None:
+        """Where the engine must keep its pipes so that the shell can reach them; None where it may choose."""
+        return None if self._runtime is None else Path(self._runtime)
+
+    @property
+    def shell_pid(self) -> int | None:
+        """The pid of the shell itself, once it runs; bubblewrap's is another."""
+        if self._supervision is None or self._number is None:
+            return None
+        self._supervision.drain()
+        return self._supervision.shell_pid(self._number)
+
+    def wrap(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> WrappedStart:
+        """Return what to start instead of `argv`; the environment reaches the shell only after the rules do."""
+        shell = shutil.which(argv[0], path=env.get("PATH"))
+        if shell is None:
+            raise unavailable(self._spec.mode, f"{argv[0]} was not found")
+        shell = os.path.realpath(shell)
+        files = _NO_FILES if self._spec.rules is None else find_files(self._spec.rules, shell)
+        shell_env = {**env, **({"TMPDIR": self._temp} if self._temp else {})}
+        plan = self._plan(shell, argv, shell_env, files, cwd)
+        descriptor = os.memfd_create("shiftlog-plan", 0)
+        os.write(descriptor, encode(plan))
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        self._fds.append(descriptor)
+        package = str(Path(shiftlog.__file__).parent.parent)
+        python = os.path.realpath(sys.executable)
+        command = [python, "-I", "-S", "-c", _BOOT, package, str(descriptor)]
+        if self._bwrap:
+            command = mounts.arguments(self._machine.bwrap or "", self._view(python, package), cwd) + command
+        own = {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"}
+        return WrappedStart(argv=command, env=own, pass_fds=tuple(self._fds))
+
+    def started(self) -> None:
+        """Let go of the descriptors that the started process now has itself."""
+        for fd in self._fds:
+            os.close(fd)
+        self._fds.clear()
+
+    def drain(self) -> None:
+        """Bring in every start recorded so far; after a command's end these are all of its own."""
+        if self._supervision is not None:
+            self._supervision.drain()
+
+    @property
+    def alive(self) -> bool:
+        """Whether starts are still answered; once not, every one of them is refused and the shell is best reopened."""
+        if self._supervision is None:
+            return not self._machine.exec_broker
+        self._supervision.drain()
+        return self._supervision.alive
+
+    def permit(self, entries: Sequence[str]) -> None:
+        """Let what these `ask` entries match start from now on; an approved command needs it while it runs."""
+        if self._supervision is not None and self._number is not None:
+            self._supervision.permit(self._number, entries)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the supervisor could not take the shell, when it could not."""
+        if self._supervision is None or self._number is None:
+            return None
+        self._supervision.drain()
+        return self._supervision.problem(self._number)
+
+    def close(self) -> None:
+        """Stop supervising and remove the private temp directory; call it when no process of the shell is left."""
+        self.started()
+        if self._supervision is not None and self._number is not None:
+            self._supervision.close_shell(self._number)
+            self._number = None
+        for place in (self._temp, self._runtime):
+            if place is not None:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _plan(self, shell: str, argv: Sequence[str], env: Mapping[str, str], files: RuleFiles, cwd: str) -> LaunchPlan:
+        channel = -1
+        if self._machine.exec_broker:
+            channel = self._supervise(shell, files)
+        rules = self._landlock(files)
+        return LaunchPlan(
+            program=os.fsencode(shell),
+            arguments=[os.fsencode(word) for word in argv],
+            environment={os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+            ruleset=None if rules is None else rules.ruleset,
+            rules=() if rules is None else rules.rules,
+            filter_program=seccomp.build(self._filter()) if self._machine.seccomp else b"",
+            filter_flags=self._machine.filter_flags if self._machine.exec_broker else 0,
+            socket=channel,
+            keep_capabilities=self._kept_capabilities(),
+        )
+
+    def _supervise(self, shell: str, files: RuleFiles) -> int:
+        ours, theirs = socket.socketpair()
+        rules = BrokerRules(
+            shell=shell,
+            helper=self._helper(),
+            lists=self._spec.rules is not None,
+            named=files.named,
+            denied=files.denied,
+            interpreters=files.interpreters,
+            writable=self._writable() if self._filter().metadata == "broker" else None,
+        )
+        supervision = self._ground.supervision()
+        self._number = supervision.open(ours, self._spec.judge, rules, self._on_start)
+        self._supervision = supervision
+        descriptor = theirs.detach()
+        self._fds.append(descriptor)
+        return descriptor
+
+    def _filter(self) -> seccomp.FilterOptions:
+        abi, broker = self._machine.landlock_abi, self._machine.exec_broker
+        watched = self._spec.confined and not self._bwrap  # read-only mounts refuse these by themselves
+        return seccomp.FilterOptions(
+            broker=broker,
+            confined=self._spec.confined,
+            network=self._spec.network or not self._spec.confined,
+            metadata=("broker" if broker else "refused") if watched else "free",
+            guard_truncate=watched and abi < 3,
+        )
+
+    def _landlock(self, files: RuleFiles) -> landlock.LandlockPlan | None:
+        abi = self._machine.landlock_abi
+        if not abi or (not self._spec.confined and abi < 2 and self._machine.exec_broker):
+            return (
+                None  # version 1 would refuse every move between directories, for a list that the broker holds anyway
+            )
+        state = () if self._bwrap or not self._spec.confined else (os.path.realpath(self._spec.state_dir),)
+        shared = ("/dev/shm",) if self._bwrap and self._spec.mode == "workspace-write" else ()
+        return landlock.make_plan(
+            landlock.FileRules(
+                abi=abi,
+                confined=self._spec.confined,
+                writable=(*self._writable(), *shared),
+                hidden=(*self._hidden_programs(files), *state),
+                executable=self._executable(files),
+                network=self._spec.network or not self._spec.confined,
+            )
+        )
+
+    def _helper(self) -> tuple[str, ...]:
+        """How the engine's terminal helper begins its command line."""
+        return (
+            os.path.realpath(sys.executable),
+            "-I",
+            "-S",
+            str(Path(shiftlog.__file__).parent / "shell/terminal_helper.py"),
+        )
+
+    def _executable(self, files: RuleFiles) -> tuple[str, ...] | None:
+        if files.executable is None or not self._machine.exec_broker:
+            return files.executable
+        return (*files.executable, self._helper()[0])  # as the helper alone: the broker sees to that
+
+    def _hidden_programs(self, files: RuleFiles) -> list[str]:
+        """List the denied files to hide. Beside a hidden file nothing new can be read, so where the shell works and
+        makes new files the broker alone must do."""
+        if not self._machine.exec_broker:
+            return list(files.denied)
+        python = self._helper()[0]  # the engine's own helper, like the shell, must be able to start
+        busy = [
+            *self._writable(),
+            *(os.path.realpath(place) for place in (self._spec.workspace, self._spec.cwd) if place),
+        ]
+        return [
+            path
+            for path in files.denied
+            if path != python and not any(is_below(path, place) for place in busy if place != "/")
+        ]
+
+    def _writable(self) -> tuple[str, ...]:
+        own = tuple(place for place in (self._temp, self._runtime) if place is not None)
+        return (*own, *(place for place in self._spec.writable_places() if os.path.isdir(place)))
+
+    def _view(self, python: str, package: str) -> mounts.View:
+        workspace = () if self._spec.workspace is None else (os.path.realpath(self._spec.workspace),)
+        return mounts.View(
+            temp=self._temp or "",
+            writable=self._writable(),
+            hidden=(os.path.realpath(self._spec.state_dir),),
+            visible=(*workspace, python, sys.base_prefix, package, *_program_dirs()),
+            shared_memory=self._spec.mode == "workspace-write",
+            own_devices=not self._machine.landlock_abi,  # else Landlock says which devices may be written
+        )
+
+    def _kept_capabilities(self) -> int | None:
+        if os.geteuid() != 0:
+            return None
+        return _KEPT_CONFINED if self._spec.confined else _ALL & ~_DROPPED_ALWAYS
+
+
+def _program_dirs() -> list[str]:
+    """List the server's own program directories; on some systems they are below /run."""
+    return [os.path.realpath(place) for place in os.environ.get("PATH", "").split(":") if os.path.isdir(place)]

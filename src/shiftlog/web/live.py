@@ -1,0 +1,206 @@
+"""Live: server-sent events that tell an open page what is new, by the position of entries in their journal.
+
+A stream of a session names each entry by its seq, so that a browser that comes back goes on where it was, without
+loss and without doubles. Output of running commands is named by its cursors. Streams end when the server stops.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from shiftlog.app import App
+from shiftlog.journal.journal import find_session
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.shell.ports import Stream
+from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.web.answers import HEADERS, encoded
+from shiftlog.web.looks import render
+from shiftlog.web.session_view import number, turn_block
+from shiftlog.web.steps import steps_of
+from shiftlog.web.timeline import counts, entry_document
+
+POLL_S = 0.25
+BEAT_S = 15.0
+ENTRIES_AT_ONCE = 200
+LOOKED_AT = 20
+OUTPUT_CHARS = 20_000
+OUTPUT_LINES = 400
+STREAMS_MOST = 64
+_STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+
+Item = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Live:
+    """The streams that are open."""
+
+    app: App
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _open: int = 0
+
+    def stop(self) -> None:
+        """End every stream; browsers come back by themselves."""
+        self._stopping.set()
+
+    async def sessions(self, request: Request) -> Response:
+        """Tell when any session changed, so that a list of them can be looked up again."""
+        return self._streamed(self._sessions())
+
+    async def session(self, request: Request) -> Response:
+        """Tell each new entry of a session, and what its running commands print."""
+        session = await self.app.store.read(lambda reader: find_session(reader, request.path_params["session_id"]))
+        came_back = request.headers.get("last-event-id", "")
+        after = int(came_back) if came_back.isascii() and came_back.isdigit() and len(came_back) < 10 else None
+        if after is None:
+            after = number(request.query_params, "after", session.head_seq)
+        return self._streamed(self._session(session.id, min(after, session.head_seq)))
+
+    def _streamed(self, events: AsyncGenerator[bytes]) -> Response:
+        headers = {**HEADERS, "X-Accel-Buffering": "no"}
+        if self._open >= STREAMS_MOST:
+            return Response("Too many streams are open", 503, {**headers, "Retry-After": "10"}, "text/plain")
+        return StreamingResponse(self._counted(events), 200, headers, "text/event-stream")
+
+    async def _counted(self, events: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        self._open += 1
+        try:
+            yield b"retry: 1000\n\n"
+            async for event in events:
+                yield event
+        finally:
+            self._open -= 1
+            await events.aclose()
+
+    async def _pause(self) -> bool:
+        """Wait for the next look; tell whether the server goes on."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), POLL_S)
+        return not self._stopping.is_set()
+
+    async def _sessions(self) -> AsyncGenerator[bytes]:
+        heads: dict[str, int] | None = None
+        quiet = 0.0
+        while True:
+            now = await self.app.store.read(_heads)
+            changed = [name for name, seq in now.items() if heads is not None and heads.get(name) != seq]
+            heads = now
+            if changed:
+                yield event("sessions", {"changed": changed})
+                quiet = 0.0
+            elif quiet >= BEAT_S:
+                yield b": still here\n\n"
+                quiet = 0.0
+            quiet += POLL_S
+            if not await self._pause():
+                return
+
+    async def _session(self, session_id: str, after: int) -> AsyncGenerator[bytes]:
+        outputs = _Outputs(self.app, session_id)
+        quiet = 0.0
+        while True:
+            news = await self.app.store.read(lambda reader, after=after: _news(reader, session_id, after))
+            told = False
+            for seq, item in news:
+                yield event("entry", item, seq)
+                after, told = seq, True
+            for item in outputs.news():
+                yield event("output", item)
+                told = True
+            quiet = 0.0 if told else quiet + POLL_S
+            if quiet >= BEAT_S:
+                yield b": still here\n\n"
+                quiet = 0.0
+            if len(news) < ENTRIES_AT_ONCE and not await self._pause():
+                return
+
+
+def event(name: str, data: Item, number: int | None = None) -> bytes:
+    """Return one event as the wire has it; JSON has no line ends, so the data is one line."""
+    head = f"id: {number}\n" if number is not None else ""
+    return f"{head}event: {name}\ndata: ".encode() + encoded(data) + b"\n\n"
+
+
+def _heads(reader: Reader) -> dict[str, int]:
+    rows = reader.find_sessions(Filter(), Page(limit=LOOKED_AT), by_activity=True)
+    return {row.session.id: row.session.head_seq for row in rows}
+
+
+def _news(reader: Reader, session_id: str, after: int) -> list[tuple[int, Item]]:
+    head = reader.head(session_id)
+    if head is None or head[0] <= after:
+        return []
+    session = reader.session(session_id)
+    entries = reader.entries(session_id, after=after, until=head[0], limit=ENTRIES_AT_ONCE)
+    if session is None:
+        return []
+    return [(entry.seq, _told(reader, session, entry)) for entry in entries]
+
+
+def _told(reader: Reader, session: Session, entry: Entry) -> Item:
+    """Return what a page needs of a new entry: the step it makes, and the head of its turn where that changed."""
+    item: Item = {"seq": entry.seq, "kind": str(entry.kind), "request_id": entry.turn, "state": str(session.state)}
+    turn = reader.turn(session.id, entry.turn) if entry.turn else None
+    if entry.kind.startswith("turn.") and turn is not None:
+        item["turn"] = _turn_html(session, turn, is_new=entry.kind is Kind.TURN_BEGUN)
+    if turn is None or counts(turn, entry):
+        steps = steps_of([entry])
+        item["html"] = render("_steps.html", {"steps": steps, "session_id": session.id})
+        item["command_id"] = next((step["command_id"] for step in steps if step.get("command_id")), None)
+        item["call_id"] = entry.facts.get("call_id")
+    document = entry_document(entry)
+    return {**item, "at": document["at"]}
+
+
+def _turn_html(session: Session, turn: Turn, *, is_new: bool) -> str:
+    template = "_turn.html" if is_new else "_turn_head.html"
+    block = turn_block(turn, [], opened=True)
+    return render(template, {"block": block, "session_id": session.id})
+
+
+class _Outputs:
+    """What running commands of a session have printed since the last look."""
+
+    def __init__(self, app: App, session_id: str) -> None:
+        self._app = app
+        self._session_id = session_id
+        self._cursors: dict[tuple[str, Stream], str | None] = {}
+
+    def news(self) -> Iterable[Item]:
+        """Return the new pieces; a `cursor_before` of null says that the piece replaces what was shown."""
+        if not self._app.has_live_shells():
+            return []
+        return [
+            piece
+            for shell in self._app.shells.live.values()
+            if shell.session_id == self._session_id
+            for command in shell.running
+            for name in _STREAMS
+            if (piece := self._piece(command.command_id, name)) is not None
+        ]
+
+    def _piece(self, command_id: str, name: Stream) -> Item | None:
+        key = (command_id, name)
+        try:
+            output = self._app.shells.outputs.reopen(command_id)
+            if key in self._cursors:
+                page = output.page(name, cursor=self._cursors[key], max_chars=OUTPUT_CHARS)
+            else:
+                # A late-comer gets the end of a long output; the whole of it is a link away.
+                lines = output.stream(name).spool.lines_total
+                first = lines - OUTPUT_LINES if lines > OUTPUT_LINES else None
+                page = output.page(name, from_line=first, max_chars=OUTPUT_CHARS)
+        except ShiftlogError:
+            return None
+        if not page.text or page.next_cursor is None:
+            return None
+        before, self._cursors[key] = self._cursors.get(key), page.next_cursor
+        html = render("_output.html", {"text": page.text})
+        return {"command_id": command_id, "stream": name, "html": html, "cursor_before": before, "cursor": page.next_cursor}

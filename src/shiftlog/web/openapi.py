@@ -1,0 +1,171 @@
+"""The OpenAPI description of the page's JSON: which addresses there are, what they take, what they answer."""
+
+from typing import Any
+
+from shiftlog import __version__
+from shiftlog.model.moves import SessionState, TurnStatus
+from shiftlog.web.sessions_view import KINDS
+from shiftlog.web.usage_view import DIMENSIONS
+
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_OBJECT: Schema = {"type": "object"}
+_NULL_TEXT: Schema = {"type": ["string", "null"]}
+
+
+def _record(*required: str, **fields: Schema) -> Schema:
+    return {"type": "object", "required": list(required), "properties": fields}
+
+
+def _list(item: Schema) -> Schema:
+    return {"type": "array", "items": item}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _query(name: str, says: str, schema: Schema | None = None) -> Schema:
+    return {"name": name, "in": "query", "description": says, "schema": schema or {"type": "string", "maxLength": 2000}}
+
+
+def _path(name: str, says: str, schema: Schema | None = None) -> Schema:
+    return {"name": name, "in": "path", "required": True, "description": says, "schema": schema or _NAMED}
+
+
+_NAMED: Schema = {"type": "string", "minLength": 1, "maxLength": 300}
+_SESSION = _path("session_id", "The id of a session, the number of its run, or the vendor's own id.")
+_FILTERS = [
+    _query("agent", "Agent kind."),
+    _query("agent_id", "Stable agent name."),
+    _query("model", "Model name."),
+    _query("project", "Workspace name or path."),
+    _query("from", "Active at or after this date or time."),
+    _query("to", "Started at or before this date or time."),
+]
+_ENTRY = _record(
+    "seq", "kind", "at", "request_id", "body", "erased", "body_hash", "hash",
+    seq=_COUNT, kind=_TEXT, at=_TEXT, request_id=_NULL_TEXT, body={"type": ["object", "null"]},
+    erased={"type": "boolean"}, body_hash=_TEXT, hash=_TEXT,
+)  # fmt: skip
+_SCHEMAS: dict[str, Schema] = {
+    "Error": _record(
+        "error", error=_record("code", "message", code=_TEXT, message=_TEXT, details=_OBJECT, hint=_NULL_TEXT)
+    ),
+    "Entry": _ENTRY,
+    "Turn": _record("request_id", "ordinal", "status", "begun_at", request_id=_TEXT, ordinal=_COUNT, status=_TEXT),
+    "Session": _record("session_id", "agent", "title", "state", "head_hash", session_id=_TEXT, title=_TEXT, state=_TEXT),
+    "SessionList": _record(
+        "items", "total", "next_cursor", "filters",
+        items=_list(_record("session_id", session_id=_TEXT)), total=_COUNT, next_cursor=_NULL_TEXT, filters=_OBJECT,
+    ),
+    "SessionPage": _record(
+        "session", "timeline", "next_place",
+        session=_ref("Session"), timeline=_list(_record("kind", "seq", kind=_TEXT, seq=_COUNT)), next_place=_NULL_TEXT,
+        glance=_OBJECT,
+    ),
+    "TurnPage": _record(
+        "session_id", "turn", "entries", "next_after",
+        session_id=_TEXT, turn=_ref("Turn"), entries=_list(_ref("Entry")), next_after={"type": ["integer", "null"]},
+    ),
+    "Entries": _record(
+        "session_id", "entries", "total", "next_after",
+        session_id=_TEXT, entries=_list(_ref("Entry")), total=_COUNT, next_after={"type": ["integer", "null"]},
+    ),
+    "OneEntry": _record("session_id", "entry", session_id=_TEXT, entry=_ref("Entry"), total=_COUNT),
+    "Handover": _record(
+        "session", "capsule", "markdown", "lineage",
+        session=_ref("Session"), capsule=_OBJECT, markdown=_TEXT, lineage=_OBJECT,
+    ),
+    "Trust": _record(
+        "session", "chain", "receipts",
+        session=_ref("Session"), receipts=_list(_ref("Receipt")),
+        chain=_record("ok", "entries", ok={"type": "boolean"}, entries=_COUNT, kind=_NULL_TEXT),
+    ),
+    "Receipt": _record("session_id", "seq", "head_hash", "at", "key_id", "signature", session_id=_TEXT, seq=_COUNT),
+    "Usage": _record("filters", "total", "by", "budgets", "warnings", total=_OBJECT, by=_OBJECT, budgets=_list(_OBJECT)),
+    "Output": _record("command_id", "stream", "text", "next_cursor", "eof", text=_TEXT, next_cursor=_NULL_TEXT),
+}  # fmt: skip
+
+
+def _answer(says: str, schema: str | None, media: str = "application/json") -> Schema:
+    content = {media: {"schema": _ref(schema) if schema else _TEXT}}
+    return {"description": says, "content": content}
+
+
+def _operation(says: str, answer: Schema, parameters: list[Schema], *more: int) -> Schema:
+    refusals = {400: "Something asked for makes no sense", 401: "Neither cookie nor token", 403: "A foreign page or host"}
+    names = {404: "There is none", 410: "No longer kept"}
+    every = {**refusals, **{status: names[status] for status in more}}
+    return {
+        "get": {
+            "summary": says,
+            "parameters": parameters,
+            "responses": {"200": answer} | {str(status): _answer(text, "Error") for status, text in sorted(every.items())},
+        }
+    }
+
+
+def description() -> Schema:
+    """Return the whole description."""
+    number = {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}
+    seq = _path("seq", "Position of an entry in its journal.", number)
+    after = _query("after", "Only what comes after this entry.", number)
+    one = "/sessions/{session_id}"
+    listing = [
+        _query("q", 'Search: words, "phrases", prefixes (auth*), && || ! and parentheses.'),
+        _query("kind", "What to search.", {"type": "string", "enum": list(KINDS)}),
+        *_FILTERS,
+        _query("status", "Session state.", {"type": "string", "enum": list(map(str, SessionState))}),
+        _query("turn_status", "Has a turn with this status.", {"type": "string", "enum": list(map(str, TurnStatus))}),
+        _query("path", "Touched files by glob (src/*.py)."),
+        _query("tag", "Has a turn with this tag."),
+        _query("cursor", "next_cursor of the page before, same question."),
+    ]
+    timeline = [
+        _SESSION,
+        _query("turn", "Begin with this turn."),
+        _query("place", "next_place of the page before."),
+    ]
+    turn = [_SESSION, _path("request_id", "The id of a turn."), after]
+    entries = [_SESSION, after, _query("limit", "Entries per page.", {"type": "integer", "minimum": 1, "maximum": 1000})]
+    output = [
+        _path("command_id", "The id of a command, such as 1a2b3c4d-1#7."),
+        _query("stream", "Which stream.", {"type": "string", "enum": ["stdout", "stderr"]}),
+        _query("cursor", "next_cursor of the page before."),
+    ]
+    by = _query("by", "Which table.", {"type": "string", "enum": list(DIMENSIONS)})
+    form = _path("form", "The format.", {"type": "string", "enum": ["html", "md", "jsonl"]})
+    paths = {
+        "/sessions.json": _operation("List or search sessions", _answer("A page", "SessionList"), listing, 404),
+        f"{one}.json": _operation("Read a session's timeline", _answer("A page", "SessionPage"), timeline, 404),
+        f"{one}/turns/{{request_id}}.json": _operation("Read a turn", _answer("A page", "TurnPage"), turn, 404),
+        f"{one}/entries.json": _operation("Read the journal", _answer("A page", "Entries"), entries, 404),
+        f"{one}/entries/{{seq}}.json": _operation("Read an entry", _answer("It", "OneEntry"), [_SESSION, seq], 404),
+        f"{one}/handover.json": _operation("Read the capsule", _answer("It", "Handover"), [_SESSION], 404),
+        f"{one}/handover.md": _operation("The capsule as Markdown", _answer("It", None, "text/markdown"), [_SESSION], 404),
+        f"{one}/trust.json": _operation("Check the chain now", _answer("What was found", "Trust"), [_SESSION], 404),
+        f"{one}/receipts/{{seq}}.json": _operation("A receipt", _answer("It", "Receipt"), [_SESSION, seq], 404),
+        f"{one}/export.{{form}}": _operation("A session as a file", _exports(), [_SESSION, form], 404),
+        "/usage.json": _operation("Tokens and cost", _answer("Totals", "Usage"), _FILTERS, 404),
+        "/usage.csv": _operation("One table of usage", _answer("It", None, "text/csv"), [*_FILTERS, by], 404),
+        "/outputs/{command_id}.json": _operation("Read a command's output", _answer("A page", "Output"), output, 404, 410),
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Shiftlog page",
+            "version": __version__,
+            "description": "What agents did, read-only. Every address also answers a page for people without .json.",
+        },
+        "paths": paths,
+        "components": {"schemas": _SCHEMAS, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"token": []}],
+    }
+
+
+def _exports() -> Schema:
+    kinds = ("text/html", "text/markdown", "application/x-ndjson")
+    return {"description": "The file", "content": {media: {"schema": _TEXT} for media in kinds}}

@@ -1,0 +1,143 @@
+"""The addresses of the page, and the gate before them.
+
+Every page answers JSON at the same address, by `Accept` or with `.json` at its end. Only the way in, the style, the
+scripts and the icon are open to who has neither cookie nor token.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shiftlog.app import App
+from shiftlog.model.errors import InternalError, InvalidParameter, Unauthorized, UnknownTool
+from shiftlog.web import exporting
+from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, Looking, answering, json_response, refusal
+from shiftlog.web.door import COOKIE_S, Door, is_foreign
+from shiftlog.web.live import Live
+from shiftlog.web.looks import HERE, render
+from shiftlog.web.openapi import description
+from shiftlog.web.output_view import OutputView
+from shiftlog.web.proof_view import ProofView
+from shiftlog.web.session_view import SessionView
+from shiftlog.web.sessions_view import SessionsView
+from shiftlog.web.usage_view import UsageView
+
+OPEN = "/open"
+STATIC = "/static/"
+HINT = "Run `shiftlog open` in a terminal: it makes a fresh link"
+_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+
+def page_routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
+    """Return the routes of the page, to be added to whatever serves HTTP behind the host check."""
+    return [Mount("/", app=Gate(Starlette(routes=_routes(app, door, live), exception_handlers=_HANDLERS), door))]
+
+
+def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
+    session = SessionView(app=app)
+    sessions, usage, output = SessionsView(app=app), UsageView(app=app), OutputView(app=app)
+    proof = ProofView(app=app, sessions=session)
+    one = "/sessions/{session_id}"
+    pages: list[tuple[str, Looking]] = [
+        ("/sessions", sessions.look),
+        (f"{one}/turns/{{request_id}}", session.look_at_turn),
+        (f"{one}/entries", session.look_at_entries),
+        (f"{one}/entries/{{seq}}", session.look_at_entry),
+        (f"{one}/handover", proof.handover),
+        (f"{one}/trust", proof.trust),
+        ("/usage", usage.look),
+        ("/outputs/{command_id}", output.look),
+    ]
+    files: list[tuple[str, Looking]] = [
+        (f"{one}/handover.md", proof.brief),
+        (f"{one}/receipts/{{seq}}.json", proof.receipt),
+        (f"{one}/export.{{form}}", partial(exporting.download, app)),
+        (f"{one}/events", live.session),
+        ("/events", live.sessions),
+        ("/usage.csv", usage.download),
+    ]
+    return [
+        Route("/", answering(sessions.look)),
+        Route(OPEN, partial(_enter, door)),
+        Route("/openapi.json", _describe),
+        Route(STATIC + "{name:path}", _static),
+        *(Route(path, answering(look)) for path, look in files),
+        *(Route(path + ending, answering(look)) for path, look in pages for ending in (".json", "")),
+        *(Route(one + ending, answering(session.look)) for ending in (".json", "")),
+    ]
+
+
+class Gate:
+    """Lets through what carries the cookie or the token and comes from no other page."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app = app
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        await (self._refusal(request) or self._app)(scope, receive, send)
+
+    def _refusal(self, request: Request) -> Response | None:
+        if is_foreign(request.headers):
+            return refusal(request, Unauthorized("Another page asks", hint="Open the page itself"), FORBIDDEN)
+        path = request.url.path
+        if path == OPEN or path.startswith(STATIC) or self._door.admits(request.headers):
+            return None
+        return refusal(request, Unauthorized("This page is for the person at this machine", hint=HINT))
+
+
+async def _enter(door: Door, request: Request) -> Response:
+    """Exchange the code of a link for the cookie."""
+    cookie = door.exchange(request.query_params.get("code", ""))
+    if cookie is None:
+        return refusal(request, Unauthorized("This link was used before, or is older than a minute", hint=HINT))
+    # A page and no redirect: a browser that came from elsewhere would not send a strict cookie along with that.
+    response = HTMLResponse(render("enter.html", {"here": ""}), 200, HEADERS)
+    response.set_cookie(door.cookie_name, cookie, max_age=COOKIE_S, path="/", httponly=True, samesite="strict")
+    return response
+
+
+async def _describe(request: Request) -> Response:
+    return json_response(description())
+
+
+async def _static(request: Request) -> Response:
+    """Answer with one of our own files; nothing else can be named."""
+    name = str(request.path_params["name"])
+    if "/" in name or "\\" in name or name.startswith("."):
+        return refusal(request, Unauthorized("Only the page's own files are served here"), FORBIDDEN)
+    path = HERE / "static" / name
+    if path.suffix not in _TYPES or not path.is_file():
+        return refusal(request, UnknownTool("There is no such file", hint="The page names those that there are"), NOT_FOUND)
+    headers = {**HEADERS, "Cache-Control": "private, max-age=60"}
+    return Response(path.read_bytes(), 200, headers, _TYPES[path.suffix])
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    path = request.url.path
+    if len(path) > 1 and path.endswith("/"):
+        return RedirectResponse("/" + path.strip("/"), 308, HEADERS)
+    return refusal(request, UnknownTool("There is no such page", hint="Begin with the list of sessions"), NOT_FOUND)
+
+
+async def _unsuited(request: Request, error: Exception) -> Response:
+    response = refusal(request, InvalidParameter("The page is only for reading", hint="Ask with GET"), 405)
+    response.headers["Allow"] = "GET, HEAD"
+    return response
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    return refusal(request, InternalError("The page failed to answer; the daemon's log says where"))
+
+
+_Handler = Callable[[Request, Exception], Awaitable[Response]]
+_HANDLERS: dict[Any, _Handler] = {404: _missing, 405: _unsuited, 500: _defect}

@@ -1,0 +1,104 @@
+"""The operator's policy: all its keys, what stops the start, and several policies at once."""
+
+import pytest
+
+from shiftlog.guard.policy import OperatorPolicy, combine, read_policy
+from shiftlog.guard.policy.operator import READERS
+from shiftlog.model.errors import ConfigError
+
+EVERYTHING: dict[str, object] = {
+    "allow": ["git"],
+    "deny": ["nc"],
+    "ask": ["git push"],
+    "deny_patterns": ["a+"],
+    "dangerous": "off",
+    "transports": ["local", "ssh"],
+    "hosts": ["*.internal"],
+    "containers": ["web"],
+    "key_dir": "/keys",
+    "known_hosts": "/keys/known_hosts",
+    "accept_new_host_keys": True,
+    "require_known_hosts": False,
+    "password_auth": False,
+    "ssh_agent": False,
+    "sandbox_max": "workspace-write",
+    "sandbox_default": "read-only",
+    "sandbox_network": False,
+    "sandbox_write": ["~/.cache"],
+    "require_kernel": True,
+    "env_pass": ["GH_TOKEN"],
+    "redaction": {"disable": ["jwt"], "add": [{"id": "mine", "pattern": "X+"}]},
+    "workspaces": ["/srv/*"],
+    "limits": {"shells": 4, "timeout_s_max": 600},
+}
+
+
+def test_every_key_is_read_and_none_is_missing_here() -> None:
+    assert set(EVERYTHING) == set(READERS)
+    policy = read_policy(EVERYTHING, "policy.json")
+    assert policy.allow == (("git",),)
+    assert (policy.deny, policy.ask, policy.dangerous) == (("nc",), ("git push",), False)
+    assert (policy.sandbox_max, policy.sandbox_default, policy.require_kernel) == ("workspace-write", "read-only", True)
+    assert policy.redaction_disable == ("jwt",)
+    assert policy.redaction_add[0].id == "mine"
+    assert policy.limits == {"shells": 4, "timeout_s_max": 600}
+
+
+def test_an_execkit_policy_file_loads_unchanged() -> None:
+    policy = read_policy({"allow": [], "deny": ["curl"], "deny_patterns": []}, "execkit.json")
+    assert policy.allow == ()
+    assert policy.deny == ("curl",)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "named"),
+    [
+        ({"alow": ["git"]}, "alow"),
+        ({"limits": {"shels": 1}}, "limits.shels"),
+        ({"redaction": {"off": []}}, "redaction.off"),
+        ({"deny": "ls"}, "deny"),
+        ({"deny": [""]}, "deny"),
+        ({"deny_patterns": ["("]}, "deny_patterns"),
+        ({"dangerous": "maybe"}, "dangerous"),
+        ({"sandbox_max": "loose"}, "sandbox_max"),
+        ({"transports": ["telnet"]}, "transports"),
+        ({"require_kernel": "yes"}, "require_kernel"),
+        ({"limits": {"shells": -1}}, "limits.shells"),
+        ({"limits": {"shells": True}}, "limits.shells"),
+    ],
+)
+def test_a_faulty_policy_is_refused_by_the_name_of_the_key(mapping: dict[str, object], named: str) -> None:
+    """Case 40."""
+    with pytest.raises(ConfigError) as caught:
+        read_policy(mapping, "policy.json")
+    assert f"'{named}'" in caught.value.message
+    assert caught.value.message.startswith("policy.json")
+
+
+def test_of_several_policies_all_hold_and_the_tighter_wins() -> None:
+    one = read_policy(
+        {"deny": ["a"], "allow": ["x"], "sandbox_max": "full-access", "transports": ["local", "ssh"],
+         "limits": {"shells": 8, "idle_ttl_s": 0}, "env_pass": ["A", "B"], "dangerous": "off", "password_auth": True},
+        "one",
+    )  # fmt: skip
+    other = read_policy(
+        {"deny": ["a", "b"], "allow": ["y"], "sandbox_max": "read-only", "transports": ["ssh", "docker"],
+         "limits": {"shells": 9, "idle_ttl_s": 60}, "env_pass": ["B"], "dangerous": "on", "password_auth": False},
+        "other",
+    )  # fmt: skip
+    joined = combine(one, other)
+    assert joined.deny == ("a", "b")
+    assert joined.allow == (("x",), ("y",))
+    assert joined.sandbox_max == "read-only"
+    assert joined.transports == ("ssh",)
+    assert joined.limits == {"shells": 8, "idle_ttl_s": 60}
+    assert joined.env_pass == ("B",)
+    assert joined.dangerous
+    assert not joined.password_auth
+    assert combine(other, one).deny == ("a", "b")
+
+
+def test_a_key_that_only_one_policy_sets_is_taken_from_it() -> None:
+    joined = combine(read_policy({"hosts": ["build"]}, "one"), read_policy({"deny": ["nc"]}, "other"))
+    assert joined.hosts == (("build",),)
+    assert combine() == OperatorPolicy()
