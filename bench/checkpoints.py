@@ -71,6 +71,7 @@ async def _measure(root: Path) -> None:
     await timed("plain first", lambda: asyncio.to_thread(_plain, work, plain))
     service, workspace = await _open(work, root / "state")
     await service.save(workspace, kind="open")
+    await timed("settle", lambda: service.settle(workspace))
     for _ in range(ROUNDS):
         await status("unchanged")
         await timed("unchanged", lambda: service.save(workspace, kind="auto"))
@@ -80,7 +81,6 @@ async def _measure(root: Path) -> None:
         await status("10 changed")
         await timed("10 changed", lambda: service.save(workspace, kind="auto"))
         await timed("plain 10 changed", lambda: asyncio.to_thread(_plain, work, plain))
-    await timed("settle", lambda: service.settle(workspace))
     service, workspace = await _open(small, root / "small-state")
     await service.save(workspace, kind="open")
     for _ in range(51):

@@ -274,6 +274,8 @@ class EngineShell:
             self._waiter.set_result(ready)
 
     def _tell(self, lines: str) -> None:
+        if self._closing is not None:
+            return
         try:
             os.write(self._script, lines.encode())
         except BlockingIOError:
@@ -285,6 +287,8 @@ class EngineShell:
         except BlockingIOError:
             return
         for report in self._reports.feed(data):
+            import sys as S
+            if report.kind=="bad": print("BAD",report,self._token,file=S.stderr)
             if report.kind == "pid":
                 self._on_pid(report.token, int(report.value))
             elif report.token != self._token or self._is_ready:

@@ -133,11 +133,11 @@ def lines(place: str, token: str, last_status: int) -> str:
 def closing_lines(token: str) -> str:
     """Return the lines that prove the shell sound and report the command's end, or else report that it is not.
 
-    Status 130 proves nothing: a late interrupt dropped the first line, and whoever sent it asks again.
+    A status from 128 on proves nothing: a late interrupt dropped the first line, and whoever sent it asks again.
     """
     return (
         f'FUNCNEST=1 TIMEFORMAT="{token} end $? ${{PWD+${{PWD//[%]/%%}}}}/{token}" \\__shiftlog_done\n'
-        f"[[ $? == 0 || $? == 130 ]] || \\__shiftlog_bad {token}\n"
+        f"[[ $? == 0 || $? -ge 128 ]] || \\__shiftlog_bad {token}\n"
     )
 
 

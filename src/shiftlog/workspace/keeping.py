@@ -34,6 +34,16 @@ git rev-list --objects --all >/dev/null || exit 75
 rm -rf "$GIT_DIR/borrowed" "$GIT_DIR/lender"
 """
 
+# Making a directory costs more than making a file; with all of them there, a small checkpoint makes none.
+_SPREAD = """
+cd "$GIT_DIR/objects" || exit 79
+set --
+for high in 0 1 2 3 4 5 6 7 8 9 a b c d e f; do
+  for low in 0 1 2 3 4 5 6 7 8 9 a b c d e f; do set -- "$@" "$high$low"; done
+done
+mkdir -p "$@" || exit 79
+"""
+
 _FORGET = """
 cd "$GIT_DIR/refs/checkpoints" && xargs rm -f || exit 76
 """
@@ -73,13 +83,15 @@ async def forget(shadow: Shadow, ids: Collection[str]) -> None:
     """Remove checkpoints and what only they held."""
     if ids:
         await shadow.script(_FORGET, stdin="".join(f"{one}\n" for one in ids).encode())
-    await stand_alone(shadow)
+    await shadow.script(_STAND_ALONE)
     await shadow.script("git prune --expire=now || exit 78")
+    await shadow.script(_SPREAD)
 
 
 async def stand_alone(shadow: Shadow) -> None:
     """Copy what was borrowed from the user's repository, so that nothing happening there can hurt a checkpoint."""
     await shadow.script(_STAND_ALONE)
+    await shadow.script(_SPREAD)
 
 
 async def is_borrowing(shadow: Shadow) -> bool:
