@@ -79,7 +79,11 @@ def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Impor
         importer=Importer(journal=Ingest(app.store, app.clock)),
         readers=readers,
         scratch=scratch,
-        settings=IngestSettings(roots=tuple(app.config.ingest.roots), max_line_mb=app.config.ingest.max_line_mb),
+        settings=IngestSettings(
+            roots=tuple(app.config.ingest.roots),
+            max_line_mb=app.config.ingest.max_line_mb,
+            project_aliases=app.config.ingest.project_aliases,
+        ),
         environ=environ,
         now=now,
         home=Path(environ.get("HOME") or Path.home()),

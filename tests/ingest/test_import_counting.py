@@ -110,6 +110,9 @@ async def test_a_fork_shares_the_totals_that_it_copied(tmp_path: Path) -> None:
         assert [turn.query_text for turn in await office.turns(session)] == ["Two"]
         assert session.forked_from == PARENT
         assert session.shared[0]["turns"] == ["req-20260304T060001Z-t1"]
+        shown = await office.desk.query(session_id=session.id)
+        (shared,) = shown["session"]["shared_turns"]
+        assert (shared["title"], shared["shared"], shown["session"]["turns_total"]) == ("One", True, 1)
 
 
 async def test_a_fork_alone_has_all_until_its_parent_comes(tmp_path: Path) -> None:

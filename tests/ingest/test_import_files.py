@@ -193,6 +193,10 @@ async def test_a_renamed_project_folder_keeps_its_sessions(tmp_path: Path) -> No
         report = await office.take()
         assert (only(report).status, entries_of(report)) == ("renamed", 0)
         assert await office.heads() == heads
+        kept = await office.desk.read(lambda reader: reader.imported(next(iter(heads))))
+        assert kept is not None
+        paths = await office.desk.read(lambda reader: reader.paths_of(kept["project"]))
+        assert paths == sorted(["/srv/app", str(office.folder / "-srv-app"), str(office.folder / "-srv-new")])
 
 
 async def test_a_copy_brings_nothing(tmp_path: Path) -> None:

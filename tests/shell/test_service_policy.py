@@ -11,6 +11,8 @@ from shiftlog.app import open_app
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import ConfigError
 from shiftlog.model.shell_errors import (
+    ApprovalDeclined,
+    ApprovalRequired,
     PolicyDenied,
     PolicyUndecidable,
     SandboxNotAllowed,
@@ -18,8 +20,10 @@ from shiftlog.model.shell_errors import (
     TransportNotAllowed,
     WorkspaceInvalid,
 )
+from shiftlog.shell.approvals import Approvals
+from shiftlog.shell.live import NATIVE
 from shiftlog.shell.sandbox.detect import detect
-from tests.shell.desk import ShellDesk, shell_desk
+from tests.shell.desk import CLIENT, ShellDesk, shell_desk
 
 needs_kernel = pytest.mark.skipif(
     not detect().exec_broker or not detect().landlock_abi, reason="this kernel offers no exec broker or no Landlock"
@@ -211,3 +215,39 @@ async def test_the_servers_secrets_do_not_reach_a_shell(tmp_path: Path) -> None:
         desk = ShellDesk(home=home, place=tmp_path, app=app)
         await desk.open()
         assert await desk.out('echo "[$MY_API_TOKEN][$HARMLESS]"') == "[][yes]"
+
+
+async def test_an_ask_rule_waits_for_a_person_and_holds_once(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, settings='[policy]\nask = ["touch"]\n') as desk:
+        approvals = desk.shells.approvals
+
+        async def yes(question: str) -> bool:
+            assert "needs approval: 'touch'" in question
+            return True
+
+        command = {"shell_id": desk.shell_id, "command": "touch f"}
+        result = await desk.shells.run_command(command, CLIENT, None, NATIVE, yes)
+        assert (result["exit_code"], result["verdict"]) == (0, "asked")
+        assert (desk.place / "f").exists()
+
+        async def no(question: str) -> bool:
+            return False
+
+        with pytest.raises(ApprovalDeclined):
+            await desk.shells.run_command({**command, "command": "touch g"}, CLIENT, None, NATIVE, no)
+        assert approvals.pending() == []
+        kinds = [entry.kind for entry in await desk.entries(Kind.COMMAND_ASKED, Kind.COMMAND_DECIDED)]
+        assert kinds == [Kind.COMMAND_ASKED, Kind.COMMAND_DECIDED] * 2
+
+
+async def test_an_approval_from_elsewhere_lets_the_same_call_through_once(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, settings='[policy]\nask = ["touch"]\n') as desk:
+        desk.shells.approvals = Approvals(desk.shells.journal, desk.shells.now, wait_s=0.05)
+        with pytest.raises(ApprovalRequired) as required:
+            await desk.run("touch f")
+        approval_id = str(required.value.details["approval_id"])
+        assert not (desk.place / "f").exists()
+        await desk.shells.approvals.decide(approval_id, granted=True, by="operator")
+        assert (await desk.run("touch f"))["exit_code"] == 0
+        with pytest.raises(ApprovalRequired):
+            await desk.run("touch f")

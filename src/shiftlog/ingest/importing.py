@@ -47,6 +47,8 @@ class Written(Protocol):
     def redactions(self) -> "Counter[str]": ...
     @property
     def sealed(self) -> list[str]: ...
+    @property
+    def places(self) -> "dict[str, list[dict[str, str | None]]]": ...
 
 
 class ImportJournal(Protocol):
@@ -55,7 +57,9 @@ class ImportJournal(Protocol):
     async def write(self, batch: Batch, source: Source, *, moved_from: str | None = None) -> Written: ...
     async def sources(self) -> list[Source]: ...
     async def states(self, paths: Iterable[str]) -> dict[str, bytes]: ...
-    async def keep(self, sources: Iterable[Source], gone: Iterable[str] = ()) -> None: ...
+    async def keep_projects(
+        self, paths: dict[str, str], sessions: dict[str, dict[str, str]], moved: dict[str, tuple[str, ...]]
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +186,7 @@ class _Run:
             if judged.source is not None:
                 report.agent = judged.source.agent
                 report.cursor = judged.source.cursor
+                report.known = judged.source.sessions
             if judged.offset is None and not judged.settles:
                 continue
             works.append(_Work(judged=judged, report=report))
@@ -314,6 +319,8 @@ class _Run:
 
     def _add(self, report: FileReport, batch: Batch, written: Written, judged: Judged) -> None:
         report.sessions.update(written.sessions)
+        for session_id, places in written.places.items():
+            report.places.setdefault(session_id, []).extend(places)
         report.new |= set(written.new)
         report.counts.update(written.counts)
         report.counts["entries"] += written.entries

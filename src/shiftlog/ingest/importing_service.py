@@ -13,6 +13,7 @@ from shiftlog.ingest.discovery import Found, Root, default_roots, discover, find
 from shiftlog.ingest.formats import recognise
 from shiftlog.ingest.importing import Importer, ImportJournal, ImportRequest, MakeReaders, StopSign, Tell
 from shiftlog.ingest.importing_files import SNIFF_BYTES
+from shiftlog.ingest.projects import Place, projects_of
 from shiftlog.ingest.report import Report
 from shiftlog.ingest.sources_opencode import is_composed, with_sessions
 from shiftlog.ingest.streams import LineFile
@@ -38,6 +39,7 @@ class IngestSettings:
 
     roots: tuple[str, ...] = ()
     max_line_mb: int = 128
+    project_aliases: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +98,27 @@ class Imports:
         )
         make = self.readers(options.jobs)
         if not options.dry_run:
-            return await self.importer.run(request, make, tell, stop)
+            report = await self.importer.run(request, make, tell, stop)
+            await self._learn_projects(report)
+            return report
         async with self.scratch() as journal:
             return await Importer(journal=journal).run(request, make, tell, stop)
+
+    async def _learn_projects(self, report: Report) -> None:
+        """Keep the projects of new sessions, and the folders in which transcripts are found now."""
+        places: dict[str, list[Place]] = {}
+        for file in report.files:
+            # Only Claude Code keeps the transcripts of one project, and no other's, in one folder.
+            folder = str(Path(file.path).parent) if file.agent == "ClaudeCode" else None
+            for session_id, given in file.places.items():
+                found = [Place(cwd=one.get("cwd"), repository=one.get("repository"), folder=folder) for one in given]
+                places.setdefault(session_id, []).extend(found)
+        aliases = self.settings.project_aliases
+        found = await anyio.to_thread.run_sync(projects_of, places, aliases)
+        moved = (file for file in report.files if file.status == "renamed" and file.agent == "ClaudeCode")
+        renamed = {str(Path(file.path).parent): file.known for file in moved}
+        if found.paths or found.sessions or renamed:
+            await self.importer.journal.keep_projects(found.paths, found.sessions, renamed)
 
     def find(self, options: ImportOptions) -> list[Found]:
         """List the files that the options speak of; raise for a path that is missing or not allowed."""

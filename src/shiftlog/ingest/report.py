@@ -44,6 +44,8 @@ class FileReport:
     bytes_read: int = 0
     warnings: list[Shown] = field(default_factory=list[Shown])
     error: Shown | None = None
+    known: tuple[str, ...] = ()
+    places: dict[str, list[dict[str, str | None]]] = field(default_factory=dict[str, list[dict[str, str | None]]])
 
     def shown(self) -> Shown:
         """Return the file as results list it."""

@@ -7,7 +7,7 @@ is cut, says so, and names where to read on.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from shiftlog.journal.chain import check_chain
 from shiftlog.journal.cursors import Cursor, decoded
@@ -108,7 +108,21 @@ def _session_whole(reader: Reader, session: Session, now: datetime) -> Item:
         **obligation(session, now),
         "chain": {"status": found.kind or "verified", "first_bad_seq": found.seq, "erased": found.erased},
         "children": [row.session.id for row in children],
+        **({"shared_turns": _shared_turns(reader, session)} if session.shared else {}),
     }
+
+
+def _shared_turns(reader: Reader, session: Session) -> list[Item]:
+    """Return the turns that an imported session copied from others: they are theirs, and shown with it."""
+    shown: list[Item] = []
+    for shared in session.shared:
+        name = str(shared.get("session") or "")
+        ids = [name] if is_session_id(name) else reader.session_ids_of_vendor(name)
+        wanted = cast("list[str]", shared.get("turns") or [])
+        for owner in ids[:1]:
+            turns = (reader.turn(owner, request_id) for request_id in wanted[:SHARED_SHOWN])
+            shown += [{**turn_item(owner, turn), "shared": True} for turn in turns if turn is not None]
+    return shown
 
 
 def _one_turn(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> Answered:

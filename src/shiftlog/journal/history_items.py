@@ -164,12 +164,24 @@ def session_facts(session: Session) -> Item:
             "parent_session_id": session.parent_session_id,
             "predecessor_session_id": session.predecessor_session_id,
             "successor_session_id": session.successor_session_id,
+            **_imported_lineage(session),
         },
         "vendor_session_id": session.vendor_session_id,
         "transcript_path": session.transcript_path,
         "entry_count": session.head_seq,
         "head_hash": session.head_hash,
     }
+
+
+def _imported_lineage(session: Session) -> Item:
+    """Return where an imported session comes from, as far as anything is known."""
+    known = {
+        "parent_request_id": session.parent_turn,
+        "parent_call_id": session.parent_call,
+        "subagent": session.subagent,
+        "forked_from": session.forked_from,
+    }
+    return {name: value for name, value in known.items() if value}
 
 
 def turn_facts(turn: Turn) -> Item:

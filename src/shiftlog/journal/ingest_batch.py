@@ -43,6 +43,7 @@ class BatchWork:
         self.sealed: list[str] = []
         self.counts: Counter[str] = Counter()
         self.redactions: Counter[str] = Counter()
+        self.places: dict[str, list[dict[str, str | None]]] = {}
         self._writer = writer
         self._batch = batch
         self._source = source
@@ -176,6 +177,8 @@ class BatchWork:
         self.named[session_id] = ledger.session.parent_session_id is not None or bool(ledger.session.subagent)
         if parent or item.body.get("subagent"):
             self.named[session_id] = True
+        place = {name: item.body.get(name) for name in ("cwd", "repository")}
+        self.places.setdefault(session_id, []).append(place)
         self._family.add_child(session_id, name, item.body)
         self._family.add_parent(session_id, name)
         if item.body.get("forked_from") and name.agent_id is None:
@@ -331,6 +334,10 @@ class BatchWork:
                 self._memory.keep(f"title:{ledger.id}", ledger.id, {"rank": rank})
                 if title != ledger.session.title:
                     changes["title"] = title
+        named = (changes.get("cwd"), changes.get("relocated_cwd"), *_worktree_paths(changes.get("worktree")))
+        for path in named:
+            if isinstance(path, str) and path:
+                self.places.setdefault(ledger.id, []).append({"cwd": path})
         if changes:
             self._write(ledger, Kind.SESSION_UPDATED, item.at, changes)
 
@@ -432,6 +439,10 @@ _HANDLERS: dict[str, Callable[[BatchWork, Incoming, Ledger], None]] = {
     "child_link": BatchWork._link,  # pyright: ignore[reportPrivateUsage]
     "note": BatchWork._note,  # pyright: ignore[reportPrivateUsage]
 }
+
+
+def _worktree_paths(value: Any) -> list[Any]:
+    return [value.get("originalCwd"), value.get("worktreePath")] if isinstance(value, dict) else []  # pyright: ignore[reportUnknownMemberType]
 
 
 def _amendment(seal: str | None, fields: dict[str, Any]) -> dict[str, Any]:

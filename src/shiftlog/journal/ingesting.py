@@ -31,6 +31,7 @@ class Written:
     counts: Counter[str] = field(default_factory=Counter[str])
     redactions: Counter[str] = field(default_factory=Counter[str])
     sealed: list[str] = field(default_factory=list[str])
+    places: dict[str, list[dict[str, str | None]]] = field(default_factory=dict[str, list[dict[str, str | None]]])
 
 
 class Ingest:
@@ -57,6 +58,7 @@ class Ingest:
             counts=work.counts,
             redactions=work.redactions,
             sealed=work.sealed,
+            places=work.places,
         )
 
     async def sources(self) -> list[Source]:
@@ -73,23 +75,10 @@ class Ingest:
 
         return await self._store.read(work)
 
-    async def keep(self, sources: Iterable[Source], gone: Iterable[str] = ()) -> None:
-        """Keep what changed about files without new facts in them."""
-        kept, dropped = list(sources), list(gone)
-
-        def work(writer: Writer) -> None:
-            for path in dropped:
-                writer.forget_source(path)
-            for source in kept:
-                stored = writer.source(source.path)
-                state = source.state or (stored.state if stored else b"")
-                writer.put_source(replace(source, state=state))
-
-        if kept or dropped:
-            await self._store.write(work)
-
-    async def keep_projects(self, paths: dict[str, str], sessions: dict[str, dict[str, Any]]) -> None:
-        """Keep which paths belong to which project, and the project of sessions."""
+    async def keep_projects(
+        self, paths: dict[str, str], sessions: dict[str, dict[str, str]], moved: dict[str, tuple[str, ...]]
+    ) -> None:
+        """Keep which paths belong to which project, the project of sessions, and folders to which sessions moved."""
 
         def work(writer: Writer) -> None:
             for path, project in paths.items():
@@ -99,6 +88,10 @@ class Ingest:
                 known = writer.imported(session_id) or {}
                 if any(known.get(name) != value for name, value in facts.items()):
                     writer.put_imported(session_id, {**known, **facts})
+            for path, ids in moved.items():
+                project = next((found for one in ids if (found := (writer.imported(one) or {}).get("project"))), None)
+                if project is not None:
+                    writer.put_project_path(path, project)
 
         await self._store.write(work)
 

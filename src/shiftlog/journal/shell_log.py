@@ -114,8 +114,16 @@ class ShellLog:
         """Record what was sent to a running command."""
         await self._write(session_id, lambda pen: self._put(pen, Kind.COMMAND_INPUT, facts, _open_turn(pen)))
 
+    async def approval_asked(self, session_id: str, facts: Facts) -> None:
+        """Record that a person is asked about a command."""
+        await self.note(session_id, Kind.COMMAND_ASKED, facts)
+
+    async def approval_decided(self, session_id: str, facts: Facts) -> None:
+        """Record what the person said."""
+        await self.note(session_id, Kind.COMMAND_DECIDED, facts)
+
     async def note(self, session_id: str, kind: Kind, facts: Facts) -> None:
-        """Record any other fact of a shell: checkpoints, questions to the operator and their answers."""
+        """Record any other fact of a shell's session."""
         await self._write(session_id, lambda pen: self._put(pen, kind, facts, _open_turn(pen)))
 
     async def _write(self, session_id: str, work: Callable[[Pen], T]) -> T:

@@ -85,6 +85,20 @@ def client_name() -> str | None:
     return params.client_info.name if params is not None else None
 
 
+async def confirm_with_client(question: str) -> bool | None:
+    """Ask the person at the client a yes-or-no question; None where it cannot be asked or is not answered."""
+    call = _CALL.get(None)
+    if call is None:
+        return None
+    session = call.context.session
+    capabilities = session.client_capabilities
+    if capabilities is None or capabilities.elicitation is None or not session.can_send_request:
+        return None
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
+    answer = await session.elicit_form(question, schema, call.context.request_id)
+    return {"accept": True, "decline": False}.get(answer.action)
+
+
 def enter_call(call: Call) -> None:
     """Make a call the current one of this task."""
     _CALL.set(call)

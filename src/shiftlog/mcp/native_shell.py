@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from shiftlog.app import App
-from shiftlog.mcp.calls import client_is_gone, client_name, report_progress
+from shiftlog.mcp.calls import client_is_gone, client_name, confirm_with_client, report_progress
 from shiftlog.mcp.native_outputs import OBJECTS, OPEN_OBJECT, Schema, flag, listing, number, record, text
 from shiftlog.mcp.registry import Reply, Run, Tool
 from shiftlog.model.caller import Caller
@@ -242,7 +242,7 @@ async def run_cancellable(
 ) -> dict[str, Any]:
     """Run a command for a request: its output is told as progress, and taking the request back ends the command."""
     try:
-        return await app.shells.run_command(arguments, named(caller), report_output, manner)
+        return await app.shells.run_command(arguments, named(caller), report_output, manner, confirm_with_client)
     except CallCancelled as cancelled:
         if not client_is_gone():
             with anyio.CancelScope(shield=True):

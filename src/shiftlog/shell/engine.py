@@ -85,11 +85,6 @@ class EngineShell:
         reaper.listen(self._on_exit, self._on_gone)
 
     @property
-    def reply_place(self) -> str:
-        """Where the shell writes its reports, as a redirection target."""
-        return framing.quote(f"{self._directory}/reply")
-
-    @property
     def cwd(self) -> str:
         return self._cwd
 
@@ -106,9 +101,10 @@ class EngineShell:
     def ended(self) -> asyncio.Future[ShellEnd]:
         return self._ended
 
-    async def prepare(self, lines: str, ready_s: float) -> None:
+    async def prepare(self, ready_s: float) -> None:
         """Send the opening lines and wait until the shell has told its pid and is ready."""
-        self._tell(lines + framing.hello(self._token) + framing.closing_lines(self._token))
+        reply, script = (framing.quote(f"{self._directory}/{name}") for name in ("reply", "script"))
+        self._tell(framing.driver(reply, script) + framing.hello(self._token) + framing.closing_lines(self._token))
         if not await self._hear_ready(ready_s) and not self._ended.done():
             raise TimeoutError
 
@@ -287,8 +283,6 @@ class EngineShell:
         except BlockingIOError:
             return
         for report in self._reports.feed(data):
-            import sys as S
-            if report.kind=="bad": print("BAD",report,self._token,file=S.stderr)
             if report.kind == "pid":
                 self._on_pid(report.token, int(report.value))
             elif report.token != self._token or self._is_ready:
@@ -320,7 +314,7 @@ class EngineShell:
     def _is_between_commands(self) -> bool:
         """Say whether the shell's fd 0 is its script; while it runs a command it never is."""
         try:
-            return str(Path(f"/proc/{self._pid}/fd/0").readlink()).endswith("/script (deleted)")
+            return str(Path(f"/proc/{self._pid}/fd/0").readlink()) == f"{self._directory}/script"
         except OSError:
             return False
 

@@ -9,7 +9,7 @@ reserved word `time`, a nesting limit of one guards the proof (a function in pla
 deep), and every word is quoted, so no function or alias of a command is ever called. A unit that never opened its
 outputs never ran (someone disabled `.` or `eval`); that the engine sees on the pipes.
 
-An in-band engine (ssh, docker) reuses this as it is: it sends `driver("&N")` with N a copy of its channel made by
+An in-band engine (ssh, docker) reuses this as it is: it sends `driver("&N", …)` with N a copy of its channel made by
 `exec N>&1`, sends the unit as `\builtin . /dev/stdin <<'TOKEN'` … `TOKEN`, gives `unit` redirections to the channel
 (`>&N`), and after `done` lets `time` write the token to the stderr channel too, so that both streams are cut there.
 """
@@ -35,7 +35,7 @@ _DRIVER = r"""\builtin set +o history +o histexpand +m
 \builtin history -c
 \builtin unset PS1 PS2 PROMPT_COMMAND MAILCHECK MAIL TMOUT
 __shiftlog_report() { { time; } 2>REPLY; }
-__shiftlog_done() { \builtin trap '\builtin kill -INT $$' DROP && { time; } 2>REPLY; }
+__shiftlog_done() { \builtin trap ON_DROP DROP && { time; } 2>REPLY; }
 __shiftlog_bad() { { [[ ${__shiftlog_never:?$1 bad /$1} ]]; } 2>REPLY; }
 __shiftlog_status() { \builtin return "$1"; }
 __shiftlog_state() {
@@ -71,9 +71,14 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def driver(reply: str) -> str:
-    """Return the lines that prepare a fresh shell; `reply` is where its reports go, as a redirection target."""
-    return _DRIVER.replace("REPLY", reply).replace("DROP", DROP_SIGNAL)
+def driver(reply: str, script: str) -> str:
+    """Return the lines that prepare a fresh shell; `reply` is where its reports go, as a redirection target.
+
+    `script` names the pipe that the shell reads as fd 0: a bash interrupted from a trap while it reads its next line
+    crashes, so the trap interrupts only when fd 0 is another file, which it is inside of every command.
+    """
+    on_drop = quote(f"[[ /dev/stdin -ef {script} ]] || \\builtin kill -INT $$")
+    return _DRIVER.replace("ON_DROP", on_drop).replace("REPLY", reply).replace("DROP", DROP_SIGNAL)
 
 
 def hello(token: str) -> str:

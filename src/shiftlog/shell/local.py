@@ -104,7 +104,7 @@ class LocalTarget:
         deadline = asyncio.get_running_loop().time() + spec.ready_s
         shell = self._start(bash, env, cwd)
         try:
-            await shell.prepare(framing.driver(shell.reply_place), spec.ready_s)
+            await shell.prepare(spec.ready_s)
             if spec.login:
                 left_s = deadline - asyncio.get_running_loop().time()
                 async with asyncio.timeout(left_s):
@@ -133,7 +133,7 @@ class LocalTarget:
             finally:
                 for fd in theirs:
                     os.close(fd)
-                for name in modes:
+                for name in ("out", "err"):
                     (directory / name).unlink()
         except OSError as error:
             for fd in ours:

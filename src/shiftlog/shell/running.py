@@ -23,6 +23,7 @@ from shiftlog.model.shell_errors import (
     StdinClosed,
 )
 from shiftlog.shell import requests, results
+from shiftlog.shell.approvals import Confirm
 from shiftlog.shell.arguments import conflict, missing, must_be
 from shiftlog.shell.guarding import Judged
 from shiftlog.shell.live import Command, Manner, Shell
@@ -47,7 +48,12 @@ class Commands:
         self._shells = shells
 
     async def run(
-        self, arguments: Mapping[str, Any], caller: Caller, progress: Progress | None, manner: Manner
+        self,
+        arguments: Mapping[str, Any],
+        caller: Caller,
+        progress: Progress | None,
+        manner: Manner,
+        confirm: Confirm | None,
     ) -> Result:
         """Run a command, or begin it in the background; a non-zero exit is a normal result."""
         values = requests.RUN_COMMAND.read(arguments)
@@ -78,6 +84,10 @@ class Commands:
         )
         if judged.syntax is not None or judged.refusal is not None:
             return await self._refuse(shell, command)
+        if judged.asks:
+            command.permitted = await self._shells.approvals.require(
+                shell.shell_id, shell.session_id, text, command.text, judged.asks, confirm
+            )
         waits = values.get("wait_idle_s", 0) if manner.wait_idle_s is None else manner.wait_idle_s
         if command.background:
             if len([one for one in shell.running if one.background]) >= self._shells.limits.background:

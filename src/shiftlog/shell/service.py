@@ -20,6 +20,7 @@ from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import ShellEnded, ShellLimit, ShellLost, ShellNotFound
 from shiftlog.model.times import precise
 from shiftlog.shell import requests, results
+from shiftlog.shell.approvals import Approvals, Confirm
 from shiftlog.shell.arguments import must_be
 from shiftlog.shell.live import NATIVE, Manner, Shell
 from shiftlog.shell.opening import Opener, Ready
@@ -59,12 +60,14 @@ class Shells:
     on_close: Callable[[], None] = lambda: None
     live: dict[str, Shell] = field(default_factory=dict[str, Shell])
     commands: Commands = field(init=False)
+    approvals: Approvals = field(init=False)
     _opening: int = 0
     _tasks: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
     _sweeper: "asyncio.Task[None] | None" = None
 
     def __post_init__(self) -> None:
         self.commands = Commands(self)
+        self.approvals = Approvals(self.journal, self.now)
 
     def live_ids(self) -> list[str]:
         """Name the shells that live."""
@@ -203,9 +206,10 @@ class Shells:
         caller: Caller,
         progress: Progress | None = None,
         manner: Manner = NATIVE,
+        confirm: Confirm | None = None,
     ) -> Result:
         """Run a command, or begin it in the background; a non-zero exit is a normal result."""
-        return await self.commands.run(arguments, caller, progress, manner)
+        return await self.commands.run(arguments, caller, progress, manner, confirm)
 
     async def send_input(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Write to a running command, close its stdin, signal it, in this order."""

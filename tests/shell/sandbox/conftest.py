@@ -75,7 +75,10 @@ class Shells:
                 f"cd {self.workspace}/way{number} && said=$(timeout 20 bash -c {quoted} 2>/dev/null </dev/null)"
             )
             lines.append(f"if {check}; then echo FOUND {number}; fi")
-        ran = self.run("\n".join(lines), spec, timeout=110)
+        script = self.workspace / "ways.sh"
+        script.write_text("\n".join(lines) + "\n")
+        ran = self.run(f". {script}", spec, timeout=110)
+        script.unlink()
         names = list(ways)
         found = [names[int(line.split()[1])] for line in ran.out.splitlines() if line.startswith("FOUND ")]
         assert ran.code == 0, ran.err[-2000:]

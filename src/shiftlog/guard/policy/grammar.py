@@ -53,8 +53,9 @@ class Parser(Compounds):
         script: Script = []
         try:
             parser.read_into(script, "")
-        except Unfinished as fault:
-            raise Unfinished(at, fault.what) from None
+        except Unfinished:
+            # Bash reads what backquotes hold only when it runs it: the text around them is not broken.
+            raise Unreadable(at, "backquotes") from None
         if parser.at < parser.end:
             raise Unreadable(at, "backquotes")
         return script

@@ -1,0 +1,94 @@
+"""Which project a session belongs to: the address of its repository, else its first commit, else its path.
+
+Kept beside the journal, because it depends on the machine. Paths are aliases of projects; a folder's encoded name is
+never decoded.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+GIT_S = 3.0
+
+_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]+@)?([^/:\s]+)(?::\d+(?=/))?[/:](.+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a session says that it worked, and the folder in which its transcript lies."""
+
+    cwd: str | None = None
+    repository: str | None = None
+    folder: str | None = None
+    also: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Projects:
+    """What an import learned: the projects of paths and of sessions."""
+
+    paths: dict[str, str] = field(default_factory=dict[str, str])
+    sessions: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+
+
+def projects_of(places: Mapping[str, Iterable[Place]], aliases: Mapping[str, str]) -> Projects:
+    """Return the projects of sessions; every path that a session names is an alias of its project."""
+    found = Projects()
+    _key_of_directory.cache_clear()  # a directory may have become another repository since the last import
+    for session_id, given in places.items():
+        known = list(given)
+        key = next((key for place in known if (key := project_key(place, aliases))), None)
+        if key is None:
+            continue
+        found.sessions[session_id] = {"project": key}
+        for place in known:
+            for path in (place.cwd, place.folder, *place.also):
+                if path:
+                    found.paths[path] = key
+    for path, target in aliases.items():
+        found.paths[path] = found.paths.get(target) or project_key(Place(cwd=target), {}) or target
+    return found
+
+
+def project_key(place: Place, aliases: Mapping[str, str]) -> str | None:
+    """Return the first that is known: repository address, the same of the directory as it is now, the path."""
+    if place.repository:
+        return plain_address(place.repository)
+    if not place.cwd:
+        return None
+    cwd = aliases.get(place.cwd, place.cwd)
+    return _key_of_directory(cwd) or cwd
+
+
+def plain_address(address: str) -> str:
+    """Return a repository's address without scheme, user and `.git`, its host in small letters."""
+    match = _ADDRESS.fullmatch(address.strip())
+    if match is None:
+        return address.strip()
+    return f"{match[1].lower()}/{match[2].strip('/').removesuffix('.git')}"
+
+
+@cache
+def _key_of_directory(path: str) -> str | None:
+    if not Path(path).is_dir():
+        return None
+    address = _git(path, "config", "--get", "remote.origin.url")
+    if address:
+        return plain_address(address)
+    return _git(path, "rev-list", "--max-parents=0", "--max-count=1", "HEAD")
+
+
+def _git(path: str, *arguments: str) -> str | None:
+    # Nothing that the directory itself configures may run.
+    command = ["git", "-C", path, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=GIT_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    lines = done.stdout.split()
+    return lines[0] if done.returncode == 0 and lines else None

@@ -1,0 +1,167 @@
+"""Approvals: commands that a person must permit first, and what was decided about them.
+
+An approval holds for one shell and one exact command text, once, for ten minutes. Questions and answers are recorded.
+Who may answer is decided by whoever serves the answer: never anybody inside a shell.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.shell_errors import ApprovalDeclined, ApprovalRequired
+from shiftlog.model.times import precise
+from shiftlog.shell.recording import ShellJournal
+
+HOLDS = timedelta(minutes=10)
+WAIT_S = 50.0
+
+Confirm = Callable[[str], Awaitable[bool | None]]
+State = Literal["pending", "granted", "declined", "used", "expired"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Approval:
+    """One question to a person."""
+
+    approval_id: str
+    shell_id: str
+    session_id: str
+    text: str
+    shown: str
+    asks: list[dict[str, Any]]
+    asked_at: datetime
+    state: State = "pending"
+    decided: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def expires_at(self) -> datetime:
+        """Return until when it holds."""
+        return self.asked_at + HOLDS
+
+    @property
+    def entries(self) -> list[str]:
+        """Return the `ask` entries that it is about."""
+        return [str(ask["entry"]) for ask in self.asks]
+
+    def as_listed(self) -> dict[str, Any]:
+        """Return it as people see it."""
+        first = self.asks[0]
+        return {
+            "approval_id": self.approval_id,
+            "shell_id": self.shell_id,
+            "session_id": self.session_id,
+            "command": self.shown,
+            "program": first["program"],
+            "entry": first["entry"],
+            "state": self.state,
+            "asked_at": precise(self.asked_at),
+            "expires_at": precise(self.expires_at),
+        }
+
+
+class Approvals:
+    """All questions of one server."""
+
+    def __init__(self, journal: ShellJournal, now: Callable[[], datetime], wait_s: float = WAIT_S) -> None:
+        self._journal = journal
+        self._now = now
+        self._wait_s = wait_s
+        self._known: dict[str, Approval] = {}
+
+    def pending(self) -> list[Approval]:
+        """Return the questions that nobody answered yet, oldest first."""
+        self._expire()
+        return [approval for approval in self._known.values() if approval.state == "pending"]
+
+    async def require(
+        self,
+        shell_id: str,
+        session_id: str,
+        text: str,
+        shown: str,
+        asks: list[dict[str, Any]],
+        confirm: Confirm | None,
+    ) -> list[str]:
+        """Return the approved entries, waiting for a person; raises what the person, or nobody, said."""
+        self._expire()
+        approval = self._find(shell_id, text)
+        if approval is None:
+            approval = Approval(
+                approval_id=secrets.token_hex(4),
+                shell_id=shell_id,
+                session_id=session_id,
+                text=text,
+                shown=shown,
+                asks=asks,
+                asked_at=self._now(),
+            )
+            self._known[approval.approval_id] = approval
+            await self._journal.approval_asked(session_id, approval.as_listed())
+        if approval.state == "pending":
+            await self._wait(approval, confirm)
+        message = str(asks[0]["message"])
+        if approval.state == "declined":
+            del self._known[approval.approval_id]
+            raise ApprovalDeclined("approval declined", details=_details(approval))
+        if approval.state != "granted":
+            raise ApprovalRequired(
+                message,
+                details=_details(approval),
+                hint=f"Have `shiftlog approve {approval.approval_id}` run, then call again",
+            )
+        approval.state = "used"
+        del self._known[approval.approval_id]
+        return approval.entries
+
+    async def decide(self, approval_id: str, *, granted: bool, by: str) -> dict[str, Any]:
+        """Record what a person says; only a question that is open can be answered."""
+        self._expire()
+        approval = self._known.get(approval_id)
+        if approval is None or approval.state != "pending":
+            raise InvalidParameter.invalid("approval_id", "the id of a question that is open", approval_id)
+        approval.state = "granted" if granted else "declined"
+        await self._journal.approval_decided(approval.session_id, {**approval.as_listed(), "by": by})
+        approval.decided.set()
+        return approval.as_listed()
+
+    async def _wait(self, approval: Approval, confirm: Confirm | None) -> None:
+        asking = asyncio.ensure_future(self._ask(approval, confirm)) if confirm is not None else None
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await approval.decided.wait()
+        except TimeoutError:
+            pass
+        finally:
+            if asking is not None:
+                asking.cancel()
+
+    async def _ask(self, approval: Approval, confirm: Confirm) -> None:
+        answer = await confirm(f"{approval.asks[0]['message']}\n\n{approval.shown}")
+        if answer is not None and approval.state == "pending":
+            await self.decide(approval.approval_id, granted=answer, by="client")
+
+    def _find(self, shell_id: str, text: str) -> Approval | None:
+        fitting = (one for one in self._known.values() if one.shell_id == shell_id and one.text == text)
+        return next(fitting, None)
+
+    def _expire(self) -> None:
+        now = self._now()
+        for approval_id, approval in list(self._known.items()):
+            if approval.expires_at <= now:
+                approval.state = "expired"
+                approval.decided.set()
+                del self._known[approval_id]
+
+
+def _details(approval: Approval) -> dict[str, Any]:
+    first = approval.asks[0]
+    return {
+        "approval_id": approval.approval_id,
+        "expires_at": precise(approval.expires_at),
+        "entry": first["entry"],
+        "program": first["program"],
+    }

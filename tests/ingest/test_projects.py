@@ -1,0 +1,51 @@
+"""Which project a session belongs to: by its repository's address, its first commit, or its path."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from shiftlog.ingest.projects import Place, plain_address, project_key, projects_of
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://user:word@GitHub.com/org/Repo.git",
+        "git@github.com:org/Repo.git",
+        "ssh://git@github.com:22/org/Repo",
+        "https://github.com/org/Repo/",
+    ],
+)
+def test_all_spellings_of_an_address_are_one_project(address: str) -> None:
+    assert plain_address(address) == "github.com/org/Repo"
+
+
+def test_the_address_in_the_transcript_comes_before_the_directory() -> None:
+    place = Place(cwd="/srv/app", repository="https://example.org/a/b.git")
+    assert project_key(place, {}) == "example.org/a/b"
+    assert project_key(Place(cwd="/srv/app"), {}) == "/srv/app"
+    assert project_key(Place(cwd="/srv/app"), {"/srv/app": "/srv/other"}) == "/srv/other"
+    assert project_key(Place(), {}) is None
+
+
+def test_a_directory_that_is_there_says_its_origin_or_its_first_commit(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    inner, other = tmp_path / "inner", tmp_path / "other"
+    inner.mkdir()
+    other.mkdir()
+    assert project_key(Place(cwd=str(inner)), {}) == git("rev-parse", "HEAD")
+    git("remote", "add", "origin", "git@example.org:team/app.git")
+    assert project_key(Place(cwd=str(other)), {}) == "example.org/team/app"
+
+
+def test_every_path_of_a_session_is_an_alias_of_its_project() -> None:
+    places = {"s": [Place(cwd="/a", repository="https://example.org/x.git", folder="/t"), Place(cwd="/b", folder="/t")]}
+    found = projects_of(places, {"/old": "/a"})
+    assert found.paths == {"/a": "example.org/x", "/b": "example.org/x", "/t": "example.org/x", "/old": "example.org/x"}
+    assert found.sessions == {"s": {"project": "example.org/x"}}
