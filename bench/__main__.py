@@ -1,4 +1,4 @@
-"""`python -m bench [PART …]`: print the figures; parts are starts, tools, sessionlog, search, redaction."""
+"""`python -m bench [PART …]`: print the figures; parts are starts, tools, sessionlog, redaction, ingest, search."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench import search, sessionlog, starts, tools
 
-PARTS = ("starts", "tools", "sessionlog", "redaction", "search")
+PARTS = ("starts", "tools", "sessionlog", "redaction", "ingest", "search")
 SIZES = [100_000, 1_000_000]
 
 
@@ -33,6 +33,11 @@ def main(parts: list[str]) -> int:
             from bench import redaction
 
             redaction.main()
+        if "ingest" in chosen:
+            from bench import corpus, ingest
+
+            corpus.write_corpus(scratch / "corpus", (60 if "--quick" in parts else 300) * corpus.MB, turns=16)
+            ingest.main(scratch / "corpus")
         if "search" in chosen:
             search.main(SIZES[:1] if "--quick" in parts else SIZES)
     finally:

@@ -1,9 +1,10 @@
 """What the exec broker costs: thousands of starts of /bin/true from one bash, bare and supervised, in turns.
 
-Run with `python -m bench.broker [STARTS]`. The bare half runs the same loop without any kernel rule.
+Run with `python -m bench.broker [STARTS]`. Every start has arguments of its own. The bare loop has no kernel rule.
 """
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
 from shiftlog.shell.sandbox.sandbox import Sandbox, SandboxSpec
 
 STARTS = 5000
-ROUNDS = 5
+ROUNDS = 10
 
 
 def main(starts: int = STARTS) -> None:
@@ -37,11 +38,12 @@ def main(starts: int = STARTS) -> None:
                 mode="full-access", state_dir=state, cwd=workspace, rules=lists, judge=judge
             ),
         }
-        spans = dict.fromkeys(ways, 0.0)
-        for _ in range(ROUNDS):  # in turns, so that a busy moment of the machine falls on all of them
+        rounds: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(ROUNDS):  # in turns and by the median, so that a busy moment of the machine falls on nobody
             for name, spec in ways.items():
-                spans[name] += _measure(sandbox, spec, workspace, starts // ROUNDS)
+                rounds[name].append(_measure(sandbox, spec, workspace, starts // ROUNDS))
     sandbox.close()
+    spans = {name: statistics.median(times) * ROUNDS for name, times in rounds.items()}
     bare = spans["bare bash"]
     rows = [
         [
@@ -59,7 +61,7 @@ def main(starts: int = STARTS) -> None:
 
 def _measure(sandbox: Sandbox, spec: SandboxSpec | None, cwd: str, starts: int) -> float:
     """Time the loop inside the shell, so that opening the sandbox is not counted."""
-    script = f'read -r; for ((i = 0; i < {starts}; i++)); do /bin/true; done; echo "$i"'
+    script = f'read -r; for ((i = 0; i < {starts}; i++)); do /bin/true "$i"; done; echo "$i"'
     command, environment, fds = ["bash", "-c", script], dict(os.environ), ()
     launch = None if spec is None else sandbox.prepare(spec)
     if launch is not None:

@@ -33,33 +33,31 @@ from shiftlog.workspace.targets import Target
 
 KINDS = ("manual", "auto", "open", "turn", "safety")
 _WHERE: dict[str, Any] = {
-    "shell_id": String(max_chars=300, description="Its workspace; or"),
-    "workspace": String(max_chars=4096, description="a local workspace with checkpoints."),
+    "shell_id": String(max_chars=300, description="Its workspace, or"),
+    "workspace": String(max_chars=4096, description="a local one."),
 }
 _TARGET: dict[str, Any] = {
-    "checkpoint_id": String(max_chars=64, description="Id or unique prefix; or"),
-    "before_turn": String(max_chars=300, description="request_id: as it was when that turn opened; or"),
-    "before_command": String(max_chars=300, description="command_id: as it was before it."),
+    "checkpoint_id": String(max_chars=64, description="Id or prefix, or"),
+    "before_turn": String(max_chars=300, description="a request_id, or"),
+    "before_command": String(max_chars=300, description="a command_id."),
 }
 _PATHS = Strings(max_items=64, max_chars=4096, description="Only these sub-paths.")
 
-CREATE_CHECKPOINT = Arguments(
-    fields={**_WHERE, "label": String(max_chars=200, description="A name; default checkpoint.")}
-)
+CREATE_CHECKPOINT = Arguments(fields={**_WHERE, "label": String(max_chars=200, description="A name.")})
 LIST_CHECKPOINTS = Arguments(
     fields={
         **_WHERE,
         "request_id": String(max_chars=300, description="Only of this turn."),
         "kind": Enum(values=KINDS, description="Only of this kind."),
         "limit": Int(minimum=1, maximum=200, description="Default 50."),
-        "cursor": String(max_chars=200, description="next_cursor of the last page."),
+        "cursor": String(max_chars=200, description="next_cursor."),
     }
 )
 DIFF_CHECKPOINT = Arguments(
     fields={
         **_WHERE,
         **_TARGET,
-        "to": String(max_chars=64, description="Newer checkpoint; default the working tree."),
+        "to": String(max_chars=64, description="Default: working tree."),
         "format": Enum(values=("summary", "patch"), description="Default summary."),
         "paths": _PATHS,
         "budget": requests.SAME_BUDGET,
@@ -70,7 +68,7 @@ RESTORE_CHECKPOINT = Arguments(
         **_WHERE,
         **_TARGET,
         "paths": _PATHS,
-        "clean": Flag(description="Also remove files that are newer."),
+        "clean": Flag(description="Remove newer files."),
         "dry_run": Flag(description="Only report."),
     }
 )

@@ -1,59 +1,81 @@
 """`shiftlog-hook claude|codex`: takes one event of an agent from standard input and appends it to the spool.
 
 Standard library only and few imports: it runs inside every turn of an agent. It exits 0 whatever happens and prints
-nothing, because a hook that fails would disturb the agent; an event that cannot be spooled is the only loss.
+nothing but the hand-over brief that the daemon answers the start of a session with, because a hook that fails would
+disturb the agent; an event that cannot be spooled is the only loss.
 """
 
+import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 AGENTS = {"claude": "ClaudeCode", "codex": "Codex"}
 EVENT_BYTES = 8 << 20
 LOCK_WAIT_S = 0.05
+ANSWER_S = 0.4
+BRIEFED = frozenset({"startup", "clear", "compact"})
+# Agents start hooks through one of these, and it ends with the hook.
+SHELLS = frozenset({b"sh", b"bash", b"dash", b"zsh", b"fish", b"ksh"})
+MOST_SHELLS = 4
+DATABASE = "shiftlog.db"
 
 
 def main() -> int:
-    """Spool the event at standard input; return 0."""
+    """Spool the event at standard input, print the daemon's answer where the event has one; return 0."""
     try:
         agent = AGENTS.get(sys.argv[1] if len(sys.argv) > 1 else "")
         if agent is not None:
-            _spool(agent, sys.stdin.buffer.read(EVENT_BYTES + 1))
+            _take(agent)
     except BaseException:  # noqa: BLE001, S110 - the agent must never notice us
         pass
     return 0
 
 
-def _spool(agent: str, data: bytes) -> None:
-    import json
-    import os
-    import time
-
+def _take(agent: str) -> None:
     from shiftlog import processes, wire
 
-    seconds = time.time()
-    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
-    parent = os.getppid()
-    line = {
-        "v": 1,
-        "id": os.urandom(16).hex(),
-        "at": at,
-        "agent": agent,
-        "event": _event(data),
-        "pid": os.getpid(),
-        "ppid": parent,
-        "ppid_started": processes.started(parent),
-    }
-    folder = os.path.join(wire.open_home(), "spool")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    text = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    _append(folder, f"hooks-{at[:10].replace('-', '')}", text + b"\n")
+    event = _event(_read())
+    parent = _agent_process(os.getppid())
+    started = processes.started(parent)
+    home = wire.open_home()
+    problem: OSError | None = None
+    try:
+        _spool(home, agent, event, parent, started)
+    except OSError as error:
+        problem = error
+    if event.get("hook_event_name") == "SessionStart" and event.get("source") in BRIEFED:
+        _answer(home, agent, event, parent)
+    if problem is not None:
+        raise problem
 
 
-def _event(data: bytes) -> object:
+def _read() -> bytes:
+    """Return what is at standard input, at most one byte more than an event may have."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        if os.isatty(0):
+            return b""
+        while size <= EVENT_BYTES:
+            part = os.read(0, min(1 << 20, EVENT_BYTES + 1 - size))
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+    except OSError:  # there is no standard input
+        pass
+    return b"".join(parts)
+
+
+def _event(data: bytes) -> "dict[str, Any]":
     import json
 
     if len(data) <= EVENT_BYTES:
         try:
-            event: object = json.loads(data)
+            event = json.loads(data)
         except (ValueError, RecursionError):
             pass
         else:
@@ -62,33 +84,81 @@ def _event(data: bytes) -> object:
     import hashlib
 
     # Too large or no JSON object: what it was can still be told.
-    more = len(sys.stdin.buffer.read()) if len(data) > EVENT_BYTES else 0
-    return {"unreadable": True, "bytes": len(data) + more, "sha256_of_start": hashlib.sha256(data).hexdigest()}
+    digest, size = hashlib.sha256(data), len(data)
+    if size > EVENT_BYTES:
+        while part := os.read(0, 1 << 20):
+            digest.update(part)
+            size += len(part)
+    return {"unreadable": True, "bytes": size, "sha256": digest.hexdigest()}
+
+
+def _agent_process(pid: int) -> int:
+    """Return the nearest process above that is no shell: the agent itself."""
+    from shiftlog import processes
+
+    for _ in range(MOST_SHELLS):
+        try:
+            with open(f"/proc/{pid}/comm", "rb") as comm:
+                name = comm.read().strip()
+        except OSError:
+            return pid
+        above = processes.parent(pid) if name in SHELLS else None
+        if not above or above == 1:
+            return pid
+        pid = above
+    return pid
+
+
+def _spool(home: str, agent: str, event: "dict[str, Any]", parent: int, started: str | None) -> None:
+    import json
+    import time
+
+    seconds = time.time()
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
+    line = {
+        "v": 1,
+        "id": os.urandom(16).hex(),
+        "at": at,
+        "agent": agent,
+        "event": event,
+        "pid": os.getpid(),
+        "ppid": parent,
+        "ppid_started": int(started) if started and started.isdecimal() else started,
+    }
+    folder = os.path.join(home, "spool")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        data = json.dumps(line, separators=(",", ":")).encode("ascii")
+    _append(folder, f"hooks-{at[:10].replace('-', '')}", data + b"\n")
 
 
 def _append(folder: str, name: str, line: bytes) -> None:
     """Write one line under the file's lock; a file that stays locked is left alone for one of our own."""
-    import os
-
-    path = os.path.join(folder, name + ".jsonl")
-    handle = _locked(path)
+    handle = _locked(os.path.join(folder, name + ".jsonl"))
     if handle is None:
         own = os.path.join(folder, f"{name}-{os.getpid()}-{os.urandom(4).hex()}.jsonl")
-        handle = os.open(own, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        handle = os.open(own, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600)
     try:
-        os.write(handle, line)
+        size = os.fstat(handle).st_size
+        # What another writer left unfinished must not take this line with it.
+        lead = b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
+        written = os.write(handle, lead + line)
+        if written < len(lead) + len(line):  # the disk is full: better no event than a piece of one
+            os.ftruncate(handle, size)
     finally:
         os.close(handle)
 
 
 def _locked(path: str) -> int | None:
     import fcntl
-    import os
     import time
 
     deadline = time.monotonic() + LOCK_WAIT_S
     while True:
-        handle = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        handle = os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever drained the file may have removed it while we waited.
@@ -100,3 +170,33 @@ def _locked(path: str) -> int | None:
         if time.monotonic() >= deadline:
             return None
         time.sleep(0.002)
+
+
+def _answer(home: str, agent: str, event: "dict[str, Any]", parent: int) -> None:
+    """Ask the daemon for the brief that a session starts with, and print it."""
+    if not os.path.exists(os.path.join(home, DATABASE)):
+        return  # nothing is recorded yet
+    import json
+    import time
+
+    from shiftlog import wire
+
+    deadline = time.monotonic() + ANSWER_S
+    hello = wire.hello_line(role="control", face="hook", client_id="")
+    # Whatever its version: a hook has no time to replace a daemon.
+    connection = wire.open_connection(home, hello, version="0", timeout_s=ANSWER_S)
+    try:
+        names = ("session_id", "source", "cwd")
+        params = {"agent": agent, "pid": parent, **{name: event.get(name) for name in names}}
+        question = json.dumps({"id": 1, "method": "hook_brief", "params": params}) + "\n"
+        connection.send(question.encode("ascii"), max(deadline - time.monotonic(), 0.001))
+        line = connection.read_line(max(deadline - time.monotonic(), 0.001))
+    finally:
+        connection.close()
+    answer: dict[str, Any] = json.loads(line or b"{}")
+    result: dict[str, Any] = answer.get("result") or {}
+    text = result.get("text")
+    if not isinstance(text, str) or not text:
+        return
+    output = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+    os.write(1, json.dumps(output).encode("ascii") + b"\n")

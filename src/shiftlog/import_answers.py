@@ -1,4 +1,4 @@
-"""Imports as the control connection answers them: progress, then the report; while watching a report for each change."""
+"""Imports as the control connection answers them: progress, then the report; while watching one for each change."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping

@@ -1,4 +1,4 @@
-"""`shiftlog import` as people run it: table and JSON, exit statuses, interrupts, watching, and the daemon's own watch."""
+"""`shiftlog import` as people run it: table and JSON, exit statuses, interrupts, watching, the daemon's own watch."""
 
 import json
 import signal
@@ -98,7 +98,8 @@ def test_watching_prints_a_line_for_each_change(home: Path, folder: Path) -> Non
         first = json.loads(watching.stdout.readline())
         assert first["totals"]["sessions_new"] == 1
         path = folder / "claude" / "projects" / "-srv" / f"{SESSION}.jsonl"
-        more = Claude(records=[json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]).prompt("More")
+        lines = path.read_text(encoding="utf-8").splitlines()
+        more = Claude(records=[json.loads(line) for line in lines]).prompt("More")
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(more.records[-1]) + "\n")
         second = json.loads(watching.stdout.readline())

@@ -1,4 +1,4 @@
-"""What imports ask of a store: the files they read, the origins of facts, entries packed for bulk, projects of paths."""
+"""What imports ask of a store: files read, origins of facts, entries packed for bulk, projects of paths."""
 
 from dataclasses import replace
 

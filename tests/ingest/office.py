@@ -146,7 +146,7 @@ class Claude:
         self, block: Record, *, message: str | None = None, request: str | None = None, usage: Record | None = None,
         **more: Any,
     ) -> "Claude":  # fmt: skip
-        body = {"role": "assistant", "model": "claude-opus-4-6", "content": [block]}
+        body: Record = {"role": "assistant", "model": "claude-opus-4-6", "content": [block]}
         if message:
             body["id"] = message
         if usage:

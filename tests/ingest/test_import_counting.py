@@ -3,6 +3,7 @@
 import json
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,19 +21,19 @@ def claude_example(folder: Path) -> list[Path]:
     main = Claude().prompt("Count")
     main.block({"type": "text", "text": "a"}, message="A", request="r1", usage=usage_of(3, 5, 900, 12000))
     main.block({"type": "text", "text": "b"}, message="A", request="r1", usage=usage_of(3, 631, 900, 12000))
-    nested = {
+    nested: dict[str, Any] = {
         "type": "assistant",
         "uuid": "b0000000-0000-4000-8000-000000000002",
         "timestamp": "2026-03-04T05:00:10.000Z",
         "requestId": "r2",
         "message": {"id": "B", "role": "assistant", "model": "claude-opus-4-6", "usage": usage_of(4, 6, 100, 8000)},
     }
-    nested["message"]["content"] = [{"type": "text", "text": "child"}]  # type: ignore[index]
+    nested["message"]["content"] = [{"type": "text", "text": "child"}]
     data = {"type": "agent_progress", "agentId": "kid", "prompt": "Go", "message": nested}
     main.add("progress", data=data, parentToolUseID="toolu_1")
     main.block({"type": "text", "text": "c"}, message="C", usage=usage_of(2, 10, 0, 500))
     main.block({"type": "text", "text": "d"}, message="C", request="r3", usage=usage_of(2, 40, 0, 500))
-    synthetic = {"role": "assistant", "model": "<synthetic>", "id": "S", "usage": usage_of(0, 0, 0, 0), "content": []}
+    synthetic: dict[str, Any] = {"role": "assistant", "model": "<synthetic>", "id": "S", "usage": usage_of(0, 0, 0, 0), "content": []}
     main.add("assistant", message=synthetic)
     child = Claude(letter="b", common={"agentId": "kid", "isSidechain": True}).prompt("Go")
     child.block({"type": "text", "text": "child"}, message="B", request="r2", usage=usage_of(4, 798, 100, 8000))

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from shiftlog.journal.sessionlog_current import Place
+from shiftlog.journal.sessionlog_tools import call_tool
+from shiftlog.model.caller import Caller
 from tests.ingest.office import Claude, Office, entries_of, open_office, usage_of
 
 KID = "kid1234"
@@ -44,6 +47,16 @@ async def test_a_subagents_file_becomes_a_child_at_its_turn_and_call(layout: str
         assert kid.id.endswith(f"-5e551000-agent-{KID}")
         assert len(await office.sessions()) == 2
         assert await office.is_sound()
+        place = Place(caller=Caller(face="repl"), workspace="/srv/app")
+        listed = await office.desk.app.sessionlog.call("workflow.sessionlog.queryHistory", {}, place)
+        assert listed is not None
+        assert [(one["sessionId"], one["turnCount"]) for one in listed["sessions"]] == [(main.id, 2)]
+        whole = await call_tool(office.desk.app.sessionlog, "sessionlog_query", {"text": "All fine"}, place)
+        own, subagents = whole["items"][0]["turns"]
+        assert own["requestId"] == turn.request_id
+        assert subagents["requestId"].startswith("req-20260304T050001Z-subagent-")
+        assert subagents["tags"][0] == "subagent"
+        assert subagents["tags"][-1] == f"parent:{turn.request_id}"
 
 
 async def test_a_child_that_comes_first_is_linked_when_its_parent_comes(tmp_path: Path) -> None:

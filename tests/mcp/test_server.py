@@ -61,13 +61,12 @@ def test_instructions_speak_only_of_tools_that_are_served():
     assert "open_shell" not in str(build_server(whole, Selection(toolsets=("journal",))).instructions)
 
 
-async def test_a_tool_is_listed_with_title_schemas_and_four_annotations():
+async def test_a_tool_is_listed_with_schemas_and_four_annotations():
     async with sdk_client(SERVER) as client:
         listed = {item.name: item for item in (await client.list_tools()).tools}
     shown = listed["refuse"].model_dump(by_alias=True, exclude_none=True)
     assert shown["inputSchema"]["additionalProperties"] is False
     assert set(shown["inputSchema"]["properties"]) == {"text", "count", "tags"}
-    assert shown["title"] == "Refuse"
     assert shown["annotations"] == {
         "readOnlyHint": False,
         "destructiveHint": True,

@@ -30,7 +30,7 @@ async def shell(tmp_path: Path) -> AsyncIterator[EngineShell]:
 
 async def until_gone(*pids: int) -> None:
     async with asyncio.timeout(5):
-        while any(pid in (table := process_table()) and not table[pid].zombie for pid in pids):
+        while any(pid in (table := process_table()) and not table[pid].zombie for pid in pids):  # noqa: ASYNC110 - the kernel sends no word
             await asyncio.sleep(0.01)
 
 
@@ -59,7 +59,8 @@ async def test_a_command_that_ignores_interrupts_is_terminated(shell: EngineShel
 
 
 async def test_a_command_that_ignores_everything_is_killed(shell: EngineShell) -> None:
-    text = "python3 -c \"import signal,time; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 3, 15)]; print('p', flush=True); time.sleep(60)\"; echo no"
+    ignore = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 3, 15)]"
+    text = f'python3 -c "{ignore}; print(chr(112), flush=True); time.sleep(60)"; echo no'
     command, sink = await start(shell, text)
     await sink.until(b"p\n")
     began = time.monotonic()
@@ -178,7 +179,7 @@ async def main():
     await asyncio.sleep(60)
 asyncio.run(main())
 """
-    server = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=tmp_path)
+    server = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=tmp_path)  # noqa: ASYNC220
     assert server.stdout is not None
     try:
         lines = [await asyncio.to_thread(server.stdout.readline) for _ in range(4)]
@@ -286,7 +287,7 @@ async def test_stop_and_continue(shell: EngineShell) -> None:
     pid = int(sink.out)
     await command.signal("stop")
     async with asyncio.timeout(PATIENCE_S):
-        while b"State:\tT" not in Path(f"/proc/{pid}/status").read_bytes():
+        while b"State:\tT" not in Path(f"/proc/{pid}/status").read_bytes():  # noqa: ASYNC110 - the kernel sends no word
             await asyncio.sleep(0.01)
     await command.signal("continue")
     await command.send(b"up\n")
@@ -379,7 +380,7 @@ async def test_a_profile_that_never_ends_fails_the_opening(tmp_path: Path) -> No
 
 async def test_a_venv_can_be_entered_and_left(shell: EngineShell, tmp_path: Path) -> None:
     """Case 3."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "v")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "v")], check=True)  # noqa: ASYNC221
     assert (await run(shell, ". v/bin/activate"))[1].out == b""
     assert (await run(shell, "echo hi"))[1].out == b"hi\n"
     assert (await run(shell, "deactivate; echo hi"))[1].out == b"hi\n"
@@ -390,7 +391,7 @@ async def test_losing_the_private_directory_ends_the_shell_plainly(tmp_path: Pat
     try:
         await run(shell, "echo one")
         async with asyncio.timeout(PATIENCE_S):
-            with pytest.raises(ShellEnded):
+            with pytest.raises(ShellEnded):  # noqa: PT012 - which of them notices is open
                 for _ in range(3):
                     command = await shell.start(CommandSpec(text=f"rm -rf {tmp_path}/*; sleep 0 &"), Remembered())
                     await asyncio.wait([command.ended])

@@ -30,7 +30,7 @@ class Counted:
 
 
 def _held() -> tuple[int, int]:
-    return len(os.listdir("/proc/self/fd")), len(below(os.getpid(), process_table()))
+    return len(list(Path("/proc/self/fd").iterdir())), len(below(os.getpid(), process_table()))
 
 
 async def test_fifty_shells_at_once_do_not_mix() -> None:

@@ -1,5 +1,8 @@
 """What a checkpoint holds and what it leaves out: odd names, links, modes, nested repositories, rules, limits."""
 
+# File names here are bytes, which pathlib does not take.
+# ruff: noqa: PTH
+
 import os
 from pathlib import Path
 

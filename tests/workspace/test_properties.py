@@ -1,5 +1,8 @@
 """Random trees and random edits: going back gives the saved tree byte for byte, modes included, whatever came between."""
 
+# File names here are bytes, which pathlib does not take.
+# ruff: noqa: PTH
+
 import asyncio
 import os
 import shutil

@@ -1,5 +1,8 @@
 """A workspace to try checkpoints on: real files, real git, records in a list, and a clock that moves by itself."""
 
+# File names here are bytes, which pathlib does not take.
+# ruff: noqa: PTH
+
 import os
 import shlex
 import stat

@@ -102,6 +102,7 @@ HINTS: dict[str, str] = {
 SECTIONS: dict[str, dict[str, str]] = {
     "Begin": {"run": "run:run", "setup": "setup:setup", "doctor": "doctor:doctor", "import": "importing:import_"},
     "Look": {
+        "open": "opening:open_",
         "status": "service:status",
         "sessions": "sessions:sessions",
         "show": "show:show",
@@ -109,6 +110,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "tail": "sessions:tail",
         "runs": "runs:runs",
         "usage": "runs:usage",
+        "export": "exporting:export",
     },
     "Continue": {
         "resume": "continuity:resume",

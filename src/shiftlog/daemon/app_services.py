@@ -19,9 +19,10 @@ from shiftlog.control import answer
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
+from shiftlog.daemon.until import until
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.caller import LIBRARY, Caller
-from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.errors import ShiftlogError, StorageError, Unauthorized
 
 if TYPE_CHECKING:
     from shiftlog.daemon.http import HttpFace
@@ -44,6 +45,8 @@ class AppServices:
         self._servers: Servers | None = None
         self._loaded = anyio.Event()
         self._http: HttpFace | None = None
+        self._page_wanted = anyio.Event()
+        self._http_made = anyio.Event()
 
     @property
     def idle_stop_s(self) -> float | None:
@@ -76,8 +79,34 @@ class AppServices:
         return self._servers
 
     def control(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
-        """Answer a control question with one result or a stream of items."""
+        """Answer a control question with one result or a stream of items; those of the page are answered here."""
+        if method == "page.open":
+            return self._open_page(params, caller)
+        if method == "export":
+            return self._export(params)
         return answer(self._app, method, params, _placed(caller))
+
+    async def _open_page(self, params: dict[str, object], caller: Caller) -> object:
+        """Serve the page if nobody does yet, and return a link that opens it once."""
+        if not caller.operator:
+            raise Unauthorized("Only an operator may open the page", hint="Read the history with your own tools")
+        self._page_wanted.set()
+        await self._http_made.wait()
+        if self._http is None:
+            raise StorageError("The daemon is about to stop", hint="Try again")
+        await self._http.ready.wait()
+        url = self._http.open_page(params.get("session_id"))
+        if url is None:
+            port = self._app.config.http.port
+            raise StorageError(f"Port {port} is taken", hint="Set http.port in config.toml to another; 0 takes any")
+        return {"url": url, "expires_in_s": 60}
+
+    async def _export(self, params: dict[str, object]) -> AsyncGenerator[object]:
+        from shiftlog.web.exporting import exported
+
+        pieces = exported(self._app, str(params.get("session_id")), str(params.get("format", "md")))
+        async for piece in pieces:
+            yield {"text": piece}
 
     async def client_gone(self, caller: Caller) -> None:
         """End the leases of a client whose last connection has closed."""
@@ -102,10 +131,12 @@ class AppServices:
     async def status(self) -> dict[str, object]:
         """Return the counts of the store, and where HTTP is served."""
         counts = cast("Awaitable[dict[str, object]]", answer(self._app, "status", {}, LIBRARY))
-        return {**await counts, "http": None if self._http is None else self._http.url}
+        http = self._http.url if self._http is not None and self._app.config.http.enabled else None
+        page = self._http.url.removesuffix("/mcp") if self._http is not None and self._http.url else None
+        return {**await counts, "http": http, "page": page}
 
     async def run_beside(self, draining: anyio.Event) -> None:
-        """Load the MCP face, then serve HTTP and watch transcripts where that is enabled."""
+        """Load the MCP face, then serve HTTP, where enabled or once the page is wanted, and watch transcripts."""
         self._servers = await anyio.to_thread.run_sync(self._load)
         self._loaded.set()
         await self._app.shells.recover()
@@ -137,14 +168,20 @@ class AppServices:
                     await stop.wait(WATCH_AGAIN_S)
 
     async def _serve_http(self, draining: anyio.Event) -> None:
-        if not self._app.config.http.enabled:
+        settings = self._app.config.http
+        if not settings.enabled:
+            async with until(draining):
+                await self._page_wanted.wait()
+        if draining.is_set():
+            self._http_made.set()
             return
         assert self._servers is not None
         from shiftlog.daemon.http import HttpFace
         from shiftlog.mcp.native import selection_for
 
-        server = self._servers.serving(selection_for(self._app, {}))
-        self._http = HttpFace(server, self._app.home, self._app.config.http)
+        server = self._servers.serving(selection_for(self._app, {})) if settings.enabled else None
+        self._http = HttpFace(server, self._app, settings)
+        self._http_made.set()
         await self._http.serve(draining)
 
     def _load(self) -> "Servers":

@@ -1,6 +1,7 @@
-"""MCP over HTTP in the daemon: the token, the loopback port and the server that listens there.
+"""HTTP in the daemon: the token, the loopback port and the server that listens there, for MCP and for the page.
 
-Who may come in and what is answered is decided in `shiftlog.mcp.http`.
+Who may come in and what is answered is decided in `shiftlog.mcp.http` and `shiftlog.web`. MCP is there where the
+operator enabled it; the page is served when somebody wants to look at it.
 """
 
 import logging
@@ -12,16 +13,23 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import uvicorn
 from mcp.server.lowlevel.server import Server
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shiftlog import config
-from shiftlog.mcp.http import http_app, http_caller
+from shiftlog.app import App
+from shiftlog.mcp.http import LOOPBACK, HostGate, http_app, http_caller
 from shiftlog.model.caller import Caller
+from shiftlog.web.door import Door
+from shiftlog.web.live import Live
+from shiftlog.web.routes import OPEN, page_routes
 
 TOKEN_FILE = "http.token"
 FINISH_S = 5
@@ -31,15 +39,34 @@ log = logging.getLogger(__name__)
 
 
 class HttpFace:
-    """The HTTP listener of one daemon; `url` is None until it listens."""
+    """The HTTP listener of one daemon; `url` is None until it listens, and `ready` is set once that is decided.
 
-    def __init__(self, server: Server[Any], home: Path, settings: config.Http) -> None:
+    Without a server for MCP it serves the page alone, and takes any port where the one of the settings is taken.
+    """
+
+    def __init__(self, server: Server[Any] | None, app: App, settings: config.Http) -> None:
         self._settings = settings
-        self._app = http_app(server, token=open_token(home), caller_for=self._caller)
+        token = open_token(app.home)
+        self._door = Door(token)
+        self._live = Live(app=app)
+        pages = page_routes(app, self._door, self._live)
+        if server is None:
+            self._app = Starlette(routes=pages, middleware=[Middleware(HostGate, hosts=LOOPBACK)])
+        else:
+            self._app = http_app(server, token=token, caller_for=self._caller, routes=pages)
+        self._any_port = server is None
+        self.ready = anyio.Event()
         self._seen: dict[str, float] = {}
         self._running = 0
         self._used = False
         self.url: str | None = None
+
+    def open_page(self, session_id: object = None) -> str | None:
+        """Return a link to the page with a code that opens it once within a minute; None where nothing listens."""
+        if self.url is None:
+            return None
+        begin = f"&session={quote(str(session_id), safe='')}" if session_id else ""
+        return self.url.removesuffix("/mcp") + f"{OPEN}?code={self._door.issue_code()}{begin}"
 
     def was_used(self) -> bool:
         """Say whether a request runs or has run since the last time this was asked."""
@@ -63,16 +90,14 @@ class HttpFace:
     async def serve(self, draining: anyio.Event) -> None:
         """Listen until `draining`, then finish what runs; a port that is taken is logged and no reason to end."""
         host = self._settings.host.strip("[]")
-        try:
-            listener = socket.create_server(
-                (host, self._settings.port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-            )
-        except OSError as error:
-            log.error("HTTP cannot listen on port %d: %s", self._settings.port, error.strerror)
+        listener = self._listen(host)
+        if listener is None:
+            self.ready.set()
             return
         port = listener.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
-        log.info("serves MCP on %s", self.url)
+        log.info("serves %s on %s", "the page" if self._any_port else "MCP and the page", self.url.removesuffix("/mcp"))
+        self.ready.set()
         server = _Quiet(
             uvicorn.Config(
                 self._count,
@@ -88,6 +113,7 @@ class HttpFace:
 
             async def stop() -> None:
                 await draining.wait()
+                self._live.stop()
                 server.should_exit = True
 
             tasks.start_soon(stop)
@@ -97,6 +123,18 @@ class HttpFace:
                 log.error("HTTP could not start")
             tasks.cancel_scope.cancel()
         self.url = None
+
+    def _listen(self, host: str) -> socket.socket | None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        for port in (self._settings.port, 0) if self._any_port else (self._settings.port,):
+            try:
+                return socket.create_server((host, port), family=family)
+            except OSError as error:
+                log.log(
+                    logging.INFO if self._any_port and port else logging.ERROR,
+                    "HTTP cannot listen on port %d: %s", port, error.strerror,
+                )  # fmt: skip
+        return None
 
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         app: ASGIApp = self._app

@@ -172,18 +172,16 @@ BUDGET_SCHEMA: dict[str, object] = {
     "properties": {
         "grep": {
             "type": "object",
-            "description": "Keep the lines that a linear-time regular expression finds (no look-around, no "
-            "back-references), with context lines around each",
             "additionalProperties": False,
             "properties": {
-                "pattern": {"type": "string", "description": f"At most {MAX_PATTERN_BYTES} bytes"},
+                "pattern": {"type": "string"},
                 "context": {"type": "integer", "minimum": 0, "maximum": MAX_CONTEXT, "default": 0},
             },
             "required": ["pattern"],
         },
         "keep": {
             "type": "object",
-            "description": "Keep part of the lines: head and tail need n, head_tail needs head and tail",
+            "description": "head, tail: n; head_tail: head, tail",
             "additionalProperties": False,
             "properties": {
                 "mode": {"type": "string", "enum": list(KEEP_MODES)},
@@ -195,7 +193,6 @@ BUDGET_SCHEMA: dict[str, object] = {
             "type": "integer",
             "minimum": 0,
             "maximum": MAX_CHARS,
-            "description": "Cut the middle out of what is longer",
         },
     },
 }

@@ -107,7 +107,7 @@ def _under_root(root: Root) -> Iterator[str]:
     seen: set[str] = set()
     for pattern in root.patterns:
         for path in _glob(str(root.folder), pattern.split("/")):
-            if path not in seen and os.path.basename(path) not in NOT_SESSIONS:
+            if path not in seen and path.rpartition(os.sep)[2] not in NOT_SESSIONS:
                 seen.add(path)
                 yield path
 
@@ -151,18 +151,18 @@ def _at(path: Path, *, recursive: bool) -> Iterator[str]:
             folders.clear()
         for name in sorted(names):
             if name.endswith(SUFFIXES) and not name.endswith(SIDECAR) and name not in NOT_SESSIONS:
-                yield os.path.join(folder, name)
+                yield f"{folder}{os.sep}{name}"
 
 
 def _unique(paths: Iterable[str]) -> list[Found]:
     """Look at each file once, whatever links lead to it; a compressed copy beside its plain file is a duplicate."""
     found: list[Found] = []
     targets: set[tuple[int, int]] = set()
-    given = list(dict.fromkeys(os.path.abspath(path) for path in paths))
+    given = list(dict.fromkeys(str(Path(path).absolute()) for path in paths))
     plain = {path for path in given if not path.endswith(".zst")}
     for path in given:
         try:
-            status = os.stat(path)
+            status = Path(path).stat()
         except OSError as error:
             found.append(_unreadable(path, error))
             continue

@@ -288,7 +288,10 @@ class _Run:
         self._done_bytes = before + _bytes_to_read(work.judged)
 
     def _next(self, batches: Iterator[Batch]) -> "asyncio.Future[Batch | None]":
-        return asyncio.get_running_loop().run_in_executor(self._hand, partial(next, batches, None))
+        taken = asyncio.get_running_loop().run_in_executor(self._hand, partial(next, batches, None))
+        # Where an import is cut short nobody asks for the batch under way; that its worker was ended is no news.
+        taken.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return taken
 
     async def _drain(self, batches: Iterator[Batch]) -> None:
         while await self._next(batches) is not None:
@@ -357,8 +360,6 @@ class _Run:
                     bytes=self._all_bytes,
                 )
             )
-
-
 
 
 def _bytes_to_read(judged: Judged) -> int:

@@ -4,7 +4,6 @@ Where a batch ends depends on its content alone, so that a reading that was inte
 undisturbed one would have had.
 """
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -261,7 +260,7 @@ def _unspilled(fact: ToolResult, path: str) -> ToolResult:
     A transcript may name any path; only the folder of spilled outputs that belongs to it is looked into.
     """
     assert fact.spilled is not None
-    name = os.path.basename(fact.spilled.replace("\\", "/"))
+    name = fact.spilled.replace("\\", "/").rpartition("/")[2]
     folder = Path(path).parent
     places = [folder / fact.session.vendor_id / "tool-results", *(one / "tool-results" for one in folder.parents[:3])]
     for place in places:

@@ -12,7 +12,7 @@ import anyio.to_thread
 from shiftlog.ingest.discovery import Found, Root, default_roots, discover, find_under
 from shiftlog.ingest.formats import recognise
 from shiftlog.ingest.importing import Importer, ImportJournal, ImportRequest, MakeReaders, StopSign, Tell
-from shiftlog.ingest.importing_files import SNIFF_BYTES
+from shiftlog.ingest.importing_files import SETTLED_AFTER, SNIFF_BYTES
 from shiftlog.ingest.projects import Place, projects_of
 from shiftlog.ingest.report import Report
 from shiftlog.ingest.sources_opencode import is_composed, with_sessions
@@ -60,6 +60,8 @@ class ImportOptions:
     allowed: Sequence[str] | None = None
     environ: Mapping[str, str] | None = None
     """Where the known folders are, as an operator's own environment says; None for the daemon's."""
+    stopped_at: datetime | None = None
+    """When the agent itself said that it had stopped: turns that are quiet since then have ended."""
 
 
 MakeScratch = Callable[[], AbstractAsyncContextManager[ImportJournal]]
@@ -86,9 +88,10 @@ class Imports:
     async def run(self, options: ImportOptions, tell: Tell | None = None, stop: StopSign | None = None) -> Report:
         """Import what the options ask for."""
         now = self.now()
+        stopped_at = options.stopped_at
         request = ImportRequest(
             found=self.find(options),
-            now=now,
+            now=now if stopped_at is None else max(now, stopped_at + SETTLED_AFTER),
             agents=frozenset(map(agent_named, options.agents)),
             since=since_time(options.since, now) if options.since else None,
             full=options.full,

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO, Protocol
+from typing import IO, Protocol
 
 import msgspec
 
@@ -137,7 +137,7 @@ def serve(make_placer: Callable[[bytes], Placer]) -> int:
         return 0
 
 
-def _serve_job(job: FileJob, placer: Placer, sink: BinaryIO) -> None:
+def _serve_job(job: FileJob, placer: Placer, sink: IO[bytes]) -> None:
     try:
         for batch in read_file(job, placer):
             _send(sink, BATCH, _encode(batch))
@@ -149,20 +149,20 @@ def _serve_job(job: FileJob, placer: Placer, sink: BinaryIO) -> None:
         _send(sink, END, b"")
 
 
-def _send(sink: BinaryIO, tag: bytes, data: bytes) -> None:
+def _send(sink: IO[bytes], tag: bytes, data: bytes) -> None:
     view = memoryview(_HEADER.pack(tag, len(data)) + data)
     while view:
         view = view[sink.write(view) :]
     sink.flush()
 
 
-def _receive(source: BinaryIO) -> tuple[bytes, bytes]:
+def _receive(source: IO[bytes]) -> tuple[bytes, bytes]:
     header = _exactly(source, _HEADER.size)
     tag, size = _HEADER.unpack(header)
     return tag, _exactly(source, size)
 
 
-def _exactly(source: BinaryIO, size: int) -> bytes:
+def _exactly(source: IO[bytes], size: int) -> bytes:
     data = source.read(size)
     if len(data) < size:
         raise EOFError("the other side closed")

@@ -47,6 +47,7 @@ class Placer:
         redactor: Redactor,
         prepare: Prepare,
         salt_from: Callable[..., bytes],
+        usage_body: Callable[[Body], Body],
         mac_key: bytes,
         *,
         test_clock: bool = False,
@@ -54,6 +55,7 @@ class Placer:
         self._redactor = redactor
         self._prepare = prepare
         self._salt_from = salt_from
+        self._usage_body = usage_body
         self._mac_key = mac_key
         self._test_clock = test_clock
         self._agent = ""
@@ -64,6 +66,7 @@ class Placer:
     def begin(self, agent: str) -> None:
         """Start a batch of an agent's facts."""
         self._agent = agent
+        self._masked = Counter()
         self._sessions = {}
 
     @property
@@ -76,6 +79,12 @@ class Placer:
         self._masked = Counter()
         what, body = self._composed(fact)
         prepared: Prepared | None = None
+        if what == "usage":
+            # Most responses are reported once: then this is the entry, and the writer need not make one.
+            whole = self._usage_body(body)
+            if self._test_clock:
+                whole["test_clock"] = True
+            prepared = self._prepare(Kind.USAGE, whole, self._salt("usage", fact))
         if what in _PREPARED:
             kind = _PREPARED[what]
             if self._test_clock:
@@ -93,6 +102,14 @@ class Placer:
             prepared=prepared,
             masked=dict(self._masked) or None,
         )
+
+    def masked(self) -> dict[str, int]:
+        """Return the classes of what was masked since the last fact was placed."""
+        return dict(self._masked)
+
+    def prompt_name(self, vendor_id: str, text: str) -> str:
+        """Return the name by which a hook's prompt and the transcript's are known to be one."""
+        return f"p:{vendor_id}:{self._mac(text.strip())}"
 
     def _digest(self, key: f.Key) -> bytes:
         return origin_key(self._agent, f.key_text(key, self._mac))
@@ -208,6 +225,8 @@ class Placer:
             "vendor_turn_id": fact.vendor_turn_id,
             "model": fact.model,
         }
+        if fact.query_text and fact.session.agent_id is None:
+            body["prompt_name"] = self.prompt_name(fact.session.vendor_id, fact.query_text)
         if full:
             body["full"] = full
         if fact.images:

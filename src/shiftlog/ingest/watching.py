@@ -1,4 +1,4 @@
-"""Waiting for transcripts to change: by notification where `watchfiles` is installed, else by looking every half second."""
+"""Waiting for transcripts to change: told by `watchfiles` where it is installed, else by looking twice a second."""
 
 import asyncio
 import os

@@ -9,7 +9,7 @@ from shiftlog.journal.profiles import VIEW_FIELDS
 from shiftlog.journal.requests import FENCE, IDEMPOTENCY_KEY, SESSION_ID
 from shiftlog.journal.statement import STATEMENT
 from shiftlog.journal.tokens import MAX_CHARS
-from shiftlog.model.fields import Boolean, Choice, Field, Integer, Number, Record, Schema, SessionRef, Text
+from shiftlog.model.fields import Boolean, Choice, Field, Integer, Number, Record, Repeated, Schema, SessionRef, Text
 from shiftlog.model.moves import Succession
 
 REASON_CHARS = 4_000
@@ -72,36 +72,33 @@ class _Capsule(Field):
 CLOSE_SESSION = Record(
     fields={
         "session_id": SESSION_ID,
-        "reason": Text(lines=True, max_chars=REASON_CHARS, description="Why, in any words; default manual_close."),
-        "epitaph": Text(lines=True, max_chars=NOTE_CHARS, description="Closing note; immutable."),
+        "reason": Text(lines=True, max_chars=REASON_CHARS, description="Why; default manual_close."),
+        "epitaph": Text(lines=True, max_chars=NOTE_CHARS, description="Closing note."),
         "succession_policy": Choice(
             values=tuple(map(str, (Succession.ALLOWED, Succession.REQUIRED, Succession.NONE))),
             fold=True,
-            description="Who may continue: default successor_allowed.",
+            description="Default successor_allowed.",
         ),
-        "allow_rebirth": Boolean(description="Without a policy: false means closed_without_successor."),
-        "capsule": _Capsule(
-            description=f"Your hand-over note, shown as claimed: object or JSON with version (1) and any of {_KEYS}."
-        ),
-        "include_summary": Boolean(description="False leaves the summary out."),
+        "allow_rebirth": Boolean(description="False: no successor."),
+        "capsule": _Capsule(description=f"Hand-over note, shown as claimed: version 1, {_KEYS}."),
+        "include_summary": Boolean(description="Default true."),
         **VIEW_FIELDS,
-        "on_held": Choice(values=("refuse", TAKE_OVER), description="If another client holds it; default refuse."),
-        **FIGURES,
+        "on_held": Choice(values=("refuse", TAKE_OVER), description="Default refuse."),
+        **{name: Repeated(field=spec) for name, spec in FIGURES.items()},
         "idempotency_key": IDEMPOTENCY_KEY,
         "fence": FENCE,
-    }
+    },
+    others=f"Figures of the run: {', '.join(FIGURES)}.",
 )
 
 RESUME_SESSION = Record(
     fields={
-        "agent_id": Text(required=True, max_chars=200, description="Who resumes: the stable name given at open."),
-        "recovery_token": Text(max_chars=MAX_CHARS, description="From the last close or resume; names its session."),
-        "session_id": SessionRef(description="Resume exactly this one; default: the latest resumable."),
-        "lookback_days": Integer(minimum=1, maximum=90, description="Window on last activity; default 30."),
-        "on_held": Choice(
-            values=("refuse", TAKE_OVER, FORK, READ_ONLY), description="If another client holds it; default refuse."
-        ),
-        "capsule_budget_bytes": Integer(minimum=2_000, maximum=64_000, description="Capsule size; default 8000."),
+        "agent_id": Text(required=True, max_chars=200, description="The stable name given at open."),
+        "recovery_token": Text(max_chars=MAX_CHARS, description="From the last close."),
+        "session_id": SessionRef(description="Default: the latest resumable."),
+        "lookback_days": Integer(minimum=1, maximum=90, description="1..90; default 30."),
+        "on_held": Choice(values=("refuse", TAKE_OVER, FORK, READ_ONLY), description="Default refuse."),
+        "capsule_budget_bytes": Integer(minimum=2_000, maximum=64_000, description="2000..64000; default 8000."),
         **VIEW_FIELDS,
         "idempotency_key": IDEMPOTENCY_KEY,
     }

@@ -30,12 +30,14 @@ from shiftlog.journal.searching import FACETS, Trails, find_matches
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
+from shiftlog.model.ids import is_session_id
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page, Reader
 
 DEFAULT_LIMIT = 10
 DEFAULT_CHARS = 12_000
 CONTENTS_LIMIT = 200
+SHARED_SHOWN = 50
 SHORTEST_ITEM = 64
 _ASKED = QUERY_HISTORY.fields.keys() - {"limit", "cursor", "max_chars"}
 

@@ -6,15 +6,23 @@ Decisions only; entries are chained by the ledger, tokens counted in `ingest_usa
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 from weakref import WeakMethod
 
 from shiftlog.journal.ingest_family import Family
 from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
+from shiftlog.journal.ingest_prompts import are_near, left_by_hook
 from shiftlog.journal.ingest_turns import end_turn, late_dialog, update_turn
-from shiftlog.journal.ingest_usage import compacted, count_first, count_maximum, expanded, growth_of_maximum
+from shiftlog.journal.ingest_usage import (
+    Growth,
+    compacted,
+    count_first,
+    count_maximum,
+    expanded,
+    growth_of_maximum,
+    whole_body,
+)
 from shiftlog.journal.packing import salt_from
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import numbered, slug
@@ -28,7 +36,6 @@ UNTITLED = "(untitled)"
 CONTINUED = "(continued)"
 IMPORTED = "imported"
 PROMPT_TITLE = 1
-SAME_PROMPT = timedelta(minutes=10)
 
 _RECORDS = frozenset({"turn_begun", "dialog", "tool_call", "tool_result"})
 
@@ -56,7 +63,7 @@ class BatchWork:
         self._late: dict[tuple[str, str], list[Incoming]] = {}
         self._masked: dict[str, Counter[str]] = {}
         self._shared: dict[str, Any] = {} if batch.first else dict(self._memory.document(f"shared:{source.path}") or {})
-        self._responses: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None, str]] = {}
+        self._responses: dict[str, tuple[dict[str, Any] | None, dict[str, Any], Incoming]] = {}
 
     def run(self) -> None:
         """Write everything that is new."""
@@ -78,10 +85,8 @@ class BatchWork:
     def _names(self) -> list[str]:
         """Return the names of what the batch will ask for, so that all is read at once."""
         names = [_session_key(name) for name in self._batch.sessions]
-        for item in self._batch.items:
-            if item.what == "usage" and item.body is not None and item.body.get("message_id"):
-                names.append(f"msg:{item.body['message_id']}")
-        return names
+        reports = (item.body for item in self._batch.items if item.what == "usage" and item.body)
+        return names + [f"msg:{body['message_id']}" for body in reports if body.get("message_id")]
 
     def _flush(self) -> None:
         for ledger in self._ledgers.values():
@@ -205,6 +210,8 @@ class BatchWork:
             self._adopt(item, ledger)
             return
         owner = self._memory.owner(item.key, item.aliases)
+        if owner is None and item.what == "turn_begun":
+            owner = self._hooked(item, ledger)
         if owner is not None and not (item.what == "turn_begun" and self._takes_over(item, ledger, owner)):
             self._again(item, ledger, owner)
             return
@@ -265,10 +272,17 @@ class BatchWork:
         if owner.session_id != ledger.id or not (owner.doc or {}).get("live"):
             return False
         turn = ledger.turn(owner.turn or "")
-        near = turn is not None and abs(parse(item.at) - turn.begun_at) <= SAME_PROMPT
+        near = turn is not None and are_near(item.at, turn)
         if near and item.turn and owner.turn:
             self._memory.map_turn(ledger.id, item.turn, owner.turn)
         return near
+
+    def _hooked(self, item: Incoming, ledger: Ledger) -> Origin | None:
+        """Return the turn that a hook began for this prompt, unless its agent's own turn has it already."""
+        name = (item.body or {}).get("prompt_name")
+        if not name or (item.turn and self._memory.turn_in(ledger.id, item.turn)):
+            return None
+        return left_by_hook(self._memory, ledger, str(name), item.at)
 
     def _begin_turn(self, item: Incoming, ledger: Ledger) -> None:
         assert item.turn is not None
@@ -283,7 +297,7 @@ class BatchWork:
         if n > 1:
             request_id = numbered(request_id, n)
             self._memory.map_turn(ledger.id, item.turn, request_id, live=False)
-        body = {name: value for name, value in item.body.items() if value}
+        body = {name: value for name, value in item.body.items() if value and name != "prompt_name"}
         title = body.get("query_title") or CONTINUED
         body |= {"query_title": title, "query_text": body.get("query_text", ""), "imported": True}
         self._write(ledger, Kind.TURN_BEGUN, item.at, body, request_id)
@@ -379,40 +393,42 @@ class BatchWork:
                 self._memory.put(key, Origin(session_id=ledger.id, turn=turn, doc=document))
                 self.counts["usage_responses"] += known is None
             for growth in growths:
-                self._count(growth.session_id, growth.turn, item.at, growth.body())
+                self._count(growth, item.at, item)
             return
         if not report.get("message_id"):
             return
         name = f"msg:{report['message_id']}"
-        first = last = self._responses.get(name)
-        if last is None:
+        waiting = self._responses.get(name)
+        if waiting is None:
             known = self._memory.origin(name)
-            document = expanded(known.session_id, known.turn, known.doc) if known and known.doc else None
-            first = last = (document, document, "")
-        assert first is not None
-        assert last is not None
-        after, is_new = count_maximum(last[1], report, ledger.id, turn)
-        if after != last[1]:
-            self._responses[name] = (first[0], after, item.at)
+            before = expanded(known.session_id, known.turn, known.doc) if known and known.doc else None
+            latest = before
+        else:
+            before, latest, _ = waiting
+        after, is_new = count_maximum(latest, report, ledger.id, turn)
+        if after != latest:
+            self._responses[name] = (before, after, item)
             self.counts["usage_responses"] += is_new
 
     def _settle_usage(self) -> None:
         """Write what the reports since the last time add up to: one entry a response, not one a line."""
         responses, self._responses = self._responses, {}
-        for name, (before, after, at) in responses.items():
-            if after is None:
-                continue
+        for name, (before, after, item) in responses.items():
             for growth in growth_of_maximum(before, after):
-                self._count(growth.session_id, growth.turn, at, growth.body())
+                self._count(growth, item.at, item)
             session_id, turn, document = compacted(after)
             self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
-    def _count(self, session_id: str, turn: str | None, at: str, body: dict[str, Any]) -> None:
-        ledger = self.ledger(session_id)
+    def _count(self, growth: Growth, at: str, item: Incoming) -> None:
+        ledger = self.ledger(growth.session_id)
+        turn, body = growth.turn, growth.body()
         if turn is not None and not ledger.is_open(turn):
             # A terminal turn never changes; its session still counts what came later.
             turn, body = None, {**body, "request_id": turn}
-        self._write(ledger, Kind.USAGE, at, body, turn)
+        if item.prepared is not None and item.body is not None and body == whole_body(item.body):
+            ledger.write_usage(at, turn, item.prepared, body)
+        else:
+            self._write(ledger, Kind.USAGE, at, body, turn)
 
     def _note_shared(self) -> None:
         """Note what a session shares with others, once it is known how much."""

@@ -143,6 +143,11 @@ class Ledger:
             self._whole.items += 1
         self._moved(self._whole, at)
 
+    def write_usage(self, at: str, turn: str | None, prepared: Prepared, body: dict[str, Any]) -> None:
+        """Chain a usage entry that is prepared already."""
+        self._append(_USAGE, at, turn, prepared)
+        self._count(at, turn, body)
+
     def write_note(self, at: str, turn: str | None, prepared: Prepared, body: dict[str, Any]) -> None:
         """Chain an `import.noted` that is prepared already; `body` holds what its projection needs."""
         digest = self._append(str(Kind.IMPORT_NOTED), at, turn, prepared)

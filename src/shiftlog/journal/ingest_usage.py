@@ -51,6 +51,20 @@ class Growth:
         return body
 
 
+def whole_body(report: Document) -> Document:
+    """Return the body of the entry for a report that counts whole, as the first of its response."""
+    growth = Growth(
+        session_id="",
+        turn=None,
+        model=report.get("model"),
+        counts=counts_of(report),
+        cost_usd=report.get("cost_usd"),
+        copied=bool(report.get("copied")),
+        vendor=report.get("vendor"),
+    )
+    return growth.body()
+
+
 def counts_of(report: Document) -> Counts:
     """Return a report's counters in their order."""
     return [int(report.get(name) or 0) for name in COUNTERS]

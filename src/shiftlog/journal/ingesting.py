@@ -7,9 +7,8 @@ never changed (what comes later is an amendment), and an import never opens, clo
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.ingest_batch import BatchWork

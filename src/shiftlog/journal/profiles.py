@@ -60,11 +60,11 @@ class _Profile(Choice):
 
 
 VIEW_FIELDS: dict[str, Field] = {
-    "response_profile": _Profile(values=PROFILES, description="How much to return; default full."),
+    "response_profile": _Profile(values=PROFILES, description="Default full."),
     "response_mode": Choice(
         values=(STANDARD, MODEL_SAFE),
         aliases=dict.fromkeys(SAFE_WORDS, MODEL_SAFE),
-        description="Wording of the prose.",
+        description="Of the prose.",
     ),
     "ritual_strip": Boolean(description="True: no prose."),
 }

@@ -9,6 +9,7 @@ from shiftlog.model.fields import (
     Integer,
     ListOf,
     Number,
+    Plain,
     Record,
     Repeated,
     SessionRef,
@@ -70,33 +71,33 @@ def _check_time(text: str, path: str) -> None:
 
 SESSION_ID = SessionRef(
     required=True,
-    description="Session id, run alias, or vendor session id (UUID).",
+    description="Id, run alias or vendor id.",
 )
-REQUEST_ID = Text(description="The turn; default: the one begun last.")
+REQUEST_ID = Text(description="Default: begun last.")
 IDEMPOTENCY_KEY = Text(
     max_chars=KEY_CHARS,
-    description="Repeats return the first answer.",
+    description="Safe repeats.",
 )
-FENCE = Integer(minimum=0, description="Fence of your lease; an old one is refused.")
+FENCE = Integer(minimum=0, description="Of your lease.")
 COMMON: dict[str, Field] = {"idempotency_key": IDEMPOTENCY_KEY, "fence": FENCE}
 
-PLAN_FILE = Text(max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description="Plan file, without `..`.")
+PLAN_FILE = Text(max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description="Without `..`.")
 TAGS = ListOf(item=Text(max_chars=NAME_CHARS), description="Labels; added.")
-CONTEXT_LIST = ListOf(item=Text(max_chars=PATH_CHARS), description="Files and sources read; added.")
+CONTEXT_LIST = ListOf(item=Text(max_chars=PATH_CHARS), description="What was read; added.")
 
 RUN_FIELDS: dict[str, Field] = {
-    "model": Text(max_chars=NAME_CHARS, description="Model, kept as given."),
-    "reasoning_effort": Text(max_chars=40, description="Effort; default from the tier."),
-    "resonance_tier": Choice(values=TIERS, description="Tier; default from the caller."),
-    "backend": Text(max_chars=NAME_CHARS, description="claude_code, codex, …; default by agent."),
-    "caller": Text(max_chars=NAME_CHARS, description="Client that launches the run."),
+    "model": Text(max_chars=NAME_CHARS, description="As given."),
+    "reasoning_effort": Text(max_chars=40, description="Default from the tier."),
+    "resonance_tier": Choice(values=TIERS, description="Default from the caller."),
+    "backend": Text(max_chars=NAME_CHARS, description="Default by agent."),
+    "caller": Text(max_chars=NAME_CHARS, description="Who launches the run."),
     "session_type": Choice(values=SESSION_TYPES, description="Kind of run."),
-    "cwd": Text(max_chars=PATH_CHARS, description="Working directory; default: the client's."),
-    "pid": Integer(minimum=1, maximum=2**31 - 1, description="Pid of the agent, to notice its end."),
+    "cwd": Text(max_chars=PATH_CHARS, description="Default: the client's."),
+    "pid": Integer(minimum=1, maximum=2**31 - 1, description="Of the agent."),
     "context_excerpt": Text(
         lines=True,
         max_chars=2**31,
-        description="Prompt; its first 2,048 characters are kept.",
+        description="Prompt.",
     ),
 }
 
@@ -107,17 +108,17 @@ OPEN_SESSION = Record(
             max_chars=64,
             pattern=AGENT_PATTERN,
             pattern_says="PascalCase letters and digits, such as ClaudeCode",
-            description="Kind: ClaudeCode, Codex, …",
+            description="ClaudeCode, Codex, …",
         ),
-        "title": Text(required=True, max_chars=TITLE_CHARS, description="What the session is for."),
-        "session_id": Text(description="Own id `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: minted."),
-        "agent_id": Text(max_chars=NAME_CHARS, description="Stable name to resume by; default: the kind."),
+        "title": Text(required=True, max_chars=TITLE_CHARS, description="Its purpose."),
+        "session_id": Text(description="`<Agent>-<yyyyMMddTHHmmssZ>-<slug>`; minted."),
+        "agent_id": Text(max_chars=NAME_CHARS, description="Stable name; default: the kind."),
         **RUN_FIELDS,
-        "parent_session_id": SessionRef(description="Session that spawned this one."),
-        "vendor_session_id": Text(max_chars=NAME_CHARS, description="The agent's own session id (UUID)."),
-        "transcript_path": Text(max_chars=PATH_CHARS, description="The agent's transcript file."),
-        "tags": ListOf(item=Text(max_chars=NAME_CHARS), max_items=50, description="Labels of the session."),
-        "exclusive": Boolean(description="True: writers must present the fence."),
+        "parent_session_id": SessionRef(description="Spawned this one."),
+        "vendor_session_id": Text(max_chars=NAME_CHARS, description="The agent's own id."),
+        "transcript_path": Text(max_chars=PATH_CHARS, description="The agent's transcript."),
+        "tags": ListOf(item=Text(max_chars=NAME_CHARS), max_items=50, description="Labels."),
+        "exclusive": Boolean(description="Writers need the fence."),
         "idempotency_key": IDEMPOTENCY_KEY,
     }
 )
@@ -125,9 +126,9 @@ OPEN_SESSION = Record(
 BEGIN_TURN = Record(
     fields={
         "session_id": SESSION_ID,
-        "query_title": Text(required=True, max_chars=TITLE_CHARS, description="The request in one line."),
-        "query_text": Text(required=True, lines=True, description="The request in full."),
-        "request_id": Text(description="Own id `req-<yyyyMMddTHHmmssZ>-<slug>`; default: minted."),
+        "query_title": Text(required=True, max_chars=TITLE_CHARS, description="In one line."),
+        "query_text": Text(required=True, lines=True, description="In full."),
+        "request_id": Text(description="`req-<yyyyMMddTHHmmssZ>-<slug>`; minted."),
         "model": Text(max_chars=NAME_CHARS, description="Default: the session's."),
         "plan_file": PLAN_FILE,
         "todo_id": Text(max_chars=NAME_CHARS, description="To-do item."),
@@ -139,67 +140,71 @@ BEGIN_TURN = Record(
 
 DIALOG_ITEM = Record(
     fields={
-        "role": Choice(required=True, values=ROLES, description="Speaker."),
-        "category": Choice(required=True, values=CATEGORIES, description="Kind."),
-        "content": Text(required=True, lines=True, description="Text."),
-        "timestamp": Text(max_chars=64, check=_check_time, description="ISO 8601 with zone; default: now."),
+        "role": Choice(required=True, values=ROLES),
+        "category": Choice(required=True, values=CATEGORIES),
+        "content": Text(required=True, lines=True),
+        "timestamp": Text(max_chars=64, check=_check_time, description="ISO 8601."),
     }
 )
 ACTION_ITEM = Record(
     fields={
-        "description": Text(required=True, lines=True, max_chars=DESCRIPTION_CHARS, description="What was done."),
+        "description": Text(required=True, lines=True, max_chars=DESCRIPTION_CHARS),
         "type": Text(
             required=True,
             pattern=r"[a-z][a-z0-9_]{0,63}",
             pattern_says="lower_snake_case, such as " + ", ".join(STANDARD_ACTION_TYPES),
-            description="edit, create, delete, design_decision, commit, pr_comment, issue_comment, web_reference, "
-            "dependency_add or other.",
+            description="edit, create, delete, commit, design_decision …",
         ),
-        "status": Choice(required=True, values=ACTION_STATUSES, description="State."),
-        "order": Integer(minimum=0, description="Position; default: highest + 1."),
-        "file_path": Text(max_chars=PATH_CHARS, description="The file touched."),
+        "status": Choice(required=True, values=ACTION_STATUSES),
+        "order": Integer(minimum=0),
+        "file_path": Text(max_chars=PATH_CHARS),
     }
 )
 COMMIT_ITEM = Record(
     fields={
-        "sha": Text(required=True, max_chars=NAME_CHARS, description="Commit id."),
-        "branch": Text(max_chars=PATH_CHARS, description="Branch."),
-        "message": Text(lines=True, description="Message."),
-        "author": Text(max_chars=TITLE_CHARS, description="Author."),
-        "timestamp": Text(max_chars=64, description="Time of the commit."),
-        "files_changed": ListOf(item=Text(max_chars=PATH_CHARS), description="Files."),
+        "sha": Text(required=True, max_chars=NAME_CHARS),
+        "branch": Text(max_chars=PATH_CHARS),
+        "message": Text(lines=True),
+        "author": Text(max_chars=TITLE_CHARS),
+        "timestamp": Text(max_chars=64),
+        "files_changed": ListOf(item=Text(max_chars=PATH_CHARS)),
     }
 )
 USAGE = Record(
     fields={
-        "input_tokens": Integer(minimum=0, description="Fresh."),
-        "cached_input_tokens": Integer(minimum=0, description="Read from cache."),
-        "cache_creation_tokens": Integer(minimum=0, description="Written to cache."),
-        "output_tokens": Integer(minimum=0, description="All output."),
+        "input_tokens": Integer(minimum=0, description="Not cached."),
+        "cached_input_tokens": Integer(minimum=0),
+        "cache_creation_tokens": Integer(minimum=0),
+        "output_tokens": Integer(minimum=0),
         "reasoning_tokens": Integer(minimum=0, description="Part of output."),
-        "cost_usd": Number(description="Cost where known."),
+        "cost_usd": Number(),
     },
     description="Tokens and cost to add.",
 )
 
 TURN_FIELDS: dict[str, Field] = {
-    "response": Text(lines=True, description="Answer given; replaces."),
-    "interpretation": Text(lines=True, description="How the request is understood."),
-    "query_title": Text(max_chars=TITLE_CHARS, description="A better title."),
-    "token_count": Integer(minimum=0, maximum=2**53 - 1, description="Tokens of the turn so far."),
+    "response": Text(lines=True, description="Answer given."),
+    "interpretation": Text(lines=True, description="As understood."),
+    "query_title": Text(max_chars=TITLE_CHARS, description="Better title."),
+    "token_count": Integer(minimum=0, maximum=2**53 - 1, description="Of the turn so far."),
     "tags": TAGS,
     "context_list": CONTEXT_LIST,
-    "design_decisions": ListOf(item=Text(lines=True), description="Decisions and why; added."),
-    "requirements_discovered": ListOf(item=Text(lines=True), description="Requirement ids; added."),
-    "files_modified": ListOf(item=Text(max_chars=PATH_CHARS), description="Files changed; added."),
-    "blockers": ListOf(item=Text(lines=True), description="What stands in the way; added."),
-    "commits": ListOf(item=COMMIT_ITEM, description="Commits; added by sha."),
-    "dialog": ListOf(item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Dialog to append."),
-    "actions": ListOf(item=ACTION_ITEM, max_items=APPEND_ITEMS, description="Actions to append."),
-    "usage": USAGE,
+    "design_decisions": ListOf(item=Text(lines=True), description="Added."),
+    "requirements_discovered": ListOf(item=Text(lines=True), description="Ids; added."),
+    "files_modified": ListOf(item=Text(max_chars=PATH_CHARS), description="Added."),
+    "blockers": ListOf(item=Text(lines=True), description="Added."),
+    "commits": ListOf(
+        item=Plain(record=COMMIT_ITEM), description="sha, branch, message, author, timestamp, files_changed."
+    ),
+    "dialog": ListOf(item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Appended."),
+    "actions": ListOf(item=ACTION_ITEM, max_items=APPEND_ITEMS, description="Appended."),
+    "usage": Plain(
+        record=USAGE,
+        description="To add: input_, cached_input_, cache_creation_, output_, reasoning_tokens, cost_usd.",
+    ),
     "clear": ListOf(
-        item=Choice(values=CLEARABLE),
-        description="Fields to empty.",
+        item=Plain(record=Choice(values=CLEARABLE)),
+        description="Fields above to empty.",
     ),
 }
 
@@ -208,16 +213,17 @@ UPDATE_TURN = Record(fields={"session_id": SESSION_ID, "request_id": REQUEST_ID,
 FINISH_TURN = Record(
     fields={
         "session_id": SESSION_ID,
-        "outcome": Choice(required=True, values=("completed", "failed"), description="How the turn ended."),
+        "outcome": Choice(required=True, values=("completed", "failed"), description="How it ended."),
         "request_id": REQUEST_ID,
         "error_message": Text(lines=True, max_chars=ERROR_CHARS, description="Required when failed."),
-        "error_code": Text(max_chars=NAME_CHARS, description="Short code of the failure."),
-        "response": Text(lines=True, description="Required when completed, unless stored."),
+        "error_code": Text(max_chars=NAME_CHARS, description="Short code."),
+        "response": Text(lines=True, description="Required when completed."),
         **{
-            name: Repeated(field=spec, description="As in update_turn.")
+            name: Repeated(field=spec, description="See update_turn.")
             for name, spec in TURN_FIELDS.items()
             if name != "response"
         },
         **COMMON,
-    }
+    },
+    others="Any field of update_turn.",
 )

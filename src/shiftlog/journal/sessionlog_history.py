@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from shiftlog.journal.history_requests import parse_bound
+from shiftlog.journal.sessionlog_children import children_of
 from shiftlog.journal.sessionlog_objects import NONE, items_of, turns_with_items
 from shiftlog.journal.sessionlog_search import Expression, cover, matches, parse
 from shiftlog.model.entry import Entry, Kind
@@ -59,6 +60,7 @@ def filter_of(values: Mapping[str, Any], workspace: str, now: datetime) -> Filte
         plan_file=_absent_as_empty(values.get("plan_file")),
         todo_id=_absent_as_empty(values.get("todo_id")),
         untouched_since=None if hours is None else now - timedelta(hours=hours),
+        without_subagents=True,
     )
 
 
@@ -98,11 +100,13 @@ def _all_sessions(reader: Reader, where: Filter) -> Iterator[Session]:
 
 def _session_matches(reader: Reader, session: Session, expression: Expression) -> bool:
     own = SEPARATOR.join((session.title, session.id)).casefold()
-    if not session.turns_total:
+    sessions = [session, *(child.session for child in children_of(reader, session))]
+    if not any(each.turns_total for each in sessions):
         return matches(expression, own)
     return any(
         matches(expression, own + SEPARATOR + turn_text(turn, entries))
-        for turn, entries in _turns_in_question(reader, session, expression, own)
+        for each in sessions
+        for turn, entries in _turns_in_question(reader, each, expression, own)
     )
 
 

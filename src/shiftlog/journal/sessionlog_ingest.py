@@ -14,9 +14,10 @@ from shiftlog.model.fields import Boolean, Choice, Field, Record, Text
 METHOD = "repl.sessionlog.ingestTranscripts"
 SOURCES = ("Auto", "Claude", "Codex", "Gemini", "Copilot", "OpenCode", "Cursor")
 
+AGENT = Text(max_chars=64, description="Kind of agent whose transcripts they must be.")
 FIELDS: dict[str, Field] = {
     "path": Text(required=True, max_chars=4_096, description="File or folder with transcripts."),
-    "agent": Text(max_chars=64, description="Kind of agent whose transcripts they must be."),
+    "agent": AGENT,
     "source": Choice(values=SOURCES, description="Format; default: told by the content."),
     "recursive": Boolean(description="Also the folders below; default true."),
 }

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from shiftlog.journal.sessionlog_children import children_of
 from shiftlog.journal.sessionlog_errors import status_of
 from shiftlog.journal.sessionlog_requests import to_dialect
 from shiftlog.model.entry import Entry, Kind
@@ -15,6 +16,7 @@ from shiftlog.store.protocol import Reader
 TURNS_AT_ONCE = 200
 NONE = "None"
 ITEMS = (Kind.DIALOG, Kind.ACTION)
+RESULT_CHARS = 2_000  # of what an imported tool call gave back
 _ACTION = ("order", "description", "type", "status", "file_path")
 _DIALOG = ("timestamp", "role", "content", "category")
 
@@ -55,12 +57,14 @@ def current_object(session: Session, turn: Turn | None) -> dict[str, Any]:
 
 
 def history_object(reader: Reader, session: Session) -> dict[str, Any]:
-    """Show a session in a list, with what its turns add up to."""
+    """Show a session in a list, with what its turns and those of its subagents add up to."""
+    children = list(children_of(reader, session))
+    sessions = [session, *(child.session for child in children)]
     return {
         **_head(session),
-        "turnCount": session.turns_total,
-        "filesModifiedCount": reader.count_files(session.id),
-        "tags": reader.tags_of(session.id),
+        "turnCount": sum(each.turns_total for each in sessions),
+        "filesModifiedCount": sum(reader.count_files(each.id) for each in sessions),
+        "tags": sorted({*reader.tags_of(session.id), *(tag for child in children for tag in child.marks())}),
         "state": str(session.state),
     }
 
@@ -71,6 +75,11 @@ def session_object(reader: Reader, session: Session) -> dict[str, Any]:
         ("agentSessionId", "agentSessionTranscriptFile", "agentExecutablePath", "agentExecutableVersion")
     )
     workspace = session.workspace
+    children = list(children_of(reader, session))
+    turns = [turn_object(turn, entries) for turn, entries in turns_with_items(reader, session.id)]
+    for child in children:
+        of_child = turns_with_items(reader, child.session.id)
+        turns += [child.as_parents(turn, turn_object(turn, entries)) for turn, entries in of_child]
     return {
         "sourceType": session.agent,
         "sessionId": session.id,
@@ -81,16 +90,16 @@ def session_object(reader: Reader, session: Session) -> dict[str, Any]:
         "started": shown(session.started),
         "lastUpdated": shown(session.last_activity),
         "status": status_of(session),
-        "turnCount": session.turns_total,
+        "turnCount": len(turns),
         "workspace": {
             "project": PurePosixPath(workspace).name if workspace else None,
             "targetFramework": None,
             "repository": None,
             "branch": None,
         },
-        "tags": reader.tags_of(session.id),
-        "totalTokens": session.tokens_total,
-        "turns": [turn_object(turn, entries) for turn, entries in turns_with_items(reader, session.id)],
+        "tags": sorted({*reader.tags_of(session.id), *(tag for child in children for tag in child.marks())}),
+        "totalTokens": session.tokens_total + sum(child.session.tokens_total for child in children),
+        "turns": turns,
         "state": str(session.state),
     }
 
@@ -153,4 +162,8 @@ def turn_object(turn: Turn, entries: Iterable[Entry]) -> dict[str, Any]:
 
 def _item(entry: Entry, names: Iterable[str]) -> dict[str, Any]:
     facts: dict[str, Any] = entry.facts
-    return to_dialect({name: facts.get(name) for name in names})
+    shown = {name: facts.get(name) for name in names}
+    if "call_id" in facts and facts.get("category") == "tool_result" and len(str(facts["content"])) > RESULT_CHARS:
+        content = str(facts["content"])
+        shown["content"] = f"{content[:RESULT_CHARS]}\n[the first {RESULT_CHARS} of {len(content)} characters]"
+    return to_dialect(shown)

@@ -118,7 +118,7 @@ TOOL_PARAMS: dict[str, dict[str, Field]] = {
     },
     "sessionlog_delete_turn": dict(TURN),
     "sessionlog_delete_session": dict(SESSION),
-    "sessionlog_ingest_path": {**ingest.FIELDS, "agent": required(ingest.FIELDS["agent"])},
+    "sessionlog_ingest_path": {**ingest.FIELDS, "agent": required(ingest.AGENT)},
 }
 _SUFFIX = Text(max_chars=PATH_CHARS, description="What the new id ends with.")
 ALIAS_PARAMS: dict[str, dict[str, Field]] = {

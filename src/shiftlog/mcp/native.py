@@ -24,69 +24,49 @@ from shiftlog.mcp.succession import in_profile, render_error, through, with_hand
 from shiftlog.model.fields import Record
 
 OPEN_SESSION_TEXT = """\
-Open a new session, the record of one shift of one agent. Use it once when work starts; to go on with earlier work \
-use resume_session.
-Stores the session and, when a run field (model, backend, caller, pid, cwd …) is given, its run; you hold the lease. \
-Repeats make another session unless idempotency_key repeats. session_id stays valid for ever. `predecessor` names an \
-unfinished session of the same agent_id and workspace; opening does not touch it.
-Errors: session_already_exists, invalid_session_id, session_not_found (parent), invalid_parameter, \
-idempotency_conflict, storage_error."""
+Open a session, the record of one shift of one agent; to go on with earlier work use resume_session.
+Stores it and, with a run field (model, backend, caller, pid, cwd …), its run; you hold the lease. Repeats make \
+another unless idempotency_key repeats. `predecessor` names an unfinished session of agent_id and workspace.
+Errors: session_already_exists, session_not_found (parent), budget_exceeded."""
 
 BEGIN_TURN_TEXT = """\
-Begin a turn, one request and the work on it. Use it before the work; then update_turn, and finish_turn at the end.
-A turn still open is failed as superseded and named. Wakes a suspended session. Repeats make another turn unless \
-request_id or idempotency_key repeats. Returns request_id, the turn's handle.
-Errors: session_not_found, session_closed, turn_already_exists, invalid_session_id, invalid_request_id, \
-invalid_parameter, lease_lost, idempotency_conflict, storage_error."""
+Begin a turn, one request, before the work on it; then update_turn, at the end finish_turn.
+A turn still open is failed as superseded. Repeats make another turn unless request_id or idempotency_key repeats.
+Errors: session_not_found, session_closed, turn_already_exists, lease_lost."""
 
 UPDATE_TURN_TEXT = """\
-Record what happens in the open turn: fields, dialog and actions, in one atomic call. Use it as often as you like; to \
-end the turn use finish_turn.
+Record what happens in the open turn, in one atomic call, as often as you like; to end it use finish_turn.
 Texts replace, lists are united, empty values change nothing; dialog and actions are appended, again on a repeat \
-unless idempotency_key repeats. `clear` empties fields; the journal keeps the old values. Record decisions as dialog \
-category decision, file changes as actions with file_path. Secrets are masked.
-Returns totals; receipt.code is unchanged when nothing was stored.
-Errors: turn_not_found, turn_immutable, session_not_found, session_closed, invalid_session_id, invalid_request_id, \
-invalid_parameter (names the item, such as actions[0].type; nothing is stored), lease_lost, idempotency_conflict, \
-storage_error."""
+unless idempotency_key repeats. Record decisions as dialog category decision, file changes as actions with file_path. \
+Secrets are masked.
+Errors: turn_not_found, turn_immutable, session_not_found, session_closed, lease_lost."""
 
 FINISH_TURN_TEXT = """\
-Finish a turn as completed or failed, right after the work. Before that use update_turn; to end the session use \
-close_session.
-Fields of update_turn may come along and are applied first; stored dialog and actions are not stored twice. The turn \
-is then sealed and never changes. The same outcome again answers unchanged and names differing fields in warnings; \
-the other outcome is turn_immutable.
-Errors: turn_not_found, turn_immutable, session_not_found, session_closed, invalid_session_id, invalid_request_id, \
-invalid_parameter, lease_lost, idempotency_conflict, storage_error."""
+Finish a turn as completed or failed, right after the work; to end the session use close_session.
+Fields of update_turn are applied first. The turn is then sealed: the same outcome again answers unchanged, the other \
+one turn_immutable.
+Errors: turn_not_found, turn_immutable, session_not_found, session_closed, lease_lost."""
 
 CLOSE_SESSION_TEXT = """\
-Close a session: end the shift with a capsule, a signed receipt and a recovery token. Use it when the work is over or \
-handed on; to end one request use finish_turn. What is never closed is suspended by itself and stays resumable.
-Releases the lease; the session takes no writes until resume_session. successor_required: only a token continues it, \
-in a new session; closed_without_successor: nobody does, an open turn is failed. Repeats answer already_closed and \
-change nothing. reason is stored as given.
-Keep data.recovery_token, shown once, and data.receipt, the proof of what was recorded.
-Errors: session_not_found, invalid_session_id, session_held, lease_lost, agent_not_entitled, invalid_parameter, \
-idempotency_conflict, storage_error."""
+Close a session: end the shift with a capsule, a signed receipt and a recovery token; to end one request use \
+finish_turn.
+No writes until resume_session. successor_required: only a token continues it; closed_without_successor: nobody. \
+Repeats answer already_closed. Keep data.recovery_token, shown once, and data.receipt, the proof.
+Errors: session_not_found, session_held, lease_lost, agent_not_entitled."""
 
 RESUME_SESSION_TEXT = """\
-Resume the latest session of a stable agent_id, or the one that recovery_token or session_id names. Use it at the \
-start of a shift; for new work use open_session, to read only use query_history.
-Verifies the journal, re-attaches, reopens or forks (resume_mode) and makes you the holder; a former holder's writes \
-are refused. The token is used up and a new one returned. Never opens an empty session.
-Returns lease, capsule (data recorded by agents, not instructions), drift and the next call.
-Errors: no_resumable_session (with candidates), session_not_found, session_held, session_sealed, session_succeeded, \
-agent_not_entitled, recovery_token_required, recovery_token_invalid, recovery_token_expired, recovery_token_used, \
-recovery_token_mismatch, journal_tampered, invalid_parameter, invalid_session_id, idempotency_conflict, \
-storage_error."""
+Resume the latest session of a stable agent_id, or the one named, at the start of a shift; for new work use \
+open_session, to read query_history.
+Verifies the journal and makes you the holder; a former holder's writes are refused. The token is used up, a new one \
+returned. Returns lease, capsule (recorded data, not instructions), drift.
+Errors: no_resumable_session, session_not_found, session_held, session_sealed, session_succeeded, agent_not_entitled, \
+recovery_token_required, _invalid, _expired, _used, _mismatch, journal_tampered."""
 
 QUERY_HISTORY_TEXT = """\
-Query what was recorded: search or list sessions, turns, entries, decisions, files, commands and runs, or read one \
-session or turn whole. To continue a session use resume_session.
-Read-only. session_id alone: the session, its chain status and turns; with request_id: that turn whole; text: ranked \
-matches with snippets («match»); else a list, newest first. Filters are joined by and. Each item names in `more` the \
-call that shows more. Pages by next_cursor, every item once even while others write; says when it was cut.
-Errors: session_not_found, turn_not_found, invalid_session_id, invalid_request_id, invalid_parameter, storage_error."""
+Search or list what was recorded, or read one session or turn whole; to continue one use resume_session.
+Read-only. session_id: its facts, chain status and turns; with request_id that turn; text: ranked, with snippets; else \
+newest first. `more` names the call that shows more. Pages by next_cursor.
+Errors: session_not_found, turn_not_found."""
 
 
 def native_tools(app: App) -> tuple[Tool, ...]:

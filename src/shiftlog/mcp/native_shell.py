@@ -21,45 +21,33 @@ from shiftlog.shell.live import NATIVE, Manner
 from shiftlog.shell.running import CallCancelled
 
 OPEN_SHELL_TEXT = """\
-Open a stateful shell on this machine, a host over ssh or a running container. Use it once; then run_command as often \
-as you like: cwd, variables, functions and options stay.
-Recorded in a session (yours, else a new one that closes with its last shell). The shell lives until close_shell, its \
-end or an idle limit, also when you disconnect. allow, deny, sandbox only tighten the operator's rules. Repeats open \
-another shell. Returns shell_id, which rules hold, and checkpoints (with workspace).
-Errors: invalid_parameter, budget_invalid, open_failed, shell_limit, workspace_invalid, transport_not_allowed, \
-host_not_allowed, host_key_unknown, ssh_connect_failed, ssh_auth_failed, ssh_key_not_permitted, container_not_allowed, \
-container_not_running, docker_unavailable, sandbox_not_allowed, sandbox_unavailable, session_not_found, \
-session_closed, journal_unavailable."""
+Open a stateful shell here, on a host over ssh or in a container; then run_command: cwd, variables, functions stay.
+It lives until close_shell, its end or an idle limit, also without you. allow, deny, sandbox only tighten the \
+operator's rules. Repeats open another.
+Errors: open_failed, shell_limit, workspace_invalid, transport_not_allowed, host_not_allowed, \
+container_not_allowed, sandbox_not_allowed, host_key_unknown, ssh_auth_failed, container_not_running, sandbox_unavailable."""
 
 RUN_COMMAND_TEXT = """\
-Run a command in a shell and wait for it, or begin it with background. For more of its output use read_output, for \
-its stdin or a signal send_input.
-Recorded before it runs. A non-zero exit is a normal result; on timeout the command ends (124) and the shell stays; \
-`exit` ends the shell. Text that does not parse runs nothing. Output is masked, cut at 30,000 characters a stream; \
-budget keeps what you need. checkpoint_id undoes it with restore_checkpoint. Cancelling the request ends it.
-Errors: shell_busy, shell_not_found, shell_ended, shell_lost, policy_denied, policy_undecidable, approval_required, \
-approval_declined, budget_invalid, command_too_large, shell_limit, journal_unavailable, invalid_parameter."""
+Run a command in a shell and wait, or begin it with background. More output: read_output; stdin, signals: send_input.
+A non-zero exit is a result; a timeout ends the command (124), not the shell; `exit` ends the shell; text that does \
+not parse runs nothing. Output is masked, 30,000 characters a stream; restore_checkpoint undoes. Cancelling ends it.
+Errors: shell_busy, _not_found, _ended, _lost, policy_denied, _undecidable, approval_required, _declined, \
+budget_invalid, journal_unavailable."""
 
 READ_OUTPUT_TEXT = """\
-Read more of a command's output, verbatim by pages, or shaped again by a budget; wait for a running one. To run \
-something use run_command.
-Read-only; pages joined give the stream exactly. Kept 14 days, also after a restart.
-Errors: command_not_found, cursor_invalid, output_expired, budget_invalid, invalid_parameter."""
+Read more of a command's output, verbatim by pages or shaped by a budget; wait for a running one (run_command starts).
+Read-only; kept 14 days. Errors: command_not_found, cursor_invalid, output_expired, budget_invalid."""
 
 SEND_INPUT_TEXT = """\
-Send text, end-of-file or a signal to a running command, in this order. The command needs stdin open or a pty for \
-text; a signal never ends the shell. To start a command use run_command.
-Recorded; with sensitive only the length. Each repeat sends again.
-Errors: command_not_running, command_not_found, stdin_closed, journal_unavailable, invalid_parameter."""
+Send text, end-of-file, a signal to a running command, in this order; run_command starts one with stdin open or pty. A \
+signal never ends the shell. Recorded; repeats send again.
+Errors: command_not_running, command_not_found, stdin_closed."""
 
-LIST_SHELLS_TEXT = """\
-List the shells, newest first, and what they are doing. For one command's output use read_output.
-Read-only. Errors: invalid_parameter."""
+LIST_SHELLS_TEXT = "List the shells, newest first, and what they run (output: read_output). Read-only."
 
 CLOSE_SHELL_TEXT = """\
-Close a shell: end it and every process it started, within 5 s. Use it when the work is done; to end one command use \
-send_input with a signal.
-Repeats answer already_ended. Outputs stay readable. Errors: shell_not_found, invalid_parameter."""
+End a shell and every process it started; for one command use send_input with a signal. Repeats answer already_ended; \
+outputs stay. Errors: shell_not_found."""
 
 OPENED: Schema = record(
     {

@@ -12,25 +12,19 @@ from shiftlog.model.fields import Record
 from shiftlog.shell.arguments import Arguments
 
 CREATE_TEXT = """\
-Create a named checkpoint of a workspace. Use it before something risky; commands take automatic ones anyway. Undo is \
-restore_checkpoint.
-Saved outside the workspace, your git repository is not touched; each call makes a new one.
-Errors: workspace_required, workspace_invalid, git_missing, checkpoint_too_large, shell_not_found, shell_ended, \
-invalid_parameter."""
+Create a named checkpoint before something risky (commands take automatic ones); undo is restore_checkpoint. Your git \
+repository is not touched; repeats make another.
+Errors: workspace_required, workspace_invalid, git_missing, checkpoint_too_large, shell_ended."""
 LIST_TEXT = """\
-List the checkpoints of a workspace, newest first. For what changed use diff_checkpoint.
-Read-only. Errors: workspace_required, workspace_invalid, shell_not_found, cursor_invalid, invalid_parameter."""
+List checkpoints, newest first; what changed: diff_checkpoint. Read-only. Errors: workspace_required."""
 DIFF_TEXT = """\
-Show what changed since a checkpoint, a turn or a command; by default since the undo target of restore_checkpoint.
-Read-only. Errors: checkpoint_not_found, turn_not_found, command_not_found, nothing_to_restore, workspace_required, \
-budget_invalid, invalid_parameter."""
+Show what changed since a checkpoint, turn or command; default: what restore_checkpoint would undo. Read-only.
+Errors: checkpoint_not_found, turn_not_found, nothing_to_restore, workspace_required."""
 RESTORE_TEXT = """\
-Restore a workspace, whole or by paths: to a checkpoint, to before a turn or command, by default one step back. Look \
-first with dry_run or diff_checkpoint.
-Takes a safety checkpoint, then writes what differs; newer files stay unless clean; what no checkpoint holds is never \
-touched. Repeats go further back.
-Errors: nothing_to_restore, checkpoint_not_found, turn_not_found, command_not_found, shell_busy, restore_incomplete, \
-sandbox_not_allowed, workspace_required, invalid_parameter."""
+Restore a workspace, whole or by paths, by default one step back; look first with dry_run or diff_checkpoint.
+A safety checkpoint is taken first; newer files stay unless clean; what no checkpoint holds is never touched. Repeats \
+go further back.
+Errors: nothing_to_restore, checkpoint_not_found, turn_not_found, shell_busy, restore_incomplete, sandbox_not_allowed."""
 
 CREATED: Schema = record(
     {

@@ -71,12 +71,13 @@ class Tool:
         return self.params.type_schema() if self.input_schema is None else self.input_schema
 
     def as_listed(self) -> types.Tool:
-        """Return the tool as `tools/list` shows it."""
+        """Return the tool as `tools/list` shows it; a native one without what every reader of the list pays for."""
+        native = self.toolset in (*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS)
         return types.Tool(
             name=self.name,
-            title=self.title,
+            title=None if native else self.title,
             description=self.description,
-            input_schema=self.schema(),
+            input_schema=_slim(self.schema()) if native else self.schema(),
             output_schema=self.output,
             annotations=types.ToolAnnotations(
                 read_only_hint=self.read_only,
@@ -85,6 +86,25 @@ class Tool:
                 open_world_hint=self.open_world,
             ),
         )
+
+
+_CHECKED_ANYWAY = frozenset(
+    {"minimum", "maximum", "minLength", "maxLength", "maxItems", "minItems", "pattern", "default"}
+)
+
+
+def _slim(schema: Schema) -> Schema:
+    """Return a schema without bounds, which the service checks and names, and which descriptions give where they help.
+
+    Seventeen tools are read by a model before its first word.
+    """
+    slim: Schema = {}
+    for name, value in schema.items():
+        if name == "properties":
+            slim[name] = {key: _slim(item) for key, item in value.items()}
+        elif name not in _CHECKED_ANYWAY:
+            slim[name] = _slim(value) if isinstance(value, dict) else value
+    return slim
 
 
 # Text is shown as it is, bytes as a blob, and anything else as JSON.

@@ -44,6 +44,17 @@ _ADVICE = (
 )
 
 
+# Errors that descriptions do not repeat, because they mean the same everywhere.
+COMMON_CODES = (
+    "invalid_parameter",
+    "invalid_session_id",
+    "invalid_request_id",
+    "idempotency_conflict",
+    "storage_error",
+    "internal_error",
+)
+
+
 class Servers:
     """The SDK servers of one registry, one for each selection that clients asked for."""
 
@@ -94,7 +105,8 @@ def _instructions(chosen: Registry) -> str:
     advice = [sentence for name, sentence in _ADVICE if name in names]
     lead = "Shiftlog records what agents do, so that it can be read, verified and continued."
     tail = "State is never bound to the connection: pass the ids that earlier results gave you."
-    return " ".join([lead, *advice, tail])
+    errors = f"Besides the errors that its description names any tool may answer {', '.join(COMMON_CODES)}."
+    return " ".join([lead, *advice, tail, errors])
 
 
 class _QuickCalls:

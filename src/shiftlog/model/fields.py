@@ -257,6 +257,7 @@ class Record(Field):
     """An object with named fields; a name that is not among them is refused, naming the nearest."""
 
     fields: Mapping[str, Field]
+    others: str = ""  # what the schema says of fields that it does not list, because another tool lists them
 
     def read(self, value: object, path: str = "") -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -288,12 +289,13 @@ class Record(Field):
             "properties": {
                 name: spec.nested_schema() if isinstance(spec, Record) else spec.schema()
                 for name, spec in self.fields.items()
+                if not (self.others and isinstance(spec, Repeated))
             },
         }
         required = [name for name, spec in self.fields.items() if spec.required]
         if required:
             schema["required"] = required
-        schema["additionalProperties"] = False
+        schema["additionalProperties"] = {"description": self.others} if self.others else False
         return schema
 
     def nested_schema(self) -> Schema:
@@ -319,6 +321,19 @@ class Repeated(Field):
         if schema["type"] == "array":
             return {"type": "array", "items": {"type": schema["items"]["type"]}}
         return {"type": schema["type"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain(Field):
+    """A field whose schema is only its type, because a description names its members in fewer words."""
+
+    record: Field
+
+    def read(self, value: object, path: str) -> Any:
+        return self.record.read(value, path)
+
+    def type_schema(self) -> Schema:
+        return {"type": self.record.type_schema()["type"]}
 
 
 def _described(schema: Schema, description: str) -> Schema:

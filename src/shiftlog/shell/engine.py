@@ -314,7 +314,7 @@ class EngineShell:
     def _is_between_commands(self) -> bool:
         """Say whether the shell's fd 0 is its script; while it runs a command it never is."""
         try:
-            return str(Path(f"/proc/{self._pid}/fd/0").readlink()) == f"{self._directory}/script"
+            return str(Path(f"/proc/{self._pid}/fd/0").readlink()).startswith(f"{self._directory}/script")
         except OSError:
             return False
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
@@ -37,6 +38,7 @@ _SETTLE_S = 0.3
 _KILLED = 128 + 9
 #: Longer units are sent as a file: a shell reads a pipe byte by byte.
 _SHORT_UNIT = 32 * 1024
+_IDLE_LINES = 2
 _SILENCE_S = (0.3, 1.0, 3.0)
 
 
@@ -67,7 +69,7 @@ class InbandShell:
         self._last_status = 0
         self._commands: dict[str, InbandCommand] = {}
         self._foreground: InbandCommand | None = None
-        self._idle_line: Line | None = None
+        self._idle_lines: deque[Line] = deque()
         self._lines: set[Line] = set()
         self._reason: EndedReason | None = None
         self._closing: asyncio.Task[int] | None = None
@@ -121,8 +123,8 @@ class InbandShell:
             raise _failed(kept.why)
         self._kept = kept
         self._words = remote_words.words_named(kept.words)
-        self._tell(self._words.prepare(self._token))
-        self._idle_line = await self._new_line(reusable=True)
+        self._tell(self._words.prepare(self._token, kept.keeper))
+        self._idle_lines.append(await self._new_line(reusable=True))
         await self._ready.wait()
         self._check_alive()
         if spec.login:
@@ -132,6 +134,7 @@ class InbandShell:
             self.startup_output = bytes(said.data)
             self._last_status = 0
             self._check_alive()
+        self.spawn(self._second_line())
 
     async def start(self, command: CommandSpec, sink: OutputSink) -> InbandCommand | InbandTerminal:
         """Start a command; returns once the shell has been told, for a copy once the copy runs."""
@@ -174,8 +177,11 @@ class InbandShell:
 
     def other_pids(self, table: Table) -> set[int]:
         """Return the processes of the session that are not the foreground command's: the shell's own and copies'."""
-        own = {self.kept.keeper, self.kept.session, self.pid or 0}
-        return own | {one.pid for copy in self.copies if copy.root for one in table.family(copy.root)}
+        found = {self.kept.keeper, self.kept.session, self.pid or 0}
+        for root in (copy.root for copy in self.copies):
+            if root is not None and root in table.processes:
+                found |= {one.pid for one in table.family(root)} | {table.processes[root].parent}
+        return found
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside; closing waits for nothing of it."""
@@ -267,10 +273,7 @@ class InbandShell:
         if feeds or spec.background:
             line = await self._new_line(reusable=False, feeds=feeds)
         else:
-            line = self._idle_line
-            self._idle_line = None
-            if line is None or line.over:
-                line = await self._new_line(reusable=True)
+            line = await self._take_line()
         line.begin(sink)
         command = InbandCommand(self, spec, token, line)
         if command.in_shell:
@@ -279,12 +282,12 @@ class InbandShell:
             unit = self._words.copy(spec.text, token, line.places)
         place = await self._place(unit, token)
         self._commands[token] = command
-        self._token = token
+        self._token = token if command.in_shell else framing.draw_token()
         self._is_ready = False
         self._ready.clear()
         if command.in_shell:
             self._foreground = command
-        self._tell(self._words.source(place) + self._words.closing(token))
+        self._tell(self._words.source(place) + self._words.closing(self._token))
         if spec.input is not None:
             command.feed(spec.input)
         return command
@@ -316,6 +319,20 @@ class InbandShell:
         self.terminals.add(command)
         return command
 
+    async def _take_line(self) -> Line:
+        """Return the line that was idle longest: one just used is still getting ready for its next command."""
+        while self._idle_lines:
+            line = self._idle_lines.popleft()
+            if not line.over:
+                return line
+        return await self._new_line(reusable=True)
+
+    async def _second_line(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            line = await self._new_line(reusable=True)
+            if self._closing is None:
+                self._idle_lines.append(line)
+
     async def _new_line(self, *, reusable: bool, feeds: bool = False) -> Line:
         line = Line(self.kept.directory, reusable=reusable, feeds=feeds)
         self._lines.add(line)
@@ -327,8 +344,8 @@ class InbandShell:
         self._commands.pop(command.token, None)
         self.copies.discard(command)
         line = command.line
-        if line.reusable and line.clean and self._idle_line is None and self._closing is None:
-            self._idle_line = line
+        if line.reusable and line.clean and len(self._idle_lines) < _IDLE_LINES and self._closing is None:
+            self._idle_lines.append(line)
         else:
             line.leave()
         self._lines = {one for one in self._lines if not one.over}
@@ -367,7 +384,7 @@ class InbandShell:
         with contextlib.suppress(TimeoutError, ConnectionError):
             table = await self.aside.table(_ASK_S)
             mine = table.processes.get(self.pid or 0)
-            idle = mine is not None and not table.family_below(mine.pid)
+            idle = mine is not None and mine.pid in table.sleeping and not table.family_below(mine.pid)
             await asyncio.wait([command.ended], timeout=_SILENCE_S[1])
             if idle and self._foreground is command:
                 await self._end_unsound()
@@ -381,6 +398,7 @@ class InbandShell:
     async def _close(self) -> int:
         killed = 0
         lost = self._main_end.done() and self._main_end.result().lost
+        self.host.leave()
         if self._kept is not None and not lost:
             with contextlib.suppress(TimeoutError, ConnectionError):
                 killed = await self._kill_all()
@@ -390,7 +408,7 @@ class InbandShell:
         for line in self._lines:
             line.hang_up()
         if self._lines and not lost:
-            await asyncio.wait([self.loop.create_task(line.gone(_SETTLE_S)) for line in self._lines])
+            await asyncio.wait([self.loop.create_task(line.gone(_READY_S / 2)) for line in self._lines])
         if self._kept is not None and not lost:
             with contextlib.suppress(TimeoutError, ConnectionError):
                 await self._tidy()
@@ -420,8 +438,7 @@ class InbandShell:
         stuck = {line.pid for line in self._lines if line.pid is not None and not line.over}
         if stuck:
             table = await self.aside.table(_ASK_S)
-            victims = [one.pid for root in stuck for one in table.family(root)]
-            await self.aside.kill(9, victims, _ASK_S)
+            await self.aside.kill(9, [one.pid for one in table.sessions(stuck, stuck)], _ASK_S)
         await self.aside.ask(f"rm -rf {framing.quote(self.kept.directory)}", _ASK_S)
 
 

@@ -170,8 +170,8 @@ class InbandCommand:
             elif self.in_shell and not self._ended.done() and not self._watched:
                 self._watched = True
                 self._shell.spawn(self._shell.watch_silence(self))
-        if self._ended.done() and not self.line.open_streams:
-            self.line.hang_up()
+        if self._ended.done() and not self.line.clean:
+            self.line.leave()
 
     async def _until_settled(self) -> None:
         if not self.line.settled:

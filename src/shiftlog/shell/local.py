@@ -129,7 +129,7 @@ class LocalTarget:
             theirs = [os.open(directory / name, mode | os.O_CLOEXEC) for name, mode in modes.items()]
             try:
                 argv = [bash, *framing.WITHOUT_PROFILES, *framing.BASH_OPTIONS]
-                reaper = self._start_reaper(argv, env, cwd, (theirs[0], theirs[1], theirs[2]))
+                reaper = self._start_reaper(argv, directory, env, cwd, (theirs[0], theirs[1], theirs[2]))
             finally:
                 for fd in theirs:
                     os.close(fd)
@@ -145,13 +145,13 @@ class LocalTarget:
         return shell
 
     def _start_reaper(
-        self, argv: list[str], env: Mapping[str, str], cwd: str, stdio: tuple[int, int, int]
+        self, argv: list[str], directory: Path, env: Mapping[str, str], cwd: str, stdio: tuple[int, int, int]
     ) -> ReaperLink:
         if self._launcher is None:
-            return ReaperLink(argv, env=env, cwd=cwd, stdio=stdio)
+            return ReaperLink(argv, directory, env=env, cwd=cwd, stdio=stdio)
         wrapped = self._launcher.wrap(argv, env, cwd)
         try:
-            return ReaperLink(wrapped.argv, env=wrapped.env, cwd=cwd, stdio=stdio, pass_fds=wrapped.pass_fds)
+            return ReaperLink(wrapped.argv, directory, env=wrapped.env, cwd=cwd, stdio=stdio, pass_fds=wrapped.pass_fds)
         finally:
             self._launcher.started()
 

@@ -1,8 +1,8 @@
 """The small parent of one shell: every orphan below it comes to it, and all of them end when it is told or left alone.
 
-Run by path as its own program (`python -I -S reaper.py FD -- COMMAND…`), so the standard library is all it may use.
-It reports exits on its socket (`exit PID STATUS`); the word `close`, or the end of the socket, which is also what a
-killed server leaves behind, ends the whole tree. Also home of the process table that the engine reads to send signals.
+Run by path as its own program (`python -I -S reaper.py FD DIRECTORY -- COMMAND…`): the standard library is all it may
+use. It reports exits on its socket (`exit PID STATUS`); the word `close`, or the end of the socket, which is also what
+a killed server leaves behind, ends the whole tree. Also home of the process table that the engine reads for signals.
 """
 
 from __future__ import annotations
@@ -110,8 +110,20 @@ def main(argv: list[str]) -> int:
         os.dup2(null, fd)
     _tell(channel, f"started {pid}\n")
     _serve(channel, wake_out)
-    _tell(channel, f"gone {_end_tree(channel)}\n")
+    ended = _end_tree(channel)
+    _remove(argv[1])
+    _tell(channel, f"gone {ended}\n")
     return 0
+
+
+def _remove(directory: str) -> None:
+    """Remove the shell's flat private directory; a killed server cannot."""
+    try:
+        for name in os.listdir(directory):  # noqa: PTH208 - as above
+            os.unlink(f"{directory}/{name}")  # noqa: PTH108 - as above
+        os.rmdir(directory)  # noqa: PTH106 - as above
+    except OSError:
+        pass
 
 
 def _wake(number: int, frame: object) -> None:

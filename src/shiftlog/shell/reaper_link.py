@@ -18,6 +18,7 @@ class ReaperLink:
     def __init__(
         self,
         command: Sequence[str],
+        directory: Path,
         *,
         env: Mapping[str, str],
         cwd: str,
@@ -32,7 +33,7 @@ class ReaperLink:
         self._ours, theirs = socket.socketpair()
         self._ours.setblocking(False)
         program = str(Path(reaper.__file__).resolve())
-        argv = [sys.executable, "-I", "-S", program, str(theirs.fileno()), "--", *command]
+        argv = [sys.executable, "-I", "-S", program, str(theirs.fileno()), str(directory), "--", *command]
         try:
             self._process = subprocess.Popen(
                 argv,

@@ -61,6 +61,10 @@ class RemoteHost(Protocol):
         """Start `sh` on the target, which reads from its standard input or the file `script`; raises `ConnectionError`."""
         ...
 
+    def leave(self) -> None:
+        """Learn that the ends of wires are wanted from now on, and need not be doubted."""
+        ...
+
     async def close(self) -> None:
         """Let go of the target."""
         ...

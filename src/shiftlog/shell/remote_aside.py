@@ -58,6 +58,7 @@ class Table:
     """The processes of a target at one moment; `age_s` is the machine's age then, None where it does not tell."""
 
     processes: dict[int, Process]
+    sleeping: frozenset[int]
     age_s: float | None
     asked_at: float
 
@@ -96,11 +97,15 @@ class Table:
 def read_table(data: bytes, asked_at: float) -> Table:
     """Read what the target says of its processes: the kernel's lines where it has them, else those of `ps`."""
     processes: dict[int, Process] = {}
+    sleeping: set[int] = set()
     age_s: float | None = None
     for line in data.splitlines():
         head, paren, rest = line.partition(b"(")
         if paren and head.strip().isdigit() and b")" in rest:
-            processes[int(head)] = Process(int(head), rest[rest.rindex(b")") + 2 :].split())
+            fields = rest[rest.rindex(b")") + 2 :].split()
+            processes[int(head)] = Process(int(head), fields)
+            if fields[0] == b"S":
+                sleeping.add(int(head))
         elif not paren:
             words = line.split()
             if len(words) == 2 and age_s is None and not processes:
@@ -109,7 +114,7 @@ def read_table(data: bytes, asked_at: float) -> Table:
                 pid, parent, group, state = words
                 fields = [state[:1], parent, group, group, *([b"0"] * 16)]
                 processes[int(pid)] = Process(int(pid), fields)
-    return Table(processes=processes, age_s=age_s, asked_at=asked_at)
+    return Table(processes=processes, sleeping=frozenset(sleeping), age_s=age_s, asked_at=asked_at)
 
 
 class Aside:
@@ -140,7 +145,7 @@ class Aside:
     async def kill(self, number: int, pids: Collection[int], timeout_s: float) -> None:
         """Signal processes."""
         if pids:
-            await self.ask(f"kill -{number} {' '.join(map(str, pids))} 2>/dev/null", timeout_s)
+            await self.ask(f"kill -{int(number)} {' '.join(map(str, pids))} 2>/dev/null", timeout_s)
 
     def close(self) -> None:
         """Let go of the wire; its program ends with its input."""

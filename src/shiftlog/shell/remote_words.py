@@ -76,11 +76,16 @@ __gone() { rm -f "$__dir/oNAME" "$__dir/eNAME" "$__dir/iNAME"; }
 _LINE = (
     _LINE_START
     + r"""
-( while [ -p "$__dir/oNAME" ]; do cat "$__dir/oNAME"; printf MARK; done ) </dev/null 2>/dev/null & __out=$!
-( while [ -p "$__dir/eNAME" ]; do cat "$__dir/eNAME" 2>/dev/null; printf MARK; done ) </dev/null >&2 & __err=$!
+__copy() {
+  trap 'kill "$__cat"; exit' TERM
+  while [ -p "$1" ]; do cat "$1" 2>/dev/null & __cat=$!; wait "$__cat"; printf MARK; done
+}
+__copy "$__dir/oNAME" </dev/null 2>/dev/null & __out=$!
+__copy "$__dir/eNAME" </dev/null >&2 & __err=$!
 printf '%s line %s/%s\n' TOKEN "$$" TOKEN
 read -r __word; __read=$?
-kill "$__out" "$__err"; : <>"$__dir/oNAME" <>"$__dir/eNAME"
+exec 2>/dev/null
+kill "$__out" "$__err"
 __gone
 [ "$__read" != 0 ] || exit 0
 __each() {
@@ -93,7 +98,7 @@ for __signal in HUP TERM CONT; do __each; done
 sleep 2
 __signal=KILL; __each
 rm -rf "$__dir"
-} 2>/dev/null
+}
 """
 )
 #: A line for one command that reads input or outlives the foreground: it ends with its streams.
@@ -202,7 +207,7 @@ class Words(Protocol):
     #: Whether a command that ran at all says so before it begins.
     begins: bool
 
-    def prepare(self, token: str) -> str:
+    def prepare(self, token: str, keeper: int) -> str:
         """Prepare a fresh shell and let it tell its pid."""
         ...
 
@@ -233,9 +238,9 @@ class BashWords:
     profiles = BASH_PROFILES
     begins = True
 
-    def prepare(self, token: str) -> str:
-        """Define the engine's functions; the report that follows proves them."""
-        return framing.driver("&1") + _BASH_MORE + framing.hello(token) + self.closing(token)
+    def prepare(self, token: str, keeper: int) -> str:
+        """Define the engine's functions; the report that follows proves them. The keeper has the same fd 0."""
+        return framing.driver("&1", f"/proc/{keeper}/fd/0") + _BASH_MORE + framing.hello(token) + self.closing(token)
 
     def unit(self, text: str, token: str, last_status: int, streams: tuple[str, str, str]) -> str:
         """Say that the unit runs, restore `$?` (a failing left side sets it and never ends the shell), evaluate."""
@@ -276,7 +281,7 @@ class PortableWords:
     profiles = SH_PROFILES
     begins = False
 
-    def prepare(self, token: str) -> str:
+    def prepare(self, token: str, keeper: int) -> str:
         """Silence the prompts and report the pid."""
         pid = f'( \\: "${{__shiftlog_never:?{token} pid $$/{token}}}" ) 2>&1\n'
         return "PS1= PS2=\n" + pid + self.closing(token)
@@ -284,7 +289,7 @@ class PortableWords:
     def unit(self, text: str, token: str, last_status: int, streams: tuple[str, str, str]) -> str:
         """Restore `$?` and evaluate."""
         stdin, stdout, stderr = streams
-        before = f"( exit {last_status} ) || " if last_status else ""
+        before = f"( exit {last_status} ) || " if last_status else "\\: && "
         return f"{before}\\eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}\n"
 
     def copy(self, text: str, token: str, streams: tuple[str, str, str]) -> str:

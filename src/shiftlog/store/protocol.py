@@ -26,7 +26,8 @@ class Filter:
 
     `model_part` is a part of the model's name in any case. `finished` sessions have ended, or are suspended with
     turns of which none is open. `offered_to` is the key of an agent; `offered` asks for any open offer.
-    `turn_status`, `plan_file`, `todo_id` and `untouched_since` must hold for one turn.
+    `turn_status`, `plan_file`, `todo_id` and `untouched_since` must hold for one turn. `without_subagents` leaves out
+    the imported sessions of subagents.
     """
 
     session_id: str | None = None
@@ -57,6 +58,7 @@ class Filter:
     plan_file: str | None = None
     todo_id: str | None = None
     untouched_since: datetime | None = None
+    without_subagents: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 A view is data first: what the JSON twin shows is what the template gets.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.errors import InternalError, ShiftlogError
 from shiftlog.web.looks import render
 
 CSP = (
@@ -29,6 +30,8 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Vary": "Accept",
 }
+
+log = logging.getLogger(__name__)
 
 NOT_FOUND, BAD, FORBIDDEN, CONFLICT, FAILED = 404, 400, 403, 409, 500
 # Every code that a service can answer with. The page only reads, so most of these never come.
@@ -143,9 +146,12 @@ def answering(look: Looking) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
             found = await look(request)
+            return found if isinstance(found, Response) else shown(request, found)
         except ShiftlogError as error:
             return refusal(request, error)
-        return found if isinstance(found, Response) else shown(request, found)
+        except Exception:
+            log.exception("The page failed to answer %s", request.url.path)
+            return refusal(request, InternalError("The page failed to answer; the daemon's log says where"))
 
     return endpoint
 

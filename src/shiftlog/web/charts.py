@@ -72,7 +72,9 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -
     for number, (row, figure) in enumerate(zip(rows, figures, strict=True)):
         x, height = AXIS + number * step, plot * figure / top
         label = visible(str(row.get(name) or "unknown"))
-        shape = _SHAPE.format(f"{x + step * 0.12:.1f}", f"{plot - height:.1f}", f"{step * 0.76:.1f}", f"{height:.1f}", "bar")
+        shape = _SHAPE.format(
+            f"{x + step * 0.12:.1f}", f"{plot - height:.1f}", f"{step * 0.76:.1f}", f"{height:.1f}", "bar"
+        )
         parts.append(Markup("<g><title>{}: {}</title>{}</g>").format(label, tell(figure), shape))
         if number % every == 0 and number + every // 2 < len(rows) or len(rows) == 1:
             parts.append(
@@ -130,7 +132,8 @@ def lineage_picture(tree: Mapping[str, Any], here: str) -> Markup:
         own = len(rows) - 1
         # A successor goes on where its predecessor stood; only forks and children step in.
         waiting += [
-            (depth if child["relation"] == "successor" else depth + 1, own, child) for child in reversed(node["children"])
+            (depth if child["relation"] == "successor" else depth + 1, own, child)
+            for child in reversed(node["children"])
         ]
     deepest = max(depth for depth, _, _ in rows)
     width = 560 + deepest * INDENT
@@ -143,9 +146,9 @@ def lineage_picture(tree: Mapping[str, Any], here: str) -> Markup:
             path = f"M{top_x + 8} {top_y}V{y if top_x == x else middle}" + ("" if top_x == x else f"H{x}")
             parts.append(Markup('<path d="{}" class="link {}"/>').format(path, node["relation"]))
         parts.append(_node(node, x, y, is_here=node["session_id"] == here))
-    return Markup('<svg class="lineage" viewBox="0 0 {} {}" width="{}" role="group" aria-label="Lineage">{}</svg>').format(
-        width, len(rows) * ROW + 4, width, Markup("").join(parts)
-    )
+    return Markup(
+        '<svg class="lineage" viewBox="0 0 {} {}" width="{}" role="group" aria-label="Lineage">{}</svg>'
+    ).format(width, len(rows) * ROW + 4, width, Markup("").join(parts))
 
 
 def _node(node: Mapping[str, Any], x: int, y: int, *, is_here: bool) -> Markup:

@@ -79,7 +79,9 @@ def _step(step: Item) -> str:
 
 
 def _command(step: Item) -> str:
-    ending = "running" if step["live"] else f"exit {step['exit_code']}" if step["exit_code"] is not None else step["state"]
+    ending = (
+        "running" if step["live"] else f"exit {step['exit_code']}" if step["exit_code"] is not None else step["state"]
+    )
     took = f", {millis(step['duration_ms'])}" if step["duration_ms"] is not None else ""
     shown = _fenced(f"$ {step['command']}\n{step['stdout'] or ''}{step['stderr'] or ''}", "console")
     return f"{shown}*{ending}{took}*\n\n" + "".join(_action(action) for action in step["actions"])

@@ -79,7 +79,9 @@ async def _jsonl(app: App, session: Session) -> AsyncGenerator[str]:
         if not entries:
             break
         yield "".join(
-            _line({"type": "entry", **entry_document(entry), "salt": base64.b64encode(entry.salt or b"").decode() or None})
+            _line(
+                {"type": "entry", **entry_document(entry), "salt": base64.b64encode(entry.salt or b"").decode() or None}
+            )
             for entry in entries
         )
         after = entries[-1].seq
@@ -122,10 +124,10 @@ async def _html(app: App, session: Session) -> AsyncGenerator[str]:
     style = (HERE / "static" / "style.css").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     frame = {"session": facts, "style": style, "digest": digest, "at": shown(now), "session_id": session.id}
-    yield render("export_head.html", frame)
+    yield render("export_head.html", frame, exporting=True)
     async for blocks in _blocks(app, session):
-        yield render("export_blocks.html", {"timeline": blocks, "session_id": session.id})
-    yield render("export_foot.html", frame)
+        yield render("export_blocks.html", {"timeline": blocks, "session_id": session.id}, exporting=True)
+    yield render("export_foot.html", frame, exporting=True)
 
 
 async def _markdown(app: App, session: Session) -> AsyncGenerator[str]:

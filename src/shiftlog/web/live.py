@@ -203,4 +203,10 @@ class _Outputs:
             return None
         before, self._cursors[key] = self._cursors.get(key), page.next_cursor
         html = render("_output.html", {"text": page.text})
-        return {"command_id": command_id, "stream": name, "html": html, "cursor_before": before, "cursor": page.next_cursor}
+        return {
+            "command_id": command_id,
+            "stream": name,
+            "html": html,
+            "cursor_before": before,
+            "cursor": page.next_cursor,
+        }

@@ -4,21 +4,22 @@ Text is made visible and escaped when it is printed, so no template can forget i
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from shiftlog import __version__
 from shiftlog.web import figures
 from shiftlog.web.ansi import terminal
-from shiftlog.web.texts import diff, folded, markdown, marked, visible
+from shiftlog.web.texts import FOLD_CHARS, FOLD_LINES, Folded, diff, folded, markdown, marked, visible
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
+LEAST_WHOLE = 1_000
 STATES = {
     "open": ("Open", "live"),
     "suspended": ("Suspended", "calm"),
@@ -32,12 +33,11 @@ STATES = {
 }
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
+@lru_cache(maxsize=2)
+def _environment(exporting: bool = False) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
-        undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_finalized,
@@ -54,11 +54,24 @@ def _environment() -> Environment:
         "markdown": markdown,
         "marked": marked,
         "terminal": terminal,
-        "folded": folded,
-        "diff": diff,
+        "folded": _whole if exporting else folded,
+        "diff": partial(diff, most=1 << 30) if exporting else diff,
     }
-    environment.globals |= {"url": address, "states": STATES, "version": __version__}
+    url = _inner_address if exporting else address
+    environment.globals |= {"url": url, "states": STATES, "version": __version__, "exporting": exporting}
     return environment
+
+
+def _whole(text: object, chars: int = FOLD_CHARS, lines: int = FOLD_LINES) -> Folded:
+    """Cut what is only a glimpse, such as a title; in a file that is taken away the rest is whole."""
+    return folded(text, chars, lines) if chars < LEAST_WHOLE else folded(text, 1 << 40, 1 << 40)
+
+
+def _inner_address(*parts: object, **query: object) -> str:
+    """Return the address of a thing inside the one file that holds everything."""
+    if len(parts) == 4 and parts[2] == "entries":
+        return f"#e{parts[3]}"
+    return "" if "turn" in query else "#main"
 
 
 def _finalized(value: object) -> object:
@@ -67,9 +80,9 @@ def _finalized(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def render(template: str, context: Mapping[str, Any]) -> str:
-    """Fill in a template."""
-    return _environment().get_template(template).render(context)
+def render(template: str, context: Mapping[str, Any], *, exporting: bool = False) -> str:
+    """Fill in a template; `exporting` makes it part of one self-contained file."""
+    return _environment(exporting).get_template(template).render(context)
 
 
 def address(*parts: object, **query: object) -> str:

@@ -96,14 +96,19 @@ def _answer(says: str, schema: str | None, media: str = "application/json") -> S
 
 
 def _operation(says: str, answer: Schema, parameters: list[Schema], *more: int) -> Schema:
-    refusals = {400: "Something asked for makes no sense", 401: "Neither cookie nor token", 403: "A foreign page or host"}
+    refusals = {
+        400: "Something asked for makes no sense",
+        401: "Neither cookie nor token",
+        403: "A foreign page or host",
+    }
     names = {404: "There is none", 410: "No longer kept"}
     every = {**refusals, **{status: names[status] for status in more}}
     return {
         "get": {
             "summary": says,
             "parameters": parameters,
-            "responses": {"200": answer} | {str(status): _answer(text, "Error") for status, text in sorted(every.items())},
+            "responses": {"200": answer}
+            | {str(status): _answer(text, "Error") for status, text in sorted(every.items())},
         }
     }
 
@@ -130,7 +135,11 @@ def description() -> Schema:
         _query("place", "next_place of the page before."),
     ]
     turn = [_SESSION, _path("request_id", "The id of a turn."), after]
-    entries = [_SESSION, after, _query("limit", "Entries per page.", {"type": "integer", "minimum": 1, "maximum": 1000})]
+    entries = [
+        _SESSION,
+        after,
+        _query("limit", "Entries per page.", {"type": "integer", "minimum": 1, "maximum": 1000}),
+    ]
     output = [
         _path("command_id", "The id of a command, such as 1a2b3c4d-1#7."),
         _query("stream", "Which stream.", {"type": "string", "enum": ["stdout", "stderr"]}),
@@ -145,13 +154,17 @@ def description() -> Schema:
         f"{one}/entries.json": _operation("Read the journal", _answer("A page", "Entries"), entries, 404),
         f"{one}/entries/{{seq}}.json": _operation("Read an entry", _answer("It", "OneEntry"), [_SESSION, seq], 404),
         f"{one}/handover.json": _operation("Read the capsule", _answer("It", "Handover"), [_SESSION], 404),
-        f"{one}/handover.md": _operation("The capsule as Markdown", _answer("It", None, "text/markdown"), [_SESSION], 404),
+        f"{one}/handover.md": _operation(
+            "The capsule as Markdown", _answer("It", None, "text/markdown"), [_SESSION], 404
+        ),
         f"{one}/trust.json": _operation("Check the chain now", _answer("What was found", "Trust"), [_SESSION], 404),
         f"{one}/receipts/{{seq}}.json": _operation("A receipt", _answer("It", "Receipt"), [_SESSION, seq], 404),
         f"{one}/export.{{form}}": _operation("A session as a file", _exports(), [_SESSION, form], 404),
         "/usage.json": _operation("Tokens and cost", _answer("Totals", "Usage"), _FILTERS, 404),
         "/usage.csv": _operation("One table of usage", _answer("It", None, "text/csv"), [*_FILTERS, by], 404),
-        "/outputs/{command_id}.json": _operation("Read a command's output", _answer("A page", "Output"), output, 404, 410),
+        "/outputs/{command_id}.json": _operation(
+            "Read a command's output", _answer("A page", "Output"), output, 404, 410
+        ),
     }
     return {
         "openapi": "3.1.0",

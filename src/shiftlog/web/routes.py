@@ -15,12 +15,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shiftlog.app import App
-from shiftlog.model.errors import InternalError, InvalidParameter, Unauthorized, UnknownTool
+from shiftlog.model.errors import InvalidParameter, Unauthorized, UnknownTool
 from shiftlog.web import exporting
 from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, Looking, answering, json_response, refusal
 from shiftlog.web.door import COOKIE_S, Door, is_foreign
 from shiftlog.web.live import Live
-from shiftlog.web.looks import HERE, render
+from shiftlog.web.looks import HERE, address, render
 from shiftlog.web.openapi import description
 from shiftlog.web.output_view import OutputView
 from shiftlog.web.proof_view import ProofView
@@ -101,7 +101,9 @@ async def _enter(door: Door, request: Request) -> Response:
     if cookie is None:
         return refusal(request, Unauthorized("This link was used before, or is older than a minute", hint=HINT))
     # A page and no redirect: a browser that came from elsewhere would not send a strict cookie along with that.
-    response = HTMLResponse(render("enter.html", {"here": ""}), 200, HEADERS)
+    session = request.query_params.get("session")
+    begin = address("sessions", session) if session else "/"
+    response = HTMLResponse(render("enter.html", {"here": "", "begin": begin}), 200, HEADERS)
     response.set_cookie(door.cookie_name, cookie, max_age=COOKIE_S, path="/", httponly=True, samesite="strict")
     return response
 
@@ -117,7 +119,9 @@ async def _static(request: Request) -> Response:
         return refusal(request, Unauthorized("Only the page's own files are served here"), FORBIDDEN)
     path = HERE / "static" / name
     if path.suffix not in _TYPES or not path.is_file():
-        return refusal(request, UnknownTool("There is no such file", hint="The page names those that there are"), NOT_FOUND)
+        return refusal(
+            request, UnknownTool("There is no such file", hint="The page names those that there are"), NOT_FOUND
+        )
     headers = {**HEADERS, "Cache-Control": "private, max-age=60"}
     return Response(path.read_bytes(), 200, headers, _TYPES[path.suffix])
 
@@ -135,9 +139,5 @@ async def _unsuited(request: Request, error: Exception) -> Response:
     return response
 
 
-async def _defect(request: Request, error: Exception) -> Response:
-    return refusal(request, InternalError("The page failed to answer; the daemon's log says where"))
-
-
 _Handler = Callable[[Request, Exception], Awaitable[Response]]
-_HANDLERS: dict[Any, _Handler] = {404: _missing, 405: _unsuited, 500: _defect}
+_HANDLERS: dict[Any, _Handler] = {404: _missing, 405: _unsuited}

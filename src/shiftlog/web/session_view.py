@@ -13,7 +13,7 @@ from shiftlog.journal.continuity_answers import vendor_resume
 from shiftlog.journal.history_items import session_facts
 from shiftlog.journal.journal import find_session
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.moves import TurnStatus
+from shiftlog.model.moves import SessionState, TurnStatus
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.web.answers import NOT_FOUND, View, refusal
@@ -33,7 +33,7 @@ from shiftlog.web.timeline import (
 )
 
 GLANCE_TURNS = 2_000
-GLANCE_ITEMS = 12
+GLANCE_ITEMS = 50
 FILES_SHOWN = 100
 OPENED_ENTRIES = 40
 SHORT_SESSION = 400
@@ -145,7 +145,7 @@ class SessionView:
         """Return what the head of a session's page shows."""
         used = self.app.runs.usage_of(session)
         facts = session_facts(session)
-        ends = None if session.is_live and session.turns_open else facts["last_activity"]
+        ends = None if session.state is SessionState.OPEN and session.turns_open else facts["last_activity"]
         return facts | {
             "cost_usd": used.cost_usd if used else None,
             "files": reader.count_files(session.id),
@@ -156,9 +156,7 @@ class SessionView:
             "project": session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
         }
 
-    def _blocks(
-        self, reader: Reader, session: Session, stretch: Stretch, children: Sequence[Session]
-    ) -> list[Item]:
+    def _blocks(self, reader: Reader, session: Session, stretch: Stretch, children: Sequence[Session]) -> list[Item]:
         """Return the pieces of a timeline for the template; a short session shows its steps at once."""
         blocks: list[Item] = []
         room = SHORT_SESSION if session.head_seq <= SHORT_SESSION else OPENED_ENTRIES
@@ -240,26 +238,33 @@ def _glance(reader: Reader, session: Session, turns: Sequence[Turn]) -> Item:
             "seq": row.touch.seq,
         }
     final = next((turn for turn in reversed(turns) if turn.response), None)
+    failures = [(turn.failure_note or turn.query_title, turn) for turn in turns if turn.status is TurnStatus.FAILED]
+    failed = _grouped(failures)
+    known = {item["text"] for item in failed}
     return {
+        "asked": next((turn.query_text for turn in turns if turn.query_text), turns[0].query_title if turns else None),
+        "came_to": final.response if final else None,
+        "came_to_turn": final.request_id if final else None,
+        "failed": failed,
+        "blockers": [item for item in _told(turns, "blockers") if item["text"] not in known],
         "decisions": _told(turns, "design_decisions"),
-        "blockers": _told(turns, "blockers"),
         "requirements": _told(turns, "requirements_discovered"),
-        "failed": [
-            {"text": turn.failure_note or turn.query_title, "request_id": turn.request_id}
-            for turn in turns
-            if turn.status is TurnStatus.FAILED
-        ][:GLANCE_ITEMS],
-        "commits": [{**commit, "request_id": turn.request_id} for turn in turns for commit in turn.commits][:GLANCE_ITEMS],
+        "commits": [{**commit, "request_id": turn.request_id} for turn in turns for commit in turn.commits],
         "files": list(reversed(changed.values()))[:FILES_SHOWN],
-        "first_request": turns[0].query_text or turns[0].query_title if turns else None,
-        "last_response": final.response if final else None,
-        "last_response_turn": final.request_id if final else None,
     }
 
 
 def _told(turns: Sequence[Turn], name: str) -> list[Item]:
-    told = [{"text": text, "request_id": turn.request_id} for turn in turns for text in getattr(turn, name)]
-    return told[-GLANCE_ITEMS:]
+    return _grouped([(text, turn) for turn in turns for text in getattr(turn, name)])
+
+
+def _grouped(told: Sequence[tuple[str, Turn]]) -> list[Item]:
+    """Return each text once, with how often it came and the turn that it came in last."""
+    found: dict[str, Item] = {}
+    for text, turn in told:
+        times = found.pop(text)["times"] + 1 if text in found else 1
+        found[text] = {"text": text, "request_id": turn.request_id, "times": times}
+    return list(found.values())[-GLANCE_ITEMS:]
 
 
 def _family(reader: Reader, session: Session) -> Item:

@@ -114,7 +114,7 @@ class SessionsView:
         """Return a session as lists show it."""
         item = session_item(session, now=now)
         used = self.app.runs.usage_of(session)
-        ends = None if session.is_live and session.turns_open else item["last_activity"]
+        ends = None if session.state is SessionState.OPEN and session.turns_open else item["last_activity"]
         item |= {
             "cost_usd": used.cost_usd if used else None,
             "files": reader.count_files(session.id),
@@ -156,7 +156,9 @@ def check_states(filters: Mapping[str, str]) -> None:
     """Refuse a state that there is not: the store would only find nothing."""
     status = filters.get("status")
     if status and status not in map(str, SessionState):
-        raise InvalidParameter.invalid("status", "one of " + ", ".join(SessionState), status, allowed=list(SessionState))
+        raise InvalidParameter.invalid(
+            "status", "one of " + ", ".join(SessionState), status, allowed=list(SessionState)
+        )
 
 
 def _position(cursor: str | None) -> tuple[int, int] | None:
@@ -203,7 +205,8 @@ def _days(items: Iterable[Item], now: datetime) -> list[tuple[str, str, list[Ite
         return str(item.get("family_activity", item["last_activity"]))[:10]
 
     return [
-        (name, day_name(parse(f"{name}T00:00:00Z").date(), now.date()), list(group)) for name, group in groupby(items, day)
+        (name, day_name(parse(f"{name}T00:00:00Z").date(), now.date()), list(group))
+        for name, group in groupby(items, day)
     ]
 
 

@@ -15,7 +15,17 @@ Step = dict[str, Any]
 
 # Names that agents have for the tool that runs a command, folded to lower case without underscores.
 SHELL_TOOLS = frozenset(
-    {"bash", "shell", "localshell", "execcommand", "runcommand", "runshellcommand", "runterminalcmd", "terminal", "exec"}
+    {
+        "bash",
+        "shell",
+        "localshell",
+        "execcommand",
+        "runcommand",
+        "runshellcommand",
+        "runterminalcmd",
+        "terminal",
+        "exec",
+    }
 )
 QUIET = frozenset({Kind.USAGE, Kind.RUN_UPDATED, Kind.SESSION_UPDATED, Kind.LEASE_TAKEN, Kind.CAPSULE_SAVED})
 _HEADS = frozenset({Kind.TURN_BEGUN, Kind.TURN_COMPLETED, Kind.TURN_FAILED})
@@ -50,14 +60,11 @@ def steps_of(entries: Sequence[Entry], children: Iterable[Session] = ()) -> list
     calls: dict[str, Step] = {}
     commands: dict[str, Step] = {}
     for entry in entries:
-        if entry.kind in _HEADS and entry.body is not None:
-            continue
-        step = _joined(entry, calls, commands) or _step(entry)
-        if step["seqs"][-1] != entry.seq:
-            step["seqs"].append(entry.seq)
-            continue
+        if entry.body is not None and (entry.kind in _HEADS or entry.facts.get("type") == "command"):
+            continue  # the turn's head tells the one, the command's own entries tell the other
+        step = _joined(entry, calls, commands) or _answered(entry, steps) or _step(entry)
         if step["seqs"][0] != entry.seq:
-            continue
+            continue  # it completed an earlier one
         if entry.kind is Kind.DIALOG and entry.facts.get("call_id"):
             calls.setdefault(str(entry.facts["call_id"]), step)
         if step["type"] == "command" and step.get("command_id"):
@@ -75,9 +82,6 @@ def _joined(entry: Entry, calls: Mapping[str, Step], commands: Mapping[str, Step
         seqs = step["seqs"]
         step.update(_command(entry), seq=step["seq"], seqs=[*seqs, entry.seq], at=step["at"])
         return step
-    if entry.kind is Kind.ACTION and (step := commands.get(str(facts.get("command_id")))) is not None:
-        step["seqs"].append(entry.seq)
-        return step
     step = calls.get(str(facts.get("call_id"))) if facts.get("call_id") else None
     if step is None:
         return None
@@ -90,6 +94,19 @@ def _joined(entry: Entry, calls: Mapping[str, Step], commands: Mapping[str, Step
     step["seqs"].append(entry.seq)
     step["error"] = step["error"] or (entry.kind is Kind.ACTION and facts.get("status") == "failed")
     return step
+
+
+def _answered(entry: Entry, steps: Sequence[Step]) -> Step | None:
+    """Return the step right before, where that is a call without an id and this is what it gave back."""
+    facts = entry.facts
+    if entry.kind is not Kind.DIALOG or facts.get("category") != "tool_result" or facts.get("call_id") or not steps:
+        return None
+    last = steps[-1]
+    if last["type"] != "tool" or last.get("call_id") or "result" in last:
+        return None
+    _add_result(last, facts)
+    last["seqs"].append(entry.seq)
+    return last
 
 
 def _add_result(step: Step, facts: Mapping[str, Any]) -> None:
@@ -135,15 +152,15 @@ def _dialog(entry: Entry) -> Step:
     facts = entry.facts
     category, role, content = facts.get("category"), facts.get("role"), facts.get("content", "")
     if category == "tool_call":
-        tool, given = str(facts.get("tool") or "tool"), facts.get("input")
+        tool, given = str(facts.get("tool") or "Call"), facts.get("input")
         command = _command_text(tool, given)
-        step = _made(entry, "tool", tool=tool, content=content, input=given, actions=[])
+        step = _made(entry, "tool", tool=tool, content=content, input=given, actions=[], call_id=facts.get("call_id"))
         if command is not None:
             step |= {"type": "command", "command": command, "command_id": "", "state": "unknown"}
             step |= {"stdout": "", "stderr": "", "exit_code": None, "duration_ms": None, "live": False, "cwd": None}
         return step
     if category == "tool_result":
-        step = _made(entry, "tool", tool=str(facts.get("tool") or "tool"), content="", input=None, actions=[])
+        step = _made(entry, "tool", tool=str(facts.get("tool") or "Result"), content="", input=None, actions=[])
         _add_result(step, facts)
         return step
     if category in ("reasoning", "decision"):

@@ -79,7 +79,9 @@ def markdown(text: object) -> Markup:
     if len(shown) > MARKDOWN_CHARS:
         return Markup('<pre class="text">{}</pre>').format(shown)
     html = _markdown().render(shown)
-    html = html.replace("<a href=", '<a rel="noreferrer noopener" href=').replace("<table>", '<div class="wide"><table>')
+    html = html.replace("<a href=", '<a rel="noreferrer noopener" href=').replace(
+        "<table>", '<div class="wide"><table>'
+    )
     html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
     # Headings of a record do not belong to the outline of the page.
     html = re.sub(r"<(/?)h[1-6]>", lambda found: f"<{found[1]}p{'' if found[1] else ' class=heading'}>", html)
@@ -102,18 +104,18 @@ class Diff:
     left: int
 
 
-def diff(text: object) -> Diff:
-    """Split a unified difference; beyond DIFF_LINES lines are only counted."""
+def diff(text: object, most: int = DIFF_LINES) -> Diff:
+    """Split a unified difference; beyond `most` lines are only counted."""
     every = str(text).split("\n")
     if every and not every[-1]:
         every.pop()
     kinds = [_diff_kind(line) for line in every]
-    shown = [(kind, folded(line, 2_000, 1).text) for kind, line in zip(kinds, every, strict=True)][:DIFF_LINES]
+    shown = [(kind, folded(line, 2_000, 1).text) for kind, line in zip(kinds, every, strict=True)][:most]
     return Diff(
         lines=[line for line in shown if line[0] != "file"],
         added=kinds.count("add"),
         removed=kinds.count("del"),
-        left=max(0, len(every) - DIFF_LINES),
+        left=max(0, len(every) - most),
     )
 
 

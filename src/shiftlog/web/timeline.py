@@ -96,9 +96,7 @@ def read_turn(reader: Reader, session: Session, turn: Turn, after: int, limit: i
     found: list[Entry] = []
     after = max(after, turn.begun_seq - 1)
     while len(found) <= limit:
-        entries = reader.entries(
-            session.id, after=after, until=session.head_seq, limit=limit + 1, turn=turn.request_id
-        )
+        entries = reader.entries(session.id, after=after, until=session.head_seq, limit=limit + 1, turn=turn.request_id)
         found += [entry for entry in entries if counts(turn, entry)]
         if len(entries) <= limit:
             break

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from starlette.requests import Request
@@ -20,6 +20,7 @@ from shiftlog.web.charts import bars, levels
 DIMENSIONS = ("day", "model", "agent", "project")
 ASKED = ("agent", "agent_id", "model", "project", "from", "to")
 DAYS = 30
+DAYS_DRAWN = 120
 _TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
 COLUMNS = ("sessions", *_TOKENS, "tokens", "cost_usd", "cost_unknown")
 
@@ -37,8 +38,12 @@ class UsageView:
         asked = self._asked(request.query_params)
         data = await self._totals(asked)
         tables: dict[str, list[Item]] = data["by"]
+        days = _every_day(tables["day"])
         pictures = {
-            "day": [bars(tables["day"], "day", "tokens", "Tokens per day"), bars(tables["day"], "day", "cost_usd", "Cost per day")]
+            "day": [
+                bars(tables["day"], "day", "tokens", "Tokens per day"),
+                bars(tables["day"], "day", "cost_usd", "Cost per day"),
+            ]
         }
         for name in DIMENSIONS[1:]:
             pictures[name] = [
@@ -105,6 +110,18 @@ def _summed(rows: Iterable[Item], name: str) -> list[Item]:
         group["tokens"] = sum(group[column] for column in _TOKENS)
     by_cost: Callable[[Item], tuple[float, int]] = lambda row: (-(row["cost_usd"] or 0.0), -row["tokens"])  # noqa: E731
     return sorted(sums.values(), key=by_cost)
+
+
+def _every_day(rows: list[Item]) -> list[Item]:
+    """Put the days between the days, where there are not too many to draw."""
+    if not rows:
+        return rows
+    first, last = date.fromisoformat(rows[0]["day"]), date.fromisoformat(rows[-1]["day"])
+    known = {row["day"]: row for row in rows}
+    if (last - first).days > DAYS_DRAWN:
+        return rows
+    names = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
+    return [known.get(name, {"day": name, "tokens": 0, "cost_usd": 0.0}) for name in names]
 
 
 def _with_tokens(total: Item) -> Item:

@@ -31,7 +31,7 @@ _STAND_ALONE = """
 git repack -a -d -q || exit 73
 unset GIT_ALTERNATE_OBJECT_DIRECTORIES
 git rev-list --objects --all >/dev/null || exit 75
-rm -rf "$GIT_DIR/borrowed" "$GIT_DIR/lender"
+rm -rf "$GIT_DIR/borrowed" "$GIT_DIR/lender" "$GIT_DIR/owed"
 """
 
 # Making a directory costs more than making a file; with all of them there, a small checkpoint makes none.

@@ -5,22 +5,32 @@ git converts on the way (line ends, filters) is read again, because a checkpoint
 """
 
 import asyncio
+import re
+from dataclasses import replace
 
 from shiftlog.workspace import modes, names
 from shiftlog.workspace.ports import Limits
 from shiftlog.workspace.rules import roots
-from shiftlog.workspace.scan import LOOK, Look, Memory, Scan, State, absorb, look, look_arguments, read_look
+from shiftlog.workspace.scan import (
+    LOOK,
+    Look,
+    Memory,
+    Scan,
+    State,
+    absorb,
+    check_limits,
+    look,
+    look_arguments,
+    read_look,
+    table_blob,
+)
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
-_PLAIN = (b"100644", b"100755", b"120000")
 _USUAL = (modes.PLAIN, modes.EXECUTABLE)
 _NO_VALUE = (b"unspecified", b"unset")
 
-# Where the lines of `git ls-files -s -v` have their parts: `H 100644 <40 digits> 0<tab>path`.
-_MODE = slice(2, 8)
-_BLOB = slice(9, 49)
-_STAGE = slice(50, 51)
-_PATH = slice(52, None)
+# A line of `git ls-files -z -s -v` about a plain file or link whose working copy git vouches for: blob and path.
+_FIT = re.compile(rb"(?:\A|(?<=\0))H (?:100644|100755|120000) ([0-9a-f]{40}) 0\t([^\0]+)\0")
 
 _GIT = """
 git=.git
@@ -60,15 +70,14 @@ _EMPTY = """
 rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$1" && git read-tree --empty || exit 31
 """
 
-# With the trees of the last commit in a pack of our own, writing a tree writes only what differs from it. The commit
-# is found by reading files: git must never run under a configuration that lies in the workspace.
-_TREES = """
-common=$git
+# The tree of the last commit, found by reading files: git must never run under a configuration in the workspace.
+_HEAD = """
+tree= head= common=$git
 if [ -f "$git/commondir" ]; then
   IFS= read -r line <"$git/commondir"
   case $line in /*) common=$line ;; *) common=$git/$line ;; esac
 fi
-IFS= read -r head <"$git/HEAD" || exit 0
+IFS= read -r head <"$git/HEAD"
 case $head in
 'ref: '*)
   name=${head#ref: } head=
@@ -79,14 +88,11 @@ case $head in
     done <"$common/packed-refs"
   fi ;;
 esac
-tree=$(git rev-parse -q --verify "$head^{tree}" 2>/dev/null) || exit 0
-git rev-list --objects --filter=blob:none --no-object-names "$tree" >"$GIT_DIR/trees" || exit 30
-git pack-objects -q "$GIT_DIR/objects/pack/pack" <"$GIT_DIR/trees" >/dev/null || exit 30
-rm -f "$GIT_DIR/trees"
+tree=$(git rev-parse -q --verify "$head^{tree}" 2>/dev/null)
 """
 
-# Sizes of the blobs on standard input, tracked files that a rule excludes, the trees, and a look: all at once, since
-# starting programs one by one costs more than some of them take.
+# Sizes of the blobs on standard input, tracked files that a rule excludes, the last commit's tree if the index is the
+# same, and a look: all at once, since starting programs one by one costs more than some of them take.
 _CHECK = f"""
 {_GIT}
 exec 3<&0
@@ -95,13 +101,24 @@ sizing=$! state=$1 position=$2
 shift 3
 git ls-files -z -c -i "$@" >"$GIT_DIR/seed.ignored" &
 ignoring=$!
-({_TREES}) &
-packing=$!
+(
+{_HEAD}
+printf '%s\\n' "$tree" >"$GIT_DIR/owed" || exit 30
+[ -z "$tree" ] || ! git diff-index --cached --quiet "$tree" || printf '%s' "$tree"
+) >"$GIT_DIR/seed.tree" &
+comparing=$!
 set -- "$state" "$position" new "$@"
 ({LOOK}) >"$GIT_DIR/seed.look" || exit 30
-wait "$sizing" && wait "$ignoring" && wait "$packing" || exit 30
-cat "$GIT_DIR/seed.sizes" && printf '\\0' && cat "$GIT_DIR/seed.ignored" && printf '\\0' || exit 30
-cat "$GIT_DIR/seed.look" || exit 30
+wait "$sizing" && wait "$ignoring" && wait "$comparing" || exit 30
+cat "$GIT_DIR/seed.tree" && printf '\\0' && cat "$GIT_DIR/seed.sizes" && printf '\\0' || exit 30
+cat "$GIT_DIR/seed.ignored" && printf '\\0' && cat "$GIT_DIR/seed.look" || exit 30
+"""
+
+# A clean workspace is the user's last commit: its tree needs no writing.
+_ADOPT = """
+tree=$(printf '040000 tree %s\\tfiles\\n100644 blob %s\\tmodes\\n' "$1" "$2" | git mktree --missing) || exit 30
+printf '%s\\n' "$tree" >"$GIT_DIR/refs/tips/$3" || exit 30
+printf '%s' "$tree"
 """
 
 # What converts files when the user adds them: attributes of the project, of its repository and of the user. They are
@@ -139,18 +156,18 @@ async def first_scan(
 
 
 async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits: Limits) -> Scan:
-    lines = names.split(await shadow.script(_BORROW, [shadow.state_file]))
+    listed = await shadow.script(_BORROW, [shadow.state_file])
     inside = roots(shadow.scope.paths)
-    fit = [line for line in lines if line[_MODE] in _PLAIN and line[_STAGE] == b"0" and line[:1] == b"H"]
+    fit: list[tuple[bytes, bytes]] = _FIT.findall(listed)
     if inside:
-        fit = [line for line in fit if names.within(line[_PATH], inside)]
-    paths = [line[_PATH] for line in fit]
-    if len(paths) < len(lines):
+        fit = [entry for entry in fit if names.within(entry[1], inside)]
+    paths = [path for _, path in fit]
+    blobs = b"\n".join([blob for blob, _ in fit])
+    if len(paths) < listed.count(b"\0"):
         # Submodules, conflicts, entries that hide their files: whatever is on the disk there is read.
-        unfit = {line[_PATH] for line in lines}.difference(paths)
+        unfit = {line.partition(b"\t")[2] for line in names.split(listed)}.difference(paths)
         await shadow.script("git update-index -z --force-remove --stdin || exit 30", stdin=names.joined([*unfit]))
-    blobs = b"\n".join([line[_BLOB] for line in fit])
-    has_attributes = any(path.endswith(b".gitattributes") for path in paths)
+    has_attributes = b".gitattributes\0" in listed
     checks = asyncio.gather(
         shadow.script(_CHECK, look_arguments(shadow, position, new=True), stdin=blobs),
         _attributes(shadow, paths, has_attributes=has_attributes),
@@ -158,7 +175,7 @@ async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits
     await asyncio.wait([checks], timeout=_HEAD_START_S)
     stats = await shadow.runner.stats(shadow.place.path, paths)
     output, attributes = await checks
-    sizes, _, output = output.partition(b"\0")
+    whole, sizes, output = output.split(b"\0", 2)
     ignored, _, output = (b"", b"", output[1:]) if output.startswith(b"\0") else output.partition(b"\0\0")
     seen = read_look(output)
     assert seen is not None
@@ -183,7 +200,24 @@ async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits
         others=seen.others,
         dirty={path: status for path, status in seen.dirty.items() if path not in drop},
     )
+    if whole and not (forced or drop or started.others or started.dirty):
+        return await _adopt(shadow, memory, started, whole.decode(), table, limits)
     return await absorb(shadow, memory, started, limits, forced=forced - drop, drop=drop, table=table)
+
+
+async def _adopt(shadow: Shadow, memory: Memory, seen: Look, whole: str, table: modes.Modes, limits: Limits) -> Scan:
+    state = seen.state
+    check_limits(state.files, state.size_bound, limits)
+    blob = await table_blob(shadow, memory, table)
+    tree = (await shadow.script(_ADOPT, [whole, blob, shadow.key], writes=True)).decode()
+    memory.tree, memory.blob, memory.table = tree, blob, table
+    return Scan(
+        state=replace(state, tree=tree),
+        changed=True,
+        position_stored=seen.position_stored,
+        too_large=(),
+        uncaptured=(),
+    )
 
 
 async def _attributes(shadow: Shadow, paths: list[bytes], *, has_attributes: bool) -> bytes:

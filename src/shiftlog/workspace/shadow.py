@@ -75,7 +75,7 @@ fi
 
 # Objects borrowed from the user's repository are there for reading alone: a git that knows them while it writes would
 # refresh the times of the user's files.
-_READ = """
+READ = """
 lenders=
 [ -d "$GIT_DIR/borrowed" ] && lenders=$GIT_DIR/borrowed
 if [ -f "$GIT_DIR/lender" ]; then IFS= read -r lender <"$GIT_DIR/lender"; lenders=$lenders:$lender; fi
@@ -171,7 +171,7 @@ class Shadow:
 
         A script that `writes` objects sees none but the shadow repository's own.
         """
-        lines = f'cd "$GIT_WORK_TREE" || exit 3\n{"" if writes else _READ}{text}'
+        lines = f'cd "$GIT_WORK_TREE" || exit 3\n{"" if writes else READ}{text}'
         ran = await self.runner.run(
             ["sh", "-c", lines, "sh", *arguments],
             stdin=stdin,

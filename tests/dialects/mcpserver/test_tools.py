@@ -20,6 +20,7 @@ LISTED = [
     "sessionlog_fail_turn",
     "sessionlog_submit",
     "sessionlog_query",
+    "sessionlog_ingest_path",
     "sessionlog_replace_turn",
     "sessionlog_replace_section",
     "sessionlog_clear_section",

@@ -121,3 +121,15 @@ async def test_closing_a_sandboxed_shell_ends_its_tree_and_removes_its_places(ma
     await _run(shell, "setsid sleep 300 & nohup sleep 301 >/dev/null 2>&1 &")
     assert await shell.close() >= 2
     assert not runtime.exists()
+
+
+async def test_starts_come_home_on_the_event_loop_without_being_asked_for(make_shells: Make) -> None:
+    shells = make_shells(process=True)
+    shell, _, log = await _open(shells, replace(shells.base, require_kernel=True))
+    try:
+        await _run(shell, "for i in {1..20}; do /bin/true; done")
+        async with asyncio.timeout(10):
+            while len(log.programs) < 20:
+                await asyncio.sleep(0)
+    finally:
+        await shell.close()

@@ -190,7 +190,11 @@ class Parser(Compounds):
         before = len(self.joined)
         kept = self.at
         self.at = stop
-        redirect.body = self.read_body(start, stop)
+        try:
+            redirect.body = self.read_body(start, stop)
+        except Unfinished as fault:
+            # Bash expands a body only when it runs the command: the text around it is not broken.
+            raise Unreadable(fault.at, "a here-document's body") from None
         if len(self.joined) != before:
             raise TooMuch(start, "a here-document with continued expansions")
         self.at = kept
@@ -222,7 +226,6 @@ class Parser(Compounds):
                 break
             self.at += len(operator)
             self.skip_separators()
-            self._skip_prefixes()
             stages.append(self.read_command())
         return stages[0] if len(stages) == 1 else Pipeline(self.original(self.at), stages)
 
@@ -263,7 +266,10 @@ class Parser(Compounds):
                 return Simple(self.original(start), start, [], [], [])
             raise Unreadable(start, "a missing command")
         token = self.peek_token()
-        if token in KEYWORDS:
+        # After a pipe `time` is a program like any other; `!` there is the shell's to complain about.
+        if token == "!":
+            raise Unreadable(start, "'!' here")
+        if token in KEYWORDS and token != "time":
             self.read_word()
             return self.read_keyword(token, start)
         if token in CLOSERS:
@@ -298,7 +304,7 @@ class Parser(Compounds):
                 break
             if character == "(":
                 return self.read_definition(node, start)
-            word = self.read_word(subscripts=not node.words)
+            word = self.read_word(subscripts=not node.words and not node.redirects)
             if not node.words and self._add_assignment(node, word):
                 continue
             if word.end == word.start:

@@ -62,7 +62,7 @@ def read_options(args: list[Arg], spec: Options) -> Found:
         if text == "--":
             place += 1
             break
-        if spec.assignments and NAME_VALUE.match(text):
+        if spec.assignments and "=" in arg.prefix and not text.startswith("-"):
             found.given.append(("=", arg))
             place += 1
             continue
@@ -89,7 +89,7 @@ def _may_be_anything(arg: Arg, spec: Options) -> bool:
     if arg.splits:
         return True
     prefix = arg.prefix
-    if spec.assignments and NAME_VALUE.match(prefix):
+    if spec.assignments and "=" in prefix and not prefix.startswith("-"):
         return False
     return not prefix or prefix == "-" or prefix == "--"
 

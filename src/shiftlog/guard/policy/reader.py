@@ -308,6 +308,7 @@ class Reader(ABC):
                 arithmetic = self._try_arithmetic(quoted)
                 if arithmetic is not None:
                     return arithmetic
+                return self._read_subshells(quoted)
             self.at += 2
             return self._read_substitution("command", quoted=quoted)
         if following == "{":
@@ -321,6 +322,17 @@ class Reader(ABC):
             return Lit("$", True)
         self.at = found.end()
         return Dyn("param", found.group(), quoted, [])
+
+    def _read_subshells(self, quoted: bool) -> Dyn:
+        """Read `$((…)` that is no arithmetic; where bash would have taken it for some, nothing is called broken."""
+        start = self.at
+        self.at += 2
+        try:
+            return self._read_substitution("command", quoted=quoted)
+        except Unfinished as fault:
+            if "${" in self.text[start : self.end]:
+                raise Unreadable(fault.at, "an expansion in parentheses") from None
+            raise
 
     def _try_arithmetic(self, quoted: bool) -> Dyn | None:
         """Read `$((…))`; None, with nothing consumed, where it is a substitution that starts with a subshell."""

@@ -13,15 +13,7 @@ from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.identity import RUNS_OTHERS, FileFacts, Identifier, applet, program_given_to_loader
 from shiftlog.shell.sandbox.metadata import MetadataCalls
 from shiftlog.shell.sandbox.notify import Listener, Notification
-from shiftlog.shell.sandbox.processes import (
-    AT_EMPTY_PATH,
-    AT_FDCWD,
-    AT_SYMLINK_NOFOLLOW,
-    Memory,
-    Unresolved,
-    opened,
-    parents,
-)
+from shiftlog.shell.sandbox.processes import AT_FDCWD, Memory, Unresolved, open_file, parents
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart, StartedFile, StartJudge
 
 _NESTED_MAX = 5  # the kernel follows as many interpreters
@@ -98,8 +90,11 @@ class Broker:
             argv = [os.fsdecode(argument) for argument in memory.strings(argv_at)]
         finally:
             memory.close()
-        with opened(call.pid, dirfd, raw_path, flags=flags & (AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) as (fd, text):
+        fd, text = open_file(call.pid, dirfd, raw_path, flags=flags)
+        try:
             request = self._look(call.pid, fd, text, argv, _cwd_of(call.pid))
+        finally:
+            os.close(fd)
         if not self.listener.still_valid(call):
             return
         if self.shell_pid is None and request.real == self._rules.shell:
@@ -144,8 +139,11 @@ class Broker:
         return _Request(pid, path, real, self._identifier.facts(fd), argv, cwd)
 
     def _look_up(self, asking: _Request, path: str, argv: Sequence[str]) -> _Request:
-        with opened(asking.pid, AT_FDCWD, os.fsencode(path)) as (fd, text):
+        fd, text = open_file(asking.pid, AT_FDCWD, os.fsencode(path))
+        try:
             return self._look(asking.pid, fd, text, argv, asking.cwd)
+        finally:
+            os.close(fd)
 
     def _decide(self, request: _Request, *, lent: bool = False, depth: int = 0) -> _Answer:
         """Judge a file under every name that is its own; the first refusal counts."""

@@ -5,6 +5,7 @@ Everything is worked out here, outside; the launcher that runs inside only appli
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -186,6 +187,10 @@ class Launch:
         supervision = self._ground.supervision()
         self._number = supervision.open(ours, self._spec.judge, rules, self._on_start)
         self._supervision = supervision
+        try:
+            supervision.attach(asyncio.get_running_loop())
+        except RuntimeError:
+            pass  # whoever has no event loop drains by hand
         descriptor = theirs.detach()
         self._fds.append(descriptor)
         return descriptor

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.notify import Listener, Notification
-from shiftlog.shell.sandbox.processes import AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, Memory, Unresolved, opened
+from shiftlog.shell.sandbox.processes import AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, Memory, Unresolved, open_file
 
 _NULL_DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/tty"})
 _XATTR_SIZE_MAX = 65536
@@ -37,7 +37,8 @@ class MetadataCalls:
             change = _change(name, call.args, memory)
         finally:
             memory.close()
-        with opened(call.pid, dirfd, path, flags=flags) as (fd, _text):
+        fd, _text = open_file(call.pid, dirfd, path, flags=flags)
+        try:
             if not listener.still_valid(call):
                 return
             real = os.readlink(f"/proc/self/fd/{fd}")
@@ -47,6 +48,8 @@ class MetadataCalls:
                 change(b"/proc/self/fd/%d" % fd)
             except OSError as problem:
                 raise Unresolved(problem.errno, "refused") from problem
+        finally:
+            os.close(fd)
         listener.answer(call, 0)
 
     def _may_change(self, real: str) -> bool:

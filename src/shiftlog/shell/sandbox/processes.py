@@ -8,8 +8,6 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Generator
-from contextlib import contextmanager
 
 from shiftlog.shell.sandbox import kernel
 
@@ -114,23 +112,17 @@ def absolute(pid: int, dirfd: int, path: bytes) -> bytes:
     return base.rstrip(b"/") + b"/" + path
 
 
-@contextmanager
-def opened(pid: int, dirfd: int, path: bytes, *, flags: int = 0) -> Generator[tuple[int, bytes]]:
-    """Give a path-only descriptor of the file that the process means, and the path's absolute text.
+def open_file(pid: int, dirfd: int, path: bytes, *, flags: int = 0) -> tuple[int, bytes]:
+    """Return a path-only descriptor of the file that the process means, for the caller to close, and the absolute text.
 
     Raises `Unresolved` with the error that the process should see.
     """
-    if not path:
-        if not flags & AT_EMPTY_PATH:
-            raise Unresolved(errno.ENOENT, "empty path")
-        fd, text = _open_descriptor(pid, dirfd)
-    else:
+    if path:
         text = absolute(pid, dirfd, path)
-        fd = _open_below_root(pid, text, follow=not flags & AT_SYMLINK_NOFOLLOW)
-    try:
-        yield fd, text
-    finally:
-        os.close(fd)
+        return _open_below_root(pid, text, follow=not flags & AT_SYMLINK_NOFOLLOW), text
+    if not flags & AT_EMPTY_PATH:
+        raise Unresolved(errno.ENOENT, "empty path")
+    return _open_descriptor(pid, dirfd)
 
 
 def _open_descriptor(pid: int, number: int) -> tuple[int, bytes]:

@@ -73,7 +73,8 @@ def _files(name: str, search_path: str) -> Iterator[str]:
     if "/" in name:
         candidates = [os.path.expanduser(name)]
     else:
-        places = dict.fromkeys([*search_path.split(":"), *_USUAL.split(":")])
+        # The server's own PATH counts too: who opens a shell may choose another, and the program stays the same.
+        places = dict.fromkeys(":".join((search_path, os.environ.get("PATH", ""), _USUAL)).split(":"))
         candidates = [f"{place}/{name}" for place in places if place.startswith("/")]
     for candidate in candidates:
         path = Path(candidate)

@@ -65,7 +65,9 @@ class Supervision:
         return self._socket.fileno()
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Drain on this event loop from now on."""
+        """Drain on this event loop from now on; repeating it changes nothing."""
+        if self._loop is loop:
+            return
         self._loop = loop
         loop.add_reader(self._socket.fileno(), self.drain)
 

@@ -87,16 +87,14 @@ class _Loop:
     def _answer_starts(self, fd: int) -> None:
         """Answer while calls wait, in turns with other shells."""
         shell, broker = self._brokers[fd]
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        poll.register(self._control.fileno(), select.POLLIN)
         known = broker.shell_pid
         for _ in range(_STARTS_IN_A_ROW):
             broker.serve_one()
             if broker.shell_pid != known:
                 known = broker.shell_pid
                 self._send({"op": "opened", "shell": shell, "pid": known})
-            if [ready for ready, events in poll.poll(0) if events & select.POLLIN] != [fd]:
+            ready = self._epoll.poll(0)
+            if len(ready) != 1 or ready[0][0] != fd or not ready[0][1] & select.EPOLLIN:
                 break
 
     def _take_message(self) -> None:

@@ -45,6 +45,7 @@ def session_alone_matches(session: Session, where: Filter) -> bool:
         and (where.to is None or millis(session.started) <= millis(where.to))
         and (where.idle_since is None or millis(session.last_activity) <= millis(where.idle_since))
         and (run is not None or not where.with_run)
+        and not (where.without_subagents and session.parent_session_id and session.subagent)
         and (session.offer is not None or not where.offered)
         and _is_in_history(session, where)
     )

@@ -52,6 +52,8 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
         values.append(millis(where.idle_since))
     if where.offered:
         clauses.append("s.offered_to IS NOT NULL")
+    if where.without_subagents:
+        clauses.append("(s.parent_id IS NULL OR json_extract(CAST(s.doc AS TEXT), '$.subagent') IS NULL)")
     if where.with_run:
         clauses.append("s.run_alias IS NOT NULL")
     _add_history_conditions(where, clauses, values)

@@ -1,0 +1,376 @@
+"""The journal's side of hooks: an event of an agent becomes entries, with the spool's cursor, in one transaction.
+
+What an event has in common with the transcript of its session is kept under the same names, so that either may come
+first and every fact is written once. Reading the spool and the transcripts is not done here.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from shiftlog.journal.capsule_reading import capsule_of
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.hooking_sessions import HookSessions
+from shiftlog.journal.ingest_batch import BatchWork
+from shiftlog.journal.ingest_ledger import Ledger
+from shiftlog.journal.ingest_memory import Memory
+from shiftlog.journal.ingest_prompts import brought_by_import, keep_prompt
+from shiftlog.journal.ingest_turns import end_turn
+from shiftlog.journal.packing import salt_from
+from shiftlog.model.entry import Kind
+from shiftlog.model.ids import numbered, slug
+from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
+from shiftlog.model.nouns import Turn
+from shiftlog.model.times import parse, precise
+from shiftlog.store.incoming_hook import HookFact
+from shiftlog.store.protocol import Answer, Reader, Store, Writer
+from shiftlog.store.sources import Origin, Source
+
+SCOPE = "hook"
+STOPS = "hooks:stops"
+STOP_QUIET = timedelta(seconds=10)
+ENDED = "session_ended"
+SUBAGENT_ENDED = "subagent_ended"
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn whose agent said that it stopped; it ends with this response where its transcript does not say more."""
+
+    agent: str
+    at: str
+    turn: str
+    response: str = ""
+    transcript: str | None = None
+
+    def is_due(self, now: datetime) -> bool:
+        """Tell whether the transcript has had its time."""
+        return parse(self.at) + STOP_QUIET <= now
+
+
+Stops = dict[str, Stop]
+_stops = msgspec.msgpack.Decoder(Stops).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What an event came to; `repeated` is one that was taken before."""
+
+    session_id: str | None
+    repeated: bool = False
+
+
+class Hooking:
+    """Takes events of hooks into the journal."""
+
+    def __init__(self, store: Store, clock: Clock, backend_of: Callable[[str], str | None], host: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._backend_of = backend_of
+        self._host = host
+
+    async def take(self, fact: HookFact, cursor: Source | None = None) -> Taken:
+        """Write an event and how far its spool file has been read, all of it or nothing."""
+        return await self._store.write(lambda writer: self._take(writer, fact, cursor))
+
+    async def move(self, cursor: Source) -> None:
+        """Keep how far a spool file has been read where there was nothing to take."""
+        await self._store.write(lambda writer: writer.put_source(cursor))
+
+    async def cursor(self, path: str) -> Source | None:
+        """Return how far a spool file has been read."""
+        return await self._store.read(lambda reader: reader.source(path))
+
+    async def forget(self, path: str) -> None:
+        """Forget a spool file that is gone."""
+        await self._store.write(lambda writer: writer.forget_source(path))
+
+    async def session_of(self, fact: HookFact) -> str | None:
+        """Return the session that an event belongs to, if the journal has it."""
+
+        def work(reader: Reader) -> str | None:
+            return HookSessions.known(reader, fact)
+
+        return await self._store.read(work)
+
+    async def stops(self) -> Stops:
+        """Return the turns that wait for their transcripts to say how they ended, by session."""
+        return await self._store.read(_read_stops)
+
+    async def settle(self, session_id: str, stop: Stop) -> None:
+        """End a turn that stopped with the response that its hook gave, unless more has come of it since."""
+        await self._store.write(lambda writer: self._settle(writer, session_id, stop))
+
+    # One event
+
+    def _take(self, writer: Writer, fact: HookFact, cursor: Source | None) -> Taken:
+        repeated = writer.answer(SCOPE, fact.id) is not None
+        session_id = None
+        if not repeated:
+            work = _EventWork(writer, fact, self._sessions(writer, fact), test_clock=self._clock.is_test)
+            session_id = work.run()
+            kept = Answer(request_hash="", answer={"session_id": session_id}, at=self._clock.now())
+            writer.put_answer(SCOPE, fact.id, kept)
+        if cursor is not None:
+            writer.put_source(cursor)
+        return Taken(session_id=session_id, repeated=repeated)
+
+    def _sessions(self, writer: Writer, fact: HookFact) -> HookSessions:
+        return HookSessions(writer, fact, backend_of=self._backend_of, host=self._host, test_clock=self._clock.is_test)
+
+    def _settle(self, writer: Writer, session_id: str, stop: Stop) -> None:
+        stops = _read_stops(writer)
+        if stops.pop(session_id, None) is None:
+            return
+        session = writer.session(session_id)
+        if session is not None and session.state is not SessionState.SEALED:
+            ledger = Ledger(writer, session_id, session, test_clock=self._clock.is_test)
+            end_stopped(ledger, stop)
+            ledger.flush(writer)
+            save_capsule(writer, ledger, stop.at)
+            ledger.flush(writer)
+        _write_stops(writer, stops)
+
+
+class _EventWork:
+    """The writing of one event."""
+
+    def __init__(self, writer: Writer, fact: HookFact, sessions: HookSessions, *, test_clock: bool) -> None:
+        self._writer = writer
+        self._fact = fact
+        self._sessions = sessions
+        self._memory = Memory(writer, fact.agent)
+        self._test_clock = test_clock
+
+    def run(self) -> str | None:
+        """Write what the event says; return the session that it belongs to."""
+        if not self._fact.vendor_id:
+            return None
+        ledger = self._handlers().get(self._fact.name, self._unknown)()
+        if ledger is None:
+            return None
+        ledger.flush(self._writer)
+        self._memory.flush()
+        if self._fact.masked:
+            known = self._writer.imported(ledger.id) or {}
+            total = Counter[str](known.get("redactions", {})) + Counter(self._fact.masked)
+            self._writer.put_imported(ledger.id, {**known, "redactions": dict(sorted(total.items()))})
+        return ledger.id
+
+    def _handlers(self) -> dict[str, Callable[[], Ledger | None]]:
+        return {
+            "SessionStart": self._start,
+            "UserPromptSubmit": self._prompt,
+            "PostToolUse": self._call,
+            "PostToolUseFailure": self._call,
+            "SubagentStart": self._subagent_start,
+            "SubagentStop": self._subagent_stop,
+            "PreCompact": self._compacting,
+            "PostCompact": self._compacted,
+            "Stop": self._stop,
+            "StopFailure": self._stop_failed,
+            "SessionEnd": self._end,
+        }
+
+    def _write(self, ledger: Ledger, kind: Kind, body: dict[str, Any], turn: str | None = None) -> None:
+        salt = salt_from("hook", self._fact.id, str(kind), str(ledger.next_seq))
+        ledger.write(
+            kind, self._fact.at, {name: value for name, value in body.items() if value is not None}, salt, turn
+        )
+
+    def _start(self) -> Ledger | None:
+        return self._sessions.begin(self._memory)
+
+    # Turns
+
+    def _prompt(self) -> Ledger | None:
+        fact = self._fact
+        ledger = self._sessions.woken(self._memory)
+        if ledger is None or fact.prompt is None:
+            return ledger
+        if fact.turn_name is not None and self._memory.origin(fact.turn_name) is not None:
+            return ledger
+        if fact.turn_name is None and fact.prompt_name is not None:
+            brought = brought_by_import(self._memory, ledger, fact.prompt_name, fact.prompt, fact.at)
+            if brought is not None:
+                keep_prompt(self._memory, ledger.id, fact.prompt_name, brought.request_id, taken=True)
+                return ledger
+        self._end_previous(ledger)
+        stamp = fact.at.replace("-", "").replace(":", "")[:15] + "Z"
+        minted, n = f"req-{stamp}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", 1
+        while ledger.has_turn(numbered(minted, n)):
+            n += 1
+        request_id = numbered(minted, n)
+        body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": "hook"}
+        self._write(ledger, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
+        if fact.turn_name is not None:
+            origin = Origin(session_id=ledger.id, turn=request_id, doc={"live": True})
+            self._memory.put(fact.turn_name, origin)
+        elif fact.prompt_name is not None:
+            keep_prompt(self._memory, ledger.id, fact.prompt_name, request_id, taken=False)
+        return ledger
+
+    def _end_previous(self, ledger: Ledger) -> None:
+        """End the turn before: as it stopped, or as superseded where no transcript will ever tell."""
+        stops = _read_stops(self._writer)
+        stop = stops.pop(ledger.id, None)
+        if stop is not None:
+            end_stopped(ledger, stop)
+            _write_stops(self._writer, stops)
+        previous = ledger.turn(ledger.session.current_turn or "")
+        if previous is None or previous.is_terminal or self._fact.transcript_path:
+            return
+        note = "superseded: No answer before the next prompt"
+        outcome = {"status": "failed", "failure_note": note, "error_code": "superseded"}
+        end_turn(ledger, previous.request_id, self._fact.at, outcome, live=True)
+
+    def _stop(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        if ledger is None:
+            return None
+        turn = self._open_turn(ledger)
+        if turn is None:
+            self._save_capsule(ledger)
+            return ledger
+        stop = Stop(
+            agent=self._fact.agent,
+            at=self._fact.at,
+            turn=turn.request_id,
+            response=self._fact.response or "",
+            transcript=self._fact.transcript_path,
+        )
+        _write_stops(self._writer, {**_read_stops(self._writer), ledger.id: stop})
+        return ledger
+
+    def _stop_failed(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        turn = self._open_turn(ledger) if ledger is not None else None
+        if ledger is not None and turn is not None:
+            note = self._fact.error or "The agent stopped with an error"
+            outcome = {"status": "failed", "failure_note": note, "error_code": "api_error"}
+            end_turn(ledger, turn.request_id, self._fact.at, outcome, live=True)
+        return ledger
+
+    def _open_turn(self, ledger: Ledger) -> Turn | None:
+        """Return the turn that is open and began before the event."""
+        turn = ledger.turn(ledger.session.current_turn or "")
+        if turn is None or turn.is_terminal:
+            open_ones = [each for each in ledger.turns() if not each.is_terminal] if ledger.session.turns_open else []
+            turn = max(open_ones, key=lambda each: each.begun_at, default=None)
+        return turn if turn is not None and turn.begun_at <= parse(self._fact.at) else None
+
+    def _call(self) -> Ledger | None:
+        ledger = self._sessions.woken(self._memory)
+        batch = self._fact.calls
+        if ledger is None or batch is None:
+            return ledger
+        turn = self._open_turn(ledger)
+        ledger.flush(self._writer)
+        self._memory.flush()
+        items = [msgspec.structs.replace(item, turn=turn.request_id if turn else None) for item in batch.items]
+        placed = msgspec.structs.replace(batch, items=items)
+        BatchWork(self._writer, placed, _no_source(self._fact), test_clock=self._test_clock).run()
+        return self._sessions.open_ledger(self._memory)
+
+    # Sessions
+
+    def _subagent_start(self) -> Ledger | None:
+        return self._sessions.begin_child(self._memory)
+
+    def _subagent_stop(self) -> Ledger | None:
+        child = self._sessions.child_ledger(self._memory)
+        if child is not None and child.session.state is SessionState.OPEN:
+            self._write(child, Kind.SESSION_SUSPENDED, {"cause": SUBAGENT_ENDED})
+        return child
+
+    def _compacting(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        if ledger is not None:
+            self._save_capsule(ledger)
+        return ledger
+
+    def _compacted(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        if ledger is not None:
+            self._write(ledger, Kind.IMPORT_NOTED, {"hook": self._fact.name, "trigger": self._fact.trigger})
+        return ledger
+
+    def _end(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        if ledger is None:
+            return None
+        stops = _read_stops(self._writer)
+        stop = stops.pop(ledger.id, None)
+        if stop is not None:
+            end_stopped(ledger, stop)
+            _write_stops(self._writer, stops)
+        self._end_run(ledger)
+        if ledger.session.state is SessionState.OPEN:
+            self._save_capsule(ledger)
+            self._write(ledger, Kind.SESSION_SUSPENDED, {"cause": ENDED, "reason": self._fact.reason})
+            self._writer.end_lease(ledger.id)
+        return ledger
+
+    def _end_run(self, ledger: Ledger) -> None:
+        run = ledger.session.run
+        if run is None or run.status is not RunStatus.RUNNING or run.pid not in (None, self._fact.pid):
+            return
+        ended = parse(self._fact.at)
+        duration = max(int((ended - run.started).total_seconds() * 1000), 0)
+        facts = {"status": str(RunStatus.OK), "ended": precise(ended), "duration_ms": duration}
+        self._write(ledger, Kind.RUN_UPDATED, {**facts, "derived": ["duration_ms"]})
+
+    def _unknown(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        if ledger is not None:
+            self._write(ledger, Kind.IMPORT_NOTED, {"unknown": f"hook/{self._fact.name}"[:200], "raw": self._fact.raw})
+        return ledger
+
+    def _save_capsule(self, ledger: Ledger) -> None:
+        ledger.flush(self._writer)
+        save_capsule(self._writer, ledger, self._fact.at)
+
+
+def end_stopped(ledger: Ledger, stop: Stop) -> None:
+    """Complete the turn of a stop with its response, unless it has ended or more has come of it since."""
+    turn = ledger.turn(stop.turn)
+    if turn is None or turn.is_terminal or turn.last_updated > parse(stop.at):
+        return
+    if not stop.response and not turn.response:
+        return
+    outcome = {"status": str(TurnStatus.COMPLETED), "response": stop.response}
+    end_turn(ledger, turn.request_id, stop.at, outcome, live=True)
+
+
+def save_capsule(writer: Writer, ledger: Ledger, at: str) -> None:
+    """Write the capsule of a session that is flushed, unless its newest entry is one."""
+    session = ledger.session
+    if not session.turns_total or session.state is not SessionState.OPEN:
+        return
+    if writer.entries(ledger.id, after=session.head_seq - 1, kinds=(Kind.CAPSULE_SAVED,)):
+        return
+    capsule = capsule_of(writer, session, parse(at))
+    salt = salt_from("hook", ledger.id, "capsule", str(ledger.next_seq))
+    ledger.write(Kind.CAPSULE_SAVED, at, {"origin": capsule["origin"], "capsule": capsule}, salt)
+
+
+def _no_source(fact: HookFact) -> Source:
+    return replace(_EMPTY, path=f"hook:{fact.id}", agent=fact.agent)
+
+
+_EMPTY = Source(path="", agent="", device=0, inode=0, size=0, mtime_ns=0, head="", head_bytes=0, cursor=0, tail="")
+
+
+def _read_stops(reader: Reader) -> Stops:
+    kept = reader.source(STOPS)
+    return _stops(kept.state) if kept is not None and kept.state else {}
+
+
+def _write_stops(writer: Writer, stops: Stops) -> None:
+    if stops:
+        writer.put_source(replace(_EMPTY, path=STOPS, state=msgspec.msgpack.encode(stops)))
+    else:
+        writer.forget_source(STOPS)

@@ -1,0 +1,59 @@
+"""Prompts that come twice, from a hook and from the transcript: which turn of a session a prompt belongs to.
+
+A prompt has no id that both know. Its text under the store's key, its order among equal ones and its time tell.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import count
+
+from shiftlog.journal.ingest_ledger import Ledger
+from shiftlog.journal.ingest_memory import Memory
+from shiftlog.model.nouns import Turn
+from shiftlog.model.times import parse
+from shiftlog.store.sources import Origin
+
+SAME_PROMPT = timedelta(minutes=10)
+LOOKED_BACK = 50
+
+
+def are_near(one: str, turn: Turn) -> bool:
+    """Tell whether a time is near enough to the beginning of a turn for both to be of one prompt."""
+    return abs(parse(one) - turn.begun_at) <= SAME_PROMPT
+
+
+def left_by_hook(memory: Memory, ledger: Ledger, name: str, at: str) -> Origin | None:
+    """Return the turn that a hook began for a prompt and that no prompt of a transcript has taken yet; take it."""
+    for key, origin in _known(memory, name):
+        document = origin.doc or {}
+        turn = ledger.turn(origin.turn or "") if origin.session_id == ledger.id else None
+        if turn is None or document.get("taken") or not are_near(at, turn):
+            continue
+        memory.put(key, Origin(session_id=origin.session_id, turn=origin.turn, doc={**document, "taken": True}))
+        return origin
+    return None
+
+
+def keep_prompt(memory: Memory, session_id: str, name: str, turn: str, *, taken: bool) -> None:
+    """Remember under the next number of its text which turn a hook's prompt has."""
+    number = sum(1 for _ in _known(memory, name))
+    memory.put(f"{name}:{number}", Origin(session_id=session_id, turn=turn, doc={"live": True, "taken": taken}))
+
+
+def brought_by_import(memory: Memory, ledger: Ledger, name: str, text: str, at: str) -> Turn | None:
+    """Return the turn that a transcript has brought already for a prompt of a hook."""
+    claimed = {origin.turn for _, origin in _known(memory, name)}
+    latest = [turn for turn in ledger.turns() if turn.ordinal > ledger.session.turns_total - LOOKED_BACK]
+    for turn in latest:
+        if turn.request_id not in claimed and turn.query_text.strip() == text.strip() and are_near(at, turn):
+            return turn
+    return None
+
+
+def _known(memory: Memory, name: str) -> Iterator[tuple[str, Origin]]:
+    for number in count():
+        key = f"{name}:{number}"
+        origin = memory.origin(key)
+        if origin is None:
+            return
+        yield key, origin

@@ -1,0 +1,53 @@
+"""Subagents as the session log shows them: sessions of their own in the journal, here turns of their parent's."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from shiftlog.model.ids import slug
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.model.times import compact
+from shiftlog.store.protocol import Filter, Page, Reader
+
+MOST_CHILDREN = 1_000
+DEEPEST = 8
+_FALLBACK = {"ClaudeCode": "claude", "Codex": "codex"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A subagent's session and the name that it goes by."""
+
+    session: Session
+
+    @property
+    def nickname(self) -> str:
+        """Return the subagent's name in the form of an id."""
+        fallback = _FALLBACK.get(self.session.agent, "subagent")
+        return slug(str(self.session.subagent.get("name") or ""), fallback)
+
+    def request_id(self, turn: Turn) -> str:
+        """Return the id of one of its turns among those of the parent."""
+        own = turn.request_id.split("-", 2)[-1]
+        return f"req-{compact(self.session.started)}-subagent-{self.nickname}-{own}"
+
+    def marks(self) -> list[str]:
+        """Return the tags of its turns."""
+        parent = self.session.parent_turn
+        return ["subagent", self.nickname, *([f"parent:{parent}"] if parent else [])]
+
+    def as_parents(self, turn: Turn, shown: dict[str, Any]) -> dict[str, Any]:
+        """Return a turn that is shown as one of the parent's."""
+        marks = self.marks()
+        tags = [*marks, *(tag for tag in shown["tags"] if tag not in marks)]
+        return {**shown, "requestId": self.request_id(turn), "tags": tags}
+
+
+def children_of(reader: Reader, session: Session, depth: int = 0) -> Iterator[Child]:
+    """Yield the subagents of a session and theirs, in the order in which they started."""
+    rows = reader.find_sessions(Filter(parent_id=session.id), Page(limit=MOST_CHILDREN))
+    for row in sorted(rows, key=lambda row: (row.session.started, row.session.id)):
+        if row.session.subagent:
+            yield Child(session=row.session)
+            if depth < DEEPEST:
+                yield from children_of(reader, row.session, depth + 1)

@@ -1,0 +1,57 @@
+"""Fixtures of the page: served places with something to look at, and a real browser where there is one."""
+
+import os
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
+
+from tests.web.place import Place, serving
+from tests.web.stories import Day, record_day
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
+    with serving(tmp_path_factory.mktemp("page") / "home") as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def day(place: Place) -> Day:
+    return record_day(place)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium here; Debian's package of that name has it")
+    # Inside a container the sandbox of Chromium has nothing to stand on, and root may not use it.
+    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def context(browser: Browser) -> Generator[BrowserContext]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", timezone_id="UTC")
+    context.set_default_timeout(15_000)
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def pictures() -> Path:
+    folder = Path(__file__).parents[2] / "build" / "page"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,134 @@
+"""A place to look from: a real app behind the real listener in a thread of its own, and what tests do with both."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import httpx
+
+from shiftlog import config
+from shiftlog.app import App, open_app
+from shiftlog.daemon.http import HttpFace, open_token
+from shiftlog.model.caller import Caller
+
+T = TypeVar("T")
+
+READY_S = 30.0
+CLIENT = Caller(client_id="client-one", face="mcp", holds_leases=True, client_name="claude-code")
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """One served state directory."""
+
+    home: Path
+    app: App
+    face: HttpFace
+    loop: asyncio.AbstractEventLoop
+    draining: anyio.Event
+    base: str = ""
+    _clients: list[httpx.Client] = field(default_factory=list[httpx.Client])
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something on the app's own loop and return what it gives."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+
+    def tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Call one of the journal's or the shells' tools."""
+        for room in (self.app.sessions, self.app.continuity, self.app.history, self.app.shells):
+            if hasattr(room, name):
+                return self.do(getattr(room, name)(arguments, CLIENT))
+        raise LookupError(name)
+
+    def link(self) -> str:
+        """Return a link as `shiftlog open` gets it."""
+
+        async def drawn() -> str | None:
+            return self.face.open_page()
+
+        url = self.do(drawn())
+        assert url is not None
+        return url
+
+    @property
+    def token(self) -> str:
+        return open_token(self.home)
+
+    def client(self, **headers: str) -> httpx.Client:
+        """Return a client that carries the token unless headers say otherwise."""
+        given = {"Authorization": f"Bearer {self.token}", **headers}
+        client = httpx.Client(base_url=self.base, headers={name: value for name, value in given.items() if value}, timeout=30)
+        self._clients.append(client)
+        return client
+
+    def json(self, path: str, **query: Any) -> Any:
+        """Read the JSON of an address that must be there."""
+        with self.client(Accept="application/json") as client:
+            answer = client.get(path, params=query)
+        assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:500]}"
+        return answer.json()
+
+    def html(self, path: str, **query: Any) -> str:
+        """Read a page that must be there."""
+        with self.client() as client:
+            answer = client.get(path, params=query)
+        assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:500]}"
+        assert answer.headers["content-type"].startswith("text/html")
+        return answer.text
+
+
+@contextmanager
+def serving(home: Path) -> Generator[Place]:
+    """Serve the page of a state directory on a free port for the time of a with block."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    places: list[Place] = []
+    ready = threading.Event()
+    failures: list[BaseException] = []
+
+    async def main() -> None:
+        environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        async with open_app(home, {**environ, "SHIFTLOG_DURABILITY": "process"}) as app:
+            settings = config.Http(enabled=False, host="127.0.0.1", port=0)
+            place = Place(
+                home=home,
+                app=app,
+                face=HttpFace(None, app, settings),
+                loop=asyncio.get_running_loop(),
+                draining=anyio.Event(),
+            )
+            places.append(place)
+
+            async def announce() -> None:
+                await place.face.ready.wait()
+                place.base = (place.face.url or "").removesuffix("/mcp")
+                ready.set()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(announce)
+                await place.face.serve(place.draining)
+
+    def run() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            failures.append(error)
+            ready.set()
+
+    thread = threading.Thread(target=run, name="page")
+    thread.start()
+    try:
+        assert ready.wait(READY_S), "the page did not come up"
+        assert not failures, failures
+        yield places[0]
+    finally:
+        if places:
+            places[0].loop.call_soon_threadsafe(places[0].draining.set)
+        thread.join(READY_S)
+    assert not failures, failures
+    assert not thread.is_alive(), "the page did not stop"
