@@ -33,6 +33,7 @@ from shiftlog.store.protocol import Reader, Store
 from shiftlog.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from shiftlog.app_hooks import Hooks
     from shiftlog.app_workspaces import Workspaces
     from shiftlog.guard.policy.operator import OperatorPolicy
     from shiftlog.ingest.importing_service import Imports
@@ -65,6 +66,7 @@ class App:
     environ: Mapping[str, str]
     _shells: list[tuple["Shells", "Workspaces"]] = field(default_factory=list[tuple["Shells", "Workspaces"]])
     _imports: list["Imports"] = field(default_factory=list["Imports"])
+    _hooks: list["Hooks"] = field(default_factory=list["Hooks"])
 
     @property
     def imports(self) -> "Imports":
@@ -74,6 +76,15 @@ class App:
 
             self._imports.append(build_imports(self, self.environ))
         return self._imports[0]
+
+    @property
+    def hooks(self) -> "Hooks":
+        """Return what takes the events of agents' hooks, made when it is first asked for."""
+        if not self._hooks:
+            from shiftlog.app_hooks import build_hooks
+
+            self._hooks.append(build_hooks(self))
+        return self._hooks[0]
 
     @property
     def shells(self) -> "Shells":

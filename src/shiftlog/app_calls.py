@@ -1,19 +1,18 @@
 """Calls of the session log that a client script queued because it reached neither daemon nor store.
 
-They are carried out once and in order, each under its own idempotency key, before anything newer; one that is refused is
-set aside with the reason.
+They are carried out once and in order, each under its own idempotency key, before anything newer; one that is refused
+is set aside with the reason.
 """
 
 import base64
 import binascii
 import json
 import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 
@@ -45,18 +44,19 @@ class QueuedCalls:
     sessionlog: Sessionlog
     redactor: Redactor
     now: Callable[[], datetime]
+    read_params: Callable[[str], Any] | None = None
+    """Reads parameters as the script's own program would; calls wait until a face has put it here."""
     _attempts: dict[str, int] = field(default_factory=dict[str, int])
 
     def are_waiting(self) -> bool:
         """Tell whether a call waits, at the price of one look into a folder."""
-        try:
-            return any(name.startswith(CALLS) for name in os.listdir(self.spool.folder))
-        except OSError:
-            return False
+        return bool(self.spool.names(CALLS))
 
     async def drain(self) -> int:
         """Carry out what waits, oldest first; stop at one that may work later. Return how many are done with."""
         done = 0
+        if self.read_params is None:
+            return done
         for name in self.spool.names(CALLS):
             path = self.spool.folder / name
             if not await self._carry_out(path):
@@ -69,7 +69,7 @@ class QueuedCalls:
         """Tell whether a call is done with: carried out, or set aside."""
         queued: Mapping[str, Any] = {}
         try:
-            queued = _read(path)
+            queued = self._read(path)
             await self._call(queued)
         except ShiftlogError as error:
             tried = self._attempts[path.name] = self._attempts.get(path.name, 0) + 1
@@ -93,10 +93,24 @@ class QueuedCalls:
             timeout_s=CALL_S,
             again=False,
         )
-        params = queued["params"]
-        if isinstance(params, dict) and "idempotencyKey" not in params:
-            params = {**params, "idempotencyKey": f"spool-{queued['id']}"}
-        await self.sessionlog.call(str(queued["method"]), params, place)
+        await self.sessionlog.call(str(queued["method"]), _keyed(queued["params"], str(queued["id"])), place)
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        """Return a queued call; raise Unusable for what is none."""
+        assert self.read_params is not None
+        if path.stat().st_size > QUEUED_BYTES:
+            raise Unusable("it is larger than any call may be")
+        try:
+            given: Any = json.loads(path.read_bytes())
+            names = ("method", "params", "cwd", "agent")
+            texts = {name: base64.b64decode(given[f"{name}_base64"], validate=True).decode() for name in names}
+            params = self.read_params(texts.pop("params"))
+            found = {name: str(given.get(name) or "") for name in ("id", "at")} | texts
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error) as error:
+            raise Unusable(f"it cannot be read: {error}"[:200]) from None
+        if not found["id"] or not found["method"].strip() or not found["cwd"].startswith("/"):
+            raise Unusable("it lacks an id, a method or a directory")
+        return {**found, "params": {} if params is None else params}
 
     async def _set_aside(self, path: Path, queued: Mapping[str, Any], reason: str) -> None:
         name = str(queued.get("id") or path.name.removesuffix(".jsonl"))
@@ -106,31 +120,13 @@ class QueuedCalls:
         await anyio.to_thread.run_sync(lambda: self.spool.set_aside(name, item, masked, self.now()))
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Return a queued call; raise Unusable for what is none."""
-    if path.stat().st_size > QUEUED_BYTES:
-        raise Unusable("it is larger than any call may be")
-    try:
-        given: Any = json.loads(path.read_bytes())
-        texts = {name: base64.b64decode(given[f"{name}_base64"], validate=True).decode() for name in ("params", "cwd")}
-        found = {name: str(given.get(name) or "") for name in ("id", "at", "method", "agent")}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error) as error:
-        raise Unusable(f"it cannot be read: {type(error).__name__}") from None
-    if not found["id"] or not found["method"] or not texts["cwd"].startswith("/"):
-        raise Unusable("it lacks an id, a method or a directory")
-    return {**found, "cwd": texts["cwd"], "params": _params(texts["params"])}
-
-
-def _params(text: str) -> Any:
-    from shiftlog.repl.json_text import Unreadable
-    from shiftlog.repl.one_shot import parsed
-
-    try:
-        value = parsed(text)
-    except Unreadable as error:
-        raise Unusable(f"its parameters cannot be read: {error}") from None
-    return {} if value is None else value
-
-
 def _removed(path: Path) -> None:
     path.unlink(missing_ok=True)
+
+
+def _keyed(params: Any, name: str) -> Any:
+    """Return parameters with a key by which a second attempt is recognised."""
+    if not isinstance(params, dict):
+        return params
+    given = cast("dict[str, Any]", params)
+    return {"idempotencyKey": f"spool-{name}", **given}

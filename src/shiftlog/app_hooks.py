@@ -5,10 +5,10 @@ cursor are one transaction. An event that cannot be taken is set aside with the 
 """
 
 import logging
-import os
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from shiftlog.config import Config
 from shiftlog.guard.redaction import Redactor
 from shiftlog.import_worker import WorkerSettings, placer_for
 from shiftlog.ingest.hook_events import Spooled, fact_of, name_of, read_spooled
-from shiftlog.ingest.hook_places import transcripts_of
+from shiftlog.ingest.hook_places import Transcripts, transcripts_of
 from shiftlog.ingest.hook_spool import HOOKS, Spool, SpoolLine
 from shiftlog.ingest.importing_service import ImportOptions, Imports
 from shiftlog.ingest.placing import Placer
@@ -112,6 +112,14 @@ class Hooks:
                 await self._settle_due()
                 return taken
 
+    async def carry_out_queued(self) -> None:
+        """Carry out the calls that a client script queued, so that a newer one does not come before them."""
+        if self.calls.read_params is not None and self.calls.are_waiting():
+            async with self._turn:
+                with self.spool.draining() as mine:
+                    if mine:
+                        await self.calls.drain()
+
     async def _drain_once(self) -> int:
         sources: list[Source] = []
         for name in self.spool.names(HOOKS):
@@ -161,7 +169,7 @@ class Hooks:
             await self._grow(paths.to_read(fact.name), stopped_at=stopped_at)
         return msgspec.structs.replace(fact, transcript_path=paths.session)
 
-    async def _ends_before(self, fact: HookFact, paths: Any) -> None:
+    async def _ends_before(self, fact: HookFact, paths: Transcripts) -> None:
         """Let the transcript say how the turn before a new prompt ended, as it does when somebody interrupted it."""
         if fact.name == "UserPromptSubmit" and paths.session is not None:
             await self._grow([paths.session], stopped_at=parse(fact.at))
@@ -169,7 +177,7 @@ class Hooks:
     def _own_roots(self) -> Iterable[str]:
         return self.app.config.ingest.roots
 
-    async def _grow(self, paths: Iterable[str], *, stopped_at: Any) -> None:
+    async def _grow(self, paths: Iterable[str], *, stopped_at: datetime | None) -> None:
         found = [path for path in paths if Path(path).exists()]
         if not found:
             return
@@ -249,13 +257,3 @@ class Hooks:
     async def _is_due(self) -> bool:
         now = self.app.clock.now()
         return any(stop.is_due(now) for stop in (await self.hooking.stops()).values())
-
-    def waiting(self) -> dict[str, int]:
-        """Count what waits in the spool, by kind of file."""
-        names = os.listdir(self.spool.folder) if self.spool.folder.is_dir() else []
-        return {kind: sum(name.startswith(kind) for name in names) for kind in ("hooks-", "calls-")}
-
-
-def with_paths(fact: HookFact, path: str | None) -> HookFact:
-    """Return an event that names this transcript."""
-    return replace(fact, transcript_path=path)

@@ -4,8 +4,10 @@ Apart from `app`, because most of a daemon's starts need none of it.
 """
 
 import os
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -29,6 +31,8 @@ from shiftlog.store.sqlite.copying import copy_database
 
 WORKER = [sys.executable, "-m", "shiftlog.import_worker"]
 KEY_FILE = "import.key"
+COPY_PREFIX = "dry-run-"
+COPIES_KEPT_S = 86_400.0
 
 
 class _Place(Protocol):
@@ -65,7 +69,8 @@ def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Impor
 
     @asynccontextmanager
     async def scratch() -> AsyncGenerator[ImportJournal]:
-        with tempfile.TemporaryDirectory(prefix="dry-run-", dir=app.home) as folder:
+        _forget_old_copies(app.home)
+        with tempfile.TemporaryDirectory(prefix=COPY_PREFIX, dir=app.home) as folder:
             copy = Path(folder) / "copy.db"
             if isinstance(app.store, SqliteStore):
                 copy_database(app.store.path, copy)
@@ -88,6 +93,13 @@ def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Impor
         now=now,
         home=Path(environ.get("HOME") or Path.home()),
     )
+
+
+def _forget_old_copies(home: Path) -> None:
+    """Remove what dry runs left that were killed."""
+    for folder in home.glob(f"{COPY_PREFIX}*"):
+        if time.time() - folder.stat().st_mtime > COPIES_KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 _FORMATS = {

@@ -3,6 +3,7 @@
 The names and shapes here are between our own programs of one version; the contracts do not know them.
 """
 
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -182,8 +183,19 @@ async def _tool(app: App, params: Params, caller: Caller) -> object:
     return await tool(params.get("arguments", {}), caller)
 
 
+def _calls_wait(app: App) -> bool:
+    """Tell whether calls wait that a client script queued, and that come before this one."""
+    try:
+        with os.scandir(app.home / "spool") as found:
+            return any(entry.name.startswith("calls-") for entry in found)
+    except OSError:
+        return False
+
+
 async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
     """Answer one call of the session log; what its connection is bound to comes with it and goes back changed."""
+    if _calls_wait(app):
+        await app.hooks.carry_out_queued()
     bound: Mapping[str, Any] = params.get("binding") or {}
     binding = Binding(session_id=bound.get("session_id"), fence=bound.get("fence"))
     place = Place(
@@ -257,6 +269,10 @@ async def _import(app: App, params: Params, caller: Caller) -> AsyncGenerator[ob
         yield item
 
 
+async def _hook_brief(app: App, params: Params, caller: Caller) -> object:
+    return {"text": await app.hooks.brief(params)}
+
+
 async def _import_stop(app: App, params: Params, caller: Caller) -> object:
     from shiftlog.import_answers import stop_import
 
@@ -264,6 +280,7 @@ async def _import_stop(app: App, params: Params, caller: Caller) -> object:
 
 
 QUESTIONS: dict[str, Question] = {
+    "hook_brief": _hook_brief,
     "import": _import,
     "import_stop": _import_stop,
     "status": _status,

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Coroutine, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +33,6 @@ class Place:
     loop: asyncio.AbstractEventLoop
     draining: anyio.Event
     base: str = ""
-    _clients: list[httpx.Client] = field(default_factory=list[httpx.Client])
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something on the app's own loop and return what it gives."""
@@ -61,23 +60,21 @@ class Place:
         return open_token(self.home)
 
     def client(self, **headers: str) -> httpx.Client:
-        """Return a client that carries the token unless headers say otherwise."""
+        """Return a client that carries the token."""
         given = {"Authorization": f"Bearer {self.token}", **headers}
-        client = httpx.Client(base_url=self.base, headers={name: value for name, value in given.items() if value}, timeout=30)
-        self._clients.append(client)
-        return client
+        return httpx.Client(base_url=self.base, headers=given, timeout=30)
 
     def json(self, path: str, **query: Any) -> Any:
         """Read the JSON of an address that must be there."""
         with self.client(Accept="application/json") as client:
-            answer = client.get(path, params=query)
+            answer = client.get(path, params=query or None)
         assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:500]}"
         return answer.json()
 
     def html(self, path: str, **query: Any) -> str:
         """Read a page that must be there."""
         with self.client() as client:
-            answer = client.get(path, params=query)
+            answer = client.get(path, params=query or None)
         assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:500]}"
         assert answer.headers["content-type"].startswith("text/html")
         return answer.text

@@ -1,7 +1,7 @@
 """What a checkpoint holds and what it leaves out: odd names, links, modes, nested repositories, rules, limits."""
 
+# ruff: noqa: PTH108, PTH118
 # File names here are bytes, which pathlib does not take.
-# ruff: noqa: PTH
 
 import os
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Random trees and random edits: going back gives the saved tree byte for byte, modes included, whatever came between."""
+"""Random trees and random edits: going back gives the saved tree byte for byte, modes included."""
 
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH108, PTH112, PTH113, PTH114, PTH118, PTH120, PTH123, PTH211
 # File names here are bytes, which pathlib does not take.
-# ruff: noqa: PTH
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ CHMOD = st.tuples(st.just("chmod"), NAMES, st.just(b""), MODES)
 LINK = st.tuples(st.just("link"), NAMES, st.sampled_from([b"a", b"nowhere", b"../a", b"/etc"]), st.just(0))
 DELETE = st.tuples(st.just("delete"), NAMES, st.just(b""), st.just(0))
 MOVE = st.tuples(st.just("move"), NAMES, st.sampled_from(PARTS[:4]), st.just(0))
-# Nested repositories stay where nothing else goes: their `.git` is nobody's to remove, so a file cannot come back there.
+# Nested repositories stay where nothing else goes: nobody removes their `.git`, so no file could come back there.
 NESTS = st.sampled_from([b"nest", b"nest/deep/er", b"n2/lib"])
 NEST = st.tuples(st.just("nest"), NESTS, st.just(b""), st.just(0))
 BACKDATE = st.tuples(st.just("backdate"), NAMES, BYTES, st.just(0))

@@ -155,19 +155,17 @@ async def test_a_restore_is_refused_while_a_command_runs(yard: Yard) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="changes an owner's rights, which only root can prepare here")
 async def test_a_path_that_cannot_be_written_is_named_and_the_others_are_restored(local_yard: Yard) -> None:
-    import subprocess
-
     yard = local_yard
     saved = await saved_yard(yard, "locked/a", "z")
     yard.write("locked/a", "new\n")
     yard.write("z", "new\n")
-    if subprocess.run(["chattr", "+i", yard.path / "locked/a"], capture_output=True).returncode != 0:
+    if not yard.run("chattr", "+i", "locked/a"):
         pytest.skip("this file system has no immutable files")
     try:
         with pytest.raises(RestoreIncomplete) as refused:
             await yard.restore(saved)
     finally:
-        subprocess.run(["chattr", "-i", yard.path / "locked/a"], check=True)
+        assert yard.run("chattr", "-i", "locked/a")
     assert refused.value.details["failed"] == [{"path": "locked/a", "reason": "it could not be written"}]
     assert yard.read("z") == "old\n"
     again = await yard.restore()

@@ -1,11 +1,12 @@
 """A workspace to try checkpoints on: real files, real git, records in a list, and a clock that moves by itself."""
 
+# ruff: noqa: PTH101, PTH103, PTH114, PTH115, PTH118, PTH120, PTH123
 # File names here are bytes, which pathlib does not take.
-# ruff: noqa: PTH
 
 import os
 import shlex
 import stat
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -90,9 +91,11 @@ class Yard:
     def read(self, name: str) -> str:
         return (self.path / name).read_text()
 
-    def git(self, *arguments: str, at: Path | None = None) -> str:
-        import subprocess
+    def run(self, *argv: str) -> bool:
+        """Run a program in the workspace and say whether it succeeded."""
+        return subprocess.run(argv, cwd=self.path, check=False, capture_output=True).returncode == 0
 
+    def git(self, *arguments: str, at: Path | None = None) -> str:
         identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0", "-c", "init.defaultBranch=main"]
         ran = subprocess.run(["git", *identity, *arguments], cwd=at or self.path, check=True, capture_output=True)
         return ran.stdout.decode()

@@ -90,6 +90,13 @@ class Ingest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What hooks of agents are answered."""
+
+    brief: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
     """What resuming a session asks for."""
 
@@ -112,6 +119,7 @@ class Config:
     mcp: Mcp
     redaction: Redaction
     ingest: Ingest
+    hooks: Hooks
     resume: Resume
     runs: Resonance
     prices: Prices
@@ -235,6 +243,7 @@ def _build(values: Mapping[str, Any], source: str) -> Config:
         mcp=Mcp(**sections["mcp"]),
         redaction=_redaction(sections["redaction"], source),
         ingest=Ingest(**sections["ingest"]),
+        hooks=Hooks(**sections["hooks"]),
         resume=Resume(**sections["resume"]),
         runs=_resonance(sections["runs"], source),
         prices=_prices(sections["runs"], source),

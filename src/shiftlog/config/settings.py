@@ -275,6 +275,10 @@ SETTINGS: tuple[Setting, ...] = (
         environment=False,
     ),
     Setting(
+        key="hooks.brief",
+        field=Boolean(default=True, description="A session that starts is told what its unfinished predecessor left"),
+    ),
+    Setting(
         key="resume.require_token",
         field=Boolean(default=False, description="Resuming always needs the recovery token"),
     ),

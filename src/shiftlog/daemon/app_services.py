@@ -140,7 +140,11 @@ class AppServices:
         self._servers = await anyio.to_thread.run_sync(self._load)
         self._loaded.set()
         await self._app.shells.recover()
+        from shiftlog.repl.one_shot import parsed
+
+        self._app.hooks.calls.read_params = parsed
         async with anyio.create_task_group() as beside:
+            beside.start_soon(self._app.hooks.run, draining)
             if self._app.config.ingest.watch:
                 beside.start_soon(self._watch, draining)
             await self._serve_http(draining)

@@ -4,17 +4,12 @@ An event comes from whoever can start a program of this user, so a path in it is
 folders, or to a file that lies and is named as its vendor keeps the transcript of that very session.
 """
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from shiftlog.ingest.discovery import default_roots
 from shiftlog.ingest.hook_events import CLAUDE, Spooled
-
-ROLLOUTS = ("rollout-*.jsonl", "rollout-*.jsonl.zst")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +87,6 @@ def _rollout_of(thread: str, folders: Iterable[Path]) -> str | None:
 
 def _modified(path: Path) -> float:
     try:
-        return os.stat(path).st_mtime
+        return path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def codex_folders(environ: Any, home: Path) -> list[Path]:
-    """Return where Codex keeps its rollouts."""
-    return [root.folder for root in default_roots(environ, home) if root.agent == "Codex"]

@@ -1,7 +1,7 @@
 """The spool: lines that hooks and client scripts left in files, read in order, and files removed once they are drained.
 
-Which line comes next and where a file's reading stands is decided here; what a line means, and that it is taken once, is
-not. What cannot be taken is set aside with the reason, without its secrets.
+Which line comes next and where a file's reading stands is decided here; what a line means, and that it is taken once,
+is not. What cannot be taken is set aside with the reason, without its secrets.
 """
 
 import fcntl

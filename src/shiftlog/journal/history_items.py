@@ -158,7 +158,7 @@ def session_facts(session: Session) -> Item:
         "dialog_items": session.dialog_items,
         "actions_total": session.actions_total,
         "tokens_total": session.tokens_total,
-        "usage": msgspec.to_builtins(session.usage) if session.usage else None,
+        "usage": session.usage.shown() if session.usage else None,
         "run": run_facts(session.run) if session.run else None,
         "lineage": {
             "parent_session_id": session.parent_session_id,
@@ -210,7 +210,7 @@ def turn_facts(turn: Turn) -> Item:
         "files_modified": list(turn.files_modified),
         "blockers": list(turn.blockers),
         "commits": list(turn.commits),
-        "usage": msgspec.to_builtins(turn.usage) if turn.usage else None,
+        "usage": turn.usage.shown() if turn.usage else None,
         "dialog_items": turn.dialog_items,
         "actions": turn.actions,
         "seal": turn.seal,

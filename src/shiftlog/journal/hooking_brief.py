@@ -1,4 +1,4 @@
-"""The brief that a session starts with: what its project's unfinished predecessor left, or what compaction took away."""
+"""The brief that a session starts with: what the project's unfinished predecessor left, or compaction took away."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -50,9 +50,7 @@ def _written(reader: Reader, session: Session, now: datetime) -> str:
     return f"{FIRST_LINE}\n\n{text}\n\n{last}"
 
 
-def _predecessor(
-    reader: Reader, cwd: str, own: str | None, pid: int | None, is_alive: IsAlive
-) -> Session | None:
+def _predecessor(reader: Reader, cwd: str, own: str | None, pid: int | None, is_alive: IsAlive) -> Session | None:
     """Return the session active last in a project that is unfinished and that nobody else is at work in."""
     candidates: list[Session] = []
     for place in _places(reader, cwd):

@@ -12,8 +12,6 @@ from math import fsum
 from pathlib import PurePosixPath
 from typing import Any
 
-import msgspec
-
 from shiftlog.journal.history_items import Item, run_item
 from shiftlog.journal.history_requests import filter_of, parse_bound
 from shiftlog.journal.runs import Runs
@@ -109,7 +107,7 @@ def _run_row(runs: Runs, session: Session) -> Item:
         "agent_id": session.agent_id,
         "project": _project(session),
         "title": session.title,
-        "usage": msgspec.to_builtins(used) if used else None,
+        "usage": used.shown() if used else None,
     }
 
 

@@ -25,7 +25,8 @@ Open a stateful shell here, on a host over ssh or in a container; then run_comma
 It lives until close_shell, its end or an idle limit, also without you. allow, deny, sandbox only tighten the \
 operator's rules. Repeats open another.
 Errors: open_failed, shell_limit, workspace_invalid, transport_not_allowed, host_not_allowed, \
-container_not_allowed, sandbox_not_allowed, host_key_unknown, ssh_auth_failed, container_not_running, sandbox_unavailable."""
+container_not_allowed, sandbox_not_allowed, host_key_unknown, ssh_auth_failed, container_not_running, \
+sandbox_unavailable."""
 
 RUN_COMMAND_TEXT = """\
 Run a command in a shell and wait, or begin it with background. More output: read_output; stdin, signals: send_input.

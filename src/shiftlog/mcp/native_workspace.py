@@ -24,7 +24,8 @@ RESTORE_TEXT = """\
 Restore a workspace, whole or by paths, by default one step back; look first with dry_run or diff_checkpoint.
 A safety checkpoint is taken first; newer files stay unless clean; what no checkpoint holds is never touched. Repeats \
 go further back.
-Errors: nothing_to_restore, checkpoint_not_found, turn_not_found, shell_busy, restore_incomplete, sandbox_not_allowed."""
+Errors: nothing_to_restore, checkpoint_not_found, turn_not_found, shell_busy, restore_incomplete, \
+sandbox_not_allowed."""
 
 CREATED: Schema = record(
     {

@@ -7,7 +7,7 @@ how they are spoken stands in `server`.
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 
@@ -103,7 +103,7 @@ def _slim(schema: Schema) -> Schema:
         if name == "properties":
             slim[name] = {key: _slim(item) for key, item in value.items()}
         elif name not in _CHECKED_ANYWAY:
-            slim[name] = _slim(value) if isinstance(value, dict) else value
+            slim[name] = _slim(cast(Schema, value)) if isinstance(value, dict) else value
     return slim
 
 

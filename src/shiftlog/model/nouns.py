@@ -72,6 +72,13 @@ class Usage:
             cache_creation_1h_tokens=self.cache_creation_1h_tokens + other.cache_creation_1h_tokens,
         )
 
+    def shown(self) -> dict[str, int | float | None]:
+        """Return the figures as results show them; the part written for an hour only where there is one."""
+        figures = {item.name: getattr(self, item.name) for item in fields(self)}
+        if not self.cache_creation_1h_tokens:
+            del figures["cache_creation_1h_tokens"]
+        return figures
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:

@@ -12,6 +12,7 @@ from shiftlog import processes
 from shiftlog.app import App, open_app
 from shiftlog.control import answer
 from shiftlog.model.caller import Caller
+from shiftlog.repl.one_shot import parsed
 
 
 class InProcess:
@@ -30,9 +31,17 @@ class InProcess:
         )
         try:
             self._app: App = self._runner.run(self._stack.enter_async_context(open_app(Path(home))))
+            self._runner.run(self._drained(Path(home)))
         except BaseException:
             self._runner.close()
             raise
+
+    async def _drained(self, home: Path) -> None:
+        """Take what waits in the spool, as whoever starts first does."""
+        spool = home / "spool"
+        if spool.is_dir() and any(path.suffix == ".jsonl" for path in spool.iterdir()):
+            self._app.hooks.calls.read_params = parsed
+            await self._app.hooks.drain()
 
     def ask(self, question: dict[str, object]) -> dict[str, Any]:
         """Answer one question."""

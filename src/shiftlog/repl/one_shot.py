@@ -27,7 +27,7 @@ def _answer(backend: Backend, method: str, params: str | None) -> dict[str, Any]
     if not method.strip():
         return _refused("'method' must be a string that is not blank")
     try:
-        value = _parsed(_text(params))
+        value = parsed(_text(params))
     except Unreadable as error:
         return _refused(str(error))
     return backend.call(method, {} if value is None else value)
@@ -42,7 +42,8 @@ def _text(params: str | None) -> str:
         raise Unreadable("not valid UTF-8") from None
 
 
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """Read parameters that are JSON or YAML, None for blank ones; raise Unreadable."""
     if text.lstrip()[:1] in ("{", "["):
         return json_text.load(text)
     if not text.strip():

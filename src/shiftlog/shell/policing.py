@@ -177,7 +177,8 @@ class Policing:
     async def guard(self, values: Mapping[str, Any], caller: Caller) -> PolicyGuard:
         """Return the guard of a shell that is about to open; raises `SandboxUnavailable` where it cannot hold."""
         local = values["transport"] == "local"
-        path = {**self.environment, **values.get("env", {})}.get("PATH", DEFAULT_PATH)
+        # The server's own: a PATH that the agent gives must not decide which file an operator's entry means.
+        path = self.environment.get("PATH", DEFAULT_PATH)
         rules = shell_rules(
             self.policy,
             allow=values.get("allow", ()),

@@ -10,7 +10,7 @@ from shiftlog.shell.engine import EngineShell
 from shiftlog.shell.local import LocalTarget
 from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream, Terminal
 from shiftlog.shell.sandbox.sandbox import Launch, SandboxSpec
-from shiftlog.shell.sandbox.starts import ProgramLog
+from shiftlog.shell.sandbox.starts import ProgramLog, ProgramStart
 from tests.shell.sandbox.conftest import Shells, needs_broker, needs_confinement
 
 pytestmark = [needs_broker(), needs_confinement(), pytest.mark.anyio]
@@ -125,11 +125,17 @@ async def test_closing_a_sandboxed_shell_ends_its_tree_and_removes_its_places(ma
 
 async def test_starts_come_home_on_the_event_loop_without_being_asked_for(make_shells: Make) -> None:
     shells = make_shells(process=True)
-    shell, _, log = await _open(shells, replace(shells.base, require_kernel=True))
+    log, all_there = ProgramLog(), asyncio.Event()
+
+    def take(start: ProgramStart) -> None:
+        log.add(start)
+        if len(log.programs) == 20:
+            all_there.set()
+
+    launch = shells.sandbox.prepare(replace(shells.base, require_kernel=True), take)
+    shell = await LocalTarget(environment=shells.env, launcher=launch).open(ShellSpec(cwd=str(shells.workspace)))
     try:
         await _run(shell, "for i in {1..20}; do /bin/true; done")
-        async with asyncio.timeout(10):
-            while len(log.programs) < 20:
-                await asyncio.sleep(0)
+        await asyncio.wait_for(all_there.wait(), 10)
     finally:
         await shell.close()

@@ -13,6 +13,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from shiftlog.app import App
+from shiftlog.guard.budget import KEEP_MODES
 from shiftlog.mcp.calls import current_call
 from shiftlog.mcp.native_shell import named, run_cancellable
 from shiftlog.mcp.registry import Reply, Run, Tool
@@ -236,6 +237,8 @@ async def _create(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
         or (name in _WITH_WORKSPACE and "workspace" not in given)
     ]
     wanted = {name: value for name, value in given.items() if name not in ignored}
+    if "output_budget" in wanted:
+        wanted["output_budget"] = _checked_mode(_without_nulls(wanted["output_budget"]))
     if wanted.get("port") == 0:
         del wanted["port"]
     if transport == "docker":
@@ -258,7 +261,7 @@ async def _exec(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     timeout_s = min(TIMEOUT_S, most) if asked is None else max(1, min(asked, most))
     arguments: dict[str, Any] = {"shell_id": shell_id, "command": values["command"], "timeout_s": timeout_s}
     if values.get("budget") is not None:
-        arguments["budget"] = _without_nulls(values["budget"])
+        arguments["budget"] = _checked_mode(_without_nulls(values["budget"]))
     manner = Manner(dialect=True, shown_chars=SHOWN_CHARS, wait_idle_s=timeout_s)
     ran = await run_cancellable(app, arguments, caller, manner)
     if ran["state"] == "unknown":
@@ -392,7 +395,7 @@ def _said(tool: str) -> Callable[[ShiftlogError], str]:
         if isinstance(error, ShellLimit):
             return f"session limit reached ({error.details.get('limit')}); destroy unused sessions"
         if isinstance(error, BudgetInvalid):
-            return _budget_text(error)
+            return f"invalid output budget: {text}"
         if isinstance(error, WorkspaceRequired):
             return "unsupported: checkpoints require an explicit workspace"
         if isinstance(error, GitMissing):
@@ -416,8 +419,10 @@ def _create_text(error: ShiftlogError) -> str:
     return error.message
 
 
-def _budget_text(error: BudgetInvalid) -> str:
-    parameter = str(error.details.get("parameter", ""))
-    if parameter.endswith("keep.mode"):
-        return f"unknown keep mode: {error.details.get('value', '')}"
-    return f"invalid output budget: {error.message}"
+def _checked_mode(budget: object) -> object:
+    """Refuse an unknown keep mode in execkit's words."""
+    keep = cast(Mapping[str, object], budget).get("keep") if isinstance(budget, Mapping) else None
+    mode = cast(Mapping[str, object], keep).get("mode") if isinstance(keep, Mapping) else None
+    if isinstance(mode, str) and mode not in KEEP_MODES:
+        raise _Plain(f"unknown keep mode: {mode}", create=False)
+    return budget

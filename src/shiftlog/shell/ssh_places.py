@@ -1,0 +1,74 @@
+"""Hosts over ssh as places for shells: which arguments name them, and what of it the operator permits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shiftlog.model.caller import Caller
+from shiftlog.model.shell_errors import SshAuthFailed, SshConnectFailed
+from shiftlog.shell.arguments import conflict, must_be
+from shiftlog.shell.guarding import ShellGuard
+from shiftlog.shell.opening import Place, label_part
+from shiftlog.shell.remote_target import RemoteTarget
+from shiftlog.shell.ssh_hosts import DEFAULT_PORT, Hop, resolve
+from shiftlog.shell.ssh_known import FINGERPRINT
+from shiftlog.shell.ssh_settings import SshSettings
+
+
+class SshPlaces:
+    """The hosts that the operator permits."""
+
+    def __init__(self, settings: SshSettings) -> None:
+        self._settings = settings
+
+    async def check(self, values: Mapping[str, Any], caller: Caller) -> None:
+        """Refuse what is not permitted, before any name is looked up or anyone contacted."""
+        hop = resolve(values, self._settings)[-1]
+        pin = values.get("fingerprint")
+        if pin is not None and not FINGERPRINT.fullmatch(pin):
+            raise must_be("fingerprint", 'a fingerprint like "SHA256:…"', "format")
+        if values.get("password") is not None and values.get("key_path") is not None:
+            raise conflict("key_path", "password")
+        _require_asyncssh(hop)
+        if values.get("password") is not None and not self._settings.password_auth:
+            raise SshAuthFailed(
+                f"authentication as {hop.user} failed",
+                details={"methods": []},
+                hint="The operator does not permit passwords; use a key",
+            )
+        if values.get("key_path") is not None:
+            from shiftlog.shell.ssh_keys import named_key
+
+            named_key(values["key_path"], self._settings.key_dir)
+
+    def place(self, values: Mapping[str, Any], guard: ShellGuard) -> Place:
+        """Return the host that the arguments name."""
+        from shiftlog.shell.ssh_connect import Login, connect
+        from shiftlog.shell.ssh_wire import Connections, SshHost
+
+        hops = resolve(values, self._settings)
+        login = Login(
+            password=values.get("password"), key_path=values.get("key_path"), fingerprint=values.get("fingerprint")
+        )
+
+        async def again() -> Connections:
+            return await connect(hops, login, self._settings)
+
+        async def host() -> SshHost:
+            return SshHost(await again(), again)
+
+        hop = hops[-1]
+        port = f":{hop.port}" if hop.port != DEFAULT_PORT else ""
+        label = f"ssh_{label_part(hop.user)}@{label_part(hop.given)}{port}"
+        return Place(target=RemoteTarget(host), label=label, shown=hop.shown)
+
+
+def _require_asyncssh(hop: Hop) -> None:
+    try:
+        import asyncssh as _  # pyright: ignore[reportUnusedImport]
+    except ImportError:
+        reason = "asyncssh is not installed; the operator can install shiftlog[ssh]"
+        raise SshConnectFailed(
+            f"cannot connect to {hop.given}:{hop.port}: {reason}", details={"reason": reason}
+        ) from None

@@ -1,0 +1,74 @@
+"""An office that also has hooks: events are spooled as the hook program would, then drained."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.ingest.office import NOW, Office, open_office
+
+SESSION = "5e551000-0000-4000-8000-00000000000a"
+PID = 999_999_999
+
+
+@dataclass(slots=True, kw_only=True)
+class Bureau:
+    """One office, its spool, and the time at which the next event comes."""
+
+    office: Office
+    home: Path
+    at: datetime
+    numbers: "count[int]" = field(default_factory=lambda: count(1))
+
+    @property
+    def hooks(self) -> Any:
+        return self.office.desk.app.hooks
+
+    def line(self, event: str, *, agent: str = "ClaudeCode", later_s: float = 1, **fields: Any) -> dict[str, Any]:
+        self.at += timedelta(seconds=later_s)
+        given = {"hook_event_name": event, "session_id": SESSION, "cwd": "/srv/app", **fields}
+        return {
+            "v": 1,
+            "id": f"{next(self.numbers):032x}",
+            "at": self.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "agent": agent,
+            "event": {name: value for name, value in given.items() if value is not None},
+            "pid": 1,
+            "ppid": PID,
+            "ppid_started": 1,
+        }
+
+    def spool(self, event: str, *, file: str = "hooks-20261101.jsonl", **fields: Any) -> dict[str, Any]:
+        """Append an event to the spool."""
+        line = self.line(event, **fields)
+        self.append(file, json.dumps(line) + "\n")
+        return line
+
+    def append(self, file: str, text: str) -> Path:
+        folder = self.home / "spool"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (folder / file).open("a", encoding="utf-8") as spool:
+            spool.write(text)
+        return folder / file
+
+    async def drain(self) -> int:
+        return await self.hooks.drain()
+
+    def later(self, **span: float) -> None:
+        """Move the clock of the office to a while after the last event."""
+        self.office.desk.set_time(self.at + timedelta(**span))
+
+    def files(self) -> list[str]:
+        """Name the files of the spool that wait."""
+        return sorted(path.name for path in (self.home / "spool").glob("*.jsonl"))
+
+
+@asynccontextmanager
+async def open_bureau(folder: Path, *, at: datetime = NOW) -> AsyncGenerator[Bureau]:
+    """Open a bureau in a folder."""
+    async with open_office(folder, now=at) as office:
+        yield Bureau(office=office, home=office.desk.home, at=at)

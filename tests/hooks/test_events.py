@@ -1,0 +1,261 @@
+"""Events of hooks become sessions, turns, runs and capsules, once, whichever of hook and transcript comes first."""
+
+import json
+from datetime import timedelta
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftlog.model.moves import SessionState, TurnStatus
+from tests.hooks.bureau import PID, SESSION, Bureau, open_bureau
+from tests.ingest.office import NOW, Claude, Codex
+from tests.journal.desk import files_holding
+
+THREAD = "019f5500-0000-7000-8000-00000000000b"
+
+
+def transcript(bureau: Bureau, *, ended: bool = False) -> Path:
+    claude = Claude(session=SESSION, started=NOW + timedelta(seconds=1)).prompt("Fix the upload").says("It is fixed")
+    return bureau.office.write(f"projects/app/{SESSION}.jsonl", (claude.ends() if ended else claude).records)
+
+
+def spool_a_turn(bureau: Bureau, path: Path | None) -> None:
+    fields: dict[str, Any] = {"transcript_path": str(path) if path else None}
+    bureau.spool("SessionStart", source="startup", model="claude-opus-4-6", **fields)
+    bureau.spool("UserPromptSubmit", prompt="Fix the upload", **fields)
+    bureau.spool("Stop", last_assistant_message="It is fixed", later_s=3, **fields)
+
+
+@pytest.mark.parametrize("order", ["hooks", "transcript", "both"])
+async def test_hooks_and_the_transcript_are_one_session_with_every_text_once(order: str, tmp_path: Path) -> None:
+    """Case 48."""
+    async with open_bureau(tmp_path) as bureau:
+        office = bureau.office
+        path = bureau.office.folder / "projects" / "app" / f"{SESSION}.jsonl"
+        if order != "hooks":
+            transcript(bureau)
+        if order == "transcript":
+            await office.take(path)
+        spool_a_turn(bureau, path)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        transcript(bureau)
+        await office.take(path)
+        bureau.later(seconds=11)
+        await bureau.drain()
+        session = await office.session(SESSION)
+        assert session.state is SessionState.OPEN
+        (turn,) = await office.turns(session)
+        assert (turn.query_text, turn.response, turn.status) == ("Fix the upload", "It is fixed", TurnStatus.COMPLETED)
+        assert await office.dialog(session) == ["It is fixed"]
+        assert session.title == "Fix the upload"
+        assert session.run is not None
+        assert session.run.pid == PID
+        assert await office.is_sound()
+        assert bureau.files() == []
+
+
+async def test_a_turn_is_completed_by_its_hook_where_no_transcript_comes(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        spool_a_turn(bureau, None)
+        bureau.later(seconds=9)
+        await bureau.drain()
+        session = await bureau.office.session(SESSION)
+        assert [turn.status for turn in await bureau.office.turns(session)] == [TurnStatus.IN_PROGRESS]
+        bureau.later(seconds=10)
+        await bureau.drain()
+        (turn,) = await bureau.office.turns(session)
+        assert (turn.status, turn.response) == (TurnStatus.COMPLETED, "It is fixed")
+        assert turn.finished_at == bureau.at
+        assert "capsule.saved" in await bureau.office.desk.kinds(session.id)
+
+
+async def test_a_quiet_transcript_completes_the_turn_at_once_when_its_agent_stopped(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        spool_a_turn(bureau, transcript(bureau))
+        bureau.later(seconds=0)
+        await bureau.drain()
+        session = await bureau.office.session(SESSION)
+        assert [turn.status for turn in await bureau.office.turns(session)] == [TurnStatus.COMPLETED]
+
+
+async def test_two_equal_prompts_are_two_turns_taken_over_in_their_order(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        claude = Claude(session=SESSION, started=NOW)
+        claude.prompt("go on").says("one").prompt("go on").says("two").ends()
+        path = bureau.office.write(f"projects/app/{SESSION}.jsonl", claude.records)
+        bureau.spool("UserPromptSubmit", prompt="go on", transcript_path=None)
+        bureau.spool("UserPromptSubmit", prompt="go on", later_s=2, transcript_path=str(path))
+        bureau.later(seconds=1)
+        await bureau.drain()
+        await bureau.office.take(path)
+        session = await bureau.office.session(SESSION)
+        turns = await bureau.office.turns(session)
+        assert len(turns) == 2
+        assert sorted(await bureau.office.dialog(session)) == ["one", "two"]
+
+
+async def test_a_prompt_far_from_the_transcripts_is_a_turn_of_its_own(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path, at=NOW) as bureau:
+        path = transcript(bureau)
+        bureau.spool("UserPromptSubmit", prompt="Fix the upload", later_s=11 * 60)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        await bureau.office.take(path)
+        assert len(await bureau.office.turns(await bureau.office.session(SESSION))) == 2
+
+
+async def test_a_codex_turn_has_its_id_from_hook_and_rollout(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        codex = Codex(thread=THREAD, started=NOW).turn("turn-1", "Explain", "It works so")
+        path = bureau.office.write(f"sessions/2026/rollout-2026-11-01T12-00-00-{THREAD}.jsonl", codex.lines)
+        common: dict[str, Any] = {"agent": "Codex", "session_id": THREAD, "turn_id": "turn-1"}
+        bureau.spool("SessionStart", source="startup", **common)
+        bureau.spool("UserPromptSubmit", prompt="Explain", **common)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        bureau.spool("Stop", last_assistant_message="It works so", transcript_path=str(path), **common)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        session = await bureau.office.session(THREAD)
+        (turn,) = await bureau.office.turns(session)
+        assert (turn.status, turn.query_text) == (TurnStatus.COMPLETED, "Explain")
+        assert session.agent == "Codex"
+
+
+async def test_a_tool_call_told_by_a_hook_is_not_told_again_by_the_transcript(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        given = {"file_path": "/srv/app/up.py", "old_string": "a", "new_string": "b"}
+        answer = {"filePath": "/srv/app/up.py", "oldString": "a", "newString": "b", "structuredPatch": []}
+        bureau.spool("UserPromptSubmit", prompt="Edit it")
+        bureau.spool(
+            "PostToolUse", tool_name="Edit", tool_input=given, tool_response=answer, tool_use_id="toolu_1", duration_ms=3
+        )
+        bureau.spool("PostToolUseFailure", tool_name="Bash", tool_input={"command": "false"}, tool_use_id="toolu_2",
+                     error="Exit code 1")  # fmt: skip
+        bureau.later(seconds=1)
+        await bureau.drain()
+        claude = Claude(session=SESSION, started=NOW).prompt("Edit it").calls("toolu_1", "Edit", **given)
+        claude.returns("toolu_1", "done", toolUseResult=answer).calls("toolu_2", command="false")
+        claude.returns("toolu_2", "Exit code 1").says("Edited").ends()
+        await bureau.office.take(bureau.office.write(f"projects/app/{SESSION}.jsonl", claude.records))
+        session = await bureau.office.session(SESSION)
+        (turn,) = await bureau.office.turns(session)
+        kinds = await bureau.office.desk.kinds(session.id)
+        assert (kinds.count("action"), kinds.count("dialog")) == (1, 5)
+        assert list(turn.files) == ["up.py"]
+
+
+async def test_a_subagent_is_a_child_session_that_its_own_transcript_joins(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        bureau.spool("UserPromptSubmit", prompt="Look into it")
+        bureau.spool("SubagentStart", agent_id="abc123", agent_type="Explore")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        child = await bureau.office.session("abc123")
+        parent = await bureau.office.session(SESSION)
+        assert (child.state, child.parent_session_id) == (SessionState.OPEN, parent.id)
+        assert child.parent_turn == (await bureau.office.turns(parent))[0].request_id
+        records = Claude(session=SESSION, started=bureau.at, common={"isSidechain": True, "agentId": "abc123"})
+        path = bureau.office.write(
+            f"projects/app/{SESSION}/subagents/agent-abc123.jsonl", records.prompt("Find it").says("Found").records
+        )
+        bureau.spool("SubagentStop", agent_id="abc123", agent_transcript_path=str(path), later_s=5)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        child = await bureau.office.session("abc123")
+        assert child.state is SessionState.SUSPENDED
+        assert [turn.response for turn in await bureau.office.turns(child)] == ["Found"]
+
+
+async def test_the_end_of_a_session_suspends_it_and_ends_its_run(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        spool_a_turn(bureau, None)
+        bureau.spool("SessionEnd", reason="exit")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        session = await bureau.office.session(SESSION)
+        assert (session.state, session.suspended_cause) == (SessionState.SUSPENDED, "session_ended")
+        assert session.run is not None
+        assert str(session.run.status) == "ok"
+        assert session.turns_completed == 1
+        bureau.spool("SessionStart", source="resume")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        assert (await bureau.office.session(SESSION)).state is SessionState.OPEN
+
+
+async def test_a_failed_stop_fails_the_turn_with_its_error(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        bureau.spool("UserPromptSubmit", prompt="Go")
+        bureau.spool("StopFailure", error="rate_limit")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        (turn,) = await bureau.office.turns(await bureau.office.session(SESSION))
+        assert (turn.status, turn.failure_note) == (TurnStatus.FAILED, "rate_limit")
+
+
+async def test_compaction_saves_a_capsule_and_is_noted(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        bureau.spool("UserPromptSubmit", prompt="Go")
+        bureau.spool("PreCompact", trigger="auto")
+        bureau.spool("PostCompact", trigger="auto")
+        bureau.spool("NewlyInvented", words="hello")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        session = await bureau.office.session(SESSION)
+        kinds = await bureau.office.desk.kinds(session.id)
+        assert (kinds.count("capsule.saved"), kinds.count("import.noted")) == (1, 2)
+
+
+async def test_a_run_recorded_without_a_vendor_id_is_joined_by_its_process(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        name = await bureau.office.desk.open(agent="ClaudeCode", title="Launched", pid=PID, cwd="/srv/app")
+        bureau.spool("SessionStart", source="startup")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        session = await bureau.office.session(SESSION)
+        assert (session.id, session.title) == (name, "Launched")
+
+
+async def test_secrets_in_events_reach_neither_store_nor_spool(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    async with open_bureau(tmp_path) as bureau:
+        bureau.spool("UserPromptSubmit", prompt=f"Use {secret} please")
+        bureau.spool("NewlyInvented", words=f"token {secret}")
+        bureau.spool("Stop", last_assistant_message=f"I used {secret}")
+        bureau.later(seconds=20)
+        await bureau.drain()
+        (turn,) = await bureau.office.turns(await bureau.office.session(SESSION))
+        assert "[REDACTED:provider_key]" in turn.query_text
+        assert "[REDACTED:provider_key]" in turn.response
+    assert files_holding(bureau.home, secret) == []
+
+
+async def test_a_transcript_outside_of_the_agents_folders_is_not_read(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        records = Claude(session=SESSION, started=NOW).prompt("Private").says("words").ends().records
+        path = bureau.office.write("elsewhere/notes.jsonl", records)
+        link = bureau.office.folder / "projects" / "app" / f"{SESSION}.jsonl"
+        link.parent.mkdir(parents=True)
+        link.symlink_to(path)
+        for given in (path, link):
+            bureau.spool("UserPromptSubmit", prompt="Go")
+            bureau.spool("Stop", transcript_path=str(given), last_assistant_message="Done")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        assert await bureau.office.dialog(await bureau.office.session(SESSION)) == []
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+async def test_events_spread_over_files_are_taken_by_their_times(order: tuple[int, ...], tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        lines = [bureau.line(name, prompt="Go") for name in ("SessionStart", "UserPromptSubmit", "SessionEnd")]
+        for place, index in enumerate(order):
+            bureau.append(f"hooks-20261101-{place}.jsonl", json.dumps(lines[index]) + "\n")
+        bureau.later(seconds=1)
+        assert await bureau.drain() == 3
+        session = await bureau.office.session(SESSION)
+        assert (session.state, session.turns_total) == (SessionState.SUSPENDED, 1)

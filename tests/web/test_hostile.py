@@ -1,0 +1,119 @@
+"""A session whose every text holds scripts, terminal codes, turned lines and a megabyte in one line."""
+
+import re
+
+import pytest
+
+from shiftlog.web.ansi import terminal
+from shiftlog.web.texts import diff, folded, markdown, visible
+from tests.web.place import Place
+from tests.web.stories import ANSI, BIDI, HOSTILE, SCRIPT, record_hostile
+
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\U000e0000-\U000e007f]")
+TAGS = re.compile(r"<(script|img|svg|iframe|object|embed|style|link|base|meta|form)\b[^>]*", re.I)
+PAGE_BYTES = 1_500_000
+
+
+@pytest.fixture(scope="module")
+def hostile(place: Place) -> str:
+    return record_hostile(place)
+
+
+def pages(place: Place, session_id: str) -> list[str]:
+    turns = [p["turn"]["request_id"] for p in place.json(f"/sessions/{session_id}")["timeline"] if p["kind"] == "turn"]
+    total = place.json(f"/sessions/{session_id}")["session"]["entry_count"]
+    one = f"/sessions/{session_id}"
+    return [
+        "/", one, f"{one}?part=1", f"{one}/entries", f"{one}/handover", f"{one}/trust", "/usage",
+        "/sessions?q=hacked", "/sessions?q=hacked&kind=entry", "/sessions?q=hacked&kind=turn", "/sessions?agent_id=mallory",
+        *(f"{one}/turns/{turn}" for turn in turns),
+        *(f"{one}/entries/{seq}" for seq in range(1, total + 1)),
+    ]  # fmt: skip
+
+
+def test_no_page_lets_recorded_text_become_markup_or_hide(place: Place, hostile: str) -> None:
+    for path in pages(place, hostile):
+        html = place.html(path)
+        assert not UNSEEN.search(html), path
+        for found in TAGS.finditer(html):
+            tag = found[0]
+            assert "onerror" not in tag, (path, tag)
+            assert "onload" not in tag, (path, tag)
+            assert "evil.example" not in tag, (path, tag)
+        assert "<script>window" not in html, path
+        assert not re.search(r'href="\s*javascript:', html, re.I), path
+        assert not re.search(r'src="http', html), path
+        assert " onerror=" not in re.sub(r"&lt;.*?&gt;", "", html), path
+        assert "49" not in re.findall(r"\{\{ 7 \* 7 \}\}|(49) javascript", html), path
+
+
+def test_a_megabyte_in_one_line_does_not_flood_a_page(place: Place, hostile: str) -> None:
+    for path in pages(place, hostile):
+        assert len(place.html(path).encode()) < PAGE_BYTES, path
+    whole = place.json(f"/sessions/{hostile}/entries/3")["entry"]["body"]
+    assert "A" * 1_000_000 in str(whole), "the JSON has all of it"
+
+
+@pytest.mark.parametrize("form", ["html", "md"])
+def test_exports_are_as_safe_and_whole(place: Place, hostile: str, form: str) -> None:
+    with place.client() as client:
+        text = client.get(f"/sessions/{hostile}/export.{form}").text
+    assert not UNSEEN.search(text)
+    assert "A" * 1_000_000 in text, "what is taken away is whole"
+    if form == "html":
+        assert "<script" not in text
+        assert not re.search(r"<[a-z]+[^>]*\son(error|load)=", text)
+        assert not re.search(r'href="(?!#)[^"]*"', text.replace('href="http://evil', "")) or "javascript:" not in re.findall(
+            r'href="([^"]*)"', text
+        )
+
+
+def test_an_address_with_scripts_in_it_is_shown_as_text(place: Place) -> None:
+    html = place.html("/sessions", q='"><script>alert(1)</script>', agent='"><img src=x onerror=alert(2)>')
+    assert "<script>alert" not in html
+    assert "<img" not in html
+
+
+# The parts that do it
+
+
+@pytest.mark.parametrize("text", [SCRIPT, ANSI, BIDI, HOSTILE, "\ud800", "a\r\nb", "\x00\x7f\x9b31m"])
+def test_visible_text_has_nothing_unseen(text: str) -> None:
+    assert not UNSEEN.search(visible(text))
+    visible(text).encode()
+
+
+def test_visible_names_what_it_replaces() -> None:
+    assert visible("a\u202eb\x1b") == "a⟨U+202E⟩b␛"
+    assert visible("tab\tand\nline, ä 漢 🎉") == "tab\tand\nline, ä 漢 🎉"
+
+
+def test_a_terminal_shows_colours_and_drops_what_moves_the_cursor() -> None:
+    assert terminal("\x1b[1;31mbad\x1b[0m ok") == '<span class="t-bold t-red">bad</span> ok'
+    assert terminal("\x1b]0;title\x07\x1b[2Jclean\x1b[10;5H") == "clean"
+    assert terminal("10%\r50%\r100%\ndone") == "100%\ndone"
+    assert terminal("\x1b[38;5;196mx\x1b[m<b>") == "x&lt;b&gt;"
+    assert terminal("\x1b[38mx") == "x"
+
+
+def test_markdown_has_no_html_images_or_scripts() -> None:
+    html = str(markdown(HOSTILE))
+    assert "<script" not in html
+    assert "<img" not in html
+    assert 'href="javascript' not in html
+    assert "<strong>bold</strong>" in markdown("**bold**")
+    assert 'rel="noreferrer noopener" href="https://example.org"' in markdown("[x](https://example.org)")
+
+
+def test_long_text_is_folded_by_characters_and_lines() -> None:
+    assert folded("x" * 10, 4).left == 6
+    cut = folded("\n".join("abc"), lines=2)
+    assert (cut.text, cut.left) == ("a\nb", 2)
+    assert folded(None).text == ""
+
+
+def test_a_difference_counts_what_it_changes() -> None:
+    made = diff("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n")
+    assert (made.added, made.removed) == (1, 1)
+    assert [kind for kind, _ in made.lines] == ["hunk", "del", "add", "same"]
+    assert diff("+x\n" * 1000).left == 600

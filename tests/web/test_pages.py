@@ -1,0 +1,299 @@
+"""What the pages show, read as a program reads them: lists, sessions, usage, hand-over, trust and their JSON twins."""
+
+import csv
+import io
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from shiftlog.model.errors import leaves
+from shiftlog.web.answers import STATUSES
+from shiftlog.web.openapi import description
+from tests.web.place import Place
+from tests.web.stories import Day, did, said
+
+
+def test_the_list_shows_what_a_person_looks_for(place: Place, day: Day) -> None:
+    html = place.html("/")
+    for text in ("Stop the double charges", "ivy", "checkout-service", "claude-opus-4-5", "3 turns", "1 failed", "1 file", "$0.41"):
+        assert text in html, text
+    assert "Today" in html
+    item = next(item for item in place.json("/sessions")["items"] if item["session_id"] == day.session_id)
+    assert item["turns"] == 3
+    assert item["files"] == 1
+    assert item["tokens"] == 8840
+    assert item["cost_usd"] == 0.41
+
+
+def test_children_stand_under_their_parent_and_nowhere_else(place: Place, day: Day) -> None:
+    items = place.json("/sessions")["items"]
+    assert day.child_id not in [item["session_id"] for item in items]
+    parent = next(item for item in items if item["session_id"] == day.session_id)
+    assert [child["session_id"] for child in parent["children"]] == [day.child_id]
+    html = place.html("/")
+    assert html.count(f'id="s-{day.child_id}"') == 1
+    assert html.index(f'id="s-{day.session_id}"') < html.index(f'id="s-{day.child_id}"')
+
+
+def test_filters_are_in_the_address(place: Place, day: Day) -> None:
+    found = place.json("/sessions", agent="Codex", status="closed")
+    assert [item["session_id"] for item in found["items"]] == [day.other_id]
+    assert found["filters"] == {"agent": "Codex", "status": "closed"}
+    html = place.html("/sessions?agent=Codex&status=closed")
+    assert "Tidy the changelog" in html
+    assert "Stop the double charges" not in html
+    assert re.search(r'name="agent" value="Codex"', html)
+
+
+def test_a_filter_shows_a_child_by_itself_with_its_parent_named(place: Place, day: Day) -> None:
+    found = place.json("/sessions", agent_id="ivy/scout")
+    assert [item["session_id"] for item in found["items"]] == [day.child_id]
+    assert f"child of <a href=\"/sessions/{day.session_id}\"" in place.html("/sessions?agent_id=ivy/scout")
+
+
+@pytest.mark.parametrize("kind", ["session", "turn", "entry", "decision"])
+def test_search_finds_and_marks(place: Place, day: Day, kind: str) -> None:
+    found = place.json("/sessions", q="idempotency", kind=kind)
+    assert found["total"] >= 1
+    assert any("«idempotency»" in item["snippet"] for item in found["items"])
+    html = place.html(f"/sessions?q=idempotency&kind={kind}")
+    assert "<mark>idempotency</mark>" in html
+    assert f"/sessions/{day.session_id}" in html
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["q=((", "kind=nonsense&q=x", "status=nonsense", "cursor=nonsense", "from=nonsense", "q=x&cursor=nonsense", "turn_status=x&q=y"],
+)
+def test_a_question_without_sense_is_answered_with_what_is_wrong(place: Place, query: str) -> None:
+    with place.client(Accept="application/json") as client:
+        answer = client.get(f"/sessions?{query}")
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["code"] == "invalid_parameter"
+
+
+def test_a_session_page_tells_its_story(place: Place, day: Day) -> None:
+    html = place.html(f"/sessions/{day.session_id}")
+    for text in (
+        "Why are orders charged twice?",
+        "Find out <strong>why</strong> before",
+        "Three customers complained",
+        "Retries must carry an idempotency key.",
+        "One idempotency key per order",
+        "src/payments/client.py",
+        "No runner took the job",
+        "no_runner",
+        "Look for other callers",
+        "10:02:41 order 8841 charge accepted",
+    ):
+        assert text in html, text
+    assert re.search(r"<details[^>]*class=\"step reasoning\"[^>]*><summary>", html), "reasoning is folded"
+    assert html.count('class="mark">Decision') + html.count('class="who mark">Decision') >= 2
+
+
+def test_every_turn_and_entry_has_an_address(place: Place, day: Day) -> None:
+    html = place.html(f"/sessions/{day.session_id}")
+    for turn in day.turns:
+        assert f'id="t-{turn}"' in html
+        page = place.html(f"/sessions/{day.session_id}/turns/{turn}")
+        assert f'id="t-{turn}"' in page
+    total = place.json(f"/sessions/{day.session_id}")["session"]["entry_count"]
+    for seq in range(1, total + 1):
+        document = place.json(f"/sessions/{day.session_id}/entries/{seq}")
+        assert document["entry"]["seq"] == seq
+        assert document["entry"]["hash"] in place.html(f"/sessions/{day.session_id}/entries/{seq}")
+
+
+def test_all_entries_can_be_paged_through(place: Place, day: Day) -> None:
+    seen: list[int] = []
+    after: int | None = 0
+    while after is not None:
+        page = place.json(f"/sessions/{day.session_id}/entries", after=after, limit=4)
+        seen += [entry["seq"] for entry in page["entries"]]
+        after = page["next_after"]
+    assert seen == list(range(1, page["total"] + 1))
+
+
+def test_a_timeline_leads_from_page_to_page_through_every_turn_once(place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "Many small turns"})["session_id"]
+    for number in range(75):
+        named = {"session_id": session_id}
+        place.tool("begin_turn", {**named, "query_title": f"Turn {number}", "query_text": "Go"})
+        place.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
+    turns: list[int] = []
+    entries: list[int] = []
+    query: dict[str, str] = {}
+    while True:
+        page = place.json(f"/sessions/{session_id}", **query)
+        turns += [piece["turn"]["ordinal"] for piece in page["timeline"] if piece["kind"] == "turn"]
+        entries += [e["seq"] for piece in page["timeline"] if piece["kind"] == "entries" for e in piece["entries"]]
+        if page["next_place"] is None:
+            break
+        query = {"place": page["next_place"]}
+    assert turns == list(range(1, 76))
+    assert len(entries) == len(set(entries))
+    assert entries[0] == 1
+
+
+def test_a_timeline_can_begin_at_a_turn(place: Place, day: Day) -> None:
+    page = place.json(f"/sessions/{day.session_id}", turn=day.turns[1])
+    first = next(piece for piece in page["timeline"] if piece["kind"] == "turn")
+    assert first["turn"]["request_id"] == day.turns[1]
+
+
+def test_a_turn_of_many_steps_comes_in_pages(place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "One large turn"})["session_id"]
+    named = {"session_id": session_id}
+    turn = place.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})["request_id"]
+    for _ in range(2):
+        dialog = [said("model", "observation", f"Item {number}") for number in range(100)]
+        place.tool("update_turn", {**named, "dialog": dialog, "actions": [did("edit", "Edit", "a.py")]})
+    seqs: list[int] = []
+    after: int | None = 0
+    pages = 0
+    while after is not None:
+        page = place.json(f"/sessions/{session_id}/turns/{turn}", after=after)
+        seqs += [entry["seq"] for entry in page["entries"]]
+        after, pages = page["next_after"], pages + 1
+    assert pages == 2
+    assert seqs == sorted(set(seqs))
+    assert len(seqs) == page["turn"]["last_seq"] - page["turn"]["begun_seq"] + 1
+
+
+# JSON twins
+
+
+def addresses(day: Day) -> list[str]:
+    one = f"/sessions/{day.session_id}"
+    return [
+        "/sessions", one, f"{one}/turns/{day.turns[0]}", f"{one}/entries", f"{one}/entries/1",
+        f"{one}/handover", f"{one}/trust", "/usage",
+    ]  # fmt: skip
+
+
+def test_every_page_has_its_twin_by_ending_and_by_accept(place: Place, day: Day) -> None:
+    for path in addresses(day):
+        by_accept = place.json(path)
+        with place.client(Accept="*/*") as client:
+            by_ending = client.get(f"{path}.json")
+        assert by_ending.headers["content-type"] == "application/json"
+        assert by_ending.json().keys() == by_accept.keys(), path
+        assert place.html(path).startswith("<!doctype html>")
+
+
+def test_every_address_of_the_description_is_there(place: Place, day: Day) -> None:
+    values = {
+        "{session_id}": day.other_id,
+        "{request_id}": place.json(f"/sessions/{day.other_id}")["timeline"][1]["turn"]["request_id"],
+        "{seq}": str(place.json(f"/sessions/{day.other_id}/trust")["receipts"][0]["seq"]),
+        "{form}": "md",
+    }
+    with place.client() as client:
+        for path in place.json("/openapi.json")["paths"]:
+            for name, value in values.items():
+                path = path.replace(name, value)
+            if "{" not in path:
+                assert client.get(path).status_code == 200, path
+    assert place.json("/openapi.json") == description()
+
+
+def test_a_session_that_is_not_there_is_not_found(place: Place) -> None:
+    with place.client(Accept="application/json") as client:
+        answer = client.get("/sessions/Codex-20200101T000000Z-nobody")
+        assert answer.status_code == 404
+        assert answer.json()["error"]["code"] == "session_not_found"
+        assert client.get("/nothing/here").status_code == 404
+        assert client.get("/sessions/!").status_code == 400
+
+
+def test_every_error_has_a_status_here() -> None:
+    assert {leaf.code for leaf in leaves()} == set(STATUSES)
+
+
+# Usage
+
+
+def test_usage_adds_up_and_comes_as_csv(place: Place, day: Day) -> None:
+    data = place.json("/usage")
+    today = datetime.now(UTC).date().isoformat()
+    assert data["total"]["cost_usd"] == pytest.approx(0.41)
+    for name, value in (("day", today), ("model", "claude-opus-4-5"), ("agent", "ivy"), ("project", "checkout-service")):
+        row = next(row for row in data["by"][name] if row[name] == value)
+        assert row["tokens"] == 8840, name
+        assert row["cost_usd"] == pytest.approx(0.41), name
+        with place.client() as client:
+            answer = client.get("/usage.csv", params={"by": name})
+        assert answer.headers["content-type"].startswith("text/csv")
+        rows = list(csv.DictReader(io.StringIO(answer.text)))
+        found = next(row for row in rows if row[name] == value)
+        assert found["tokens"] == "8840"
+    html = place.html("/usage")
+    assert html.count("<svg") >= 8
+    assert 'role="img"' in html
+
+
+def test_usage_of_days_on_which_nothing_ran_is_nothing(place: Place, day: Day) -> None:
+    data = place.json("/usage", **{"from": "2020-01-01", "to": "2020-01-31"})
+    assert data["total"]["sessions"] == 0
+    assert "Nothing was used" in place.html("/usage?from=2020-01-01&to=2020-01-31")
+
+
+def test_a_cell_of_a_table_is_never_a_formula(place: Place) -> None:
+    opened = place.tool("open_session", {"agent": "Codex", "agent_id": "=1+2", "title": "Formula", "model": "=cmd"})
+    named = {"session_id": opened["session_id"]}
+    place.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})
+    place.tool("finish_turn", {**named, "outcome": "completed", "response": "Ok", "usage": {"input_tokens": 1}})
+    with place.client() as client:
+        text = client.get("/usage.csv?by=agent").text
+    assert "'=1+2," in text
+    assert "\n=1+2," not in text
+
+
+# Hand-over and trust
+
+
+def test_the_hand_over_shows_capsule_command_and_lineage(place: Place, day: Day) -> None:
+    path = f"/sessions/{day.session_id}/handover"
+    data = place.json(path)
+    assert data["session"]["resume_command"] == "claude --resume 11111111-2222-3333-4444-555555555555"
+    assert [child["session_id"] for child in data["lineage"]["children"]] == [day.child_id]
+    html = place.html(path)
+    assert data["session"]["resume_command"] in html
+    assert 'class="lineage"' in html
+    assert "Look for other callers" in html
+    with place.client() as client:
+        answer = client.get(f"{path}.md")
+    assert answer.text == data["markdown"]
+    assert answer.headers["content-type"].startswith("text/markdown")
+
+
+def test_trust_says_verified_and_gives_the_receipt(place: Place, day: Day) -> None:
+    data = place.json(f"/sessions/{day.other_id}/trust")
+    assert data["chain"]["ok"] is True
+    assert "verified" in place.html(f"/sessions/{day.other_id}/trust")
+    [receipt] = data["receipts"]
+    with place.client() as client:
+        answer = client.get(f"/sessions/{day.other_id}/receipts/{receipt['seq']}.json")
+        assert client.get(f"/sessions/{day.other_id}/receipts/1.json").status_code == 404
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert answer.json() == receipt
+
+
+def test_a_broken_chain_says_where(place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "To be broken"})["session_id"]
+    place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})
+
+    def tamper(writer: Any) -> None:
+        entry = writer.entries(session_id, after=1, until=2)[0]
+        key = writer._db.execute("SELECT key FROM journals WHERE id = ?", (session_id,)).fetchone()[0]
+        body = json.dumps({**entry.facts, "query_text": "Something else"}).encode()
+        writer._db.execute("UPDATE entries SET body = ? WHERE id = ?", (body, (key << 24) + 2))
+
+    place.do(place.app.store.write(tamper))
+    data = place.json(f"/sessions/{session_id}/trust")
+    assert data["chain"]["ok"] is False
+    assert data["chain"]["seq"] == 2
+    assert "broken at entry 2" in place.html(f"/sessions/{session_id}/trust")
