@@ -8,7 +8,7 @@ import logging
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,6 +40,7 @@ from shiftlog.store.sources import Source
 
 LOOK_EVERY_S = 0.5
 AGAIN_S = 5.0
+TOO_EARLY = timedelta(days=1)
 GROWS = frozenset({"Stop", "StopFailure", "SubagentStop", "PreCompact", "SessionEnd"})
 STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
 
@@ -144,6 +145,10 @@ class Hooks:
             self.torn += bool(line.data.strip())
             log.warning("spool: a line of %s is torn", Path(line.after.path).name)
             await self.hooking.move(line.after)
+            return
+        # The hook has no test clock, so either clock may be the later one.
+        if parse(spooled.at) > max(self.app.clock.now(), datetime.now(UTC)) + TOO_EARLY:
+            await self._set_aside(spooled, line.after, f"its time lies in the future: {spooled.at}")
             return
         try:
             fact = await self._prepared(spooled)

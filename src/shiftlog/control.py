@@ -39,12 +39,21 @@ CALL_S = 120.0
 
 def answer(app: App, method: str, params: Params, caller: Caller) -> Answer:
     """Answer a question; raise UnknownTool for one that nobody answers, Unauthorized for an operator's."""
-    question = QUESTIONS.get(method)
+    question = QUESTIONS.get(method) or _shell_question(method)
     if question is None:
         raise UnknownTool(f"Unknown question: {method}", hint="Client and daemon are of different versions")
     if method in OPERATORS and not caller.operator:
         raise Unauthorized(f"Only an operator may ask for {method}")
     return question(app, params, caller)
+
+
+def _shell_question(method: str) -> Question | None:
+    """Return a question about shells, rules or checkpoints; what answers those is imported with the first one."""
+    from shiftlog.control_checkpoints import CHECKPOINT_QUESTIONS
+    from shiftlog.control_policy import POLICY_QUESTIONS
+    from shiftlog.control_shells import SHELL_QUESTIONS
+
+    return {**SHELL_QUESTIONS, **CHECKPOINT_QUESTIONS, **POLICY_QUESTIONS}.get(method)
 
 
 async def _status(app: App, params: Params, caller: Caller) -> object:
@@ -305,4 +314,19 @@ QUESTIONS: dict[str, Question] = {
     "brief": _brief,
     "sessionlog": _sessionlog,
 }
-OPERATORS = frozenset({"erase", "rebuild", "reissue_token", "offer", "revoke"})
+# What a program inside one of our shells must not do through us: decide for the operator, or step round its own rules.
+OPERATORS = frozenset(
+    {
+        "erase",
+        "rebuild",
+        "reissue_token",
+        "offer",
+        "revoke",
+        "exec",
+        "close_shell",
+        "undo",
+        "rewind",
+        "gc",
+        "approve",
+    }
+)

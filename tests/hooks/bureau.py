@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from shiftlog.app_hooks import Hooks
 from tests.ingest.office import NOW, Office, open_office
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
@@ -25,7 +26,7 @@ class Bureau:
     numbers: "count[int]" = field(default_factory=lambda: count(1))
 
     @property
-    def hooks(self) -> Any:
+    def hooks(self) -> Hooks:
         return self.office.desk.app.hooks
 
     def line(self, event: str, *, agent: str = "ClaudeCode", later_s: float = 1, **fields: Any) -> dict[str, Any]:

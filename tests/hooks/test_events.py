@@ -131,7 +131,12 @@ async def test_a_tool_call_told_by_a_hook_is_not_told_again_by_the_transcript(tm
         answer = {"filePath": "/srv/app/up.py", "oldString": "a", "newString": "b", "structuredPatch": []}
         bureau.spool("UserPromptSubmit", prompt="Edit it")
         bureau.spool(
-            "PostToolUse", tool_name="Edit", tool_input=given, tool_response=answer, tool_use_id="toolu_1", duration_ms=3
+            "PostToolUse",
+            tool_name="Edit",
+            tool_input=given,
+            tool_response=answer,
+            tool_use_id="toolu_1",
+            duration_ms=3,
         )
         bureau.spool("PostToolUseFailure", tool_name="Bash", tool_input={"command": "false"}, tool_use_id="toolu_2",
                      error="Exit code 1")  # fmt: skip

@@ -1,13 +1,19 @@
 """Sessions to look at: a day's work with a failure, a decision, commands and a subagent; a long one; a hostile one."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
+from shiftlog.ingest.importing_service import ImportOptions
+from shiftlog.store.protocol import Filter, Page
+from tests.ingest.office import Claude
 from tests.web.place import Place
 
 SCRIPT = "<script>window.hacked = 1</script><img src=x onerror=\"window.hacked = 2\">'\"><svg onload=alert(3)>"
 ANSI = "\x1b[31mred\x1b[0m\x1b]0;title\x07\x1b[2J"
 BIDI = "\u202egnp.exe\u2066\u200b\u200f\U000e0041"
+MEGA = "A" * 1_000_000
+LINE = f"{SCRIPT} {BIDI}"
 HOSTILE = f"{SCRIPT} {ANSI} {BIDI} {{{{ 7 * 7 }}}} javascript:alert(4) [x](javascript:alert(5)) ![y](http://evil.example/z)"
 
 
@@ -108,23 +114,22 @@ def record_long(place: Place, entries: int = 10_000) -> str:
 
 def record_hostile(place: Place) -> str:
     """Record a session whose every text tries to break out of the page."""
-    mega = "A" * 1_000_000
     opened = place.tool(
         "open_session",
-        {"agent": "Codex", "agent_id": "mallory", "title": HOSTILE[:180], "model": HOSTILE[:100], "cwd": str(place.home)},
+        {"agent": "Codex", "agent_id": "mallory", "title": LINE, "model": LINE[:100], "cwd": str(place.home)},
     )
     named = {"session_id": opened["session_id"]}
     for number in range(2):
         place.tool(
             "begin_turn",
-            {**named, "query_title": HOSTILE[:180], "query_text": HOSTILE + mega, "tags": [HOSTILE[:90]]},
+            {**named, "query_title": LINE, "query_text": HOSTILE + MEGA, "tags": [LINE[:90]]},
         )
         place.tool(
             "update_turn",
             {
                 **named,
                 "dialog": [
-                    said(role, category, f"{HOSTILE}\n{mega}")
+                    said(role, category, f"{HOSTILE}\n{MEGA}")
                     for role, category in (
                         ("user", "observation"),
                         ("model", "reasoning"),
@@ -133,18 +138,38 @@ def record_hostile(place: Place) -> str:
                         ("tool", "tool_result"),
                     )
                 ],
-                "actions": [did("edit", HOSTILE, f"src/{HOSTILE}.py"), did("edit", HOSTILE, status="failed")],
+                "actions": [did("edit", HOSTILE, f"src/{LINE}.py"), did("edit", HOSTILE, status="failed")],
                 "design_decisions": [HOSTILE],
                 "blockers": [HOSTILE],
                 "requirements_discovered": [HOSTILE],
-                "commits": [{"sha": HOSTILE[:100], "branch": HOSTILE[:100], "message": HOSTILE}],
+                "commits": [{"sha": LINE[:100], "branch": LINE[:100], "message": HOSTILE}],
                 "interpretation": HOSTILE,
             },
         )
         outcome = (
-            {"outcome": "completed", "response": HOSTILE + mega}
+            {"outcome": "completed", "response": HOSTILE + MEGA}
             if number == 0
-            else {"outcome": "failed", "error_message": HOSTILE, "error_code": HOSTILE[:90]}
+            else {"outcome": "failed", "error_message": HOSTILE, "error_code": LINE[:90]}
         )
         place.tool("finish_turn", {**named, **outcome})
     return str(named["session_id"])
+
+
+def import_hostile(place: Place) -> str:
+    """Import a transcript that does the same, with control characters that the tools would refuse."""
+    worst = HOSTILE + "\x00\x07\x1a\x7f\x9b31m\u2028"
+    transcript = Claude(common={"cwd": f"/srv/{worst}", "gitBranch": worst, "version": worst})
+    transcript.prompt(worst + MEGA).block({"type": "thinking", "thinking": worst}).says(worst)
+    transcript.calls("call-1", "Bash", command=f"echo '{worst}'", description=worst)
+    transcript.returns("call-1", worst + MEGA, toolUseResult={"stdout": worst + MEGA, "stderr": worst, "exitCode": 1})
+    transcript.calls("call-2", worst, anything=worst, more=[worst, {worst: worst}])
+    transcript.returns("call-2", worst)
+    patch = [{"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 1, "lines": [f"-{worst}", f"+{worst}"]}]
+    transcript.calls("call-3", "Edit", file_path=f"/srv/{worst}/a.py", old_string=worst, new_string=worst)
+    transcript.returns("call-3", worst, toolUseResult={"filePath": f"/srv/{worst}/a.py", "structuredPatch": patch})
+    transcript.says(worst).ends()
+    path = place.home.parent / f"{transcript.session}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
+    place.do(place.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
+    rows = place.do(place.app.store.read(lambda reader: reader.find_sessions(Filter(agent="ClaudeCode"), Page(limit=1))))
+    return rows[0].session.id

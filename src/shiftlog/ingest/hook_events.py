@@ -12,7 +12,7 @@ import msgspec
 
 from shiftlog.ingest.facts import Action, AnyFact, Hints, ToolCall, ToolResult
 from shiftlog.ingest.formats import reader_for
-from shiftlog.ingest.placing import Placer
+from shiftlog.ingest.placing import MAX_TEXT_CHARS, Placer
 from shiftlog.ingest.reading import first_line, read_line
 from shiftlog.model.times import parse, precise
 from shiftlog.store.incoming import Batch
@@ -115,7 +115,7 @@ def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
 
 
 def _masked(placer: Placer, text: str | None) -> str | None:
-    return None if text is None else placer.text(text)
+    return None if text is None else placer.text(text)[:MAX_TEXT_CHARS]
 
 
 def _text(event: Event, name: str) -> str | None:

@@ -55,6 +55,7 @@ class ImportJournal(Protocol):
     """What an import needs of the journal."""
 
     async def write(self, batch: Batch, source: Source, *, moved_from: str | None = None) -> Written: ...
+    async def secure(self, path: str) -> None: ...
     async def sources(self) -> list[Source]: ...
     async def states(self, paths: Iterable[str]) -> dict[str, bytes]: ...
     async def keep_projects(
@@ -154,6 +155,7 @@ class _Run:
         self._all_bytes = 0
         self._done_files = 0
         self._cut = False
+        self._written: str | None = None
         self._readers: Readers | None = None
         # One thread takes all batches: memory that many threads have used is not given back.
         self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import")
@@ -166,6 +168,8 @@ class _Run:
         self._readers = self._make_readers(self._all_bytes)
         try:
             await self._read_all(works)
+            if self._written is not None:
+                await self._journal.secure(self._written)
         finally:
             self._readers.close()
             self._hand.shutdown(wait=True)
@@ -270,6 +274,7 @@ class _Run:
                 written = await self._journal.write(batch, source, moved_from=moved_from)
                 source = replace(source, sessions=tuple(dict.fromkeys((*source.sessions, *written.sessions))))
                 moved_from = None
+                self._written = source.path
                 self._add(report, batch, written, work.judged)
                 self._done_bytes = before + min(batch.bytes_read, _bytes_to_read(work.judged))
                 await self._say()

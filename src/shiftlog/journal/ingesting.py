@@ -41,8 +41,21 @@ class Ingest:
         self._clock = clock
 
     async def write(self, batch: Batch, source: Source, *, moved_from: str | None = None) -> Written:
-        """Write a batch and how far its source has been read, all of it or nothing."""
-        return await self._store.write(lambda writer: self._write(writer, batch, source, moved_from))
+        """Write a batch and how far its source has been read, all of it or nothing.
+
+        What a loss of power takes is taken whole, and the next import brings it again; `secure` ends that.
+        """
+        return await self._store.write(lambda writer: self._write(writer, batch, source, moved_from), lasting=False)
+
+    async def secure(self, path: str) -> None:
+        """Make everything written so far last; `path` names a source of it."""
+
+        def work(writer: Writer) -> None:
+            source = writer.source(path)
+            if source is not None:
+                writer.put_source(source)
+
+        await self._store.write(work)
 
     def _write(self, writer: Writer, batch: Batch, source: Source, moved_from: str | None) -> Written:
         work = BatchWork(writer, batch, source, test_clock=self._clock.is_test)

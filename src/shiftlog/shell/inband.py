@@ -152,7 +152,7 @@ class InbandShell:
             return started
 
     async def close(self, reason: EndedReason = "closed") -> int:
-        """End the shell and everything in its session; return how many processes that were. Repeating it is harmless."""
+        """End the shell and everything in its session; return how many processes. Repeating it is harmless."""
         if self._closing is None:
             self._reason = self._reason or reason
             self._closing = self.loop.create_task(self._close())

@@ -58,7 +58,7 @@ class RemoteHost(Protocol):
     async def open_wire(
         self, listener: WireListener, *, script: str | None = None, terminal: Terminal | None = None
     ) -> Wire:
-        """Start `sh` on the target, which reads from its standard input or the file `script`; raises `ConnectionError`."""
+        """Start `sh` on the target, which reads its standard input or the file `script`; raises `ConnectionError`."""
         ...
 
     def leave(self) -> None:

@@ -93,7 +93,7 @@ class Line:
     async def start(self, host: RemoteHost, session: int) -> None:
         """Open the wire and wait until the pipes are there."""
         self._wire = await host.open_wire(self)
-        make = dict(directory=self._directory, name=self._name)
+        make = {"directory": self._directory, "name": self._name}
         if self.reusable:
             program = remote_words.line(self._token, self._mark, **make, session=session)
         else:

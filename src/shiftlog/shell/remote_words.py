@@ -90,7 +90,8 @@ __gone
 [ "$__read" != 0 ] || exit 0
 __each() {
   for __proc in /proc/[0-9]*; do
-    read -r __stat <"$__proc/stat" && set -- ${__stat##*) } && [ "$4" = SESSION ] && kill "-$__signal" "${__proc#/proc/}"
+    read -r __stat <"$__proc/stat" && set -- ${__stat##*) } && [ "$4" = SESSION ] || continue
+    kill "-$__signal" "${__proc#/proc/}"
   done
   [ -r /proc/self/stat ] || kill "-$__signal" -SESSION
 }

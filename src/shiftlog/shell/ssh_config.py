@@ -1,4 +1,4 @@
-"""Aliases of hosts: the part of OpenSSH's client configuration that is honoured, read from the operator's key directory.
+"""Aliases of hosts: the part of OpenSSH's client configuration that is honoured, from the operator's key directory.
 
 Honoured are HostName, User, Port, IdentityFile, ProxyJump and Include. Match blocks are skipped; an alias that would
 run a program (ProxyCommand, KnownHostsCommand) is refused by that name where it is used. Everything else has no effect.

@@ -37,13 +37,11 @@ class Login:
 class Gatekeeper(asyncssh.SSHClient):
     """Answers asyncssh's questions for one hop."""
 
-    def __init__(
-        self, hop: Hop, known: KnownHost, pin: str | None, password: str | None, settings: SshSettings
-    ) -> None:
+    def __init__(self, hop: Hop, known: KnownHost, login: Login, settings: SshSettings) -> None:
         self._hop = hop
         self._known = known
-        self._pin = pin
-        self._password = password
+        self._pin = login.fingerprint
+        self._password = login.password
         self._settings = settings
         self._answered = False
         self._asked_password = False
@@ -55,9 +53,7 @@ class Gatekeeper(asyncssh.SSHClient):
         data = key.public_data
         self.refusal, new = decide(self._known, data, host=self._hop.given, pin=self._pin, settings=self._settings)
         if isinstance(self.refusal, HostKeyUnknown):
-            LOG.warning(
-                "host key of %s (%s port %d) is not known: %s", self._hop.given, host, port, fingerprint_of(data)
-            )
+            LOG.warning("host key of %s port %d is not known: %s", self._hop.host, self._hop.port, fingerprint_of(data))
         if new:
             record(self._settings.known_hosts_file, self._hop.host, self._hop.port, data, key.algorithm.decode())
         return self.refusal is None
@@ -73,9 +69,6 @@ class Gatekeeper(asyncssh.SSHClient):
         self._asked_password = True
         self.methods.append("password")
         return self._password
-
-    def password_change_requested(self, prompt: str, lang: str) -> None:
-        """Change nothing."""
 
     def kbdint_auth_requested(self) -> str | None:
         """Take part only where a password can answer."""
@@ -123,8 +116,9 @@ async def _connect_one(
     hop: Hop, login: Login, settings: SshSettings, tunnel: asyncssh.SSHClientConnection | None
 ) -> asyncssh.SSHClientConnection:
     known = find_known(settings.known_hosts_file, hop.host, hop.port)
-    keeper = Gatekeeper(hop, known, login.fingerprint, login.password, settings)
+    keeper = Gatekeeper(hop, known, login, settings)
     agent: asyncssh.SSHAgentClient | None = None
+    nobody: list[asyncssh.SSHKey] = []
     keys: list[asyncssh.SSHKeyPair | asyncssh.SSHKey] = []
     if login.key_path is not None:
         keys = [named_key(login.key_path, settings.key_dir)]
@@ -140,7 +134,7 @@ async def _connect_one(
             username=hop.user,
             client_keys=keys or None,
             agent_path=None,
-            known_hosts=([], [], _revoked(known)),
+            known_hosts=(nobody, nobody, _revoked(known)),
             server_host_key_algs=_algorithms(known, login.fingerprint),
             preferred_auth="password,keyboard-interactive" if login.password is not None else "publickey",
             gss_host=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from shiftlog.model.caller import Caller
@@ -65,10 +66,6 @@ class SshPlaces:
 
 
 def _require_asyncssh(hop: Hop) -> None:
-    try:
-        import asyncssh as _  # pyright: ignore[reportUnusedImport]
-    except ImportError:
+    if find_spec("asyncssh") is None:
         reason = "asyncssh is not installed; the operator can install shiftlog[ssh]"
-        raise SshConnectFailed(
-            f"cannot connect to {hop.given}:{hop.port}: {reason}", details={"reason": reason}
-        ) from None
+        raise SshConnectFailed(f"cannot connect to {hop.given}:{hop.port}: {reason}", details={"reason": reason})

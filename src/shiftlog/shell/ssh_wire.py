@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal as signals
 from collections.abc import Awaitable, Callable, Sequence
 
 import asyncssh
+from asyncssh.constants import EXTENDED_DATA_STDERR, OPEN_CONNECT_FAILED
 
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.shell import framing
@@ -13,7 +15,6 @@ from shiftlog.shell.ports import Stream, Terminal
 from shiftlog.shell.remote import WireEnd, WireListener
 from shiftlog.shell.ssh_connect import close_all
 
-_STDERR = asyncssh.EXTENDED_DATA_STDERR
 _CHUNK = 256 * 1024
 
 Connections = Sequence[asyncssh.SSHClientConnection]
@@ -35,7 +36,7 @@ class SshHost:
             try:
                 return await _open(way[-1], listener, command, terminal)
             except asyncssh.ChannelOpenError as error:
-                if error.code != asyncssh.OPEN_CONNECT_FAILED and "open failed" not in error.reason.lower():
+                if error.code != OPEN_CONNECT_FAILED and "open failed" not in error.reason.lower():
                     raise ConnectionError(error.reason) from error
             except (asyncssh.Error, OSError) as error:
                 raise ConnectionError("the connection was lost") from error
@@ -57,16 +58,16 @@ class SshHost:
 async def _open(
     connection: asyncssh.SSHClientConnection, listener: WireListener, command: str, terminal: Terminal | None
 ) -> SshWire:
-    if terminal is None:
-        _, wire = await connection.create_session(lambda: SshWire(listener), command, encoding=None)
-    else:
-        _, wire = await connection.create_session(
-            lambda: SshWire(listener),
-            command,
-            encoding=None,
-            term_type="xterm-256color",
-            term_size=(terminal.cols, terminal.rows),
-        )
+    wire = SshWire(listener)
+
+    def session() -> asyncssh.SSHClientSession[bytes]:
+        return wire
+
+    term_type = "xterm-256color" if terminal is not None else None
+    term_size = (terminal.cols, terminal.rows) if terminal is not None else None
+    await connection.create_session(  # pyright: ignore[reportUnknownMemberType]
+        session, command, encoding=None, term_type=term_type, term_size=term_size
+    )
     return wire
 
 
@@ -84,7 +85,7 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
     def write(self, data: bytes) -> None:
         """Send bytes."""
         if self._channel is not None and not self._over and not self._channel.is_closing():
-            self._channel.write(data)
+            self._channel.write(data)  # pyright: ignore[reportUnknownMemberType]
 
     async def send(self, data: bytes) -> None:
         """Send bytes, waiting while the host does not take them."""
@@ -112,7 +113,7 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         """Pass on what came."""
-        stream: Stream = "stderr" if datatype == _STDERR else "stdout"
+        stream: Stream = "stderr" if datatype == EXTENDED_DATA_STDERR else "stdout"
         self._listener.received(stream, data)
 
     def eof_received(self) -> bool:
@@ -125,7 +126,8 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
         """Note what killed the program, as a shell would."""
-        self._exit_code = 128 + _SIGNALS.get(signal, 0)
+        number = getattr(signals, f"SIG{signal}", 0)
+        self._exit_code = 128 + int(number)
 
     def pause_writing(self) -> None:
         """Make senders wait."""
@@ -140,7 +142,3 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
         self._over = True
         self._writable.set()
         self._listener.finished(WireEnd(exit_code=self._exit_code, lost=self._exit_code is None))
-
-
-_SIGNALS = {"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8, "KILL": 9, "USR1": 10, "SEGV": 11}
-_SIGNALS |= {"USR2": 12, "PIPE": 13, "ALRM": 14, "TERM": 15}

@@ -255,10 +255,11 @@ class Writer(Reader, Protocol):
 class Store(Protocol):
     """A place that keeps facts."""
 
-    async def write(self, work: Callable[[Writer], T], *, brief: bool = False) -> T:
+    async def write(self, work: Callable[[Writer], T], *, brief: bool = False, lasting: bool = True) -> T:
         """Run work as one transaction; when it returns, what it wrote is durable; when it raises, nothing is.
 
-        `brief` says that the work touches a handful of rows, so that a store may do it without handing it on.
+        `brief` says that the work touches a handful of rows, so that a store may do it without handing it on. What is
+        not `lasting` may be lost with the power, whole, until the next work that is: bulk work need not wait for a disk.
         """
         ...
 

@@ -26,7 +26,7 @@ from shiftlog.web.export_markdown import markdown_head, markdown_piece
 from shiftlog.web.looks import HERE, render
 from shiftlog.web.session_view import SessionView, turn_block
 from shiftlog.web.steps import steps_of
-from shiftlog.web.timeline import Piece, entry_document, read_children, read_stretch, read_turn
+from shiftlog.web.timeline import Piece, entry_document, is_of, read_children, read_strays, read_stretch, read_turn
 
 FORMATS = {
     "html": "text/html; charset=utf-8",
@@ -101,7 +101,11 @@ async def _blocks(app: App, session: Session) -> AsyncGenerator[list[Item]]:
         def work(reader: Reader, place: str | None = place) -> tuple[list[Item], str | None]:
             stretch = read_stretch(reader, session, place, TURNS_AT_ONCE)
             children = read_children(reader, session)
-            return [_block(reader, session, piece, children) for piece in stretch.pieces], stretch.next_place
+            blocks = [_block(reader, session, piece, children) for piece in stretch.pieces]
+            strays = read_strays(reader, session, children) if stretch.next_place is None else []
+            if strays:
+                blocks.append({"kind": "loose", "seq": session.head_seq, "steps": steps_of((), strays)})
+            return blocks, stretch.next_place
 
         blocks, place = await app.store.read(work)
         yield blocks
@@ -112,7 +116,7 @@ async def _blocks(app: App, session: Session) -> AsyncGenerator[list[Item]]:
 def _block(reader: Reader, session: Session, piece: Piece, children: list[Session]) -> Item:
     if piece.turn is None:
         return {"kind": "loose", "seq": piece.seq, "steps": steps_of(piece.entries)}
-    own = [child for child in children if child.parent_turn == piece.turn.request_id]
+    own = [child for child in children if is_of(child, piece.turn)]
     steps = steps_of(read_turn(reader, session, piece.turn, 0, WHOLE_TURN), own)
     return turn_block(piece.turn, steps, opened=True)
 

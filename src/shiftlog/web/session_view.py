@@ -25,8 +25,10 @@ from shiftlog.web.timeline import (
     Stretch,
     entry_document,
     find_turn,
+    is_of,
     place_before,
     read_children,
+    read_strays,
     read_stretch,
     read_turn,
     turn_document,
@@ -88,7 +90,7 @@ class SessionView:
             turn = find_turn(reader, session, request_id)
             entries = read_turn(reader, session, turn, after)
             more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
-            children = [child for child in read_children(reader, session) if child.parent_turn == turn.request_id]
+            children = [child for child in read_children(reader, session) if is_of(child, turn)]
             data: Item = {
                 "session_id": session.id,
                 "turn": turn_document(turn),
@@ -172,15 +174,15 @@ class SessionView:
                 continue
             entries = read_turn(reader, session, turn, 0)
             more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
-            own = [child for child in children if child.parent_turn == turn.request_id]
+            own = [child for child in children if is_of(child, turn)]
             block = turn_block(turn, steps_of(entries, () if more else own), opened=is_open)
             block["next_after"] = entries[-1].seq if more else None
             blocks.append(block)
             room -= len(entries)
         if stretch.next_place is None:
-            stray = [child for child in children if child.parent_turn is None]
-            if stray:
-                blocks.append({"kind": "loose", "seq": session.head_seq, "steps": steps_of((), stray)})
+            strays = read_strays(reader, session, children)
+            if strays:
+                blocks.append({"kind": "loose", "seq": session.head_seq, "steps": steps_of((), strays)})
         return blocks
 
 

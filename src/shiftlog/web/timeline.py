@@ -18,6 +18,7 @@ TURNS_SHOWN = 30
 LOOSE_READ = 400
 ENTRIES_SHOWN = 150
 CHILDREN_MOST = 500
+STRAY_TURNS = 2_000
 
 # What may stand between turns; the rest belongs to one, or says nothing to a person.
 LOOSE = tuple(kind for kind in Kind if not kind.startswith("turn.") and kind not in (Kind.DIALOG, Kind.ACTION))
@@ -115,6 +116,21 @@ def read_children(reader: Reader, session: Session) -> list[Session]:
     """Return the sessions that a session spawned, in the order of their start."""
     rows = reader.find_sessions(Filter(parent_id=session.id), Page(limit=CHILDREN_MOST))
     return sorted((row.session for row in rows), key=lambda child: (child.started, child.id))
+
+
+def is_of(child: Session, turn: Turn) -> bool:
+    """Tell whether a turn spawned a child: as the child says, else by the time at which it started."""
+    if child.parent_turn is not None:
+        return child.parent_turn == turn.request_id
+    return turn.begun_at <= child.started and (turn.finished_at is None or child.started <= turn.finished_at)
+
+
+def read_strays(reader: Reader, session: Session, children: list[Session]) -> list[Session]:
+    """Return the children that no turn spawned."""
+    if not children:
+        return []
+    turns = reader.turns(session.id, limit=STRAY_TURNS)
+    return [child for child in children if not any(is_of(child, turn) for turn in turns)]
 
 
 def turn_document(turn: Turn) -> Item:

@@ -421,8 +421,9 @@ def _create_text(error: ShiftlogError) -> str:
 
 def _checked_mode(budget: object) -> object:
     """Refuse an unknown keep mode in execkit's words."""
-    keep = cast(Mapping[str, object], budget).get("keep") if isinstance(budget, Mapping) else None
-    mode = cast(Mapping[str, object], keep).get("mode") if isinstance(keep, Mapping) else None
-    if isinstance(mode, str) and mode not in KEEP_MODES:
-        raise _Plain(f"unknown keep mode: {mode}", create=False)
+    given: object = budget
+    for name in ("keep", "mode"):
+        given = cast(Mapping[str, object], given).get(name) if isinstance(given, Mapping) else None
+    if isinstance(given, str) and given not in KEEP_MODES:
+        raise _Plain(f"unknown keep mode: {given}", create=False)
     return budget

@@ -31,7 +31,7 @@ class MemoryStore:
     async def __aexit__(self, *exc_info: object) -> None:
         self._is_open = False
 
-    async def write(self, work: Callable[[Writer], T], *, brief: bool = False) -> T:
+    async def write(self, work: Callable[[Writer], T], *, brief: bool = False, lasting: bool = True) -> T:
         """Run work; when it raises, every change that it made is taken back."""
         self._check_open()
         undo = Undo()

@@ -37,10 +37,13 @@ PROMPT_S = 0.003
 class Job:
     """A piece of work that waits for the writer, and can be withdrawn until it has begun."""
 
-    def __init__(self, work: Callable[[Writer], Any], future: "asyncio.Future[Any]", *, brief: bool) -> None:
+    def __init__(
+        self, work: Callable[[Writer], Any], future: "asyncio.Future[Any]", *, brief: bool, lasting: bool = True
+    ) -> None:
         self.work = work
         self.future = future
         self.brief = brief
+        self.lasting = lasting
         # Decides between the writer that begins and the caller that withdraws.
         self._lock = threading.Lock()
         self._taken = False
@@ -67,7 +70,7 @@ class SqliteStore:
 
     def __init__(self, path: Path, *, durability: str = "full") -> None:
         self.path = path
-        self._synchronous = "FULL" if durability == "full" else "NORMAL"
+        self._synchronous = self._level = "FULL" if durability == "full" else "NORMAL"
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._arrived: list[Job] = []
         self._db: apsw.Connection | None = None
@@ -110,11 +113,11 @@ class SqliteStore:
             self._reader_dbs.pop().close()
         self._reader_db = threading.local()
 
-    async def write(self, work: Callable[[Writer], T], *, brief: bool = False) -> T:
+    async def write(self, work: Callable[[Writer], T], *, brief: bool = False, lasting: bool = True) -> T:
         """Run work in the next group. Cancelled before it has begun it never runs; after that its end is waited for."""
         loop = self._running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        job = Job(work, future, brief=brief)
+        job = Job(work, future, brief=brief, lasting=lasting)
         if not self._arrived:
             loop.call_soon(self._dispatch)
         self._arrived.append(job)
@@ -168,12 +171,22 @@ class SqliteStore:
             return False
         try:
             db = self._db
-            if db is None or not _begun_at_once(db):
+            if db is None:
+                return False
+            self._choose_level(db, [job])
+            if not _begun_at_once(db):
                 return False
             _settle(self._committed(db, [job]))
             return True
         finally:
             self._writing.release()
+
+    def _choose_level(self, db: apsw.Connection, group: list[Job]) -> None:
+        """Wait for the disk at the end of a group only if one of its works must last; a later one makes all last."""
+        level = self._synchronous if any(job.lasting for job in group) else "NORMAL"
+        if level != self._level:
+            db.pragma("synchronous", level)
+            self._level = level
 
     def _committed(self, db: apsw.Connection, group: list[Job]) -> list[Outcome]:
         start = time.perf_counter()
@@ -191,6 +204,7 @@ class SqliteStore:
         try:
             while (group := self._next_group()) is not None:
                 with self._writing:
+                    self._choose_level(db, group)
                     outcomes = self._committed(db, group)
                 _answer(loop, outcomes)
         finally:

@@ -1,0 +1,21 @@
+"""Every torture case over ssh, in bash and the plain ones in sh."""
+
+import pytest
+
+from shiftlog.shell.ports import ShellSpec, Target
+from shiftlog.shell.guarding import NoGuard
+from shiftlog.shell.ssh_places import SshPlaces
+from tests.shell.remote_torture import check_case, remote_cases
+from tests.shell.ssh.server import USER, SshServer
+from tests.shell.torture import Case
+
+
+@pytest.fixture
+def target(server: SshServer) -> Target:
+    values = {"host": "127.0.0.1", "port": server.port, "user": USER}
+    return SshPlaces(server.settings).place(values, NoGuard()).target
+
+
+@pytest.mark.parametrize("case", remote_cases(), ids=lambda case: case.name)
+async def test_the_shell_survives_or_says_plainly_that_it_ended(target: Target, case: Case) -> None:
+    await check_case(await target.open(ShellSpec(cwd="/", env=case.env)), case)
