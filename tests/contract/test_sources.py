@@ -166,3 +166,12 @@ async def test_paths_are_aliases_of_a_project(store: Store) -> None:
     assert await store.read(lambda reader: reader.paths_of("p")) == ["/a", "/b", "/c"]
     assert await store.read(lambda reader: reader.project_of("/c")) == "p"
     assert await store.read(lambda reader: reader.paths_of("q")) == []
+
+
+async def test_work_that_need_not_last_is_there_for_the_next_reader_and_work_that_must_last_follows(
+    store: Store,
+) -> None:
+    await store.write(lambda writer: writer.put_source(SOURCE), lasting=False)
+    assert await store.read(lambda reader: reader.source(SOURCE.path)) == SOURCE
+    await store.write(lambda writer: writer.forget_source(SOURCE.path))
+    assert await store.read(lambda reader: reader.sources()) == []

@@ -93,6 +93,7 @@ def _checks(start: bool) -> Iterator[Check]:
     yield _daemon(start)
     yield _socket(home)
     yield _lock(home)
+    yield _spool(home)
     for name, needed, purpose in PROGRAMS:
         yield _program(name, needed, purpose)
 
@@ -277,6 +278,25 @@ def _lock(home: Path) -> Check:
     if not processes.alive(int(pid)):
         return _ok("lock", f"left by a daemon that has ended (pid {pid}); the next one takes it")
     return _ok("lock", f"held by pid {pid}")
+
+
+def _spool(home: Path) -> Check:
+    """Tell what hooks and client scripts left that could not be taken, or waits."""
+    from shiftlog.ingest.hook_spool import CALLS, HOOKS, Spool
+
+    spool = Spool(folder=home / "spool")
+    aside = spool.aside()
+    if aside:
+        latest = aside[-1]
+        what = f"{latest.get('event') or latest.get('kind') or 'item'} of {latest.get('at') or 'an unknown time'}"
+        return Check(
+            name="spool",
+            state="warn",
+            message=f"{count(len(aside), 'item')} set aside; the latest: {what}: {latest.get('reason')}",
+            hint=f"Each is a file in {spool.folder / 'aside'} with its reason; remove it once it is dealt with",
+        )
+    waiting = len(spool.names(HOOKS)) + len(spool.names(CALLS))
+    return _ok("spool", f"{count(waiting, 'file')} waiting for the daemon" if waiting else "nothing waits")
 
 
 def _program(name: str, needed: bool, purpose: str) -> Check:

@@ -259,7 +259,7 @@ class Store(Protocol):
         """Run work as one transaction; when it returns, what it wrote is durable; when it raises, nothing is.
 
         `brief` says that the work touches a handful of rows, so that a store may do it without handing it on. What is
-        not `lasting` may be lost with the power, whole, until the next work that is: bulk work need not wait for a disk.
+        not `lasting` may be lost with the power, whole, until the next work that is; bulk work then waits for no disk.
         """
         ...
 

@@ -1,0 +1,87 @@
+"""Shell tools over the wire: progress, a request that is taken back, a client that vanishes, log messages."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shiftlog.mcp.native import native_registry
+from shiftlog.mcp.registry import Selection
+from shiftlog.mcp.server import build_server
+from shiftlog.model.entry import Kind
+from tests.mcp.wire import REVISIONS, connected
+from tests.shell.desk import shell_desk, until
+
+both = pytest.mark.parametrize("revision", REVISIONS)
+
+
+@both
+async def test_case_11_taking_a_request_back_ends_its_command_and_nothing_is_answered(
+    tmp_path: Path, revision: str
+) -> None:
+    async with (
+        shell_desk(tmp_path) as desk,
+        connected(build_server(native_registry(desk.app)), revision) as peer,
+    ):
+        command = {"shell_id": desk.shell_id, "command": "sleep 60; touch done"}
+        request = peer.request("tools/call", {"name": "run_command", "arguments": command})
+        await peer.send(request)
+        await until(lambda: desk.shells.live[desk.shell_id].running)
+        await peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request["id"]}})
+        await until(lambda: desk.shells.live[desk.shell_id].state == "idle", 5)
+        [finished] = await desk.entries(Kind.COMMAND_FINISHED)
+        assert (finished.facts["state"], finished.facts["exit_code"]) == ("cancelled", 130)
+        answer = await peer.call("run_command", {"shell_id": desk.shell_id, "command": "ls"})
+        assert answer["result"]["structuredContent"]["stdout"] == ""
+
+
+async def test_a_command_goes_on_when_its_client_is_gone(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        server = build_server(native_registry(desk.app))
+        async with connected(server, finish_s=0.1) as peer:
+            command = {"shell_id": desk.shell_id, "command": "sleep 1; touch done"}
+            await peer.send(peer.request("tools/call", {"name": "run_command", "arguments": command}))
+            await until(lambda: desk.shells.live[desk.shell_id].running)
+        await until((desk.place / "done").exists, 5)
+        await until(lambda: desk.shells.live[desk.shell_id].state == "idle", 5)
+        [finished] = await desk.entries(Kind.COMMAND_FINISHED)
+        assert (finished.facts["state"], finished.facts["exit_code"]) == ("finished", 0)
+
+
+@both
+async def test_case_24_output_comes_as_progress_before_the_command_ends(tmp_path: Path, revision: str) -> None:
+    async with (
+        shell_desk(tmp_path) as desk,
+        connected(build_server(native_registry(desk.app)), revision) as peer,
+    ):
+        command = {"shell_id": desk.shell_id, "command": "echo one; sleep .5; echo two"}
+        params = {"name": "run_command", "arguments": command, "_meta": {"progressToken": "p"}}
+        await peer.send(peer.request("tools/call", params))
+        first = await peer.receive()
+        assert first["method"] == "notifications/progress"
+        assert first["params"]["message"] == "one\n"
+        with anyio.fail_after(10):
+            while "id" not in (last := await peer.receive()):
+                pass
+        assert last["result"]["structuredContent"]["stdout"] == "one\ntwo"
+
+
+async def test_execkit_sends_log_messages_only_after_a_level_was_set(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, shell=False) as desk:
+        server = build_server(native_registry(desk.app), Selection(dialects=("execkit",)))
+        async with connected(server) as peer:
+            created = await peer.call("session_create", {"transport": "local"})
+            session = created["result"]["structuredContent"]["session_id"]
+            await peer.call("session_exec", {"session_id": session, "command": "true"})
+            await peer.ask("logging/setLevel", {"level": "warning"})
+            await peer.call("session_exec", {"session_id": session, "command": "true"})
+            await peer.send(
+                peer.request(
+                    "tools/call", {"name": "session_exec", "arguments": {"session_id": session, "command": "false"}}
+                )
+            )
+            message = await peer.receive()
+            assert message["method"] == "notifications/message"
+            assert (message["params"]["level"], message["params"]["logger"]) == ("warning", f"execkit/{session}")
+            assert set(message["params"]["data"]) == {"session", "transport", "summary", "transcript"}
+            assert (await peer.receive())["result"]["structuredContent"]["exit_code"] == 1
