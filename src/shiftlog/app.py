@@ -109,8 +109,9 @@ class App:
 
     async def aclose(self) -> None:
         """End what lives: the shells of this server."""
-        for shells, _ in self._shells:
+        for shells, workspaces in self._shells:
             await shells.aclose()
+            await workspaces.aclose()
 
     async def sweep(self) -> None:
         """Do what is due now and then: suspend what idles or lost its holder, forget old answers."""

@@ -40,6 +40,7 @@ from shiftlog.store.sources import Source
 
 LOOK_EVERY_S = 0.5
 AGAIN_S = 5.0
+CATCH_UP_S = 0.2
 TOO_EARLY = timedelta(days=1)
 GROWS = frozenset({"Stop", "StopFailure", "SubagentStop", "PreCompact", "SessionEnd"})
 STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
@@ -97,6 +98,8 @@ class Hooks:
     torn: int = 0
     # One drain at a time: two would take the same lines, and only one of them could move the cursor.
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
+    _asked: anyio.Event | None = None
+    _taken: anyio.Event = field(default_factory=anyio.Event)
 
     # Draining
 
@@ -223,7 +226,7 @@ class Hooks:
             return None
         given = {name: params.get(name) for name in ("source", "cwd", "agent", "session_id")}
         texts = {name: value if isinstance(value, str) else None for name, value in given.items()}
-        await self.drain()
+        await self._caught_up()
         pid, now = params.get("pid"), self.app.clock.now()
         fact = HookFact(
             id="", at="", agent=texts["agent"] or "", name="SessionStart", vendor_id=texts["session_id"] or ""
@@ -241,6 +244,16 @@ class Hooks:
             )
         )
 
+    async def _caught_up(self) -> None:
+        """Wait for what waits in the spool to be taken, as long as somebody who waits for an answer can."""
+        if self._asked is None:
+            await self.drain()
+            return
+        caught_up = self._taken = anyio.Event()
+        self._asked.set()
+        with anyio.move_on_after(CATCH_UP_S):
+            await caught_up.wait()
+
     # Watching
 
     async def run(self, draining: anyio.Event) -> None:
@@ -248,6 +261,7 @@ class Hooks:
         seen: dict[str, int] | None = None
         while not draining.is_set():
             wait_s = LOOK_EVERY_S
+            self._asked, taken = anyio.Event(), self._taken
             sizes = self.spool.sizes()
             if sizes != seen or await self._is_due():
                 try:
@@ -256,9 +270,18 @@ class Hooks:
                 except (ShiftlogError, OSError) as error:
                     log.warning("spool: %s", error)
                     wait_s = AGAIN_S
+            taken.set()
             with anyio.move_on_after(wait_s):
-                await draining.wait()
+                async with anyio.create_task_group() as waiting:
+                    for event in (draining, self._asked):
+                        waiting.start_soon(_ended_by, event, waiting.cancel_scope)
+        self._asked = None
 
     async def _is_due(self) -> bool:
         now = self.app.clock.now()
         return any(stop.is_due(now) for stop in (await self.hooking.stops()).values())
+
+
+async def _ended_by(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()

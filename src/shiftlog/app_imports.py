@@ -114,7 +114,7 @@ _FORMATS = {
 
 async def take_transcripts(imports: Imports, values: Mapping[str, Any]) -> dict[str, Any]:
     """Import as the session log asks; raise for what its strictness does not allow."""
-    path, agent = str(values["path"]), values["agent"]
+    path, agent = str(Path(values["workspace"] or "/", str(values["path"]))), values["agent"]
     wanted = _FORMATS.get(values["source"])
     options = ImportOptions(
         paths=[path],

@@ -3,6 +3,7 @@
 What a checkpoint is and how one is restored stands in `workspace`; here is who asks, for which workspace, and when.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,6 +29,7 @@ from shiftlog.shell.live import Command, Shell
 from shiftlog.shell.output import DEFAULT_CHARS
 from shiftlog.workspace.checkpoints import Checkpoints, Workspace
 from shiftlog.workspace.ports import Busy, Cause, Kind, Place, Runner, Scope
+from shiftlog.workspace.rules import read_scope
 from shiftlog.workspace.runner import LocalRunner
 from shiftlog.workspace.targets import Target
 
@@ -96,6 +98,7 @@ class Workspaces:
     redactor: Redactor
     runner_of: Callable[[Shell], Runner | None] = lambda _shell: LocalRunner()
     sandbox_max: str = "full-access"
+    _settling: set["asyncio.Task[bool]"] = field(default_factory=set["asyncio.Task[bool]"])
     _attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
 
     # What shells ask for
@@ -105,11 +108,7 @@ class Workspaces:
         if shell.workspace is None:
             return {"enabled": False, "reason": "no_workspace", "baseline_id": None}
         runner = self.runner_of(shell)
-        scope = Scope(
-            paths=tuple(values.get("paths", ())),
-            ignores=tuple(values.get("checkpoint_ignores", ())),
-            include_ignored=bool(values.get("include_ignored")),
-        )
+        scope = _scope(values)
         try:
             if runner is None:
                 raise GitMissing("checkpoints need git on the target")
@@ -120,9 +119,25 @@ class Workspaces:
             if automatic:
                 created = await self.checkpoints.save(workspace, kind="open", cause=Cause(session_id=shell.session_id))
                 baseline = created.checkpoint_id
+                self._settle(workspace)
         except GitMissing:
             return {"enabled": False, "reason": "git_missing", "baseline_id": None}
         return {"enabled": True, "reason": None, "baseline_id": baseline}
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Refuse sub-paths and patterns that cannot be used, before a shell is opened."""
+        _scope(values)
+
+    def _settle(self, workspace: Workspace) -> None:
+        """Make a first checkpoint independent of the user's own objects, while the shell is in use already."""
+        task = asyncio.get_running_loop().create_task(self.checkpoints.settle(workspace))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def aclose(self) -> None:
+        """Wait for what goes on in the background."""
+        if self._settling:
+            await asyncio.wait(self._settling)
 
     async def before(self, shell: Shell, command: Command) -> str | None:
         """Return the checkpoint that undoes a command that is about to run."""
@@ -273,6 +288,14 @@ class Workspaces:
     def unix_time(row: Mapping[str, Any]) -> int:
         """Return when a listed checkpoint was made, in whole seconds since the epoch."""
         return int(datetime.fromisoformat(str(row["created_at"])).timestamp())
+
+
+def _scope(values: Mapping[str, Any]) -> Scope:
+    return read_scope(
+        values.get("paths", ()),
+        values.get("checkpoint_ignores", ()),
+        include_ignored=bool(values.get("include_ignored")),
+    )
 
 
 def _target(values: Mapping[str, Any]) -> Target:

@@ -21,7 +21,7 @@ WAIT_S = 60.0
 
 
 class Feed:
-    """The items of one answer; `aclose` ends every task that puts some, also those that the client's leaving cut off."""
+    """The items of one answer; `aclose` ends every task that puts some."""
 
     def __init__(self) -> None:
         # Bounded, so that a slow reader slows the tasks down instead of filling memory.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 AGENTS = {"claude": "ClaudeCode", "codex": "Codex"}
 EVENT_BYTES = 8 << 20
 LOCK_WAIT_S = 0.05
-ANSWER_S = 0.4
+ANSWER_S = 0.45
 BRIEFED = frozenset({"startup", "clear", "compact"})
 # Agents start hooks through one of these, and it ends with the hook.
 SHELLS = frozenset({b"sh", b"bash", b"dash", b"zsh", b"fish", b"ksh"})

@@ -11,6 +11,7 @@ from shiftlog.ingest.importing_service import ImportOptions
 from shiftlog.model.caller import Caller
 
 PROGRESS_S = 0.2
+MOST_JOBS = 64
 
 _running: dict[str, StopSign] = {}
 
@@ -32,7 +33,7 @@ def options_from(params: Mapping[str, Any], caller: Caller) -> ImportOptions:
         since=params.get("since") or None,
         full=bool(params.get("full")),
         dry_run=bool(params.get("dry_run")),
-        jobs=params.get("jobs"),
+        jobs=None if params.get("jobs") is None else min(int(params["jobs"]), MOST_JOBS),
         keep_images=bool(params.get("keep_images")),
         recursive=bool(params.get("recursive", True)),
         allowed=allowed,

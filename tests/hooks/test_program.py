@@ -91,8 +91,7 @@ def unfinished(home: Path, project: Path) -> str:
 def test_a_start_is_told_what_the_unfinished_predecessor_left(home: Path, project: Path) -> None:
     """Case 51."""
     session = unfinished(home, project)
-    text = start(home, 1, "startup", project)
-    assert text is not None
+    text = eventually(lambda: start(home, 1, "startup", project))
     lines = text.splitlines()
     assert lines[0] == FIRST_LINE
     assert "resume_session" in lines[-1]
@@ -101,15 +100,14 @@ def test_a_start_is_told_what_the_unfinished_predecessor_left(home: Path, projec
     assert len(text) <= 8_000
     assert start(home, 2, "resume", project) is None
     assert start(home, 3, "startup", project.parent) is None
-    assert start(home, 4, "clear", project, "codex") is not None
+    assert eventually(lambda: start(home, 4, "clear", project, "codex"))
 
 
 def test_after_compaction_a_session_is_told_its_own_capsule(home: Path, project: Path) -> None:
     unfinished(home, project)
     about = {"session_id": SESSION.format(7), "cwd": str(project)}
     hook(home, {"hook_event_name": "UserPromptSubmit", "prompt": "Rename the field", **about})
-    text = start(home, 7, "compact", project)
-    assert text is not None
+    text = eventually(lambda: start(home, 7, "compact", project))
     assert "Rename the field" in text
     assert start(home, 8, "compact", project) is None
 

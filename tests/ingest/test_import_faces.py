@@ -88,7 +88,8 @@ async def test_a_strict_ingest_says_what_it_did_not_find(tmp_path: Path) -> None
         (office.folder / "b.jsonl.zst").write_bytes(b"no zstd")
         with pytest.raises(TranscriptUnreadable) as failed:
             await log.call(METHOD, {"path": str(office.folder)}, place)
-        assert failed.value.details["totals"]["sessions"] == 1
+        totals: Any = failed.value.details["totals"]
+        assert totals["sessions"] == 1
         lenient = await log.call(METHOD, {"path": str(office.folder), "strict": False}, place)
         assert lenient is not None
         assert lenient["ok"] is False

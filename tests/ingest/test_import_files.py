@@ -312,7 +312,12 @@ async def test_an_agent_cannot_have_arbitrary_files_read(tmp_path: Path) -> None
         for path in ("/etc", str(office.folder / "work" / "out"), str(office.folder / "work" / ".." / "..")):
             with pytest.raises(InvalidParameter):
                 await imports.run(ImportOptions(paths=[path], allowed=[str(office.folder / "work")]))
-        report = await imports.run(ImportOptions(paths=[str(office.folder / "work")], allowed=[str(office.folder)]))
+        outside = office.write(
+            "outside.jsonl", Claude(session="5e551000-0000-4000-8000-00000000000c").prompt("x").records
+        )
+        (office.folder / "work" / "link.jsonl").symlink_to(outside)
+        inside = [str(office.folder / "work")]
+        report = await imports.run(ImportOptions(paths=inside, allowed=inside))
         assert report.shown()["totals"]["sessions"] == 1
 
 

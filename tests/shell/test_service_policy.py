@@ -251,3 +251,15 @@ async def test_an_approval_from_elsewhere_lets_the_same_call_through_once(tmp_pa
         assert (await desk.run("touch f"))["exit_code"] == 0
         with pytest.raises(ApprovalRequired):
             await desk.run("touch f")
+
+
+@needs_kernel
+async def test_program_starts_of_a_background_command_are_its_own(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, deny=["ls"]) as desk:
+        begun = await desk.run("sleep .4; /bin/true", background=True)
+        front = await desk.run("/bin/echo front; sleep .6")
+        assert [Path(start["path"]).name for start in front["programs"]] == ["echo", "sleep"]
+        await desk.read(begun["command_id"], wait_s=5, wait_for="end")
+        finished = {entry.facts["command_id"]: entry.facts for entry in await desk.entries(Kind.COMMAND_FINISHED)}
+        names = [Path(start["path"]).name for start in finished[begun["command_id"]]["programs"]]
+        assert names == ["sleep", "true"]

@@ -15,13 +15,14 @@ import click
 from shiftlog import __version__
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, StorageError
 
-OK, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
+OK, FAILED, MISUSED, REFUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 126, 130, 141
 
-# Every code that a command can end with; a request that nothing could fulfil as it stands counts as misuse.
+# Every code that a command can end with; a request that nothing could fulfil as it stands counts as misuse, and a
+# command that may not run ends as the shell's own that cannot be run do.
 EXIT_STATUSES: dict[str, int] = {
     "agent_not_entitled": FAILED,
-    "approval_declined": FAILED,
-    "approval_required": FAILED,
+    "approval_declined": REFUSED,
+    "approval_required": REFUSED,
     "budget_exceeded": FAILED,
     "budget_invalid": MISUSED,
     "checkpoint_not_found": FAILED,
@@ -52,8 +53,8 @@ EXIT_STATUSES: dict[str, int] = {
     "nothing_to_restore": FAILED,
     "open_failed": FAILED,
     "output_expired": FAILED,
-    "policy_denied": FAILED,
-    "policy_undecidable": FAILED,
+    "policy_denied": REFUSED,
+    "policy_undecidable": REFUSED,
     "recovery_token_expired": FAILED,
     "recovery_token_invalid": FAILED,
     "recovery_token_mismatch": FAILED,
@@ -93,8 +94,19 @@ EXIT_STATUSES: dict[str, int] = {
 
 # Where the hint of an error speaks to an agent about its tools, a person hears this instead.
 HINTS: dict[str, str] = {
+    "checkpoint_not_found": "shiftlog checkpoints lists them",
+    "command_not_found": "shiftlog checkpoints and shiftlog show list commands",
+    "command_too_large": "Put it in a file and run that",
     "invalid_session_id": "shiftlog sessions lists the ids; `last` is the session active last",
     "session_not_found": "shiftlog sessions lists the ids; `last` is the session active last",
+    "nothing_to_restore": "shiftlog checkpoints lists what can be gone back to",
+    "policy_denied": "shiftlog policy check 'COMMAND' explains it word by word",
+    "policy_undecidable": "shiftlog policy check 'COMMAND' explains it word by word",
+    "shell_busy": "shiftlog watch shows what it does; run it in another shell, or wait",
+    "shell_ended": "shiftlog shells lists those that live",
+    "shell_limit": "shiftlog shells --close SHELL ends one",
+    "shell_lost": "shiftlog shells lists those that live",
+    "shell_not_found": "shiftlog shells lists them; `last` is the newest",
     "turn_not_found": "shiftlog show SESSION lists the turns",
     "invalid_parameter": "Correct it and try again; --help explains the command",
 }
@@ -120,6 +132,20 @@ SECTIONS: dict[str, dict[str, str]] = {
         "brief": "continuity:brief",
         "token": "continuity:token",
     },
+    "Shells": {
+        "shells": "shells:shells",
+        "watch": "shells:watch",
+        "exec": "shells:exec_",
+        "replay": "shells_replay:replay",
+    },
+    "Undo": {
+        "checkpoints": "checkpoints:checkpoints",
+        "diff": "checkpoints:diff",
+        "undo": "checkpoints:undo",
+        "rewind": "checkpoints:rewind",
+        "gc": "checkpoints:gc",
+    },
+    "Rules": {"policy": "policy:policy", "approvals": "approvals:approvals", "approve": "approvals:approve"},
     "Prove and repair": {"verify": "proof:verify", "rebuild": "proof:rebuild", "erase": "proof:erase"},
     "Serve": {
         "mcp": "serving:mcp",

@@ -126,9 +126,13 @@ class Imports:
     def find(self, options: ImportOptions) -> list[Found]:
         """List the files that the options speak of; raise for a path that is missing or not allowed."""
         if options.paths:
-            if options.allowed is not None:
-                self._check_allowed(options.paths, options.allowed)
-            return with_sessions(find_under(options.paths, recursive=options.recursive))
+            if options.allowed is None:
+                return with_sessions(find_under(options.paths, recursive=options.recursive))
+            folders = self._folders(options.allowed)
+            self._check_allowed(options.paths, folders)
+            found = find_under(options.paths, recursive=options.recursive)
+            # A link below an allowed folder may lead out of it.
+            return with_sessions([file for file in found if _is_under(file.path, folders)])
         found = with_sessions(discover(self.roots(options.environ)))
         if self.settings.roots:
             seen = {file.path for file in found}
@@ -141,13 +145,14 @@ class Imports:
         found = self.find(options)
         return await anyio.to_thread.run_sync(lambda: {kind for file in found if (kind := _kind_of(file))})
 
-    def _check_allowed(self, paths: Iterable[str], allowed: Iterable[str]) -> None:
-        """Refuse paths outside of the folders that an agent may have read."""
+    def _folders(self, allowed: Iterable[str]) -> list[Path]:
         places = [root.folder for root in self.roots()] + [Path(one) for one in (*self.settings.roots, *allowed)]
-        folders = [place.expanduser().resolve() for place in places]
+        return [place.expanduser().resolve() for place in places]
+
+    def _check_allowed(self, paths: Iterable[str], folders: Sequence[Path]) -> None:
+        """Refuse paths outside of the folders that an agent may have read."""
         for path in paths:
-            resolved = Path(path).expanduser().resolve()
-            if not any(resolved.is_relative_to(folder) for folder in folders):
+            if not _is_under(str(Path(path).expanduser()), folders):
                 says = "a path under the agents' own folders, [ingest] roots or the workspace of this server"
                 raise InvalidParameter.invalid("paths", says, path)
 
@@ -163,6 +168,11 @@ class Imports:
             report = await self.run(options, stop=stop)
             if any(file.status not in ("unchanged", "skipped") for file in report.files):
                 yield report
+
+
+def _is_under(path: str, folders: Sequence[Path]) -> bool:
+    resolved = Path(path).resolve()
+    return any(resolved.is_relative_to(folder) for folder in folders)
 
 
 def _kind_of(file: Found) -> str | None:

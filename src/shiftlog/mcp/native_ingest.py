@@ -1,6 +1,7 @@
 """`import_transcripts`, the one tool of the optional toolset `ingest`: what it says of itself and how it runs."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from shiftlog.app import App
@@ -60,7 +61,7 @@ def ingest_tools(app: App) -> tuple[Tool, ...]:
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
         given = PARAMS.read(arguments)
         options = ImportOptions(
-            paths=given.get("paths") or (),
+            paths=[str(Path(caller.cwd or caller.workspace or "/", path)) for path in given.get("paths") or ()],
             agents=given.get("agents") or (),
             since=given.get("since") or None,
             dry_run=bool(given.get("dry_run")),

@@ -3,6 +3,7 @@
 The policy itself is the guard's, the kernel layer the sandbox's; `NoGuard` is what a shell has without either.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -72,6 +73,10 @@ class ShellGuard(Protocol):
         """Learn to which command the next program starts belong, and which `ask` entries were approved for it."""
         ...
 
+    def watch(self, roots: Callable[[], Mapping[int, str]]) -> None:
+        """Learn how to ask for the processes of commands that run in a copy of the shell, and their ids."""
+        ...
+
     def programs(self, command_id: str) -> list[dict[str, Any]] | None:
         """Return the program starts of a command that the kernel layer saw, None where it does not watch."""
         ...
@@ -106,6 +111,9 @@ class NoGuard:
         """Nothing depends on it."""
 
     def command_began(self, command_id: str, permitted: list[str]) -> None:
+        """Nothing depends on it."""
+
+    def watch(self, roots: Callable[[], Mapping[int, str]]) -> None:
         """Nothing depends on it."""
 
     def programs(self, command_id: str) -> list[dict[str, Any]] | None:

@@ -122,6 +122,11 @@ class Shell:
         """Return the commands that run now."""
         return [command for command in self.commands.values() if command.is_running]
 
+    def roots(self) -> dict[int, str]:
+        """Return the first process of each command that runs in a copy of the shell, where it is known."""
+        found = ((getattr(command.running, "root", None), command.command_id) for command in self.running)
+        return {pid: command_id for pid, command_id in found if isinstance(pid, int)}
+
     def next_command_id(self) -> str:
         """Number the next command, also one that will be refused."""
         self.numbers += 1

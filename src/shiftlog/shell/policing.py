@@ -30,7 +30,7 @@ from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramStart
 
 FULL_ACCESS = "full-access"
 REMOTE_NOTE = "only the command text is checked here: the target's kernel is out of reach"
-UNCHECKED = frozenset({"not_checked"})
+DEAD_NOTE = "The supervisor of program starts has ended, so no program can start here; open a new shell."
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,14 +42,22 @@ class PolicyGuard:
     redactor: Redactor
     sandbox: str
     enforcement: Enforcement
-    note: str | None
+    said: str | None
     launcher: Launcher | None
     defers: bool
     _known: Known = field(default_factory=Known)
     _last: tuple[str, Judgement] | None = None
     _current: str = ""
+    _roots: Callable[[], Mapping[int, str]] = dict[int, str]
     _starts: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     _counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def note(self) -> str | None:
+        """Say what of the rules does not hold here; or that nothing can start any more."""
+        if isinstance(self.launcher, Launch) and not self.launcher.alive:
+            return DEAD_NOTE
+        return self.said
 
     def judge(self, text: str, cwd: str) -> Judged:
         """Judge a command before it runs; without any rule the shell itself finds what is wrong with a text."""
@@ -79,10 +87,17 @@ class PolicyGuard:
         if isinstance(self.launcher, Launch):
             self.launcher.permit(permitted)
 
+    def watch(self, roots: Callable[[], Mapping[int, str]]) -> None:
+        """Learn how to ask for the processes of commands that run in a copy of the shell, and their ids."""
+        self._roots = roots
+
     def on_start(self, start: ProgramStart) -> None:
-        """Keep a program start with the command that runs."""
-        self._counts[self._current] = self._counts.get(self._current, 0) + 1
-        kept = self._starts.setdefault(self._current, [])
+        """Keep a program start with its command: the one whose process stands above it, else the one in front."""
+        roots = self._roots()
+        above = (roots[pid] for pid in (start.pid, *start.parents) if pid in roots)
+        command_id = next(above, self._current)
+        self._counts[command_id] = self._counts.get(command_id, 0) + 1
+        kept = self._starts.setdefault(command_id, [])
         if len(kept) < PROGRAMS_KEPT:
             argv = [self.redactor.text(word, by_rule=True).text for word in start.argv]
             kept.append({"path": start.path, "argv": argv, "verdict": start.verdict})
@@ -192,7 +207,7 @@ class Policing:
             redactor=self.redactor,
             sandbox=values.get("sandbox", FULL_ACCESS),
             enforcement="syntax" if rules.has_lists else "none",
-            note=REMOTE_NOTE if rules.has_lists and not local else None,
+            said=REMOTE_NOTE if rules.has_lists and not local else None,
             launcher=None,
             defers=False,
         )
@@ -222,7 +237,7 @@ class Policing:
             require_kernel=self.policy.require_kernel,
         )
         launch = sandbox.prepare(spec, guard.on_start)
-        guard.enforcement, guard.note = sandbox.enforcement(spec)
+        guard.enforcement, guard.said = sandbox.enforcement(spec)
         guard.launcher = launch
         guard.defers = launch is not None and launch.defers
         files = guard.judge_of.files

@@ -93,6 +93,7 @@ class Shells:
         self._opening += 1
         try:
             await self.opener.check(values, caller)
+            self.snapshots.check(values)
             home = await self.journal.home(values.get("session_id"), caller)
             try:
                 ready = await self.opener.open(values, caller)
@@ -110,6 +111,7 @@ class Shells:
                 raise unavailable(error) from None
         finally:
             self._opening -= 1
+        shell.guard.watch(shell.roots)
         self.live[shell.shell_id] = shell
         ready.live.ended.add_done_callback(lambda ended: self.spawn(self._shell_over(shell, ended.result())))
         if self._sweeper is None:

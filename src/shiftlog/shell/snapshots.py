@@ -9,6 +9,10 @@ from shiftlog.shell.live import Command, Shell
 class Snapshots(Protocol):
     """Takes checkpoints for shells; both verbs leave a shell without workspace alone."""
 
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Refuse what cannot be covered as asked, before a shell is opened."""
+        ...
+
     async def attach(self, shell: Shell, values: Mapping[str, Any]) -> dict[str, Any]:
         """Begin to cover a shell's workspace; return the `checkpoints` object of its result."""
         ...
@@ -20,6 +24,9 @@ class Snapshots(Protocol):
 
 class NoSnapshots:
     """Covers nothing."""
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Refuse nothing."""
 
     async def attach(self, shell: Shell, values: Mapping[str, Any]) -> dict[str, Any]:
         """Say that nothing is covered."""

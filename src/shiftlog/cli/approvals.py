@@ -1,0 +1,87 @@
+"""Commands that a person must permit: `approvals` lists what is asked, `approve` answers.
+
+Only the operator can answer, and never from inside a shell that Shiftlog opened; the daemon sees to that.
+"""
+
+from typing import Any
+
+import click
+
+from shiftlog.cli.asking import ask, json_option
+from shiftlog.cli.output import Column, Screen, ago, print_json, since
+
+_COLUMNS = (
+    Column("ID"),
+    Column("ASKED", right=True),
+    Column("EXPIRES", right=True),
+    Column("RULE", spare=1),
+    Column("SHELL", spare=2),
+    Column("COMMAND", cut=True),
+)
+
+
+@click.command(short_help="List commands that wait for your approval.")
+@json_option
+def approvals(as_json: bool) -> None:
+    """List the commands that agents want to run and that the policy's `ask` rules leave to you, oldest first.
+
+    \b
+    Example:
+      shiftlog approvals
+    """
+    found = ask("approvals")
+    if as_json:
+        print_json(found)
+        return
+    screen = Screen()
+    items: list[dict[str, Any]] = found["items"]
+    if not items:
+        screen.line("Nothing waits for approval.")
+        return
+    screen.table(
+        _COLUMNS,
+        [
+            [
+                item["approval_id"],
+                f"{since(item['asked_at'])} ago",
+                f"in {_left(item['expires_at'])}",
+                item["entry"],
+                item["shell_id"],
+                (item["command"], "bold"),
+            ]
+            for item in items
+        ],
+    )
+    screen.line(("shiftlog approve ID permits one, shiftlog approve ID --decline refuses it", "dim"))
+
+
+def _left(expires_at: str) -> str:
+    import time
+    from datetime import datetime
+
+    return ago(datetime.fromisoformat(expires_at).timestamp() - time.time())
+
+
+@click.command(short_help="Permit or refuse a command that waits.")
+@click.argument("approval_id", metavar="ID")
+@click.option("--decline", is_flag=True, help="Refuse it.")
+@json_option
+def approve(approval_id: str, decline: bool, as_json: bool) -> None:
+    """Permit the command that waits under ID, or refuse it with --decline.
+
+    It holds for that shell and that exact text, once, within ten minutes of the question, and is recorded in the
+    journal. An id may be shortened to its beginning. Nothing inside a shell that Shiftlog opened can do this.
+
+    \b
+    Examples:
+      shiftlog approve 3fa91c02
+      shiftlog approve 3fa91c02 --decline
+    """
+    decided = ask("approve", {"approval_id": approval_id, "granted": not decline})
+    if as_json:
+        print_json(decided)
+        return
+    screen = Screen()
+    style = "green" if decided["state"] == "granted" else "yellow"
+    screen.line((f"{decided['state']}  ", style), (decided["command"], "bold"))
+    screen.line((f"for {decided['shell_id']}, once, until {decided['expires_at']}", "dim"))

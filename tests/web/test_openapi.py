@@ -1,0 +1,49 @@
+"""The description of the JSON, tried by a machine that makes up requests: no answer is a server error."""
+
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import not_a_server_error
+
+from shiftlog.web.openapi import description
+from tests.web.place import Place
+from tests.web.stories import Day
+
+schema = schemathesis.openapi.from_dict(description())
+
+
+@pytest.fixture(scope="module")
+def asking(place: Place, day: Day) -> Any:
+    with place.client(Accept="application/json") as client:
+        yield client, day
+
+
+@schema.parametrize()
+@settings(
+    max_examples=12,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+)
+def test_no_request_makes_the_server_fail(case: Any, asking: tuple[httpx.Client, Day]) -> None:
+    client, day = asking
+    # Half of the requests are about a session that is there; nobody would guess its name.
+    if "session_id" in (case.path_parameters or {}) and len(str(case.path_parameters["session_id"])) % 2:
+        case.path_parameters["session_id"] = day.session_id
+    call = case.as_transport_kwargs(base_url=str(client.base_url))
+    headers = {name: str(value) for name, value in (call.get("headers") or {}).items() if name.lower() != "authorization"}
+    try:
+        answer = client.request(call["method"], call["url"], params=call.get("params"), headers=headers)
+    except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError):
+        return  # nothing that a client could send
+    assert answer.status_code < 500, answer.text[:500]
+    if answer.status_code == 200 and answer.headers["content-type"] == "application/json":
+        case.validate_response(_as_response(answer, case), checks=[not_a_server_error])
+
+
+def _as_response(answer: httpx.Response, case: Any) -> Any:
+    return schemathesis.Response.from_httpx(answer, verify=True)
