@@ -12,7 +12,7 @@ WITH_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help run test soak check check-style check-types check-imports check-docs format docs \
+.PHONY: help run test soak check check-style check-types check-imports check-docs check-plugins format docs \
 	bench bench-peers conformance clean distclean
 
 help: ## list the targets
@@ -32,7 +32,7 @@ test: system-packages .venv/.stamp-dev ## run the test suite
 soak: system-packages .venv/.stamp-dev ## run the long kill loops and endurance tests
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
 
-check: check-style check-types check-imports check-docs ## check style, types, import directions and generated docs
+check: check-style check-types check-imports check-docs check-plugins ## check style, types, imports and generated files
 
 check-style: .venv/.stamp-dev
 	@$(BIN)/ruff check
@@ -47,12 +47,16 @@ check-imports: .venv/.stamp-dev
 check-docs: .venv/.stamp-dev
 	@$(BIN)/python scripts/generate_docs.py --check
 
+check-plugins: .venv/.stamp-dev
+	@$(BIN)/python scripts/generate_plugins.py --check
+
 format: .venv/.stamp-dev ## rewrite the code in the house style
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
-docs: .venv/.stamp-dev ## regenerate the generated parts of docs/
+docs: .venv/.stamp-dev ## regenerate the generated parts of docs/, and plugins/
 	@$(BIN)/python scripts/generate_docs.py
+	@$(BIN)/python scripts/generate_plugins.py
 
 bench: .venv/.stamp-dev ## measure and print a table (asserts nothing)
 	@$(WITH_BYTECODE) $(BIN)/python -m bench $(ARGS)

@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/: the command line, the MCP tools and the table of settings.
+"""Writes the generated parts of docs/: the command line, the MCP tools, the settings and the tables of spellings.
 
 `--check` writes nothing and exits with 1 when a file is not what would be written, naming it.
 """
@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import anyio
 import click
+from spelling_tables import spellings_page, with_summary
 
 from shiftlog.app import open_app
 from shiftlog.cli import SECTIONS, program
@@ -51,6 +52,9 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield DOCS / "reference" / "tools.md", tools_page(anyio.run(_registry))
     configuration = DOCS / "configuration.md"
     yield configuration, with_settings(configuration.read_text("utf-8"))
+    security = DOCS / "security.md"
+    yield security, with_summary(security.read_text("utf-8"))
+    yield DOCS / "reference" / "spellings.md", spellings_page(NOTE)
 
 
 def with_settings(text: str) -> str:

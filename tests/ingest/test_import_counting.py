@@ -33,7 +33,13 @@ def claude_example(folder: Path) -> list[Path]:
     main.add("progress", data=data, parentToolUseID="toolu_1")
     main.block({"type": "text", "text": "c"}, message="C", usage=usage_of(2, 10, 0, 500))
     main.block({"type": "text", "text": "d"}, message="C", request="r3", usage=usage_of(2, 40, 0, 500))
-    synthetic: dict[str, Any] = {"role": "assistant", "model": "<synthetic>", "id": "S", "usage": usage_of(0, 0, 0, 0), "content": []}
+    synthetic: dict[str, Any] = {
+        "role": "assistant",
+        "model": "<synthetic>",
+        "id": "S",
+        "usage": usage_of(0, 0, 0, 0),
+        "content": [],
+    }
     main.add("assistant", message=synthetic)
     child = Claude(letter="b", common={"agentId": "kid", "isSidechain": True}).prompt("Go")
     child.block({"type": "text", "text": "child"}, message="B", request="r2", usage=usage_of(4, 798, 100, 8000))

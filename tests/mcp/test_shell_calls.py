@@ -85,3 +85,19 @@ async def test_execkit_sends_log_messages_only_after_a_level_was_set(tmp_path: P
             assert (message["params"]["level"], message["params"]["logger"]) == ("warning", f"execkit/{session}")
             assert set(message["params"]["data"]) == {"session", "transport", "summary", "transcript"}
             assert (await peer.receive())["result"]["structuredContent"]["exit_code"] == 1
+
+
+@both
+async def test_the_output_of_a_command_is_a_resource(tmp_path: Path, revision: str) -> None:
+    async with (
+        shell_desk(tmp_path) as desk,
+        connected(build_server(native_registry(desk.app)), revision) as peer,
+    ):
+        ran = await desk.run("seq 1 5; echo late >&2")
+        uri = f"shiftlog://commands/{ran['command_id'].replace('#', '%23')}/output"
+        whole = (await peer.ask("resources/read", {"uri": uri}))["result"]["contents"][0]
+        assert whole["text"] == "1\n2\n3\n4\n5\n\n--- stderr ---\nlate\n"
+        part = await peer.ask("resources/read", {"uri": f"{uri}?offset=1&limit=2"})
+        assert part["result"]["contents"][0]["text"] == "2\n3\n"
+        unknown = await peer.ask("resources/read", {"uri": "shiftlog://commands/dead-1_local%231/output"})
+        assert unknown["error"]["message"] == "Resource not found"

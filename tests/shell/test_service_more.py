@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -154,7 +154,7 @@ async def tried(desk: ShellDesk, text: str, letter: str) -> list[str]:
             wrong.append(f"{text}: was refused and begun")
     else:
         verdict, listing = result["verdict"], result["stdout"]
-        programs = result["programs"] or []
+        programs = cast("list[dict[str, Any]]", result["programs"] or [])
         if letter not in "AK" or verdict != LETTERS[letter]:
             wrong.append(f"{text}: {verdict}")
     recorded = (await desk.entries(Kind.COMMAND_FINISHED))[-1].facts

@@ -129,7 +129,7 @@ def record_hostile(place: Place) -> str:
             {
                 **named,
                 "dialog": [
-                    said(role, category, f"{HOSTILE}\n{MEGA}")
+                    said(role, category, f"{HOSTILE}\n{MEGA if role == 'tool' else ''}")
                     for role, category in (
                         ("user", "observation"),
                         ("model", "reasoning"),

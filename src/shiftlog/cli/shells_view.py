@@ -35,10 +35,12 @@ class ShellView:
         """Print a command behind its prompt."""
         self._shown = str(item.get("command_id", ""))
         number = self._shown if self._several else f"#{self._shown.rpartition('#')[2]}"
-        behind: list[Part] = [(" &", "dim")] if item.get("background") else []
-        self._line((f"{number} ", "dim"), (clean_line(item.get("cwd") or ""), "blue"), ("$ ", "bold blue"))
+        self._end_line()
+        self._print(f"{number} ", "dim")
+        self._print(clean_line(item.get("cwd") or ""), "blue")
+        self._print("$ ", "bold blue")
         self._print(clean(str(item.get("command", "(erased)")).rstrip("\n")), "bold")
-        self._line(*behind)
+        self._print(" &\n" if item.get("background") else "\n", "dim")
         if item.get("skipped_lines"):
             self._line((f"… {count(item['skipped_lines'], 'earlier line')} left out", "dim"))
 
@@ -83,16 +85,14 @@ class ShellView:
         self._line((clean_line(text), "dim"))
 
     def _line(self, *parts: Part) -> None:
+        self._end_line()
+        self._screen.line(*parts)
+        sys.stdout.flush()
+
+    def _end_line(self) -> None:
         if self._in_line:
             click.echo()
             self._in_line = False
-        if parts and parts[-1][0] == "$ ":
-            # A prompt: the command comes behind it on the same line.
-            for text, style in (part if isinstance(part, tuple) else (part, "") for part in parts):
-                self._print(text, style)
-        elif parts:
-            self._screen.line(*parts)
-        sys.stdout.flush()
 
     def _print(self, text: str, style: str) -> None:
         if self._screen.is_terminal and style:

@@ -80,6 +80,103 @@ def with_json_entry(text: str, path: tuple[str, str], merge: Merge, *, comments:
     return changed
 
 
+def without_json_entry(text: str, path: tuple[str, str], *, comments: bool = False, section_too: bool = False) -> str:
+    """Return the text without the member at `path`; with `section_too` also without its object once that is empty."""
+    plain = _readable(text) if comments else text
+    if not plain.strip():
+        return text
+    before = _parsed_json(plain)
+    if not isinstance(before, dict):
+        raise CannotEdit("the document is not an object")
+    section = _Style(text, plain).root.find(path[0])
+    if section is None or plain[section.start] != "{":
+        return text
+    inner = _object(plain, section.start)
+    if inner.find(path[1]) is None:
+        return text
+    changed = _without_member(text, plain, inner, path[1])
+    expected = cast("dict[str, Entry]", before)
+    del expected[path[0]][path[1]]
+    if section_too and not expected[path[0]]:
+        readable = _readable(changed) if comments else changed
+        changed = _without_member(changed, readable, _object(readable, _after_space(readable, 0)), path[0])
+        del expected[path[0]]
+    if _parsed_json(_readable(changed) if comments else changed) != expected:
+        raise CannotEdit("its layout is too unusual to edit safely")
+    return changed
+
+
+def _without_member(text: str, plain: str, box: _Object, key: str) -> str:
+    """Cut a member out with the comma and the space that belong to it."""
+    index = next(at for at in reversed(range(len(box.members))) if box.members[at].key == key)
+    member = box.members[index]
+    if index + 1 < len(box.members):
+        return text[: member.key_start] + text[box.members[index + 1].key_start :]
+    if index:
+        return text[: box.members[index - 1].end] + text[member.end :]
+    end = box.close if not text[member.end : box.close].strip(" \t\r\n,") else member.end
+    return text[: box.start + 1] + text[end:]
+
+
+def with_json_item(text: str, path: tuple[str, str], item: Entry) -> str:
+    """Return the text with an item at the end of the list at `path`, unless an equal one is in it."""
+    plain = text
+    if not plain.strip():
+        return json.dumps({path[0]: {path[1]: [item]}}, indent=2, ensure_ascii=False) + "\n"
+    before = _parsed_json(plain)
+    if not isinstance(before, dict):
+        raise CannotEdit("the document is not an object")
+    style = _Style(text, plain)
+    section = style.root.find(path[0])
+    if section is None:
+        changed = style.inserted(style.root, path[0], {path[1]: [item]})
+    else:
+        if plain[section.start] != "{":
+            raise CannotEdit(f"'{path[0]}' is not an object")
+        inner = _object(plain, section.start)
+        own = inner.find(path[1])
+        if own is None:
+            changed = style.inserted(inner, path[1], cast("Entry", [item]))
+        else:
+            present: Any = _parsed_entry(plain[own.start : own.end])
+            if not isinstance(present, list):
+                raise CannotEdit(f"'{path[1]}' is not a list")
+            if item in present:
+                return text
+            changed = style.appended(own, item, is_first=not present)
+    expected = cast("dict[str, dict[str, list[object]]]", before)
+    expected.setdefault(path[0], {}).setdefault(path[1], []).append(_parsed_json(json.dumps(item)))
+    if _parsed_json(changed) != expected:
+        raise CannotEdit("its layout is too unusual to edit safely")
+    return changed
+
+
+def without_json_items(text: str, section: str, is_ours: Callable[[Any], bool]) -> str:
+    """Return the text without our items in the lists of a section; written anew only where there are any."""
+    if not text.strip():
+        return text
+    document = _parsed_entry(text)
+    lists: Any = cast("Entry", document).get(section) if isinstance(document, dict) else None
+    if not isinstance(lists, dict):
+        return text
+    kept: Entry = {}
+    found = False
+    for name, items in cast("Entry", lists).items():
+        if not isinstance(items, list):
+            kept[name] = items
+            continue
+        others = [item for item in cast("list[Any]", items) if not is_ours(item)]
+        found = found or len(others) != len(cast("list[Any]", items))
+        if others or not items:
+            kept[name] = others
+    if not found:
+        return text
+    rest = {**cast("Entry", document), section: kept}
+    if not kept:
+        del rest[section]
+    return json.dumps(rest, indent=2, ensure_ascii=False) + "\n" if rest else ""
+
+
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
     """Overwrite matches other than strings with spaces, so that every offset stays what it was."""
 
@@ -175,6 +272,17 @@ class _Style:
             tail = "" if closed else self.newline + self._line_indent(box.start)
         return text[:comma_at] + comma + text[comma_at:at] + member + tail + text[at:]
 
+    def appended(self, member: _Member, item: Entry, *, is_first: bool) -> str:
+        """Add a last item to a list, on a line of its own where its items have one."""
+        text, close = self.text, member.end - 1
+        at = len(text[:close].rstrip())
+        if "\n" not in text[member.start : member.end]:
+            lead = "" if is_first else ("," if self._tight() else ", ")
+            return text[:at] + lead + self._rendered(item, None) + text[at:]
+        indent = self._line_indent(close) + self.unit
+        lead = ("" if is_first else ",") + self.newline + indent
+        return text[:at] + lead + self._rendered(item, indent) + text[at:]
+
     def replaced(self, member: _Member, value: Entry) -> str:
         """Write a member's value anew, on one line if it was on one line."""
         indent = self._indent_of(member) if "\n" in self.text[member.start : member.end] else None
@@ -236,6 +344,46 @@ def with_toml_table(text: str, path: tuple[str, ...], merge: Merge) -> str:
     if _parsed_toml(changed) != before:
         raise CannotEdit("its layout is too unusual to edit safely")
     return changed
+
+
+def without_toml_table(text: str, path: tuple[str, ...], keys: Sequence[str] = ()) -> str:
+    """Return the text without a table and what is inside it, or without some of its keys."""
+    before = _parsed_toml(text)
+    present = _table(before, path)
+    if present is None:
+        return text
+    holder = before
+    for name in path[:-1]:
+        holder = holder[name]
+    if keys:
+        for key in keys:
+            present.pop(key, None)
+    if not keys or not present:
+        del holder[path[-1]]
+    out: list[str] = []
+    depth = len(path)
+    for statement in _statements(text):
+        own = statement.table[:depth] == path and (statement.header or statement.key is not None)
+        inside = statement.table[depth] if len(statement.table) > depth else statement.key
+        if not own or (keys and present and inside not in keys):
+            out.append(statement.text)
+        elif not statement.header or not out or out[-1].strip():
+            continue
+        else:
+            out.pop()  # the line that was put between this table and the one before
+    changed = "".join(out)
+    if _without_empty(_parsed_toml(changed)) != _without_empty(before):
+        raise CannotEdit("its layout is too unusual to edit safely")
+    return changed
+
+
+def _without_empty(document: Entry) -> Entry:
+    """Return a document without tables that hold nothing: whether they are written does not matter."""
+    kept = {
+        name: _without_empty(cast("Entry", value)) if isinstance(value, dict) else value
+        for name, value in document.items()
+    }
+    return {name: value for name, value in kept.items() if value != {}}
 
 
 def _rewritten(statements: Sequence[_Statement], path: tuple[str, ...], body: str, stale: set[str]) -> str:
@@ -312,6 +460,8 @@ def _toml(value: Any) -> str:
         return "{ " + ", ".join(f"{_toml(key)} = {_toml(inner)}" for key, inner in items) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in cast("list[Any]", value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if not isinstance(value, str):
         raise CannotEdit(f"{value!r} is not text")
     # JSON escapes what TOML wants escaped, but for DEL.

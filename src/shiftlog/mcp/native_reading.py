@@ -1,4 +1,4 @@
-"""Resources and prompts of the journal: sessions, turns and capsules to read, a hand-over and a catch-up to paste."""
+"""Resources and prompts: sessions, turns, capsules and outputs to read, a hand-over and a catch-up to paste."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,12 +13,14 @@ from shiftlog.journal.journal import find_session
 from shiftlog.mcp.registry import Prompt, PromptArgument, Resource
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import TurnNotFound
+from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.store.protocol import Filter, Reader
 
 JSON = "application/json"
 CATCH_UP_DAYS = 1
 TURNS_SHOWN = 200
+MAX_OUTPUT_CHARS = 1_000_000
+STDERR_MARK = "\n--- stderr ---\n"
 
 
 def resources(app: App) -> tuple[Resource, ...]:
@@ -33,6 +35,16 @@ def resources(app: App) -> tuple[Resource, ...]:
     async def capsule(caller: Caller, names: dict[str, str]) -> dict[str, Any]:
         now = app.clock.now()
         return await app.store.read(lambda reader: capsule_of(reader, find_session(reader, names["id"]), now))
+
+    async def output(caller: Caller, names: dict[str, str]) -> str:
+        offset, limit = (_count(names, name) for name in ("offset", "limit"))
+        parts: list[str] = []
+        for stream in ("stdout", "stderr"):
+            asked = {"command_id": names["id"], "stream": stream, "max_chars": MAX_OUTPUT_CHARS}
+            page = await app.shells.read_output({**asked, "from_line": (offset or 0) + 1}, caller)
+            lines = page["text"].splitlines(keepends=True)
+            parts.append("".join(lines if limit is None else lines[:limit]))
+        return STDERR_MARK.join(parts) if all(parts) else "".join(parts)
 
     return (
         Resource(
@@ -62,7 +74,25 @@ def resources(app: App) -> tuple[Resource, ...]:
             mime_type=JSON,
             read=capsule,
         ),
+        Resource(
+            uri="shiftlog://commands/{id}/output{?offset,limit}",
+            toolset="shell",
+            name="output",
+            title="Output of a command",
+            description="What a command wrote, stdout before stderr; offset and limit count lines of each.",
+            mime_type="text/plain",
+            read=output,
+        ),
     )
+
+
+def _count(names: dict[str, str], name: str) -> int | None:
+    text = names.get(name)
+    if not text:
+        return None
+    if not text.isdecimal() or len(text) > 12:
+        raise InvalidParameter.invalid(name, "a whole number of at least 0", text)
+    return int(text)
 
 
 def _session(reader: Reader, name: str) -> dict[str, Any]:

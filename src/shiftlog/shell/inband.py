@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any
@@ -29,7 +30,9 @@ from shiftlog.shell.ports import (
 )
 from shiftlog.shell.remote import RemoteHost, Wire, WireEnd
 from shiftlog.shell.remote_aside import Aside, Table, upload
+from shiftlog.shell.remote_direct import Direct
 from shiftlog.shell.remote_line import Line
+from shiftlog.shell.remote_words import BashWords
 
 _READY_S = 2.0
 _ASK_S = 2.0
@@ -39,6 +42,8 @@ _KILLED = 128 + 9
 #: Longer units are sent as a file: a shell reads a pipe byte by byte.
 _SHORT_UNIT = 32 * 1024
 _IDLE_LINES = 2
+#: No program that closes what it inherits, starts another and goes away is done as soon as this.
+_QUICK_S = 0.008
 _SILENCE_S = (0.3, 1.0, 3.0)
 
 
@@ -61,7 +66,11 @@ class InbandShell:
         self._opening = b""
         self._opened: asyncio.Future[remote_words.Kept | remote_words.Refused] = self.loop.create_future()
         self._reports = framing.ReportReader()
+        self._keeper_token = framing.draw_token()
         self._token = framing.draw_token()
+        self._direct: Direct | None = None
+        self._held_by: list[Direct] = []
+        self._is_held = False
         self._is_ready = False
         self._ready = asyncio.Event()
         self._cwd = "/"
@@ -71,6 +80,8 @@ class InbandShell:
         self._foreground: InbandCommand | None = None
         self._idle_lines: deque[Line] = deque()
         self._lines: set[Line] = set()
+        self._scanning: asyncio.Task[bool] | None = None
+        self._is_written_to = False
         self._reason: EndedReason | None = None
         self._closing: asyncio.Task[int] | None = None
         self._main_end: asyncio.Future[WireEnd] = self.loop.create_future()
@@ -115,7 +126,7 @@ class InbandShell:
         self._asked_cwd = spec.cwd
         self._wire = await self.host.open_wire(self)
         program = remote_words.keeper(
-            self._token, name=framing.draw_token()[:16], wanted=spec.shell, cwd=spec.cwd, env=spec.env
+            self._keeper_token, name=framing.draw_token()[:16], wanted=spec.shell, cwd=spec.cwd, env=spec.env
         )
         self._wire.write(program.encode())
         kept = await self._opened
@@ -123,8 +134,7 @@ class InbandShell:
             raise _failed(kept.why)
         self._kept = kept
         self._words = remote_words.words_named(kept.words)
-        self._tell(self._words.prepare(self._token, kept.keeper))
-        self._idle_lines.append(await self._new_line(reusable=True))
+        self._tell(self._words.prepare(self._token, kept))
         await self._ready.wait()
         self._check_alive()
         if spec.login:
@@ -134,7 +144,6 @@ class InbandShell:
             self.startup_output = bytes(said.data)
             self._last_status = 0
             self._check_alive()
-        self.spawn(self._second_line())
 
     async def start(self, command: CommandSpec, sink: OutputSink) -> InbandCommand | InbandTerminal:
         """Start a command; returns once the shell has been told, for a copy once the copy runs."""
@@ -192,12 +201,14 @@ class InbandShell:
     # What comes over the wire
 
     def received(self, stream: Stream, data: bytes) -> None:
-        """Find reports; everything else on the shell's own wire is noise."""
-        if stream != "stdout":
+        """Pass on a direct command's output and find reports; everything else on the wire is noise."""
+        if self._direct is not None:
+            data = self._direct.received(stream, data)
+        if stream != "stdout" or not data:
             return
         if not self._opened.done():
             self._opening = (self._opening + data)[-1_000_000:]
-            kept = remote_words.read_kept(self._opening, self._token, self._asked_cwd)
+            kept = remote_words.read_kept(self._opening, self._keeper_token, self._asked_cwd)
             if kept is not None:
                 self._opened.set_result(kept)
             return
@@ -221,7 +232,9 @@ class InbandShell:
 
     def _on_pid(self, token: str, pid: int) -> None:
         command = self._commands.get(token)
-        if command is not None:
+        if token == remote_words.holds_token(self._token):
+            self._on_holds(pid != 0)
+        elif command is not None:
             command.on_pid(pid)
         elif token == self._token and self.pid is None:
             self.pid = pid
@@ -229,7 +242,11 @@ class InbandShell:
     def _on_end(self, report: framing.Report) -> None:
         status, cwd = report.end()
         command = self._commands.get(report.token)
-        if command is not None and not command.in_shell:
+        if report.token == self._keeper_token:
+            self.finished(WireEnd(exit_code=status))
+        elif command is not None and cwd == remote_words.CUT.encode():
+            command.cut_status = status
+        elif command is not None and not command.in_shell:
             command.on_report(status, self._cwd)
         elif report.token == self._token and not self._is_ready:
             self._is_ready = True
@@ -240,9 +257,24 @@ class InbandShell:
             if self._words.begins and not command.began:
                 self.spawn(self._end_unsound())
                 return
+            if command.cut_status is not None:
+                status = command.cut_status
             self._last_status = status
             self._foreground = None
             command.on_report(status, self._cwd)
+
+    def _on_holds(self, held: bool) -> None:
+        """Learn whether anything that a command left behind may still write to the wire."""
+        self._is_held = held
+        direct, self._direct = self._direct, None
+        if direct is not None:
+            direct.tell_held(held)
+            if held:
+                self._held_by.append(direct)
+        if not held:
+            for one in self._held_by:
+                one.released()
+            self._held_by.clear()
 
     async def _over(self, end: WireEnd) -> None:
         """Resolve what depended on the shell; left-overs of a shell that ended by itself are ended too."""
@@ -252,6 +284,8 @@ class InbandShell:
         command, self._foreground = self._foreground, None
         if command is not None and not lost:
             await command.outputs_settled(_SETTLE_S)
+        for direct in [*self._held_by, *([self._direct] if self._direct is not None else [])]:
+            direct.give_up()
         if command is not None:
             command.finish(None if lost or asked else end.exit_code, self._cwd, self._reason, lost=lost)
         if lost:
@@ -270,16 +304,18 @@ class InbandShell:
     async def _start(self, spec: CommandSpec, sink: OutputSink) -> InbandCommand:
         token = framing.draw_token()
         feeds = spec.stdin_open or spec.input is not None
-        if feeds or spec.background:
-            line = await self._new_line(reusable=False, feeds=feeds)
+        if isinstance(self._words, BashWords) and not (feeds or spec.background or await self._may_be_written_to()):
+            self._direct = direct = Direct(token, sink)
+            command = InbandCommand(self, spec, token, direct)
+            direct.on_begin = command.on_pid
+            unit = self._words.direct(spec.text, token, self._last_status, self.kept)
         else:
-            line = await self._take_line()
-        line.begin(sink)
-        command = InbandCommand(self, spec, token, line)
-        if command.in_shell:
-            unit = self._words.unit(spec.text, token, self._last_status, line.places)
-        else:
-            unit = self._words.copy(spec.text, token, line.places)
+            line = await self._line_for(sink, once=feeds or spec.background, feeds=feeds)
+            command = InbandCommand(self, spec, token, line)
+            if command.in_shell:
+                unit = self._words.unit(spec.text, token, self._last_status, line.places)
+            else:
+                unit = self._words.copy(spec.text, token, line.places)
         place = await self._place(unit, token)
         self._commands[token] = command
         self._token = token if command.in_shell else framing.draw_token()
@@ -327,11 +363,26 @@ class InbandShell:
                 return line
         return await self._new_line(reusable=True)
 
-    async def _second_line(self) -> None:
-        with contextlib.suppress(ConnectionError):
-            line = await self._new_line(reusable=True)
-            if self._closing is None:
-                self._idle_lines.append(line)
+    async def _line_for(self, sink: OutputSink, *, once: bool, feeds: bool) -> Line:
+        line = await self._new_line(reusable=False, feeds=feeds) if once else await self._take_line()
+        line.begin(sink)
+        return line
+
+    async def _may_be_written_to(self) -> bool:
+        """Say whether something that an earlier command left behind could still write to the wire."""
+        if self._scanning is not None:
+            self._is_written_to = await asyncio.shield(self._scanning)
+            self._scanning = self.loop.create_task(self._scan()) if self._is_written_to else None
+        return self._is_held or self._is_written_to
+
+    async def _scan(self) -> bool:
+        """Look for processes other than the shell's own that have the wire as output; some drop the pipe that tells."""
+        try:
+            data = await self.aside.ask(remote_words.writers(self.kept.keeper), _ASK_S)
+        except (TimeoutError, ConnectionError):
+            return True
+        own = {self.kept.keeper, self.kept.session, self.pid or 0}
+        return any(int(word) not in own for word in data.split())
 
     async def _new_line(self, *, reusable: bool, feeds: bool = False) -> Line:
         line = Line(self.kept.directory, reusable=reusable, feeds=feeds)
@@ -344,6 +395,10 @@ class InbandShell:
         self._commands.pop(command.token, None)
         self.copies.discard(command)
         line = command.line
+        if isinstance(line, Direct):
+            if time.monotonic() - command.since > _QUICK_S and self._closing is None:
+                self._scanning = self.loop.create_task(self._scan())
+            return
         if line.reusable and line.clean and len(self._idle_lines) < _IDLE_LINES and self._closing is None:
             self._idle_lines.append(line)
         else:

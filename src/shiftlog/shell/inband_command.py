@@ -15,6 +15,7 @@ from shiftlog.model.shell_errors import CommandNotRunning, StdinClosed
 from shiftlog.shell.engine_command import DROP_NUMBER, ESCALATION, SIGNAL_NUMBERS
 from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, Signal
 from shiftlog.shell.remote_aside import Table
+from shiftlog.shell.remote_direct import Direct
 from shiftlog.shell.remote_line import Line
 
 if TYPE_CHECKING:
@@ -31,16 +32,17 @@ _ENDING: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill", "hangu
 class InbandCommand:
     """One running command; see `RunningCommand` for what each verb promises."""
 
-    def __init__(self, shell: InbandShell, spec: CommandSpec, token: str, line: Line) -> None:
+    def __init__(self, shell: InbandShell, spec: CommandSpec, token: str, line: Line | Direct) -> None:
         self.token = token
         self.line = line
         self.in_shell = not spec.background
         self.began = False
         self.reported = False
+        self.cut_status: int | None = None
         self.copied: asyncio.Future[None] | None = None if self.in_shell else shell.loop.create_future()
         self._shell = shell
         self._root: int | None = None
-        self._since = time.monotonic()
+        self.since = time.monotonic()
         self._ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
         self._settled = asyncio.Event()
         self._end: tuple[int, str] = (0, "")
@@ -179,8 +181,8 @@ class InbandCommand:
 
     async def _settle(self) -> None:
         """Wait for the last bytes; where a child holds the streams, mark where the command's own part ends."""
-        await self.outputs_settled(HELD_S)
-        if not self._ended.done() and not self.line.settled:
+        await self.outputs_settled(HELD_S if isinstance(self.line, Line) else _PROBE_S)
+        if isinstance(self.line, Line) and not self._ended.done() and not self.line.settled:
             mark, places = self.line.probe()
             script = "; ".join(f"printf %s {mark} >{place} &" for place in places).replace("&;", "&")
             with contextlib.suppress(TimeoutError, ConnectionError):
@@ -209,7 +211,7 @@ class InbandCommand:
             return [] if self._root is None else [one.pid for one in table.family(self._root)]
         others = self._shell.other_pids(table)
         session = table.sessions({self._shell.kept.session}, [self._shell.kept.keeper])
-        return [one.pid for one in session if one.pid not in others and table.started_since(one, self._since)]
+        return [one.pid for one in session if one.pid not in others and table.started_since(one, self.since)]
 
     @property
     def root(self) -> int | None:

@@ -53,7 +53,9 @@ class MarkScanner:
 
 
 class Line:
-    """One line; `busy` streams have a command's sink, others drop what comes."""
+    """One line; what comes while no command has it is dropped."""
+
+    is_direct = False
 
     def __init__(self, directory: str, *, reusable: bool, feeds: bool = False) -> None:
         self._directory = directory

@@ -60,9 +60,14 @@ fi
 __line=
 [ -r /proc/$$/stat ] && read -r __line </proc/$$/stat
 printf '%s kept %s %s %s %s\n%s/%s\n' "$__token" "$__kind" "$__words" "$$" "$__dir" "$__line" "$__token"
-if [ "$__kind" = bash ]; then bash --norc --noprofile --noediting -i; else PS1= PS2= sh -i; fi
+if [ "$__words" = bash ]; then
+  bash --norc --noprofile --noediting -i 8>&1 9>&2 >/dev/null 2>&1
+elif [ "$__kind" = bash ]; then bash --norc --noprofile --noediting -i
+else PS1= PS2= sh -i
+fi
 __status=$?
 __tidy
+printf '%s end %s /%s\n' "$__token" "$__status" "$__token"
 exit "$__status"
 }
 """
@@ -120,7 +125,16 @@ echo "$$" >PIDFILE
 cd -- CWD
 [ "${TERM-dumb}" != dumb ] || { TERM=xterm-256color; export TERM; }
 """
-_BASH_MORE = '__shiftlog_begin() { { time; } 2>&1; \\builtin return "$1"; }\n\\builtin readonly -f __shiftlog_begin\n'
+#: The shell's own outputs lead nowhere; the wire is on high descriptors that no command is given. A command holds the
+#: writing end of a named pipe, so that a read of no wait tells whether anything that it started is left.
+_OUT, _ERR, _HOLDS, _HELD = 198, 199, 197, 196
+_BASH_MORE = r"""\builtin exec HELD<>PLACE
+\builtin exec HOLDS<PLACE
+\builtin exec HELD<&HOLDS HOLDS<&-
+__shiftlog_begin() { { time; } 2>&OUT; { time; } 2>&ERR; \builtin return "$1"; }
+__shiftlog_err() { { time; } 2>&ERR; }
+\builtin readonly -f __shiftlog_begin __shiftlog_err
+"""
 _KEPT = re.compile(rb"([0-9a-f]{32}) kept (\w+) (\w+) (\d+) (.*?)\n(.*?)/\1\n", re.DOTALL)
 _FAIL = re.compile(rb"([0-9a-f]{32}) fail (\w+)/\1\n")
 _FAILURES: Final = {
@@ -129,6 +143,9 @@ _FAILURES: Final = {
     "cat": "the target has no cat",
     "bash": "the target has no bash",
 }
+
+#: Stands in place of the directory where the end of a command's output is told, before that of the command.
+CUT = "="
 
 WordsName = Literal["bash", "portable"]
 
@@ -201,6 +218,19 @@ def line_once(token: str, mark: str, *, directory: str, name: str, feeds: bool) 
     )
 
 
+def holds_token(token: str) -> str:
+    """Return the token under which a shell tells, after a command, whether something of it is left."""
+    return token[::-1]
+
+
+def writers(keeper: int) -> str:
+    """Return the question which processes have the wire of a shell as their output."""
+    return (
+        f"for __fd in /proc/[0-9]*/fd/[12]; do if [ $__fd -ef /proc/{keeper}/fd/1 ] || [ $__fd -ef /proc/{keeper}/fd/2 ]; "
+        "then __pid=${__fd#/proc/}; echo ${__pid%%/*}; fi; done 2>/dev/null"
+    )
+
+
 class Words(Protocol):
     """How a shell is spoken to; every method returns text for its standard input."""
 
@@ -208,7 +238,7 @@ class Words(Protocol):
     #: Whether a command that ran at all says so before it begins.
     begins: bool
 
-    def prepare(self, token: str, keeper: int) -> str:
+    def prepare(self, token: str, kept: Kept) -> str:
         """Prepare a fresh shell and let it tell its pid."""
         ...
 
@@ -234,14 +264,32 @@ class Words(Protocol):
 
 
 class BashWords:
-    """`framing`'s words, with the reports on the channel itself: between commands nothing else is on fd 1."""
+    """`framing`'s words, with the reports on the wire itself."""
 
     profiles = BASH_PROFILES
     begins = True
 
-    def prepare(self, token: str, keeper: int) -> str:
+    def prepare(self, token: str, kept: Kept) -> str:
         """Define the engine's functions; the report that follows proves them. The keeper has the same fd 0."""
-        return framing.driver("&1", f"/proc/{keeper}/fd/0") + _BASH_MORE + framing.hello(token) + self.closing(token)
+        more = _filled(
+            _BASH_MORE, OUT=str(_OUT), ERR=str(_ERR), HELD=str(_HELD), HOLDS=str(_HOLDS), PLACE=self._holds(kept)
+        )
+        return (
+            f"\\builtin exec {_OUT}>&8 {_ERR}>&9 8>&- 9>&-\n"
+            + framing.driver(f"&{_OUT}", f"/proc/{kept.keeper}/fd/0")
+            + more
+            + framing.hello(token)
+            + self.closing(token)
+        )
+
+    def direct(self, text: str, token: str, last_status: int, kept: Kept) -> str:
+        """Evaluate a text with the wire itself as its outputs, and cut it there, with its status, before any notice."""
+        join = "||" if last_status else "&&"
+        ways = f"</dev/null >&{_OUT} 2>&{_ERR} {_OUT}>&- {_ERR}>&- {_HELD}<&- {_HOLDS}>{self._holds(kept)}"
+        return (
+            f"{_tell(token)} \\__shiftlog_begin {last_status} {join} \\builtin eval {quote(whole(text))} {ways}\n"
+            f'TIMEFORMAT="{token} end $? {CUT}/{token}" \\__shiftlog_begin 0\n'
+        )
 
     def unit(self, text: str, token: str, last_status: int, streams: tuple[str, str, str]) -> str:
         """Say that the unit runs, restore `$?` (a failing left side sets it and never ends the shell), evaluate."""
@@ -265,11 +313,21 @@ class BashWords:
         return f"\\builtin . {place}\n"
 
     def closing(self, token: str) -> str:
-        """Prove the shell sound and report; unlike `PWD`, `DIRSTACK` is where the shell really is."""
+        """Prove the shell sound and report; unlike `PWD`, `DIRSTACK` is where the shell really is.
+
+        Then mark the end on stderr too, and tell whether anything is left that holds a command's outputs.
+        """
+        holds = holds_token(token)
         return (
             f'FUNCNEST=1 TIMEFORMAT="{token} end $? ${{DIRSTACK+${{DIRSTACK//[%]/%%}}}}/{token}" \\__shiftlog_done\n'
             f"[[ $? == 0 ]] || \\__shiftlog_bad {token}\n"
+            f'TIMEFORMAT="{token}" \\__shiftlog_err\n'
+            f'\\builtin read -t 0 -u {_HELD} && TIMEFORMAT="{holds} pid 0/{holds}" \\__shiftlog_report || '
+            f'TIMEFORMAT="{holds} pid 1/{holds}" \\__shiftlog_report\n'
         )
+
+    def _holds(self, kept: Kept) -> str:
+        return quote(f"{kept.directory}/x")
 
     def save_exports(self, path: str) -> str:
         """Write them as `export` lines, which only bash's posix mode does."""
@@ -282,7 +340,7 @@ class PortableWords:
     profiles = SH_PROFILES
     begins = False
 
-    def prepare(self, token: str, keeper: int) -> str:
+    def prepare(self, token: str, kept: Kept) -> str:
         """Silence the prompts and report the pid."""
         pid = f'( \\: "${{__shiftlog_never:?{token} pid $$/{token}}}" ) 2>&1\n'
         return "PS1= PS2=\n" + pid + self.closing(token)

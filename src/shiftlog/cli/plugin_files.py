@@ -1,0 +1,138 @@
+"""The files of our plugins for agents, all made from one table: which events have hooks, and what stands in each file.
+
+`scripts/generate_plugins.py` writes them into `plugins/`, `shiftlog setup` into the state directory. Where they go and
+what is edited for them is decided there.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shiftlog import __version__
+
+NAME = "shiftlog"
+DESCRIPTION = "Session journal, hand-over and history for coding agents"
+HOOKS_DESCRIPTION = "Shiftlog session journal"
+TIMEOUT_S = 5
+_TEXTS = Path(__file__).with_name("plugin_texts")
+
+Document = dict[str, Any]
+Files = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookEvent:
+    """An event that an agent runs hooks for; `per_call` ones come with every tool call and are asked for."""
+
+    name: str
+    claude: bool = True
+    codex: bool = True
+    per_call: bool = False
+    timeout_s: int = TIMEOUT_S
+
+
+HOOK_EVENTS = (
+    HookEvent(name="SessionStart"),
+    HookEvent(name="UserPromptSubmit"),
+    HookEvent(name="PostToolUse", per_call=True),
+    HookEvent(name="PostToolUseFailure", codex=False, per_call=True),
+    HookEvent(name="SubagentStart"),
+    HookEvent(name="SubagentStop"),
+    HookEvent(name="PreCompact"),
+    HookEvent(name="PostCompact"),
+    HookEvent(name="Stop"),
+    HookEvent(name="StopFailure", codex=False),
+    HookEvent(name="SessionEnd", timeout_s=3),
+)
+
+
+def hook_groups(agent: str, command: str, *, per_call: bool = False) -> Document:
+    """Return what an agent runs at each event, as its hook file has it."""
+    events = [event for event in HOOK_EVENTS if getattr(event, agent) and (per_call or not event.per_call)]
+    return {
+        event.name: [{"hooks": [{"type": "command", "command": command, "timeout": event.timeout_s}]}]
+        for event in events
+    }
+
+
+def claude_files(
+    *, hook: str = "shiftlog-hook claude", server: Document | None = None, per_call: bool = False
+) -> Files:
+    """Return the files of the marketplace with our plugin for Claude Code, by their paths in it."""
+    owner = {"name": "The Shiftlog contributors"}
+    plugin = {"name": NAME, "version": __version__, "description": DESCRIPTION}
+    marketplace = {
+        "name": NAME,
+        "owner": owner,
+        "plugins": [{"name": NAME, "source": f"./{NAME}", "description": DESCRIPTION, "version": __version__}],
+    }
+    hooks = {"description": HOOKS_DESCRIPTION, "hooks": hook_groups("claude", hook, per_call=per_call)}
+    return {
+        ".claude-plugin/marketplace.json": _json(marketplace),
+        f"{NAME}/.claude-plugin/plugin.json": _json({**plugin, "author": owner, "license": "Apache-2.0"}),
+        f"{NAME}/hooks/hooks.json": _json(hooks),
+        f"{NAME}/.mcp.json": _json({"mcpServers": {NAME: server or {"command": NAME, "args": ["mcp"]}}}),
+        f"{NAME}/skills/handover/SKILL.md": _text("handover.md"),
+        f"{NAME}/skills/session/SKILL.md": _text("session.md"),
+        f"{NAME}/lib/repl-invoke.sh": _text("repl-invoke.sh"),
+    }
+
+
+def codex_files(*, hook: str = "shiftlog-hook codex", per_call: bool = False) -> Files:
+    """Return what Codex is set up with, by the paths in its home; the skills and the script lie beside it."""
+    return {
+        "hooks.json": _json({"hooks": hook_groups("codex", hook, per_call=per_call)}),
+        "config.toml": f'[mcp_servers.{NAME}]\ncommand = "{NAME}"\nargs = ["mcp"]\n',
+        "skills/handover/SKILL.md": _text("handover.md"),
+        "skills/session/SKILL.md": _text("session.md").replace(
+            "${CLAUDE_PLUGIN_ROOT:?}/lib", "${CODEX_HOME:-$HOME/.codex}/skills/session/lib"
+        ),
+        "skills/session/lib/repl-invoke.sh": _text("repl-invoke.sh"),
+    }
+
+
+def registry_entry() -> Document:
+    """Return our entry for the registry of MCP servers."""
+    return {
+        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+        "name": "io.github.shiftlog/shiftlog",
+        "title": "Shiftlog",
+        "description": "Session layer for AI agents: tamper-evident journal, guarded shells, hand-over.",
+        "version": __version__,
+        "packages": [
+            {
+                "registryType": "pypi",
+                "identifier": NAME,
+                "version": __version__,
+                "runtimeHint": "uvx",
+                "transport": {"type": "stdio"},
+                "packageArguments": [{"type": "positional", "value": "mcp"}],
+                "environmentVariables": [
+                    {
+                        "name": "SHIFTLOG_HOME",
+                        "description": "State directory; only needed when it is not the usual one",
+                        "isRequired": False,
+                        "isSecret": False,
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def repository_files() -> Files:
+    """Return every generated file of the repository, by its path in it."""
+    return {
+        **{f"plugins/claude-code/{path}": text for path, text in claude_files().items()},
+        **{f"plugins/codex/{path}": text for path, text in codex_files().items()},
+        "server.json": _json(registry_entry()),
+    }
+
+
+def _text(name: str) -> str:
+    return (_TEXTS / name).read_text(encoding="utf-8")
+
+
+def _json(document: Document) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,262 @@
+"""The page in a real browser: the way in, finding, reading, keys, live, usage, hand-over, trust; pictures of each."""
+
+import json
+import re
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
+
+from tests.web.place import Place
+from tests.web.stories import Day, import_hostile, record_hostile, record_long, said
+
+WIDTHS = {"phone": (360, 780), "desk": (1280, 900), "wall": (3840, 2160)}
+
+
+@pytest.fixture
+def page(place: Place, day: Day, context: BrowserContext) -> Generator[Page]:
+    """Return a page that came in by a link; at the end nothing may have been refused or have failed on it."""
+    page = context.new_page()
+    complaints: list[str] = []
+
+    def listen(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            complaints.append(message.text)
+
+    page.on("console", listen)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(place.link())
+    page.wait_for_url(f"{place.base}/")
+    yield page
+    assert complaints == []
+
+
+def test_a_link_opens_the_list_and_leaves_no_working_code_behind(place: Place, day: Day, context: BrowserContext) -> None:
+    link = place.link()
+    page = context.new_page()
+    page.goto(link)
+    page.wait_for_url(f"{place.base}/")
+    expect(page.get_by_role("link", name="Stop the double charges")).to_be_visible()
+    assert page.evaluate("document.cookie") == "", "no script sees the cookie"
+    fresh = context.browser
+    assert fresh is not None
+    other = fresh.new_context()
+    answer = other.new_page().goto(link)
+    assert answer is not None
+    assert answer.status == 401
+    other.close()
+
+
+def test_sessions_are_filtered_and_found_with_everything_in_the_address(page: Page, place: Place, day: Day) -> None:
+    page.get_by_text("Filters").click()
+    page.get_by_label("Status").select_option("closed")
+    page.wait_for_url(re.compile("status=closed"))
+    expect(page.locator(".row .title")).to_have_text(["Tidy the changelog"])
+    assert page.url == f"{place.base}/sessions?status=closed"
+    page.goto(f"{place.base}/")
+    page.keyboard.press("/")
+    page.keyboard.type("idempotency")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("q=idempotency"))
+    expect(page.locator("mark").first).to_have_text("idempotency")
+    page.reload()
+    expect(page.get_by_label("Search everything")).to_have_value("idempotency")
+    page.locator(".result a").first.click()
+    page.wait_for_url(re.compile(f"/sessions/{day.session_id}"))
+
+
+def test_the_list_changes_while_it_is_looked_at(page: Page, place: Place) -> None:
+    expect(page.locator("#live")).to_have_text("Live")
+    place.tool("open_session", {"agent": "Codex", "title": "Came while looking"})
+    expect(page.get_by_role("link", name="Came while looking")).to_be_visible()
+
+
+def test_a_session_is_walked_by_keyboard(page: Page, place: Place, day: Day) -> None:
+    page.goto(f"{place.base}/sessions/{day.session_id}")
+    page.keyboard.press("j")
+    expect(page.locator(f"[id='t-{day.turns[0]}']")).to_have_class(re.compile("current"))
+    page.keyboard.press("j")
+    expect(page.locator(f"[id='t-{day.turns[1]}']")).to_have_class(re.compile("current"))
+    page.keyboard.press("k")
+    expect(page.locator(f"[id='t-{day.turns[0]}']")).to_have_class(re.compile("current"))
+    page.keyboard.press("n")
+    expect(page.locator(f"[id='t-{day.turns[1]}']")).to_have_class(re.compile(r"\bat\b"))
+    expect(page.locator(f"[id='t-{day.turns[1]}']")).to_be_in_viewport()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+
+
+def test_the_next_error_is_found_inside_folded_steps(page: Page, place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "Hidden error"})["session_id"]
+    named = {"session_id": session_id}
+    items = [said("model", "observation", f"Item {number}") for number in range(150)]
+    failing = {"type": "edit", "description": "Could not write", "status": "failed"}
+    for number in range(6):
+        place.tool("begin_turn", {**named, "query_title": f"Turn {number}", "query_text": "Go"})
+        place.tool("update_turn", {**named, "dialog": items, "actions": [failing] if number == 4 else []})
+        place.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
+    page.goto(f"{place.base}/sessions/{session_id}")
+    expect(page.get_by_text("Could not write")).to_have_count(0)
+    page.keyboard.press("n")
+    expect(page.get_by_text("Could not write").first).to_be_in_viewport()
+
+
+def test_a_deep_link_leads_to_an_entry_in_a_folded_turn(page: Page, place: Place) -> None:
+    session_id = record_long(place, 1_000)
+    page.goto(f"{place.base}/sessions/{session_id}#e700")
+    expect(page.locator("#e700")).to_be_in_viewport()
+
+
+def test_what_is_new_appears_once_and_in_its_turn(page: Page, place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "Followed"})["session_id"]
+    named = {"session_id": session_id}
+    page.goto(f"{place.base}/sessions/{session_id}")
+    expect(page.locator("#live")).to_have_text("Live")
+    turn = place.tool("begin_turn", {**named, "query_title": "Watch me", "query_text": "Watch **me**"})["request_id"]
+    article = page.locator(f"[id='t-{turn}']")
+    expect(article.get_by_role("heading")).to_have_text("Watch me")
+    place.tool("update_turn", {**named, "dialog": [said("model", "observation", "First thing"), said("model", "decision", "Go left")]})
+    expect(article.get_by_text("First thing")).to_be_visible()
+    expect(article.get_by_text("Go left")).to_be_visible()
+    page.context.set_offline(True)
+    place.tool("update_turn", {**named, "dialog": [said("model", "observation", "While you were away")]})
+    page.context.set_offline(False)
+    place.tool("finish_turn", {**named, "outcome": "completed", "response": "All done"})
+    expect(article.get_by_text("All done")).to_be_visible()
+    expect(article.get_by_text("While you were away")).to_have_count(1)
+    expect(article.get_by_text("First thing")).to_have_count(1)
+    before = page.locator("#timeline").inner_text()
+    page.reload()
+    expect(page.locator(f"[id='t-{turn}']").get_by_text("All done")).to_be_visible()
+    assert _words(page.locator("#timeline").inner_text()) == _words(before), "live and loaded show the same"
+
+
+def _words(text: str) -> list[str]:
+    return re.sub(r"\d+ notes?:", "", text).split()
+
+
+def test_a_running_command_prints_onto_the_page(page: Page, place: Place, tmp_path: Path, pictures: Path) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "A shell at work"})["session_id"]
+    place.tool("begin_turn", {"session_id": session_id, "query_title": "Build it", "query_text": "Build it"})
+    shell = place.tool("open_shell", {"session_id": session_id, "cwd": str(tmp_path)})["shell_id"]
+    gate = tmp_path / "gate"
+    page.goto(f"{place.base}/sessions/{session_id}")
+    expect(page.locator("#live")).to_have_text("Live")
+    command = f"printf '\\033[32mcompiling\\033[0m\\n'; until [ -e {gate} ]; do sleep 0.05; done; echo broken >&2; exit_code() {{ return 3; }}; exit_code"
+    place.tool("run_command", {"shell_id": shell, "command": command, "background": True})
+    block = page.locator(".command")
+    expect(block.get_by_text("Running")).to_be_visible()
+    expect(block.locator(".t-green")).to_have_text("compiling")
+    page.screenshot(path=pictures / "running.png")
+    gate.touch()
+    expect(block.get_by_text("exit 3")).to_be_visible()
+    expect(block.locator(".err")).to_contain_text("broken")
+    expect(page.locator(".command")).to_have_count(1)
+    block.get_by_role("link", name=re.compile("whole stdout")).click()
+    expect(page.locator("pre.out")).to_contain_text("compiling")
+    place.tool("close_shell", {"shell_id": shell})
+
+
+def test_ten_thousand_entries_are_loaded_as_they_are_needed(page: Page, place: Place) -> None:
+    session_id = record_long(place)
+    entries = int(place.json(f"/sessions/{session_id}")["session"]["entry_count"])
+    assert entries > 9_500
+    page.goto(f"{place.base}/sessions/{session_id}")
+    expect(page.locator("article.turn").first).to_be_visible()
+    assert page.locator("article.turn").count() < 60
+    assert page.evaluate("document.getElementsByTagName('*').length") < 8_000
+    page.locator("details.steps > summary").nth(3).click()
+    expect(page.locator("article.turn").nth(3).get_by_text("Step 100:")).to_be_attached()
+    for _ in range(10):
+        page.keyboard.press("G")
+        if page.locator("a[data-next]").count() == 0:
+            break
+    expect(page.locator("article.turn")).to_have_count(entries // 192)
+
+
+def test_subagents_unfold_inside_the_turn_that_spawned_them(page: Page, place: Place, day: Day) -> None:
+    page.goto(f"{place.base}/sessions/{day.session_id}")
+    turn = page.locator(f"[id='t-{day.turns[1]}']")
+    turn.locator("details.steps > summary").first.click()
+    turn.locator("details.subagent > summary > .what").click()
+    expect(turn.get_by_text("There are two callers.")).to_be_visible()
+
+
+def test_the_capsule_is_copied_as_markdown(page: Page, place: Place, day: Day) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{place.base}/sessions/{day.session_id}/handover")
+    page.get_by_role("button", name="Copy as Markdown").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == place.json(f"/sessions/{day.session_id}/handover")["markdown"]
+    expect(page.get_by_text("claude --resume 11111111-2222-3333-4444-555555555555")).to_be_visible()
+
+
+def test_the_chain_is_checked_and_receipts_and_exports_are_taken_home(page: Page, place: Place, day: Day) -> None:
+    page.goto(f"{place.base}/sessions/{day.other_id}")
+    expect(page.locator("#chain")).to_contain_text("verified")
+    page.get_by_role("link", name=re.compile("^Trust")).click()
+    with page.expect_download() as receipt:
+        page.get_by_role("link", name="Download").click()
+    assert json.loads(receipt.value.path().read_text())["session_id"] == day.other_id
+    page.get_by_text("Export").click()
+    with page.expect_download() as file:
+        page.get_by_role("link", name="HTML file").click()
+    assert "Tidied." in file.value.path().read_text()
+
+
+@pytest.mark.parametrize("record", [record_hostile, import_hostile])
+def test_a_hostile_session_runs_nothing(page: Page, place: Place, record: Any) -> None:
+    session_id = record(place)
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for path in ("/", f"/sessions/{session_id}", f"/sessions/{session_id}/handover", "/sessions?q=hacked"):
+        page.goto(place.base + path)
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        expect(page.locator("main")).to_be_visible()
+        assert page.evaluate("typeof window.hacked") == "undefined"
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    assert dialogs == []
+    assert all(url.startswith(place.base) for url in asked)
+
+
+def looks(day: Day) -> dict[str, str]:
+    one = f"/sessions/{day.session_id}"
+    return {
+        "list": "/",
+        "search": "/sessions?q=idempotency",
+        "session": one,
+        "entry": f"{one}/entries/3",
+        "journal": f"{one}/entries",
+        "handover": f"{one}/handover",
+        "trust": f"/sessions/{day.other_id}/trust",
+        "usage": "/usage",
+        "missing": "/sessions/Codex-20200101T000000Z-nobody",
+    }
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_fit_and_are_usable_by_everybody(
+    place: Place, day: Day, context: BrowserContext, pictures: Path, width: str, scheme: str
+) -> None:
+    page = context.new_page()
+    page.set_viewport_size({"width": WIDTHS[width][0], "height": WIDTHS[width][1]})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
+    page.goto(place.link())
+    page.wait_for_url(f"{place.base}/")
+    for name, path in looks(day).items():
+        page.goto(place.base + path)
+        page.evaluate("document.querySelectorAll('details:not(.menu)').forEach((one) => (one.open = true))")
+        page.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"{name} is {wide} px too wide"
+        if width != "wall":
+            found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
+            assert found.violations_count == 0, f"{name}: {found.generate_report()}"
