@@ -1,45 +1,82 @@
-"""`python -m bench [PART …]`: print the figures; parts are starts, tools, sessionlog, redaction, ingest, search."""
+"""`python -m bench [PART …] [--quick]`: print the figures of the parts named, or of all; `--list` names them."""
 
+import inspect
 import os
 import platform
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
-from bench import search, sessionlog, starts, tools
-
-PARTS = ("starts", "tools", "sessionlog", "redaction", "ingest", "search")
 SIZES = [100_000, 1_000_000]
+CORPUS_MB = 300
+QUICK_CORPUS_MB = 60
+
+Part = Callable[[Path, bool], None]
 
 
-def main(parts: list[str]) -> int:
+def _module(name: str, scratch: Path, quick: bool) -> None:
+    """Measure a part that has a file of its own; it is given the scratch directory if it wants one."""
+    measure = import_module(f"bench.{name}").main
+    if "scratch" in inspect.signature(measure).parameters:
+        place = scratch / name
+        place.mkdir()
+        measure(place)
+    else:
+        measure()
+
+
+def _ingest(scratch: Path, quick: bool) -> None:
+    from bench import corpus, ingest
+
+    corpus.write_corpus(scratch / "corpus", (QUICK_CORPUS_MB if quick else CORPUS_MB) * corpus.MB, turns=16)
+    ingest.main(scratch / "corpus")
+
+
+def _search(scratch: Path, quick: bool) -> None:
+    from bench import search
+
+    search.main(SIZES[:1] if quick else SIZES)
+
+
+_ALL: dict[str, Part] = {
+    "starts": partial(_module, "starts"),
+    "tools": partial(_module, "tools"),
+    "sessionlog": partial(_module, "sessionlog"),
+    "hook": partial(_module, "hook"),
+    "continuity": partial(_module, "continuity"),
+    "redaction": partial(_module, "redaction"),
+    "shell_engine": partial(_module, "shell_engine"),
+    "shell_remote": partial(_module, "shell_remote"),
+    "outputs": partial(_module, "outputs"),
+    "policy": partial(_module, "policy"),
+    "broker": partial(_module, "broker"),
+    "checkpoints": partial(_module, "checkpoints"),
+    "page": partial(_module, "page"),
+    "ingest": _ingest,
+    "search": _search,
+}
+PARTS = {name: part for name, part in _ALL.items() if Path(__file__).with_name(f"{name}.py").exists()}
+
+
+def main(arguments: list[str]) -> int:
     """Run the parts asked for, or all."""
-    unknown = [part for part in parts if part not in PARTS and not part.startswith("--")]
+    chosen = [argument for argument in arguments if not argument.startswith("--")]
+    unknown = [name for name in chosen if name not in PARTS]
     if unknown:
         print(f"bench: no part '{unknown[0]}'; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
-    chosen = [part for part in parts if part in PARTS] or list(PARTS)
+    if "--list" in arguments:
+        print("\n".join(PARTS))
+        return 0
     print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
     scratch = Path(tempfile.mkdtemp(prefix="shiftlog-bench-"))
     try:
-        if "starts" in chosen:
-            starts.main(scratch)
-        if "tools" in chosen:
-            tools.main(scratch)
-        if "sessionlog" in chosen:
-            sessionlog.main(scratch)
-        if "redaction" in chosen:
-            from bench import redaction
-
-            redaction.main()
-        if "ingest" in chosen:
-            from bench import corpus, ingest
-
-            corpus.write_corpus(scratch / "corpus", (60 if "--quick" in parts else 300) * corpus.MB, turns=16)
-            ingest.main(scratch / "corpus")
-        if "search" in chosen:
-            search.main(SIZES[:1] if "--quick" in parts else SIZES)
+        for name in chosen or PARTS:
+            PARTS[name](scratch, "--quick" in arguments)
     finally:
         shutil.rmtree(scratch)
     return 0

@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/: the command line, the MCP tools, the settings and the tables of spellings.
+"""Writes the generated parts of docs/: the command line, the MCP tools, settings, policy and the tables of spellings.
 
 `--check` writes nothing and exits with 1 when a file is not what would be written, naming it.
 """
@@ -16,6 +16,7 @@ from spelling_tables import spellings_page, with_summary
 
 from shiftlog.app import open_app
 from shiftlog.cli import SECTIONS, program
+from shiftlog.config.policy_reference import policy_table
 from shiftlog.config.reference import reference_table
 from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Prompt, Registry, Resource, Tool
@@ -24,6 +25,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 NOTE = "<!-- Written by scripts/generate_docs.py; change the source and run `make docs`. -->"
 SETTINGS_BEGIN = "<!-- settings: generated from shiftlog.config.settings -->\n"
 SETTINGS_END = "<!-- end of settings -->"
+POLICY_BEGIN = "<!-- policy: generated from shiftlog.config.policy_reference -->\n"
+POLICY_END = "<!-- end of policy -->"
 
 Schema = Mapping[str, Any]
 
@@ -51,18 +54,21 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield DOCS / "reference" / "cli.md", cli_page()
     yield DOCS / "reference" / "tools.md", tools_page(anyio.run(_registry))
     configuration = DOCS / "configuration.md"
-    yield configuration, with_settings(configuration.read_text("utf-8"))
+    yield configuration, with_table(configuration, SETTINGS_BEGIN, reference_table(), SETTINGS_END)
+    policy = DOCS / "policy.md"
+    yield policy, with_table(policy, POLICY_BEGIN, policy_table(), POLICY_END)
+    yield DOCS / "reference" / "spellings.md", spellings_page(NOTE)
     security = DOCS / "security.md"
     yield security, with_summary(security.read_text("utf-8"))
-    yield DOCS / "reference" / "spellings.md", spellings_page(NOTE)
 
 
-def with_settings(text: str) -> str:
-    head, begin, rest = text.partition(SETTINGS_BEGIN)
-    _, end, tail = rest.partition(SETTINGS_END)
-    if not begin or not end:
-        raise SystemExit("docs/configuration.md has lost the marks around its table of settings")
-    return f"{head}{begin}{reference_table()}{end}{tail}"
+def with_table(path: Path, begin: str, table: str, end: str) -> str:
+    """Return a page with what stands between its marks written anew."""
+    head, begun, rest = path.read_text("utf-8").partition(begin)
+    _, ended, tail = rest.partition(end)
+    if not begun or not ended:
+        raise SystemExit(f"docs/{path.name} has lost the marks around its table")
+    return f"{head}{begin}{table}{end}{tail}"
 
 
 # The command line

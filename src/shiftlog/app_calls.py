@@ -24,10 +24,12 @@ from shiftlog.journal.sessionlog_errors import payload
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.store.protocol import Answer, Store
 
 CALL_S = 120.0
 ATTEMPTS = 10
 QUEUED_BYTES = 16 << 20
+SCOPE = "spool"
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class QueuedCalls:
     spool: Spool
     sessionlog: Sessionlog
     redactor: Redactor
+    store: Store
     now: Callable[[], datetime]
     read_params: Callable[[str], Any] | None = None
     """Reads parameters as the script's own program would; calls wait until a face has put it here."""
@@ -93,7 +96,20 @@ class QueuedCalls:
             timeout_s=CALL_S,
             again=False,
         )
-        await self.sessionlog.call(str(queued["method"]), _keyed(queued["params"], str(queued["id"])), place)
+        name = str(queued["id"])
+        result = await self.sessionlog.call(str(queued["method"]), _keyed(queued["params"], name), place)
+        kept = Answer(request_hash="", answer=_receipt(result), at=self.now())
+        await self.store.write(lambda writer: writer.put_answer(SCOPE, name, kept))
+
+    async def receipt(self, name: str) -> dict[str, Any] | None:
+        """Return what became of a queued call: its receipt says persisted, unchanged, queued or set_aside."""
+        kept = await self.store.read(lambda reader: reader.answer(SCOPE, name))
+        if kept is not None:
+            return dict(kept.answer)
+        aside = next((item for item in self.spool.aside() if item.get("id") == name), None)
+        if aside is not None:
+            return {**_EMPTY, "code": "set_aside", "reason": aside.get("reason")}
+        return {**_EMPTY, "code": "queued"} if any(name in waiting for waiting in self.spool.names(CALLS)) else None
 
     def _read(self, path: Path) -> dict[str, Any]:
         """Return a queued call; raise Unusable for what is none."""
@@ -118,6 +134,20 @@ class QueuedCalls:
         item = {"kind": "call", "at": queued.get("at"), "event": queued.get("method"), "content": content}
         masked = self.redactor.text(reason).text
         await anyio.to_thread.run_sync(lambda: self.spool.set_aside(name, item, masked, self.now()))
+
+
+def _receipt(result: Any) -> dict[str, Any]:
+    """Return the receipt of a call that was carried out; one that only read has nothing to show."""
+    given: Any = cast("dict[str, Any]", result).get("journal") if isinstance(result, dict) else None
+    if not isinstance(given, dict):
+        return {**_EMPTY, "code": "unchanged"}
+    journal = cast("dict[str, Any]", given)
+    names = {"session_id": "sessionId", "seq": "seq", "hash": "hash", "redactions": "redactions"}
+    code = "persisted" if journal.get("changed") else "unchanged"
+    return {"code": code, **{ours: journal.get(theirs) for ours, theirs in names.items()}}
+
+
+_EMPTY = {"code": "", "session_id": None, "seq": None, "hash": None, "redactions": 0}
 
 
 def _removed(path: Path) -> None:

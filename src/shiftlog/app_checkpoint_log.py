@@ -31,6 +31,7 @@ class JournalCheckpointLog:
         self._log = log
         self._records: dict[Place, list[Record]] = {}
         self._sessions: dict[Place, list[str]] = {}
+        self._implicit: set[str] = set()
 
     async def append(self, place: Place, record: Record) -> None:
         """Keep a record; it is durable when this returns."""
@@ -43,6 +44,10 @@ class JournalCheckpointLog:
             known = self._sessions.setdefault(place, [])
             if session_id not in known:
                 known.append(session_id)
+            if session_id in self._implicit and not (isinstance(record, Saved) and record.kind == "safety"):
+                # A safety checkpoint is only the first half of what is to be recorded.
+                self._implicit.discard(session_id)
+                await self._log.finish(session_id)
         records.append(record)
 
     async def read(self, place: Place) -> Sequence[Record]:
@@ -84,7 +89,10 @@ class JournalCheckpointLog:
             session = await self._store.read(lambda reader, name=session_id: reader.session(name))
             if session is not None and session.is_live:
                 return session_id
-        return (await self._log.home(None, _OWN)).session_id
+        home = await self._log.home(None, _OWN)
+        if home.implicit:
+            self._implicit.add(home.session_id)
+        return home.session_id
 
     async def _load(self, place: Place) -> list[Record]:
         if place not in self._records:

@@ -82,7 +82,9 @@ def build_hooks(app: _Place) -> "Hooks":
         spool=spool,
         hooking=Hooking(app.store, app.clock, app.config.runs.backend_of, socket.gethostname()),
         placer=placer_for(settings),
-        calls=QueuedCalls(spool=spool, sessionlog=app.sessionlog, redactor=app.redactor, now=app.clock.now),
+        calls=QueuedCalls(
+            spool=spool, sessionlog=app.sessionlog, redactor=app.redactor, store=app.store, now=app.clock.now
+        ),
     )
 
 

@@ -192,7 +192,7 @@ async def _tool(app: App, params: Params, caller: Caller) -> object:
     return await tool(params.get("arguments", {}), caller)
 
 
-def _calls_wait(app: App) -> bool:
+def calls_wait(app: App) -> bool:
     """Tell whether calls wait that a client script queued, and that come before this one."""
     try:
         with os.scandir(app.home / "spool") as found:
@@ -203,7 +203,7 @@ def _calls_wait(app: App) -> bool:
 
 async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
     """Answer one call of the session log; what its connection is bound to comes with it and goes back changed."""
-    if _calls_wait(app):
+    if calls_wait(app):
         await app.hooks.carry_out_queued()
     bound: Mapping[str, Any] = params.get("binding") or {}
     binding = Binding(session_id=bound.get("session_id"), fence=bound.get("fence"))
@@ -282,6 +282,14 @@ async def _hook_brief(app: App, params: Params, caller: Caller) -> object:
     return {"text": await app.hooks.brief(params)}
 
 
+async def _spool(app: App, params: Params, caller: Caller) -> object:
+    """Tell what waits and what was set aside, or what became of one queued call."""
+    await app.hooks.carry_out_queued()
+    if params.get("id"):
+        return {"id": params["id"], "receipt": await app.hooks.calls.receipt(str(params["id"]))}
+    return {"waiting": app.hooks.spool.waiting(), "set_aside": app.hooks.spool.aside()}
+
+
 async def _import_stop(app: App, params: Params, caller: Caller) -> object:
     from shiftlog.import_answers import stop_import
 
@@ -290,6 +298,7 @@ async def _import_stop(app: App, params: Params, caller: Caller) -> object:
 
 QUESTIONS: dict[str, Question] = {
     "hook_brief": _hook_brief,
+    "spool": _spool,
     "import": _import,
     "import_stop": _import_stop,
     "status": _status,

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from shiftlog.shell.sandbox.detect import detect
 from tests.cli.support import shiftlog
 from tests.daemon.support import lock_holder
 
@@ -95,3 +96,29 @@ def test_missing_programs_are_told(home: Path) -> None:
     assert found["git"]["state"] == "warn"
     assert "checkpoints" in found["git"]["hint"]
     assert found["docker"]["state"] == "ok"
+
+
+def test_what_the_kernel_can_enforce_is_told(home: Path) -> None:
+    found = checks(home, "--no-start")
+    offered = detect()
+    assert found["exec broker"]["state"] == ("ok" if offered.exec_broker else "warn")
+    assert (f"version {offered.landlock_abi} " in found["landlock"]["message"]) == (offered.landlock_abi > 0)
+    for name, check in found.items():
+        if name in ("exec broker", "landlock", "seccomp") and check["state"] == "warn":
+            assert "require_kernel" in check["hint"]
+
+
+def test_keys_of_hosts_that_nobody_knows_are_shown_to_the_operator(home: Path) -> None:
+    key = f"SHA256:{'A' * 43}"
+    lines = [
+        f"2026-01-31 host key of db.example.org port 2222 is not known: SHA256:{'B' * 43}",
+        f"2026-01-31 host key of db.example.org port 2222 is not known: {key}",
+        f"2026-01-31 host key of evil is fine port 22 is not known: {key}",
+        "2026-01-31 host key of short port 22 is not known: SHA256:AAAA",
+    ]
+    (home / "daemon.log").write_text("\n".join(lines) + "\n")
+    (home / "daemon.log").chmod(0o600)
+    report = shiftlog(home, "doctor", "--json", "--no-start").json()
+    [check] = [check for check in report["checks"] if check["name"] == "host key"]
+    assert check["message"] == f"db.example.org port 2222 presented {key}, which was not known"
+    assert check["hint"].endswith(f"add to known_hosts: [db.example.org]:2222 {key}")

@@ -55,7 +55,7 @@ def test_the_version_is_told(home: Path) -> None:
 def test_every_code_of_an_error_has_an_exit_status() -> None:
     assert config.ConfigError in leaves()
     assert {leaf.code for leaf in leaves()} == set(EXIT_STATUSES)
-    assert set(EXIT_STATUSES.values()) == {1, 2}
+    assert set(EXIT_STATUSES.values()) == {1, 2, 126}
 
 
 def test_a_command_that_does_not_exist_names_the_nearest(home: Path) -> None:

@@ -14,11 +14,12 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.cli.setup import AGENT_FILES, setup, write_atomically
+from shiftlog.cli.setup import setup
+from shiftlog.cli.setup_agents import AGENT_FILES
+from shiftlog.cli.setup_files import write_atomically
 from shiftlog.cli.splice import CannotEdit
 
 FILES = {
-    "claude": ".claude.json",
     "codex": ".codex/config.toml",
     "cursor": ".cursor/mcp.json",
     "gemini": ".gemini/settings.json",
@@ -99,7 +100,7 @@ def test_the_agents_own_variables_move_the_file(home: Path, monkeypatch: pytest.
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "cl"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "xdg"))
     assert report("codex")["path"] == str(home / "cx" / "config.toml")
-    assert report("claude")["path"] == str(home / "cl" / ".claude.json")
+    assert report("claude")["path"] == str(home / "cl" / "settings.json")
     assert report("vscode")["path"] == str(home / "xdg" / "Code" / "User" / "mcp.json")
 
 
@@ -158,10 +159,11 @@ def test_a_file_that_is_right_is_left_alone(home: Path, agent: str) -> None:
     assert list(path.parent.glob("*.bak")) == []
 
 
-def test_an_entry_that_claude_wrote_itself_counts_as_right(home: Path) -> None:
+def test_an_entry_that_the_agent_wrote_itself_counts_as_right(home: Path) -> None:
     entry: dict[str, Any] = {"type": "stdio", "command": program_of(home), "args": ["mcp"], "env": {}}
-    (home / ".claude.json").write_text(json.dumps({"mcpServers": {"shiftlog": entry}}))
-    assert report("claude", "--write")["state"] == "unchanged"
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"shiftlog": entry}}))
+    assert report("cursor", "--write")["state"] == "unchanged"
 
 
 def test_an_entry_of_another_transport_is_replaced_and_an_own_variable_is_kept(home: Path) -> None:
@@ -181,14 +183,17 @@ def test_an_entry_of_another_transport_is_replaced_and_an_own_variable_is_kept(h
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=5), max_size=4))
 def test_writing_keeps_everything_else_and_a_backup_of_the_file_as_it_was(home: Path, document: dict[str, Any]) -> None:
-    path = home / ".claude.json"
+    path = home / ".cursor" / "mcp.json"
+    path.parent.mkdir(exist_ok=True)
     original = json.dumps(document, indent=2).encode()
     path.write_bytes(original)
-    backup = Path(report("claude", "--write")["backup"])
+    backup = Path(report("cursor", "--write")["backup"])
     after = json.loads(path.read_bytes())
     assert after.pop("mcpServers")["shiftlog"]["args"] == ["mcp"]
     assert after == document
-    assert (backup.parent, backup.read_bytes()) == (home, original)
+    assert (backup.parent, backup.read_bytes()) == (path.parent, original)
+    assert report("cursor", "--remove")["state"] == "removed"
+    assert path.read_bytes() == original
 
 
 def test_mode_link_byte_order_mark_and_line_ends_are_kept(home: Path) -> None:
@@ -210,7 +215,6 @@ def test_mode_link_byte_order_mark_and_line_ends_are_kept(home: Path) -> None:
 @pytest.mark.parametrize(
     ("agent", "content"),
     [
-        ("claude", b'{"a": 1,}'),
         ("cursor", b"not json"),
         ("vscode", b'{"servers": []}'),
         ("codex", b"a = "),
@@ -230,15 +234,16 @@ def test_a_file_that_cannot_be_parsed_is_refused_and_not_touched(home: Path, age
 
 
 def test_a_folder_in_the_place_of_the_file_is_an_error_with_a_hint(home: Path) -> None:
-    (home / ".claude.json").mkdir()
+    (home / ".claude" / "settings.json").mkdir(parents=True)
     assert "Hint: " in run("claude", "--write", status=1).stderr
 
 
 def test_two_backups_within_a_second_are_both_kept(home: Path) -> None:
     backups: list[str] = []
     for number in range(3):
-        (home / ".claude.json").write_text(json.dumps({"a": number}))
-        backups.append(report("claude", "--write")["backup"])
+        (home / ".cursor").mkdir(exist_ok=True)
+        (home / ".cursor" / "mcp.json").write_text(json.dumps({"a": number}))
+        backups.append(report("cursor", "--write")["backup"])
     assert [json.loads(Path(name).read_text()) for name in backups] == [{"a": 0}, {"a": 1}, {"a": 2}]
 
 

@@ -12,14 +12,14 @@ import pytest
 
 from shiftlog.mcp.native import native_registry
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import ShiftlogError
-from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
+from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.shell_errors import BudgetInvalid, PolicyDenied, PolicyUndecidable
 from shiftlog.shell.local import LocalTarget
 from shiftlog.shell.ports import CommandSpec, ShellSpec
 from shiftlog.shell.sandbox.detect import detect
 from tests.guard.policy.test_table import LETTERS, ROWS
 from tests.shell import budget_rows
-from tests.shell.desk import ShellDesk, shell_desk
+from tests.shell.desk import CLIENT, ShellDesk, shell_desk
 from tests.shell.engine_probe import Remembered
 
 LISTED = "name-that-only-a-listing-shows"
@@ -181,3 +181,53 @@ async def test_annotations_say_what_reads_what_destroys_and_what_reaches_outside
         *("run_command", "send_input", "close_shell", "restore_checkpoint"),
     }
     assert {tool.name for tool in tools if tool.open_world} == {"run_command"}
+
+
+SHELL_KEYS = "shell_id session_id implicit_session transport target name state shell cwd workspace sandbox checkpoints \
+enforcement enforcement_note kill_scope startup_output created_at".split()
+RESULT_KEYS = "shell_id command_id session_id request_id command state exit_code signal duration_ms cwd shell_state \
+ended_reason stdout stderr truncated timed_out budget output redactions verdict enforcement enforcement_note \
+checkpoint_id state_kept syntax_error recorded hint".split()
+STREAM_KEYS = "bytes lines final_newline binary open spool_full sha256 cursor".split()
+PAGE_KEYS = (
+    "command_id state exit_code stream text from_line lines bytes_total lines_total next_cursor eof budget".split()
+)
+ROW_KEYS = "shell_id session_id name transport target state ended_reason exit_code cwd workspace sandbox enforcement \
+running last_command idle_s created_at".split()
+
+
+async def test_results_have_the_keys_that_the_contract_shows(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, shell=False) as desk:
+        assert set(await desk.open()) == set(SHELL_KEYS)
+        result = await desk.run("seq 1 10")
+        assert set(RESULT_KEYS) <= set(result)
+        assert all(list(stream) == STREAM_KEYS for stream in result["output"].values())
+        begun = await desk.run("cat", background=True, stdin="open")
+        listed = await desk.shells.list_shells({}, CLIENT)
+        assert list(listed) == ["shells", "next_cursor"]
+        [row] = listed["shells"]
+        assert set(row) == set(ROW_KEYS)
+        assert row["last_command"].keys() == {"command_id", "command", "state", "exit_code"}
+        sent = await desk.send(begun["command_id"], text="x", eof=True)
+        assert set(sent) == {*"command_id state bytes_written eof signalled".split()}
+        assert (sent["bytes_written"], sent["eof"], sent["signalled"]) == (1, True, None)
+        assert set(await desk.read(begun["command_id"], wait_s=5, wait_for="end")) == set(PAGE_KEYS)
+        closed = await desk.close()
+        assert set(closed) == {*"shell_id state already_ended killed kill_scope stopped_commands".split()}
+
+
+async def test_redirections_of_the_shell_last_for_a_command_and_other_descriptors_stay(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        assert await desk.out("exec >f; echo in the file") == ""
+        assert await desk.out("cat f") == "in the file"
+        await desk.run("exec 7>g; echo seven >&7")
+        assert await desk.out("echo more >&7; cat g") == "seven\nmore"
+
+
+async def test_a_fault_in_the_shells_own_budget_opens_no_shell(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, shell=False) as desk:
+        with pytest.raises(BudgetInvalid, match=r"^output_budget\.keep\.n is required"):
+            await desk.open(output_budget={"keep": {"mode": "tail"}})
+        with pytest.raises(InvalidParameter, match=r'unknown argument "output_budget\.keep\.lines"'):
+            await desk.open(output_budget={"keep": {"mode": "tail", "lines": 3}})
+        assert not desk.shells.live_ids()

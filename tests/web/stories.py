@@ -9,12 +9,14 @@ from shiftlog.store.protocol import Filter, Page
 from tests.ingest.office import Claude
 from tests.web.place import Place
 
-SCRIPT = "<script>window.hacked = 1</script><img src=x onerror=\"window.hacked = 2\">'\"><svg onload=alert(3)>"
+SCRIPT = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">\'"><svg onload=alert(3)>'
 ANSI = "\x1b[31mred\x1b[0m\x1b]0;title\x07\x1b[2J"
 BIDI = "\u202egnp.exe\u2066\u200b\u200f\U000e0041"
 MEGA = "A" * 1_000_000
 LINE = f"{SCRIPT} {BIDI}"
-HOSTILE = f"{SCRIPT} {ANSI} {BIDI} {{{{ 7 * 7 }}}} javascript:alert(4) [x](javascript:alert(5)) ![y](http://evil.example/z)"
+HOSTILE = (
+    f"{SCRIPT} {ANSI} {BIDI} {{{{ 7 * 7 }}}} javascript:alert(4) [x](javascript:alert(5)) ![y](http://evil.example/z)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,11 @@ def record_day(place: Place) -> Day:
     named = {"session_id": session_id}
     first = place.tool(
         "begin_turn",
-        {**named, "query_title": "Why are orders charged twice?", "query_text": "Find out **why** before you change anything."},
+        {
+            **named,
+            "query_title": "Why are orders charged twice?",
+            "query_text": "Find out **why** before you change anything.",
+        },
     )["request_id"]
     place.tool(
         "update_turn",
@@ -81,10 +87,17 @@ def record_day(place: Place) -> Day:
             "usage": {"input_tokens": 8200, "output_tokens": 640, "cost_usd": 0.41},
         },
     )
-    second = place.tool("begin_turn", {**named, "query_title": "Deploy it", "query_text": "Deploy to staging."})["request_id"]
+    second = place.tool("begin_turn", {**named, "query_title": "Deploy it", "query_text": "Deploy to staging."})[
+        "request_id"
+    ]
     child_id = place.tool(
         "open_session",
-        {"agent": "ClaudeCode", "agent_id": "ivy/scout", "title": "Look for other callers", "parent_session_id": session_id},
+        {
+            "agent": "ClaudeCode",
+            "agent_id": "ivy/scout",
+            "title": "Look for other callers",
+            "parent_session_id": session_id,
+        },
     )["session_id"]
     place.tool("begin_turn", {"session_id": child_id, "query_title": "Search", "query_text": "Search for callers"})
     place.tool("finish_turn", {"session_id": child_id, "outcome": "completed", "response": "There are two callers."})
@@ -92,8 +105,12 @@ def record_day(place: Place) -> Day:
         "finish_turn",
         {**named, "outcome": "failed", "error_message": "No runner took the job", "error_code": "no_runner"},
     )
-    third = place.tool("begin_turn", {**named, "query_title": "Run the tests", "query_text": "Run all tests."})["request_id"]
-    other_id = place.tool("open_session", {"agent": "Codex", "title": "Tidy the changelog", "model": "gpt-5.5"})["session_id"]
+    third = place.tool("begin_turn", {**named, "query_title": "Run the tests", "query_text": "Run all tests."})[
+        "request_id"
+    ]
+    other_id = place.tool("open_session", {"agent": "Codex", "title": "Tidy the changelog", "model": "gpt-5.5"})[
+        "session_id"
+    ]
     place.tool("begin_turn", {"session_id": other_id, "query_title": "Tidy", "query_text": "Tidy the changelog"})
     place.tool("finish_turn", {"session_id": other_id, "outcome": "completed", "response": "Tidied."})
     place.tool("close_session", {"session_id": other_id, "reason": "task_completed"})
@@ -104,7 +121,10 @@ def record_long(place: Place, entries: int = 10_000) -> str:
     """Record a session of about so many entries, in turns of a few hundred."""
     opened = place.tool("open_session", {"agent": "Codex", "title": "A long shift"})
     named = {"session_id": opened["session_id"]}
-    items = [said("model", "observation", f"Step {number}: looked at src/module_{number}.py and went on") for number in range(190)]
+    items = [
+        said("model", "observation", f"Step {number}: looked at src/module_{number}.py and went on")
+        for number in range(190)
+    ]
     for number in range(entries // 192):
         place.tool("begin_turn", {**named, "query_title": f"Part {number + 1}", "query_text": f"Do part {number + 1}"})
         place.tool("update_turn", {**named, "dialog": items})
@@ -171,5 +191,7 @@ def import_hostile(place: Place) -> str:
     path = place.home.parent / f"{transcript.session}.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
     place.do(place.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
-    rows = place.do(place.app.store.read(lambda reader: reader.find_sessions(Filter(agent="ClaudeCode"), Page(limit=1))))
+    rows = place.do(
+        place.app.store.read(lambda reader: reader.find_sessions(Filter(agent="ClaudeCode"), Page(limit=1)))
+    )
     return rows[0].session.id

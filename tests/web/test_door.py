@@ -86,10 +86,9 @@ def test_a_cookie_of_another_state_directory_opens_nothing() -> None:
 def test_only_so_many_codes_wait_at_once() -> None:
     door = door_at(Clocks())
     first = door.issue_code()
-    for _ in range(CODES_KEPT):
-        last = door.issue_code()
+    later = [door.issue_code() for _ in range(CODES_KEPT)]
     assert door.exchange(first) is None
-    assert door.exchange(last) is not None
+    assert door.exchange(later[-1]) is not None
 
 
 def test_a_door_without_token_cannot_be_made() -> None:
@@ -120,7 +119,17 @@ def test_a_link_that_was_used_says_how_to_get_another(place: Place) -> None:
     assert "set-cookie" not in again.headers
 
 
-PAGES = ["/", "/sessions.json", "/usage", "/usage.csv", "/events", "/openapi.json", "/sessions/x", "/outputs/x", "/nothing"]
+PAGES = [
+    "/",
+    "/sessions.json",
+    "/usage",
+    "/usage.csv",
+    "/events",
+    "/openapi.json",
+    "/sessions/x",
+    "/outputs/x",
+    "/nothing",
+]
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -132,7 +141,7 @@ def test_without_cookie_and_token_nothing_is_shown(place: Place, path: str) -> N
 @pytest.mark.parametrize("path", PAGES[:3])
 @pytest.mark.parametrize("given", ["Bearer wrong", "Basic dXNlcjpwYXNz", "Bearer", "Bearer \u00e9"])
 def test_a_wrong_token_is_refused(place: Place, path: str, given: str) -> None:
-    answer = httpx.get(place.base + path, headers={"Authorization": given.encode()})
+    answer = httpx.get(place.base + path, headers={b"Authorization": given.encode()})
     assert answer.status_code == 401
 
 

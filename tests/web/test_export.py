@@ -23,7 +23,12 @@ def exported(place: Place, session_id: str, form: str) -> str:
 
 def test_html_is_one_file_that_asks_for_nothing(place: Place, day: Day) -> None:
     html = exported(place, day.session_id, "html")
-    for text in ("Why are orders charged twice?", "No runner took the job", "Retries must carry", "Look for other callers"):
+    for text in (
+        "Why are orders charged twice?",
+        "No runner took the job",
+        "Retries must carry",
+        "Look for other callers",
+    ):
         assert text in html
     assert not re.search(r'(src|href)="(?!#)', html), "nothing is loaded and nothing leads out"
     style = re.search(r"<style>(.*?)</style>", html, re.S)

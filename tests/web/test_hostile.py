@@ -27,7 +27,8 @@ def pages(place: Place, session_id: str) -> list[str]:
     one = f"/sessions/{session_id}"
     return [
         "/", one, f"{one}?part=1", f"{one}/entries", f"{one}/handover", f"{one}/trust", "/usage",
-        "/sessions?q=hacked", "/sessions?q=hacked&kind=entry", "/sessions?q=hacked&kind=turn", "/sessions?agent_id=mallory",
+        "/sessions?q=hacked", "/sessions?q=hacked&kind=entry", "/sessions?q=hacked&kind=turn",
+        "/sessions?agent_id=mallory",
         *(f"{one}/turns/{turn}" for turn in turns),
         *(f"{one}/entries/{seq}" for seq in by_kind.values()),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Live: what is new reaches an open page once, also after a broken connection, and output streams while it is printed."""
+"""Live: what is new reaches an open page once, also after a broken connection, and output while it is printed."""
 
 import json
 from collections.abc import Generator, Iterator
@@ -49,12 +49,16 @@ def test_each_new_entry_is_told_by_its_seq(place: Place) -> None:
     session_id = opened(place)
     at = head(place, session_id)
     with streaming(place, f"/sessions/{session_id}/events?after={at}") as events:
-        turn = place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go on"})["request_id"]
+        turn = place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go on"})[
+            "request_id"
+        ]
         first = next(events)
         assert first["id"] == str(at + 1)
         assert first["data"]["kind"] == "turn.begun"
         assert f'id="t-{turn}"' in first["data"]["turn"]
-        place.tool("update_turn", {"session_id": session_id, "dialog": [said("model", "decision", "Left <b>first</b>")]})
+        place.tool(
+            "update_turn", {"session_id": session_id, "dialog": [said("model", "decision", "Left <b>first</b>")]}
+        )
         second = next(events)
         assert second["id"] == str(at + 2)
         assert "Left &lt;b&gt;first" in second["data"]["html"]
@@ -91,7 +95,7 @@ def test_the_output_of_a_running_command_streams(place: Place, tmp_path: Path) -
     shell = place.tool("open_shell", {"session_id": session_id, "cwd": str(tmp_path)})["shell_id"]
     gate = tmp_path / "gate"
     with streaming(place, f"/sessions/{session_id}/events") as events:
-        command = f"printf 'one\\n'; while ! [ -e {gate} ]; do sleep 0.02; done; printf 'two\\n'; printf 'oops\\n' >&2; sleep 0.6"
+        command = f"echo one; until [ -e {gate} ]; do sleep 0.02; done; echo two; echo oops >&2; sleep 0.6"
         place.tool("run_command", {"shell_id": shell, "command": command, "background": True})
         pieces: list[Event] = []
         finished: Event = {}

@@ -146,14 +146,19 @@ SECTIONS: dict[str, dict[str, str]] = {
         "gc": "checkpoints:gc",
     },
     "Rules": {"policy": "policy:policy", "approvals": "approvals:approvals", "approve": "approvals:approve"},
-    "Prove and repair": {"verify": "proof:verify", "rebuild": "proof:rebuild", "erase": "proof:erase"},
+    "Prove and repair": {
+        "verify": "proof:verify",
+        "rebuild": "proof:rebuild",
+        "erase": "proof:erase",
+        "spool": "spool:spool",
+    },
     "Serve": {
         "mcp": "serving:mcp",
         "repl": "repl:repl",
         "serve": "serving:serve",
         "daemon": "service:daemon",
     },
-    "More": {"completion": "completion:completion"},
+    "More": {"codex-jsonl": "codex_jsonl:codex_jsonl", "completion": "completion:completion"},
 }
 
 

@@ -5,6 +5,7 @@ Every check stands for itself, so that the rest is still told when the daemon do
 
 import os
 import platform
+import re
 import shutil
 import stat
 import subprocess
@@ -23,6 +24,11 @@ from shiftlog.model.errors import ShiftlogError
 LOW_BYTES = 1_000_000_000
 FULL_BYTES = 100_000_000
 PROBE_S = 5.0
+HOSTS_SHOWN = 5
+# A host's name comes from an agent, so only what can be one counts.
+UNKNOWN_HOST = re.compile(
+    r"^[^\n]*host key of ([0-9A-Za-z._:-]+) port (\d+) is not known: (SHA256:[0-9A-Za-z+/]{43})$", re.MULTILINE
+)
 SECRETS = frozenset({"keys", "http.token"})
 
 # What the programs that Shiftlog calls are needed for; without the optional ones only that is missing.
@@ -30,7 +36,7 @@ PROGRAMS = (
     ("bash", True, "shells of agents"),
     ("git", True, "checkpoints of a workspace"),
     ("docker", False, "shells in containers"),
-    ("bwrap", False, "another sandbox for shells"),
+    ("bwrap", False, "hiding sockets and /tmp from sandboxed shells"),
 )
 
 
@@ -48,7 +54,7 @@ class Check:
 @click.option("--start/--no-start", default=True, help="Start the daemon if it does not run (the default).")
 @json_option
 def doctor(start: bool, as_json: bool) -> int:
-    """Check the installation: programs, state directory, permissions, settings, daemon.
+    """Check the installation: programs, state directory, permissions, settings, daemon, what the kernel can enforce.
 
     Each line says ok, warn or fail, and what to do. Exits with 1 when something fails. Nothing is repaired.
 
@@ -96,6 +102,8 @@ def _checks(start: bool) -> Iterator[Check]:
     yield _spool(home)
     for name, needed, purpose in PROGRAMS:
         yield _program(name, needed, purpose)
+    yield from kernel_checks()
+    yield from _host_keys(home)
 
 
 def _ok(name: str, message: str) -> Check:
@@ -313,3 +321,43 @@ def _program(name: str, needed: bool, purpose: str) -> Check:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Check(name=name, state="warn", message=f"{path} does not run: {error}")
     return _ok(name, f"{said[:60]} ({path})")
+
+
+def kernel_checks() -> Iterator[Check]:
+    """Yield what can hold shells here besides the text of their commands, found by really trying it."""
+    from shiftlog.shell.sandbox.detect import detect
+
+    found = detect()
+    layers = (
+        ("exec broker", "exec_broker", found.exec_broker, "every program that a shell starts is judged"),
+        ("landlock", "landlock", found.landlock_abi > 0, f"version {found.landlock_abi} bounds files by sandbox mode"),
+        ("seccomp", "seccomp", found.seccomp, "sockets and ptrace can be refused"),
+    )
+    for name, key, holds, purpose in layers:
+        if holds:
+            yield _ok(name, purpose)
+        elif platform.system() != "Linux":
+            yield _ok(name, f"not on {platform.system()}; rules hold by the text of commands alone")
+        else:
+            hint = "Rules hold by the text of commands alone; require_kernel in [policy] refuses shells instead"
+            yield Check(name=name, state="warn", message=found.why.get(key, "not offered here"), hint=hint)
+    if found.bwrap is None and shutil.which("bwrap"):
+        why = found.why.get("bwrap", "bubblewrap does not work here")
+        yield Check(name="bwrap", state="warn", message=why, hint="Sandboxed shells can reach sockets that have a path")
+
+
+def _host_keys(home: Path) -> Iterator[Check]:
+    """Yield the keys of hosts that ssh met and known_hosts did not know; agents are never told them."""
+    try:
+        log = (home / "daemon.log").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    met = {(host, port): key for host, port, key in UNKNOWN_HOST.findall(log)}
+    for (host, port), key in list(met.items())[-HOSTS_SHOWN:]:
+        name = host if port == "22" else f"[{host}]:{port}"
+        yield Check(
+            name="host key",
+            state="warn",
+            message=f"{host} port {port} presented {key}, which was not known",
+            hint=f"Compare it on the host itself; then add to known_hosts: {name} {key}",
+        )

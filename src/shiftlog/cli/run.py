@@ -59,7 +59,7 @@ def run(demo: bool | None) -> None:
 
 
 def _print_welcome(screen: Screen, facts: Facts) -> None:
-    from shiftlog.cli.setup import AGENT_FILES, connecting_command
+    from shiftlog.cli.setup_agents import AGENT_FILES, connecting_command
 
     screen.line((f"Shiftlog {__version__}", "bold"), " runs", (f" (daemon pid {facts['pid']})", "dim"))
     screen.line("State directory: ", (facts["home"], "cyan"))
@@ -74,7 +74,7 @@ def _print_welcome(screen: Screen, facts: Facts) -> None:
 
 def _program() -> str:
     """Return what has to be typed to start this program from here."""
-    from shiftlog.cli.setup import executable
+    from shiftlog.cli.setup_agents import executable
 
     path = executable()
     found = shutil.which("shiftlog")

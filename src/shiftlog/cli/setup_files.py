@@ -105,6 +105,7 @@ class Added:
 
     def put_files(self, folder: Path, files: Mapping[str, str]) -> bool:
         """Write files of our own below a folder; tell whether anything changed."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         changed = False
         for name, text in files.items():
             path = folder / name

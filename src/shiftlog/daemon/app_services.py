@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from shiftlog.app import App, open_app
-from shiftlog.control import answer
+from shiftlog.control import answer, calls_wait
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
@@ -84,6 +84,8 @@ class AppServices:
             return self._open_page(params, caller)
         if method == "export":
             return self._export(params)
+        if method in ("sessionlog", "spool") and calls_wait(self._app):
+            self._read_queued()
         return answer(self._app, method, params, _placed(caller))
 
     async def _open_page(self, params: dict[str, object], caller: Caller) -> object:
@@ -107,6 +109,12 @@ class AppServices:
         pieces = exported(self._app, str(params.get("session_id")), str(params.get("format", "md")))
         async for piece in pieces:
             yield {"text": piece}
+
+    def _read_queued(self) -> None:
+        """Let queued calls of client scripts be read as their own program would read them."""
+        from shiftlog.repl.one_shot import parsed
+
+        self._app.hooks.calls.read_params = parsed
 
     async def client_gone(self, caller: Caller) -> None:
         """End the leases of a client whose last connection has closed."""
@@ -140,9 +148,7 @@ class AppServices:
         self._servers = await anyio.to_thread.run_sync(self._load)
         self._loaded.set()
         await self._app.shells.recover()
-        from shiftlog.repl.one_shot import parsed
-
-        self._app.hooks.calls.read_params = parsed
+        self._read_queued()
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._app.hooks.run, draining)
             if self._app.config.ingest.watch:

@@ -1,5 +1,6 @@
 """Judging text before it is stored, shown or run.
 
-Pure functions only: the masking of secrets (`redaction`, with the detectors beside it). Nothing here reads a
-file, keeps state between calls or knows about sessions.
+The masking of secrets (`redaction`, with the detectors beside it), budgets of output (`budget`) and the command policy
+(`policy`). Nothing here keeps state between calls or knows about sessions; all of it is pure but `policy.LocalFiles`,
+which looks at a disk to say which file a program is.
 """

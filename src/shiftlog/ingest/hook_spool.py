@@ -65,6 +65,10 @@ class Spool:
             pass
         return found
 
+    def waiting(self) -> dict[str, int]:
+        """Count the files that wait: of events, and of calls."""
+        return {"events": len(self.names(HOOKS)), "calls": len(self.names(CALLS))}
+
     @contextmanager
     def draining(self) -> Generator[bool]:
         """Hold the right to drain; false where another process has it."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 from shiftlog.journal.history_requests import parse_bound
 from shiftlog.journal.sessionlog_children import children_of
 from shiftlog.journal.sessionlog_objects import NONE, items_of, turns_with_items
-from shiftlog.journal.sessionlog_search import Expression, cover, matches, parse
+from shiftlog.journal.sessionlog_search import Expression, covers, matches, parse
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
@@ -18,6 +18,7 @@ from shiftlog.store.protocol import Filter, Reader
 
 LOOKED_AT = 200
 MOST_PARTS = 20
+MOST_COVERS = 8
 # Between the texts of a turn, so that no term can match across two of them.
 SEPARATOR = "\x00"
 _PLAIN = (
@@ -114,13 +115,9 @@ def _turns_in_question(
     reader: Reader, session: Session, expression: Expression, own: str
 ) -> Iterator[tuple[Turn, list[Entry]]]:
     """Yield the turns that may match; the store narrows them down where it can be sure."""
-    terms = cover(expression)
-    sure = terms is not None and len(terms) <= MOST_PARTS and all(_is_plain(t) and t not in own for t in terms)
-    if terms is None or not sure:
-        yield from turns_with_items(reader, session.id)
-        return
-    names = reader.turns_that_may_hold(session.id, terms)
-    if len(names) > LOOKED_AT:
+    sure = [cover for cover in covers(expression) if len(cover) <= MOST_PARTS and _is_of_turns(cover, own)]
+    names = reader.turns_that_may_hold(session.id, sure[:MOST_COVERS]) if sure else None
+    if names is None:
         yield from turns_with_items(reader, session.id)
         return
     for name in names:
@@ -129,9 +126,9 @@ def _turns_in_question(
             yield turn, items_of(reader, session.id, [turn])[name]
 
 
-def _is_plain(term: str) -> bool:
-    """Tell whether a term stands in JSON text as it stands in the text itself."""
-    return term.isascii() and term.isprintable() and '"' not in term and "\\" not in term
+def _is_of_turns(cover: tuple[str, ...], own: str) -> bool:
+    """Tell whether only a turn's own texts can hold the terms, and hold them as they stand in JSON text."""
+    return all(term.isprintable() and '"' not in term and "\\" not in term and term not in own for term in cover)
 
 
 def turn_text(turn: Turn, entries: list[Entry]) -> str:

@@ -65,21 +65,21 @@ def matches(expression: Expression, folded: str) -> bool:
             return any(matches(part, folded) for part in parts)
 
 
-def cover(expression: Expression) -> tuple[str, ...] | None:
-    """Return terms of which every matching text holds at least one; None where there are none such."""
+def covers(expression: Expression) -> list[tuple[str, ...]]:
+    """Return covers: of the terms of each, every matching text holds at least one. Negations have none."""
     match expression:
         case Term(text=text):
-            return (text,)
+            return [(text,)]
         case Not():
-            return None
+            return []
         case And(parts=parts):
-            covers = [found for part in parts if (found := cover(part)) is not None]
-            return min(covers, key=lambda terms: (len(terms), -min(map(len, terms))), default=None)
+            return [cover for part in parts for cover in covers(part)]
         case Or(parts=parts):
-            each = [cover(part) for part in parts]
-            if None in each:
-                return None
-            return tuple(dict.fromkeys(term for terms in each for term in terms or ()))
+            each = [covers(part) for part in parts]
+            if not all(each):
+                return []
+            narrow = (min(found, key=lambda cover: (len(cover), -min(map(len, cover)))) for found in each)
+            return [tuple(dict.fromkeys(term for cover in narrow for term in cover))]
 
 
 def parse(text: str) -> Expression:

@@ -73,6 +73,10 @@ class ShellLog:
         """Close an implicit session whose shell never came up."""
         await self._close(session_id, "abandoned")
 
+    async def finish(self, session_id: str) -> None:
+        """Close an implicit session that was only opened to record something."""
+        await self._close(session_id, "completed")
+
     async def _close(self, session_id: str, reason: str) -> None:
         closing = {"session_id": session_id, "reason": reason, "on_held": "take_over"}
         try:

@@ -128,9 +128,9 @@ cd -- CWD
 #: The shell's own outputs lead nowhere; the wire is on high descriptors that no command is given. A command holds the
 #: writing end of a named pipe, so that a read of no wait tells whether anything that it started is left.
 _OUT, _ERR, _HOLDS, _HELD = 198, 199, 197, 196
-_BASH_MORE = r"""\builtin exec HELD<>PLACE
-\builtin exec HOLDS<PLACE
-\builtin exec HELD<&HOLDS HOLDS<&-
+_BASH_MORE = r"""\exec HELD<>PLACE
+\exec HOLDS<PLACE
+\exec HELD<&HOLDS HOLDS<&-
 __shiftlog_begin() { { time; } 2>&OUT; { time; } 2>&ERR; \builtin return "$1"; }
 __shiftlog_err() { { time; } 2>&ERR; }
 \builtin readonly -f __shiftlog_begin __shiftlog_err
@@ -275,7 +275,7 @@ class BashWords:
             _BASH_MORE, OUT=str(_OUT), ERR=str(_ERR), HELD=str(_HELD), HOLDS=str(_HOLDS), PLACE=self._holds(kept)
         )
         return (
-            f"\\builtin exec {_OUT}>&8 {_ERR}>&9 8>&- 9>&-\n"
+            f"\\exec {_OUT}>&8 {_ERR}>&9 8>&- 9>&-\n"
             + framing.driver(f"&{_OUT}", f"/proc/{kept.keeper}/fd/0")
             + more
             + framing.hello(token)

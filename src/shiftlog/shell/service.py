@@ -293,7 +293,8 @@ class Shells:
 
     async def _shell_over(self, shell: Shell, end: ShellEnd) -> None:
         self.note_end(shell, end)
-        for command in shell.running:
+        # The one that ended the shell is recorded before the shell's own end.
+        for command in [one for one in shell.commands.values() if not one.over.is_set()]:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(command.over.wait(), CLOSE_S)
         siblings = [one for one in self.live.values() if one.session_id == shell.session_id and one.is_live]

@@ -4,7 +4,7 @@
 consistent state. Work is a plain function over a `Reader` or a `Writer` and may run in another thread.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, Self, TypeVar
@@ -13,6 +13,7 @@ from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
 from shiftlog.store.sources import Origin, Packed, Source
+from shiftlog.store.tallies import Figures, Kin
 
 T = TypeVar("T")
 
@@ -206,7 +207,22 @@ class Reader(Protocol):
     def recent_sessions(self, where: Filter, *, offset: int, limit: int) -> list[Session]: ...
     def tags_of(self, session_id: str) -> list[str]: ...
     def count_files(self, session_id: str) -> int: ...
-    def turns_that_may_hold(self, session_id: str, parts: Sequence[str]) -> list[str]: ...
+    def turns_that_may_hold(self, session_id: str, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
+        """Name turns, each once, among them all whose texts hold a part of each cover; None to look at all of them.
+
+        Parts are folded and have neither quotes, backslashes nor control characters. Names are found as they are asked
+        for.
+        """
+        ...
+
+    def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
+        """Return what the sessions of a filter used, summed up; None where only the sessions themselves can tell.
+
+        `by` names what sums are kept apart by, besides what prices and settings may treat differently; what is neither
+        is left empty.
+        """
+        ...
+
     def source(self, path: str) -> Source | None: ...
     def sources(self) -> list[Source]:
         """Return all sources, without the states of their readers."""
@@ -236,6 +252,10 @@ class Writer(Reader, Protocol):
     def put_receipt(self, receipt: Receipt) -> None: ...
     def erase_body(self, session_id: str, seq: int) -> None: ...
     def forget_projection(self, session_id: str) -> None: ...
+    def recount(self) -> None:
+        """Make the tallies anew from all sessions."""
+        ...
+
     def reindex(self, session_id: str, items: Iterable[Indexed]) -> None: ...
     def forget_clients(self, before: datetime) -> None:
         """Forget what was known of clients before a time, unless they hold a lease: grants, agents, expired tokens."""

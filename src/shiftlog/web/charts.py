@@ -76,7 +76,7 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -
             f"{x + step * 0.12:.1f}", f"{plot - height:.1f}", f"{step * 0.76:.1f}", f"{height:.1f}", "bar"
         )
         parts.append(Markup("<g><title>{}: {}</title>{}</g>").format(label, tell(figure), shape))
-        if number % every == 0 and number + every // 2 < len(rows) or len(rows) == 1:
+        if (number % every == 0 and number + every // 2 < len(rows)) or len(rows) == 1:
             parts.append(
                 Markup('<text x="{}" y="{}" class="tick mid">{}</text>').format(
                     f"{x + step / 2:.1f}", BARS_HEIGHT - 4, label[5:] if name == "day" else label[:12]

@@ -6,7 +6,7 @@ Recorded text is data: it stands in quotes or in fences longer than any run of b
 import re
 from typing import Any
 
-from shiftlog.web.figures import duration, millis, money, moment, short
+from shiftlog.web.figures import duration, millis, moment, money, short
 from shiftlog.web.texts import visible
 
 Item = dict[str, Any]

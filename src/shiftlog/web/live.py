@@ -106,12 +106,14 @@ class Live:
         outputs = _Outputs(self.app, session_id)
         quiet = 0.0
         while True:
+            # Asked before the entries are read: a command's start is told before what it prints.
+            running = outputs.running()
             news = await self.app.store.read(lambda reader, after=after: _news(reader, session_id, after))
             told = False
             for seq, item in news:
                 yield event("entry", item, seq)
                 after, told = seq, True
-            for item in outputs.news():
+            for item in outputs.news(running):
                 yield event("output", item)
                 told = True
             quiet = 0.0 if told else quiet + POLL_S
@@ -173,18 +175,17 @@ class _Outputs:
         self._session_id = session_id
         self._cursors: dict[tuple[str, Stream], str | None] = {}
 
-    def news(self) -> Iterable[Item]:
-        """Return the new pieces; a `cursor_before` of null says that the piece replaces what was shown."""
+    def running(self) -> list[str]:
+        """Name the commands that run now."""
         if not self._app.has_live_shells():
             return []
-        return [
-            piece
-            for shell in self._app.shells.live.values()
-            if shell.session_id == self._session_id
-            for command in shell.running
-            for name in _STREAMS
-            if (piece := self._piece(command.command_id, name)) is not None
-        ]
+        shells = [shell for shell in self._app.shells.live.values() if shell.session_id == self._session_id]
+        return [command.command_id for shell in shells for command in shell.running]
+
+    def news(self, running: Iterable[str]) -> list[Item]:
+        """Return the new pieces; a `cursor_before` of null says that the piece replaces what was shown."""
+        pieces = [self._piece(command_id, name) for command_id in running for name in _STREAMS]
+        return [piece for piece in pieces if piece is not None]
 
     def _piece(self, command_id: str, name: Stream) -> Item | None:
         key = (command_id, name)

@@ -58,7 +58,8 @@ def _environment(exporting: bool = False) -> Environment:
         "diff": partial(diff, most=1 << 30) if exporting else diff,
     }
     url = _inner_address if exporting else address
-    environment.globals |= {"url": url, "states": STATES, "version": __version__, "exporting": exporting}
+    known: dict[str, Any] = {"url": url, "states": STATES, "version": __version__, "exporting": exporting}
+    environment.globals.update(known)
     return environment
 
 

@@ -55,8 +55,8 @@ _SCHEMAS: dict[str, Schema] = {
         "error", error=_record("code", "message", code=_TEXT, message=_TEXT, details=_OBJECT, hint=_NULL_TEXT)
     ),
     "Entry": _ENTRY,
-    "Turn": _record("request_id", "ordinal", "status", "begun_at", request_id=_TEXT, ordinal=_COUNT, status=_TEXT),
-    "Session": _record("session_id", "agent", "title", "state", "head_hash", session_id=_TEXT, title=_TEXT, state=_TEXT),
+    "Turn": _record("request_id", "ordinal", "status", request_id=_TEXT, ordinal=_COUNT, status=_TEXT),
+    "Session": _record("session_id", "agent", "title", "state", session_id=_TEXT, title=_TEXT, state=_TEXT),
     "SessionList": _record(
         "items", "total", "next_cursor", "filters",
         items=_list(_record("session_id", session_id=_TEXT)), total=_COUNT, next_cursor=_NULL_TEXT, filters=_OBJECT,
@@ -171,7 +171,7 @@ def description() -> Schema:
         "info": {
             "title": "Shiftlog page",
             "version": __version__,
-            "description": "What agents did, read-only. Every address also answers a page for people without .json.",
+            "description": "What agents did, read-only. Without .json the same addresses are pages for people.",
         },
         "paths": paths,
         "components": {"schemas": _SCHEMAS, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},

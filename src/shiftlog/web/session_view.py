@@ -68,7 +68,7 @@ class SessionView:
                 "timeline": [_piece_document(piece) for piece in stretch.pieces],
                 "next_place": stretch.next_place,
             }
-            extra = {"timeline": self._blocks(reader, session, stretch, children), "is_first": is_first}
+            extra: Item = {"timeline": self._blocks(reader, session, stretch, children), "is_first": is_first}
             if "part" not in query:
                 turns = reader.turns(session.id, limit=GLANCE_TURNS)
                 data["glance"] = _glance(reader, session, turns)

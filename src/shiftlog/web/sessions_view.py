@@ -88,6 +88,7 @@ class SessionsView:
         self, reader: Reader, after: tuple[int, int] | None, now: datetime
     ) -> tuple[list[Item], SessionRow | None]:
         items: list[Item] = []
+        rows: list[SessionRow] = []
         for _ in range(LOOKS_MOST):
             rows = reader.find_sessions(Filter(), Page(limit=ROWS_AT_ONCE, after=after), by_activity=True)
             for row in rows:

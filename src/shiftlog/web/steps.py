@@ -251,8 +251,10 @@ def _plain(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         if name in ("test_clock", "vendor", "title_source", "capsule", "raw") or value in (None, "", [], {}, False):
             continue
         if isinstance(value, dict | list):
-            value = ", ".join(_texts(cast(object, value)))
-        told.append((name.replace("_", " "), str(value)[:400]))
+            said = ", ".join(_texts(cast(object, value)))
+        else:
+            said = str(cast(object, value))
+        told.append((name.replace("_", " "), said[:400]))
     return told
 
 

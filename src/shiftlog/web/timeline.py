@@ -4,6 +4,7 @@ Pure but for the reader that it is given. How entries of a turn become steps is 
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,7 +126,7 @@ def is_of(child: Session, turn: Turn) -> bool:
     return turn.begun_at <= child.started and (turn.finished_at is None or child.started <= turn.finished_at)
 
 
-def read_strays(reader: Reader, session: Session, children: list[Session]) -> list[Session]:
+def read_strays(reader: Reader, session: Session, children: Sequence[Session]) -> list[Session]:
     """Return the children that no turn spawned."""
     if not children:
         return []

@@ -41,8 +41,8 @@ class UsageView:
         days = _every_day(tables["day"])
         pictures = {
             "day": [
-                bars(tables["day"], "day", "tokens", "Tokens per day"),
-                bars(tables["day"], "day", "cost_usd", "Cost per day"),
+                bars(days, "day", "tokens", "Tokens per day"),
+                bars(days, "day", "cost_usd", "Cost per day"),
             ]
         }
         for name in DIMENSIONS[1:]:

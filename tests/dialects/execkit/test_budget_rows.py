@@ -42,3 +42,17 @@ async def test_a_cut_without_a_budget_gives_the_hint_and_no_report(client: Clien
     assert result["truncated"]
     assert len(result["stdout"]) < 100_100
     assert result["hint"] == "output was truncated; pass budget (grep/keep/max_chars) to shape it"
+
+
+async def test_counts_beyond_the_limits_are_clamped(client: Client) -> None:
+    session = (await call(client, "session_create", transport="local"))["session_id"]
+    beyond = {
+        "grep": {"pattern": "5", "context": 5_000},
+        "keep": {"mode": "tail", "n": 5_000_000},
+        "max_chars": 5_000_000,
+    }
+    result = await call(client, "session_exec", session_id=session, command="seq 1 20", budget=beyond)
+    assert result["budget"]["stdout"] == {"mode": "grep+tail", "lines_total": 20, "lines_kept": 20}
+    ends = {"keep": {"mode": "head_tail", "head": 5_000_000, "tail": 5_000_000}}
+    result = await call(client, "session_exec", session_id=session, command="seq 1 20", budget=ends)
+    assert (result["truncated"], result["budget"]["stdout"]["lines_kept"]) == (False, 20)

@@ -26,6 +26,8 @@ from shiftlog.store.protocol import (
     Unit,
 )
 from shiftlog.store.sources import Origin, Source
+from shiftlog.store.tallies import Figures, Kin, Tallies, only, tallies_of
+from shiftlog.store.tallies_asked import days_asked
 
 Row = TypeVar("Row", SessionRow, TurnRow, FileRow, EntryRow)
 
@@ -266,8 +268,19 @@ class MemoryReader:
         shelf = self._shelves.sessions.get(session_id)
         return len({path for turn in shelf.turns.values() for path in turn.files}) if shelf else 0
 
-    def turns_that_may_hold(self, session_id: str, parts: Sequence[str]) -> list[str]:
-        return [turn.request_id for turn in self.turns(session_id)]
+    def turns_that_may_hold(self, session_id: str, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
+        return iter([turn.request_id for turn in self.turns(session_id)])
+
+    def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
+        if days_asked(where) is None:
+            return None
+        sums: Tallies = {}
+        asked = frozenset(by)
+        for _, session in self._sessions(where):
+            for kin, figures in tallies_of(session).items():
+                kept = only(kin, asked)
+                sums[kept] = sums[kept].plus(figures) if kept in sums else figures
+        return list(sums.items())
 
     # What imports ask
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 
 from shiftlog.store.sqlite.migrate import migrate
+from shiftlog.store.sqlite.tallies import build_owed
 
 BUSY_MS = 60_000
 CHECKPOINT_BUSY_MS = 2_000
@@ -36,6 +37,7 @@ def open_for_writing(path: Path, synchronous: str) -> apsw.Connection:
         _use_write_ahead_log(db)
         db.pragma("secure_delete", "ON")
         migrate(db)
+        build_owed(db)
         if db.pragma("user_version"):
             scrub(db)
     except BaseException:

@@ -1,6 +1,6 @@
 """Reading one consistent state of the SQLite file: the `Reader` half of the store."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -24,6 +24,7 @@ from shiftlog.store.protocol import (
     Unit,
 )
 from shiftlog.store.sqlite.filters import match_expression, session_conditions, turn_conditions
+from shiftlog.store.sqlite.grams import turns_in_question
 from shiftlog.store.sqlite.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.rows import (
     ENTRY_COLUMNS,
@@ -38,6 +39,8 @@ from shiftlog.store.sqlite.rows import (
     time_of_ms,
 )
 from shiftlog.store.sqlite.sources import SourceReader
+from shiftlog.store.sqlite.tallies import read_tallies
+from shiftlog.store.tallies import Figures, Kin
 
 
 class SqliteReader(SourceReader):
@@ -382,35 +385,16 @@ class SqliteReader(SourceReader):
         sql = f"SELECT count(*) FROM ({_distinct('turn_files', 'path')})"
         return int(self._value(sql, self._key(session_id)) or 0)
 
-    def turns_that_may_hold(self, session_id: str, parts: Sequence[str]) -> list[str]:
+    def turns_that_may_hold(self, session_id: str, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
         key = self._key(session_id)
-        if key is None:
-            return []
-        turn, entry = _may_hold("t.doc", len(parts)), _may_hold("e.body", len(parts))
-        rows = self._db.execute(
-            f"SELECT request_id FROM turns t WHERE session_key = ? AND {turn}"
-            f" UNION SELECT turn FROM entries e WHERE id > ? AND id < ? AND kind IN ('dialog', 'action') AND {entry}",
-            (key, *parts, entry_id(key, 0), entry_id(key + 1, 0), *parts),
-        )
-        return [str(row[0]) for row in rows if row[0] is not None]
+        return iter(()) if key is None else turns_in_question(self._db, key, covers)
+
+    def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
+        return read_tallies(self._db, where, by)
 
     def _value(self, sql: str, *values: Any) -> Any:
         row = self._db.execute(sql, values).fetchone()
         return None if row is None else row[0]
-
-
-def _may_hold(column: str, parts: int) -> str:
-    """Return the condition that JSON text may hold one of some parts, given in small ASCII letters without escapes.
-
-    What has other characters, is packed or keeps long texts elsewhere always may: only ASCII is folded here as the
-    caller folds.
-    """
-    text = f"CAST({column} AS TEXT)"
-    found = " OR ".join([f"instr(lower({text}), ?) > 0"] * parts)
-    return (
-        f"({found} OR length({text}) <> length({column}) OR instr({text}, '\"$blob\"') > 0"
-        f" OR substr({column}, 1, 1) = x'01')"
-    )
 
 
 def _distinct(table: str, column: str) -> str:

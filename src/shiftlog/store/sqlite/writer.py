@@ -18,9 +18,11 @@ from shiftlog.store import blobs
 from shiftlog.store.documents import decode, encode, encoded, from_document, to_document
 from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
 from shiftlog.store.sources import Origin, Packed
+from shiftlog.store.sqlite import grams
 from shiftlog.store.sqlite.reader import SqliteReader
 from shiftlog.store.sqlite.rows import REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
 from shiftlog.store.sqlite.sources import SourceWriter, origin_rows
+from shiftlog.store.sqlite.tallies import project_of, recount, tally
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class Backlog:
         self.settle(db)
         if self.erased:
             db.execute("INSERT INTO found (found) VALUES ('optimize')")
+            db.execute("INSERT INTO grams (grams) VALUES ('optimize')")
 
     def mark(self) -> tuple[int, int, bool]:
         """Return a state that `back_to` can return to."""
@@ -78,7 +81,7 @@ def _session_columns(session: Session) -> dict[str, str | int | None]:
         "state": session.state.value,
         "model": session.model,
         "workspace": session.workspace,
-        "project": session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
+        "project": project_of(session.workspace),
         "vendor_id": session.vendor_session_id.lower() if session.vendor_session_id else None,
         "parent_id": session.parent_session_id,
         "predecessor_id": session.predecessor_session_id,
@@ -110,6 +113,12 @@ _column_fields = attrgetter(
 )
 
 
+# The fields that decide how a session counts in the tallies, but for those that never change.
+_tallied_fields = attrgetter(
+    "agent_id", "model", "workspace", "hidden", "started", "run", "usage", "model_usage"
+)
+
+
 def _moved(before: Session, after: Session) -> dict[str, str | int | None]:
     """Return the columns of a session that change."""
     if _column_fields(before) == _column_fields(after):
@@ -133,6 +142,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
         key = self._move_head(session_id, first.seq, last.seq, hash_bytes(last.hash))
         for item in entries:
             self._insert(key, item)
+        grams.extend(self._db, key, first.seq, last.seq)
 
     def append_packed(self, session_id: str, entries: Sequence[Packed]) -> None:
         if not entries:
@@ -207,15 +217,15 @@ class SqliteWriter(SourceWriter, SqliteReader):
     def put_session(self, session: Session) -> None:
         key = self._known_key(session.id)
         document = encoded(session)
-        before = self._sessions.get(session.id)
+        before = self._sessions.get(session.id) or self.session(session.id)
         self._sessions[session.id] = session
+        if before is None or _tallied_fields(before) != _tallied_fields(session):
+            tally(self._db, before, session)
         if before is None:
             columns = _session_columns(session)
             names = ", ".join(columns)
-            updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
             self._db.execute(
-                f"INSERT INTO sessions (key, entries, doc, {names}) VALUES (?, ?, ?{', ?' * len(columns)})"
-                f" ON CONFLICT (key) DO UPDATE SET entries = excluded.entries, doc = excluded.doc, {updates}",
+                f"INSERT INTO sessions (key, entries, doc, {names}) VALUES (?, ?, ?{', ?' * len(columns)})",
                 (key, session.head_seq, document, *columns.values()),
             )
             return
@@ -360,6 +370,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
         self._db.execute("PRAGMA user_version = 1")
         self._db.execute("UPDATE entries SET body = NULL, salt = NULL, facet = NULL WHERE id = ?", (row_id,))
         self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
+        grams.forget(self._db, row_id)
         uses = self._db.execute("DELETE FROM blob_uses WHERE entry_id = ? RETURNING hash", (row_id,)).fetchall()
         for (digest,) in uses:
             self._db.execute(
@@ -368,6 +379,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
             )
 
     def forget_projection(self, session_id: str) -> None:
+        tally(self._db, self.session(session_id), None)
         self._sessions.pop(session_id, None)
         self._turns.clear()
         key = self._key(session_id)
@@ -375,6 +387,9 @@ class SqliteWriter(SourceWriter, SqliteReader):
         self._db.execute("DELETE FROM turn_files WHERE session_key = ?", (key,))
         self._db.execute("DELETE FROM turns WHERE session_key = ?", (key,))
         self._db.execute("DELETE FROM sessions WHERE key = ?", (key,))
+
+    def recount(self) -> None:
+        recount(self._db)
 
     def reindex(self, session_id: str, items: Iterable[Indexed]) -> None:
         key = self._known_key(session_id)
@@ -387,6 +402,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
             self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
             if item.text:
                 self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, item.text))
+        grams.renew(self._db, key)
 
     def forget_clients(self, before: datetime) -> None:
         limit = (millis(before),)

@@ -9,10 +9,8 @@ const helpButton = document.getElementById("help-button");
 helpButton.hidden = false;
 helpButton.addEventListener("click", () => help.showModal());
 
-const page = document.body.dataset.page;
-const module = page === "session" ? await import("./session.js") : page === "sessions" ? await import("./sessions.js") : null;
-const actions = module ? module.start() : {};
-
+// What the page at hand adds to the keys, once it is loaded.
+let actions = {};
 let current = -1;
 
 function stops() {
@@ -86,3 +84,7 @@ document.addEventListener("click", (event) => {
     if (!menu.contains(event.target)) menu.open = false;
   });
 });
+
+const page = document.body.dataset.page;
+if (page === "session") actions = (await import("./session.js")).start();
+else if (page === "sessions") actions = (await import("./sessions.js")).start();

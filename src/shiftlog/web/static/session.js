@@ -196,15 +196,12 @@ export function start() {
     follow: () => follow?.click(),
     fold: (turn) => turn?.querySelector("details.steps")?.toggleAttribute("open"),
     unfoldNext: async (from) => {
-      const all = [...timeline.querySelectorAll("details.steps:not([data-loaded])")];
+      // Steps that are not here yet, in the order of the page, then further turns.
+      const all = [...timeline.querySelectorAll("details.steps:not([data-loaded]), a[data-more-steps]")];
       const next = all.find((one) => !from || from.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
-      if (next) {
-        await loadSteps(next);
-        return true;
-      }
-      const link = timeline.querySelector("a[data-next]");
+      const link = next ?? timeline.querySelector("a[data-next]");
       if (!link) return false;
-      await loadMore(link);
+      await (link.matches("a") ? loadMore(link) : loadSteps(link));
       return true;
     },
   };

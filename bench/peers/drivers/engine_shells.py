@@ -1,0 +1,43 @@
+"""Our engine alone: no guard, no journal, no budget, no MCP."""
+
+import asyncio
+
+from loop import serve
+
+from shiftlog.shell.local import LocalTarget
+from shiftlog.shell.ports import CommandSpec, LiveShell, ShellSpec, Stream
+
+
+class Tail:
+    """Takes output and keeps its end."""
+
+    def __init__(self) -> None:
+        self.kept = b""
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        self.kept = (self.kept + data)[-100:]
+
+    def close(self, stream: Stream) -> None:
+        pass
+
+
+class EngineShells:
+    """Shells of the engine on this machine."""
+
+    def __init__(self) -> None:
+        self._shells: dict[int, LiveShell] = {}
+
+    async def open(self, number: int) -> None:
+        self._shells[number] = await LocalTarget().open(ShellSpec(cwd="/"))
+
+    async def run(self, number: int, command: str) -> str:
+        tail = Tail()
+        started = await self._shells[number].start(CommandSpec(text=command), tail)
+        await started.ended
+        return tail.kept.decode()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(shell.close() for shell in self._shells.values()))
+
+
+serve(EngineShells())

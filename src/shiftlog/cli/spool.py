@@ -1,0 +1,45 @@
+"""`shiftlog spool`: what hooks and client scripts left for the daemon, what became of a queued request, what failed."""
+
+import click
+
+from shiftlog.cli.asking import ask, json_option
+from shiftlog.cli.output import Screen, clean_line, count, print_json
+from shiftlog.model.errors import InvalidParameter
+
+
+@click.command(short_help="Show what waits in the spool, and what was set aside.")
+@click.argument("item", required=False, metavar="[ID]")
+@json_option
+def spool(item: str | None, as_json: bool) -> int:
+    """Show what hooks and client scripts left for the daemon, and what could not be taken.
+
+    With the ID that a queued request was answered with, shows what became of it: `persisted`, `unchanged`, still
+    `queued`, or `set_aside` with the reason. Receipts are kept for a day.
+
+    \b
+    Examples:
+      shiftlog spool
+      shiftlog spool 0f3a…
+    """
+    answer = ask("spool", {"id": item} if item else {})
+    if item and answer["receipt"] is None:
+        raise InvalidParameter.invalid("id", "the id of a request that was queued within a day", item)
+    if as_json:
+        print_json(answer)
+        return 0
+    screen = Screen()
+    if item:
+        receipt = answer["receipt"]
+        session = f" in {receipt['session_id']}, entry {receipt['seq']}" if receipt.get("session_id") else ""
+        screen.line(clean_line(f"{receipt['code']}{session}{_because(receipt)}"))
+        return 0
+    waiting = answer["waiting"]
+    screen.line(f"{count(waiting['events'], 'file')} of events and {count(waiting['calls'], 'queued call')} waiting")
+    for one in answer["set_aside"]:
+        what = f"set aside: {one.get('event') or one.get('kind') or 'item'} {one.get('id')} of {one.get('at')}"
+        screen.item(clean_line(f"{what}{_because(one)}"))
+    return 0
+
+
+def _because(item: dict[str, object]) -> str:
+    return f": {item['reason']}" if item.get("reason") else ""

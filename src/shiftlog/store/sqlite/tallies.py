@@ -1,0 +1,133 @@
+"""Tallies in SQLite: adding to them with every session that changes, and reading them summed up."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import apsw
+import msgspec
+
+from shiftlog.model.nouns import Session
+from shiftlog.store.documents import read_document
+from shiftlog.store.protocol import Filter
+from shiftlog.store.tallies import FIGURES, Figures, Kin, Tallies, difference, parts_text, read_parts, tallies_of
+from shiftlog.store.tallies_asked import days_asked
+
+_KIN = (
+    "agent",
+    "agent_id",
+    "agent_key",
+    "model",
+    "backend",
+    "caller",
+    "workspace",
+    "project",
+    "run_status",
+    "reported",
+    "parts",
+    "part",
+)
+_COLUMNS = ("day", "id", *_KIN, *FIGURES)
+_ADD = (
+    f"INSERT INTO tallies ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+    f" ON CONFLICT (day, id) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in FIGURES)}"
+)
+# What a sum must be kept apart by, whoever asks: prices and settings may treat it differently.
+_ALWAYS = ("agent", "backend", "run_status", "reported", "parts", "part")
+
+
+def project_of(workspace: str | None) -> str | None:
+    """Return the last part of a path, by which filters know a workspace."""
+    return workspace.rstrip("/").rpartition("/")[2] if workspace else None
+
+
+def tally(db: apsw.Connection, before: Session | None, after: Session | None) -> None:
+    """Count a session as it stands after a change instead of before it."""
+    changes = difference(tallies_of(before) if before else {}, tallies_of(after) if after else {})
+    _add(db, changes)
+
+
+def _add(db: apsw.Connection, changes: Tallies) -> None:
+    for kin, figures in changes.items():
+        values = _values(kin)
+        counts = [getattr(figures, name) for name in FIGURES]
+        db.execute(_ADD, (*values, *counts))
+        if figures.sessions < 0:
+            db.execute("DELETE FROM tallies WHERE day = ? AND id = ? AND sessions = 0", values[:2])
+
+
+def _values(kin: Kin) -> tuple[Any, ...]:
+    common = {**asdict(kin), "project": project_of(kin.workspace), "parts": parts_text(kin.parts)}
+    common["reported"] = int(kin.reported)
+    values = [common[name] for name in _KIN]
+    digest = hashlib.blake2b(msgspec.json.encode(values), digest_size=12).digest()
+    return (kin.day, digest, *values)
+
+
+def recount(db: apsw.Connection) -> None:
+    """Make all tallies anew from the sessions."""
+    db.execute("DELETE FROM tallies")
+    sums: Tallies = {}
+    none = Figures()
+    for (doc,) in db.execute("SELECT doc FROM sessions"):
+        for kin, figures in tallies_of(read_document(doc, Session)).items():
+            sums[kin] = sums.get(kin, none).plus(figures)
+    _add(db, sums)
+    db.execute("DELETE FROM unbuilt WHERE projection = 'tallies'")
+
+
+def build_owed(db: apsw.Connection) -> None:
+    """Fill what a migration has made and could not fill itself."""
+    if db.execute("SELECT 1 FROM unbuilt WHERE projection = 'tallies'").fetchone() is None:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        recount(db)
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def read_tallies(db: apsw.Connection, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
+    """Return the tallies that a filter asks for, summed up but for what is asked by; None where they cannot answer."""
+    days = days_asked(where)
+    if days is None:
+        return None
+    asked = frozenset(by)
+    kept = [name for name in ("day", *_KIN) if name in asked or name in _ALWAYS]
+    clauses, values = _conditions(where)
+    rows = db.execute(
+        f"SELECT {', '.join(kept)}, {', '.join(f'sum({name})' for name in FIGURES)} FROM tallies"
+        f" WHERE day BETWEEN ? AND ?{clauses} GROUP BY {', '.join(kept)}",
+        (*days, *values),
+    )
+    return [(_kin(kept, row), Figures(**dict(zip(FIGURES, row[len(kept) :], strict=True)))) for row in rows]
+
+
+def _conditions(where: Filter) -> tuple[str, list[Any]]:
+    asked = {
+        "agent": where.agent,
+        "agent_key": where.agent_key,
+        "model": where.model,
+        "backend": where.backend,
+        "caller": where.caller,
+        "run_status": where.run_status,
+        "workspace": where.workspace,
+    }
+    clauses = [f"{name} = ?" for name, value in asked.items() if value is not None]
+    values: list[Any] = [value for value in asked.values() if value is not None]
+    if where.project is not None:
+        clauses.append("(project = ? OR workspace = ?)")
+        values += [where.project, where.project]
+    if where.with_run:
+        clauses.append("run_status IS NOT NULL")
+    return "".join(f" AND {clause}" for clause in clauses), values
+
+
+def _kin(names: Sequence[str], row: Sequence[Any]) -> Kin:
+    known: dict[str, Any] = {"day": "", "agent_id": "", "agent_key": "", "model": None, "caller": None}
+    known["workspace"] = None
+    known |= {name: value for name, value in zip(names, row, strict=False) if name != "project"}
+    return Kin(**{**known, "parts": read_parts(known["parts"]), "reported": bool(known["reported"])})

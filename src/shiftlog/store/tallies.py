@@ -1,0 +1,202 @@
+"""Tallies: what sessions used, added up by everything that a question about usage may ask for.
+
+A session counts in one tally, or in one for each model that it can tell apart. Only whole numbers are added, so that a
+session can be taken out again and nothing is lost. Prices and settings play no part here: they apply when tallies are
+read, so a tally keeps apart what they could treat differently.
+"""
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from functools import lru_cache
+
+import msgspec
+
+from shiftlog.model.nouns import Session, Usage
+from shiftlog.model.prices import DECIMALS
+
+# A stated cost is kept to 2^-100 dollars, in limbs small enough that millions of them add up in 64 bits.
+_SCALE_BITS = 100
+_LIMB_BITS = 40
+
+_REPORTED = ("input_tokens", "cached_input_tokens", "output_tokens")
+_COUNTED = (*_REPORTED, "cache_creation_tokens")
+# Beyond these a session is kept apart, so that no sum can outgrow what a store holds.
+_MOST_TOKENS = 1 << 40
+_MOST_DOLLARS = 1 << 20
+# A part's cost is rounded before it is added to others; what is left then must not add up to anything.
+_NOISE = 1e-13
+
+
+class Basis(StrEnum):
+    """Where the cost of a part comes from."""
+
+    STATED = "stated"  # somebody said it
+    PRICED = "priced"  # the prices say it
+    UNKNOWN = "unknown"  # no price can say it
+    SILENT = "silent"  # nobody can say it, and no model is to blame
+    APART = "apart"  # only the session itself can tell; its id stands in the place of the model
+
+
+# The parts of a session: each with its model and the basis of its cost.
+Parts = tuple[tuple[str | None, Basis], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kin:
+    """What the sessions of a tally have in common; `reported` says that their tokens are as a run reported them."""
+
+    day: str
+    agent: str
+    agent_id: str
+    agent_key: str
+    model: str | None
+    backend: str | None
+    caller: str | None
+    workspace: str | None
+    run_status: str | None
+    reported: bool
+    parts: Parts
+    part: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Sums; `beyond_cache` is input without what was read from a cache, `high`, `middle`, `low` are a stated cost."""
+
+    sessions: int = 0
+    input_tokens: int = 0
+    beyond_cache: int = 0
+    cached_input_tokens: int = 0
+    cache_creation_tokens: int = 0
+    cache_creation_1h_tokens: int = 0
+    output_tokens: int = 0
+    high: int = 0
+    middle: int = 0
+    low: int = 0
+
+    def plus(self, other: "Figures", sign: int = 1) -> "Figures":
+        """Add other figures, or take them away."""
+        return Figures(**{name: getattr(self, name) + sign * getattr(other, name) for name in FIGURES})
+
+    @property
+    def stated_cost(self) -> tuple[int, int]:
+        """Return the stated cost as a fraction."""
+        return (self.high << 2 * _LIMB_BITS) + (self.middle << _LIMB_BITS) + self.low, 1 << _SCALE_BITS
+
+
+FIGURES = tuple(item.name for item in fields(Figures))
+
+Tallies = dict[Kin, Figures]
+
+
+def tallies_of(session: Session) -> Tallies:
+    """Return the tallies that a session counts in, each with its own figures; none where there is nothing to count."""
+    if session.hidden or (session.run is None and session.usage is None and not session.model_usage):
+        return {}
+    reported = any(getattr(session.run, name, None) is not None for name in _REPORTED)
+    used = list(_used_parts(session, reported=reported))
+    if session.started.utcoffset() or any(figures is None for _, _, figures in used):
+        used = [(session.id, Basis.APART, Figures(sessions=1))]
+    parts = tuple((model, basis) for model, basis, _ in used)
+    run = session.run
+    common = Kin(
+        day=session.started.date().isoformat(),
+        agent=session.agent,
+        agent_id=session.agent_id,
+        agent_key=session.agent_key,
+        model=session.model,
+        backend=run.backend if run else None,
+        caller=run.caller if run else None,
+        workspace=session.workspace,
+        run_status=run.status.value if run else None,
+        reported=reported,
+        parts=parts,
+        part=0,
+    )
+    return {replace(common, part=place): figures for place, (_, _, figures) in enumerate(used) if figures}
+
+
+def _used_parts(session: Session, *, reported: bool) -> Iterator[tuple[str | None, Basis, Figures | None]]:
+    """Yield the parts of a session; None stands for figures that cannot be added to those of other sessions."""
+    run, whole, by_model = session.run, session.usage, session.model_usage
+    own = (run.model if run else None) or session.model
+    stated = run.total_cost_usd if run else None
+    if by_model and not reported:
+        if stated is not None or whole is None:
+            yield own, Basis.APART, None
+            return
+        left = {name: getattr(whole, name) for name in (*_COUNTED, "reasoning_tokens")}
+        for model, used in by_model.items():
+            cost = used.cost_usd
+            is_even = cost is None or abs(round(cost, DECIMALS) - cost) < _NOISE
+            yield model, Basis.PRICED if cost is None else Basis.STATED, _figures(used, cost) if is_even else None
+            left = {name: count - getattr(used, name) for name, count in left.items()}
+        if any(left.values()):
+            # What is left has no model of its own; it goes by the name of the session's.
+            yield own, Basis.SILENT, _figures(Usage(**left))
+        return
+    used = _reported(session) if reported else whole
+    cost = stated if stated is not None or used is None else used.cost_usd
+    if cost is not None:
+        basis = Basis.STATED
+    elif used is None:
+        basis = Basis.SILENT
+    else:
+        basis = Basis.PRICED if sum(getattr(used, name) for name in _COUNTED) else Basis.UNKNOWN
+    yield own, basis, _figures(used or Usage(), cost)
+
+
+def _reported(session: Session) -> Usage:
+    run = session.run
+    return Usage(**{name: getattr(run, name, None) or 0 for name in _REPORTED})
+
+
+def _figures(used: Usage, cost: float | None = None) -> Figures | None:
+    if any(abs(getattr(used, name)) > _MOST_TOKENS for name in _COUNTED) or abs(cost or 0.0) > _MOST_DOLLARS:
+        return None
+    high, middle, low = _limbs(cost or 0.0)
+    return Figures(
+        sessions=1,
+        input_tokens=used.input_tokens,
+        beyond_cache=max(used.input_tokens - used.cached_input_tokens, 0),
+        cached_input_tokens=used.cached_input_tokens,
+        cache_creation_tokens=used.cache_creation_tokens,
+        cache_creation_1h_tokens=used.cache_creation_1h_tokens,
+        output_tokens=used.output_tokens,
+        high=high,
+        middle=middle,
+        low=low,
+    )
+
+
+def _limbs(cost: float) -> tuple[int, int, int]:
+    above, below = cost.as_integer_ratio()
+    rest, low = divmod((above << _SCALE_BITS) // below, 1 << _LIMB_BITS)
+    high, middle = divmod(rest, 1 << _LIMB_BITS)
+    return high, middle, low
+
+
+def difference(before: Tallies, after: Tallies) -> Tallies:
+    """Return what must be added to the tallies of a store so that one session counts as it does now."""
+    none = Figures()
+    changes = {kin: figures.plus(before.get(kin, none), -1) for kin, figures in after.items()}
+    changes |= {kin: none.plus(figures, -1) for kin, figures in before.items() if kin not in after}
+    return {kin: figures for kin, figures in changes.items() if figures != none}
+
+
+def only(kin: Kin, by: Container[str]) -> Kin:
+    """Return what sessions have in common when nobody asks for more than `by`; the rest is left empty."""
+    empty = {"day": "", "agent_id": "", "agent_key": "", "model": None, "caller": None, "workspace": None}
+    return replace(kin, **{name: value for name, value in empty.items() if name not in by})
+
+
+def parts_text(parts: Parts) -> str:
+    """Return the parts as they are written."""
+    return msgspec.json.encode(parts).decode()
+
+
+@lru_cache(maxsize=4096)
+def read_parts(text: str) -> Parts:
+    """Return the parts that were written."""
+    return msgspec.json.decode(text, type=Parts)

@@ -1,0 +1,228 @@
+"""`shiftlog setup claude|codex` with hooks: what is installed, and that `--remove` takes exactly that away again."""
+
+import json
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shiftlog.cli.plugin_files import HOOK_EVENTS, repository_files
+from shiftlog.cli.setup import setup
+
+ROOT = Path(__file__).parent.parent.parent
+OTHER_HOOKS = """{
+    "permissions": {"allow": ["Bash(git diff:*)"]},
+    "hooks": {
+        "Stop": [
+            {"hooks": [{"type": "command", "command": "say done"}]}
+        ]
+    },
+    "model": "opus"
+}"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("shiftlog", "shiftlog-hook"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setattr(sys, "argv", [str(folder / "shiftlog")])
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    for name in ("SHIFTLOG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return home
+
+
+def run(*args: str, status: int = 0) -> Result:
+    result = CliRunner().invoke(setup, list(args))
+    assert result.exit_code == status, result.output
+    return result
+
+
+def report(*args: str) -> dict[str, Any]:
+    return json.loads(run(*args, "--json").stdout)
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def hooks_of(plugins: Path) -> dict[str, Any]:
+    return json.loads((plugins / "shiftlog" / "hooks" / "hooks.json").read_text())["hooks"]
+
+
+def test_removing_the_plugin_of_claude_leaves_its_settings_byte_equal_and_a_backup(home: Path) -> None:
+    """Case 52."""
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(OTHER_HOOKS)
+    written = report("claude", "--write")
+    after = json.loads(path.read_text())
+    plugins = home / ".local" / "state" / "shiftlog" / "plugins"
+    assert after["extraKnownMarketplaces"]["shiftlog"] == {"source": {"source": "directory", "path": str(plugins)}}
+    assert after["enabledPlugins"] == {"shiftlog@shiftlog": True}
+    assert after["hooks"] == json.loads(OTHER_HOOKS)["hooks"]
+    assert Path(written["backup"]).read_text() == OTHER_HOOKS
+    assert report("claude", "--write")["state"] == "unchanged"
+    run("claude", "--remove")
+    assert path.read_text() == OTHER_HOOKS
+    assert Path(written["backup"]).read_text() == OTHER_HOOKS
+    assert files_below(plugins) == {}
+    assert report("claude", "--remove")["state"] == "unchanged"
+
+
+def test_the_plugin_holds_what_claude_needs(home: Path) -> None:
+    run("claude", "--write")
+    plugins = home / ".local" / "state" / "shiftlog" / "plugins"
+    assert sorted(name for name in files_below(plugins) if not name.startswith("setup-")) == [
+        ".claude-plugin/marketplace.json",
+        "shiftlog/.claude-plugin/plugin.json",
+        "shiftlog/.mcp.json",
+        "shiftlog/hooks/hooks.json",
+        "shiftlog/lib/repl-invoke.sh",
+        "shiftlog/skills/handover/SKILL.md",
+        "shiftlog/skills/session/SKILL.md",
+    ]
+    server = json.loads((plugins / "shiftlog" / ".mcp.json").read_text())["mcpServers"]["shiftlog"]
+    assert server == {"command": str(home.parent / "bin" / "shiftlog"), "args": ["mcp"]}
+    hooks = hooks_of(plugins)
+    assert hooks["SessionStart"] == [{"hooks": [{"type": "command", "command": "shiftlog-hook claude", "timeout": 5}]}]
+    assert "PostToolUse" not in hooks
+    run("claude", "--write", "--per-call")
+    assert {"PostToolUse", "PostToolUseFailure"} < set(hooks_of(plugins))
+    assert (plugins.stat().st_mode & 0o077) == 0
+
+
+def test_a_hook_that_is_not_on_the_path_is_named_by_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    run("claude", "--write", "--home", str(home / "a state"))
+    command = hooks_of(home / "a state" / "plugins")["Stop"][0]["hooks"][0]["command"]
+    named = [f"SHIFTLOG_HOME={home / 'a state'}", str(home.parent / "bin" / "shiftlog-hook"), "claude"]
+    assert shlex.split(command) == named
+
+
+def test_codex_gets_hooks_beside_those_that_are_there(home: Path) -> None:
+    folder = home / ".codex"
+    folder.mkdir()
+    (folder / "config.toml").write_text('model = "gpt-x"\n')
+    (folder / "hooks.json").write_text('{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}}')
+    before = files_below(folder)
+    run("codex", "--write")
+    hooks = json.loads((folder / "hooks.json").read_text())["hooks"]
+    assert set(hooks) == {event.name for event in HOOK_EVENTS if event.codex and not event.per_call}
+    assert [group["hooks"][0]["command"] for group in hooks["Stop"]] == ["say done", "shiftlog-hook codex"]
+    assert hooks["SessionEnd"][0]["hooks"][0]["timeout"] == 3
+    assert tomllib.loads((folder / "config.toml").read_text())["mcp_servers"]["shiftlog"]["args"] == ["mcp"]
+    assert "trust" in run("codex", "--write", "--per-call").stdout
+    hooks = json.loads((folder / "hooks.json").read_text())["hooks"]
+    assert len(hooks["Stop"]) == 2
+    assert "PostToolUse" in hooks
+    run("codex", "--remove")
+    assert {name: text for name, text in files_below(folder).items() if not name.endswith(".bak")} == before
+
+
+def test_files_that_setup_made_go_away_again(home: Path) -> None:
+    run("codex", "--write", "--watch")
+    state = home / ".local" / "state" / "shiftlog"
+    assert tomllib.loads((state / "config.toml").read_text()) == {"ingest": {"watch": True}}
+    run("codex", "--remove")
+    assert [name for name in files_below(home) if not name.endswith(".bak")] == []
+
+
+def test_what_its_owner_changed_since_is_kept(home: Path) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(OTHER_HOOKS)
+    run("claude", "--write")
+    path.write_text(path.read_text().replace('"opus"', '"sonnet"'))
+    assert report("claude", "--remove")["files"][0]["state"] == "edited"
+    assert json.loads(path.read_text()) == {**json.loads(OTHER_HOOKS), "model": "sonnet"}
+    (home / ".codex").mkdir()
+    toml = home / ".codex" / "config.toml"
+    toml.write_text('model = "gpt-x" # mine\n')
+    run("codex", "--write")
+    toml.write_text(toml.read_text() + "\n[tools]\nweb = true\n")
+    run("codex", "--remove")
+    assert toml.read_text() == 'model = "gpt-x" # mine\n\n[tools]\nweb = true\n'
+
+
+def test_a_setting_that_was_there_survives_the_removal(home: Path) -> None:
+    config = home / ".local" / "state" / "shiftlog" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[ingest]\nmax_line_mb = 64\n")
+    run("cursor", "--write", "--watch")
+    assert tomllib.loads(config.read_text()) == {"ingest": {"max_line_mb": 64, "watch": True}}
+    run("cursor", "--remove")
+    assert config.read_text() == "[ingest]\nmax_line_mb = 64\n"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(
+    st.dictionaries(
+        st.sampled_from(["hooks", "enabledPlugins", "extraKnownMarketplaces", "a", "b"]),
+        st.dictionaries(st.text(max_size=4), st.booleans() | st.text(max_size=3), max_size=3),
+        max_size=4,
+    ),
+    st.sampled_from([None, 2, 4]),
+    st.booleans(),
+)
+def test_any_settings_come_back_as_they_were(
+    home: Path, document: dict[str, Any], indent: int | None, touched: bool
+) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir(exist_ok=True)
+    original = json.dumps(document, indent=indent)
+    path.write_text(original)
+    run("claude", "--write")
+    if touched:  # then only what is ours is cut out
+        path.write_text(path.read_text() + "\n")
+    run("claude", "--remove")
+    if touched:
+        assert json.loads(path.read_text()) == document
+    else:
+        assert path.read_text() == original
+
+
+def test_options_that_do_not_go_together_are_a_usage_error() -> None:
+    assert "--remove" in run("claude", "--write", "--remove", status=2).stderr
+    assert "--per-call" in run("cursor", "--per-call", status=2).stderr
+
+
+def test_a_settings_file_that_cannot_be_parsed_is_refused_and_nothing_is_written(home: Path) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{"a": 1,}')
+    assert "Nothing was changed" in run("claude", "--write", status=1).stderr
+    assert path.read_text() == '{"a": 1,}'
+    assert not (home / ".local" / "state" / "shiftlog" / "plugins").exists()
+
+
+def test_the_plugins_of_the_repository_are_those_of_the_table() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "generate_plugins.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for name, text in repository_files().items():
+        if name.endswith(".json"):
+            json.loads(text)
+        elif name.endswith(".toml"):
+            tomllib.loads(text)
+        elif name.endswith("SKILL.md"):
+            assert text.startswith("---\nname: ")

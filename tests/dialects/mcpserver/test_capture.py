@@ -1,0 +1,213 @@
+"""Rollouts of Codex in the session log: importing, capturing at the end of a session, subagents, the client script."""
+
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dialects.mcpserver.log import SESSION, TURN, Log
+from tests.ingest.office import Codex
+
+PROGRAM = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())"]
+SCRIPT = Path(__file__).parents[3] / "plugins" / "claude-code" / "shiftlog" / "lib" / "repl-invoke.sh"
+PARENT = "019f5500-0000-7000-8000-00000000000a"
+CHILDREN = ("019f5500-0000-7000-8000-00000000000b", "019f5500-0000-7000-8000-00000000000c")
+
+
+def patch(codex: Codex, call: str, path: str, **more: Any) -> Codex:
+    changes = {path: {"update": {"unified_diff": "@@ -1 +1 @@\n-a\n+b\n"}}}
+    return codex.event("patch_apply_end", call_id=call, success=True, changes=changes, **more)
+
+
+def two_turns(log: Log) -> Codex:
+    codex = Codex(thread=PARENT, meta={"cwd": str(log.workspace)}) if False else Codex(thread=PARENT)
+    codex.lines[0]["payload"]["cwd"] = str(log.workspace)
+    codex.event("task_started", turn_id="turn-one")
+    codex.event("user_message", message="Fix both files")
+    codex.event("agent_message", message="Decision: patch them in place. FR-UP-001")
+    patch(codex, "call-1", "src/up.py")
+    patch(codex, "call-2", f"{log.workspace}/docs/read me")
+    codex.event("patch_apply_end", call_id="call-3", success=False, changes={"failed.py": {"delete": {"content": "x"}}})
+    codex.event("task_complete", turn_id="turn-one", last_agent_message="Patched. See the file for more.")
+    return codex.turn("turn-two", "And now?", "Nothing more")
+
+
+def written(log: Log, codex: Codex, name: str = "a") -> Path:
+    path = log.workspace.parent / "codex" / "sessions" / "2026" / f"rollout-2026-03-04T06-00-00-{codex.thread}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in codex.lines))
+    return path
+
+
+def run(log: Log, *arguments: str, status: int = 0) -> str:
+    sessions = log.workspace.parent / "codex" / "sessions"
+    done = subprocess.run(
+        [*PROGRAM, "codex-jsonl", *arguments],
+        env=log.environment(CODEX_HOME=str(sessions.parent), SHIFTLOG_AGENT="Codex"),
+        cwd=log.workspace,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == status, done.stderr
+    return done.stdout
+
+
+def stored(log: Log) -> dict[str, dict[str, Any]]:
+    """Return the turns of the session by their ids, as the tools show them."""
+    items = log.tool("sessionlog_query", {"agent": "Codex", "limit": 10})["items"]
+    return {turn["requestId"]: turn for item in items if item["sessionId"] == SESSION for turn in item["turns"]}
+
+
+def test_a_rollout_becomes_turns_with_the_files_of_its_successful_patches(log: Log) -> None:
+    """Case 40."""
+    path = written(log, two_turns(log))
+    turns = json.loads(run(log, "parse", str(path)))
+    assert [turn["status"] for turn in turns] == ["completed", "completed"]
+    assert turns[0]["filesModified"] == ["src/up.py", "docs/read me"]
+    assert turns[1]["filesModified"] == []
+    assert turns[0]["requirementsDiscovered"] == ["FR-UP-001"]
+    assert turns[0]["designDecisions"] == ["Decision: patch them in place. FR-UP-001"]
+    run(log, "import", str(path), SESSION, "--apply")
+    found = list(log.result("queryHistory", {"agent": "Codex"})["sessions"])
+    assert [(one["turnCount"], one["filesModifiedCount"]) for one in found] == [(2, 2)]
+
+
+def test_an_aborted_turn_is_failed_and_an_unfinished_one_stays_open(log: Log) -> None:
+    """Case 41."""
+    codex = Codex(thread=PARENT)
+    codex.event("task_started", turn_id="one").event("user_message", message="Go")
+    codex.event("turn_aborted", turn_id="one", reason="interrupted")
+    codex.event("task_started", turn_id="two").event("user_message", message="Again")
+    path = written(log, codex)
+    first, second = json.loads(run(log, "parse", str(path)))
+    assert (first["status"], first["failureNote"]) == ("failed", "Turn aborted: interrupted")
+    assert first["blockers"] == ["Turn aborted: interrupted"]
+    assert second["status"] == "in_progress"
+
+
+def families(log: Log) -> tuple[Path, list[Path]]:
+    spawn = {"parent_thread_id": PARENT, "agent_nickname": "Ada Lovelace", "agent_role": "explorer", "depth": 1}
+    first = Codex(thread=CHILDREN[0], meta={"source": {"subagent": {"thread_spawn": spawn}}})
+    second = Codex(thread=CHILDREN[1], meta={"parent_thread_id": PARENT})
+    paths = [written(log, child.turn(f"{child.thread[-4:]}-turn", "Look", "Found")) for child in (first, second)]
+    return written(log, two_turns(log)), paths
+
+
+def test_subagents_are_found_and_their_turns_have_ids_and_tags_of_their_own(log: Log) -> None:
+    """Case 42."""
+    parent, children = families(log)
+    found = json.loads(run(log, "subagents", str(parent)))
+    assert [(one["sessionId"], one["agentNickname"], one["agentRole"]) for one in found] == [
+        (CHILDREN[0], "ada-lovelace", "explorer"),
+        (CHILDREN[1], "codex", None),
+    ]
+    assert {one["parentThreadId"] for one in found} == {PARENT}
+    assert json.loads(run(log, "subagents", CHILDREN[0])) == []
+    for path in (parent, *children):
+        run(log, "import", str(path), SESSION, TURN, "--apply")
+    turns = stored(log)
+    name = "req-20260304T060000Z-subagent-ada-lovelace-000b-turn"
+    assert turns[name]["tags"] == ["subagent", "ada-lovelace", f"parent:{TURN}"]
+    assert len(turns) == 4
+    before = turns
+    for path in (parent, *children):
+        run(log, "import", str(path), SESSION, TURN, "--apply")
+    assert stored(log) == before
+
+
+def test_the_lines_of_an_import_are_dispatched_by_the_script_and_again_change_nothing(log: Log) -> None:
+    """Case 47."""
+    parent, children = families(log)
+    lines = "".join(run(log, "import", str(path), SESSION) for path in (parent, *children))
+    assert lines == "".join(run(log, "import", str(path), SESSION) for path in (parent, *children))
+    labels = [line.split("\t")[2] for line in lines.splitlines()]
+    assert labels == ["parent-turn-one", "parent-turn-two", "subagent-ada-lovelace-000b-tur", "subagent-codex-000c-tur"]
+    file = log.workspace / "lines"
+    file.write_text(lines)
+    loop = (
+        f'. "{SCRIPT}"\n'
+        "tab=$(printf '\\t')\n"
+        'while IFS="$tab" read -r method data label; do\n'
+        '    repl_invoke "$method" "$(printf %s "$data" | base64 -d)" || exit 1\n'
+        "done <lines\n"
+    )
+
+    def looped() -> list[dict[str, Any]]:
+        path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+        done = subprocess.run(
+            ["sh", "-c", loop],
+            env=log.environment(PATH=path, SHIFTLOG_AGENT="Codex"),
+            cwd=log.workspace,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    first = looped()
+    assert [result["importedTurns"] for result in first] == [1] * 4
+    second = looped()
+    assert [(result["importedTurns"], result["journal"]["changed"]) for result in second] == [(0, False)] * 4
+    assert log.result("queryHistory", {"agent": "Codex"})["sessions"][0]["turnCount"] == 4
+
+
+def test_capturing_a_turn_that_its_agent_completed_adds_an_amendment(log: Log) -> None:
+    """Case 48."""
+    codex = two_turns(log)
+    codex.lines = codex.lines[:-4]
+    path = written(log, codex)
+    log.result("openSession", {"sessionId": SESSION, "title": "Fix upload"})
+    log.result("beginTurn", {"requestId": TURN, "queryTitle": "Fix", "queryText": "Fix both files"})
+    log.result("completeTurn", {"response": "I fixed both"})
+    before = stored(log)[TURN]
+    done = json.loads(run(log, "capture"))
+    assert (done["sessionId"], done["turnRequestId"], done["status"]) == (SESSION, TURN, "completed")
+    assert (done["amended"], done["skippedLines"], done["unknownRecords"]) == (True, 0, {})
+    after = stored(log)[TURN]
+    (note,) = after.pop("amendments")
+    assert after == {name: value for name, value in before.items() if name != "amendments"}
+    assert note["fields"]["filesModified"] == ["src/up.py", "docs/read me"]
+    assert note["fields"]["designDecisions"] == ["Decision: patch them in place. FR-UP-001"]
+    assert log.result("queryHistory", {"agent": "Codex"})["sessions"][0]["filesModifiedCount"] == 2
+    assert json.loads(run(log, "capture", str(path)))["amended"] is False
+
+
+def test_capturing_an_open_turn_completes_it_and_one_that_is_unknown_is_imported(log: Log) -> None:
+    codex = two_turns(log)
+    written(log, codex)
+    assert json.loads(run(log, "capture"))["sessionId"].endswith(PARENT)
+    log.result("openSession", {"sessionId": SESSION, "title": "Fix upload", "agentSessionId": PARENT + "x"})
+    log.result("openSession", {"sessionId": SESSION + "-2", "title": "Fix upload"})
+    log.result("beginTurn", {"requestId": TURN, "queryTitle": "Fix", "queryText": "Fix both files"})
+    done = json.loads(run(log, "capture"))
+    assert (done["turnRequestId"], done["status"], done["amended"]) == (TURN, "completed", False)
+
+
+def test_the_file_is_found_by_variable_or_workspace_and_never_taken_from_another(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codex = Codex(thread=PARENT).turn("one", "Go", "Done")
+    path = written(log, codex)  # of /srv/app
+    run(log, "enrich", status=2)
+    monkeypatch.setenv("CODEX_SESSION_FILE", str(path))
+    assert json.loads(run(log, "enrich"))["response"] == "Done"
+    monkeypatch.setenv("CODEX_SESSION_FILE", str(path) + "x")
+    run(log, "enrich", status=2)
+    run(log, "import", str(path), "not-an-id", status=2)
+    run(log, "parse", str(path) + "x", status=2)
+
+
+def test_what_is_printed_holds_no_secrets(log: Log) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    path = written(log, Codex(thread=PARENT).turn("one", f"Use {secret}", "Done"))
+    assert secret not in run(log, "parse", str(path))
+    line = run(log, "import", str(path), SESSION)
+    assert secret not in base64.b64decode(line.split("\t")[1]).decode()
