@@ -5,6 +5,7 @@ Used by `generate_docs.py`. Verdicts are computed without looking at a disk, so 
 
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +41,7 @@ def verdicts(spelling: Spelling) -> tuple[str, str]:
     return alone, above
 
 
+@cache
 def by_category() -> dict[str, list[tuple[Spelling, tuple[str, str]]]]:
     """Return every spelling with its verdicts, in the order of the table."""
     found: dict[str, list[tuple[Spelling, tuple[str, str]]]] = {}

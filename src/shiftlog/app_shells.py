@@ -1,17 +1,21 @@
 """Shells, joined with the journal, the operator's rules and the places where they may live."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shiftlog.app_checkpoint_log import JournalCheckpointLog
 from shiftlog.app_workspaces import Workspaces
 from shiftlog.guard.policy.operator import OperatorPolicy
 from shiftlog.journal.shell_log import ShellLog
-from shiftlog.shell.opening import Opener
+from shiftlog.shell.docker_places import DockerPlaces
+from shiftlog.shell.opening import Opener, Places
 from shiftlog.shell.output_keeper import OutputKeeper, OutputLimits
 from shiftlog.shell.places import LocalPlaces
 from shiftlog.shell.policing import Policing
 from shiftlog.shell.service import ShellLimits, Shells
+from shiftlog.shell.ssh_places import SshPlaces
+from shiftlog.shell.ssh_settings import DockerSettings, SshSettings
 from shiftlog.workspace.checkpoints import Checkpoints
 from shiftlog.workspace.ports import Limits as CheckpointLimits
 
@@ -32,7 +36,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         outputs=OutputKeeper(app.home / OUTPUTS, app.redactor, limits=_outputs(limits), now=app.clock.now),
         opener=Opener(
             journal=log,
-            places={"local": LocalPlaces(app.environ, policy.env_pass)},
+            places=_places(app, policy),
             rules=policing,
             data=app.home,
             ready_s=limits.get("ready_s", 8),
@@ -57,6 +61,27 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
     app.continuity.live_shells = shells.live_ids
     app.journal.turn_began = workspaces.turn_began
     return shells, workspaces
+
+
+def _places(app: "App", policy: OperatorPolicy) -> dict[str, Places]:
+    """Return the places of the transports that the operator permits."""
+    key_dir = Path(policy.key_dir).expanduser() if policy.key_dir else Path(app.environ.get("HOME", "~"), ".ssh")
+    ssh = SshSettings(
+        key_dir=key_dir.expanduser(),
+        known_hosts=Path(policy.known_hosts).expanduser() if policy.known_hosts else None,
+        hosts=policy.hosts,
+        accept_new_host_keys=policy.accept_new_host_keys,
+        require_known_hosts=policy.require_known_hosts is not False,
+        password_auth=policy.password_auth,
+        agent_path=app.environ.get("SSH_AUTH_SOCK") if policy.ssh_agent else None,
+        connect_s=policy.limits.get("ssh_connect_s", 15),
+    )
+    every: dict[str, Places] = {
+        "local": LocalPlaces(app.environ, policy.env_pass),
+        "ssh": SshPlaces(ssh),
+        "docker": DockerPlaces(DockerSettings(containers=policy.containers), app.environ),
+    }
+    return {name: places for name, places in every.items() if name in policy.transports}
 
 
 def _shells(limits: Mapping[str, int]) -> ShellLimits:

@@ -3,6 +3,7 @@
 The names and shapes here are between our own programs of one version; the contracts do not know them.
 """
 
+import json
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
@@ -22,11 +23,13 @@ from shiftlog.journal.profiles import presented
 from shiftlog.journal.refusals import refusal
 from shiftlog.journal.sessionlog_current import Binding, Place
 from shiftlog.journal.sessionlog_errors import payload
+from shiftlog.journal.sessionlog_objects import turns_with_items
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.journal.usage import list_runs, runs_filter, total_usage
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, ShiftlogError, Unauthorized, UnknownTool
+from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Page, Reader
 
 Params = Mapping[str, Any]
@@ -282,6 +285,31 @@ async def _hook_brief(app: App, params: Params, caller: Caller) -> object:
     return {"text": await app.hooks.brief(params)}
 
 
+async def _restore(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
+    """Write a session as its vendor's transcript: lines, then what a person should know about them."""
+    from shiftlog.ingest.restoring import VENDORS, Told, restore
+
+    name, vendor = str(params["session_id"]), next((one for one in VENDORS if one == params.get("as")), None)
+    if vendor is None:
+        raise InvalidParameter.invalid(
+            "as", "a vendor whose transcripts can be written", params.get("as"), allowed=VENDORS
+        )
+
+    def work(reader: Reader) -> tuple[Session, list[Told]]:
+        session = find_session(reader, name)
+        told = [
+            Told(turn=turn, entries=[entry for entry in entries if entry.kind is Kind.DIALOG])
+            for turn, entries in turns_with_items(reader, session.id)
+        ]
+        return session, told
+
+    session, told = await app.store.read(work)
+    restored = restore(session, told, vendor)
+    for record in restored.records:
+        yield {"line": json.dumps(record, ensure_ascii=False)}
+    yield {"about": restored.about()}
+
+
 async def _spool(app: App, params: Params, caller: Caller) -> object:
     """Tell what waits and what was set aside, or what became of one queued call."""
     await app.hooks.carry_out_queued()
@@ -298,6 +326,7 @@ async def _import_stop(app: App, params: Params, caller: Caller) -> object:
 
 QUESTIONS: dict[str, Question] = {
     "hook_brief": _hook_brief,
+    "restore": _restore,
     "spool": _spool,
     "import": _import,
     "import_stop": _import_stop,

@@ -36,10 +36,9 @@ def test_no_request_makes_the_server_fail(case: Any, asking: tuple[httpx.Client,
     # Half of the requests are about a session that is there; nobody would guess its name.
     if "session_id" in (case.path_parameters or {}) and len(str(case.path_parameters["session_id"])) % 2:
         case.path_parameters["session_id"] = day.session_id
-    call = case.as_transport_kwargs(base_url=str(client.base_url))
-    headers = {
-        name: str(value) for name, value in (call.get("headers") or {}).items() if name.lower() != "authorization"
-    }
+    call: dict[str, Any] = case.as_transport_kwargs(base_url=str(client.base_url))
+    given = cast(dict[str, Any], call.get("headers") or {})
+    headers = {name: str(value) for name, value in given.items() if name.lower() != "authorization"}
     try:
         answer = client.request(call["method"], call["url"], params=call.get("params"), headers=headers)
     except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError):

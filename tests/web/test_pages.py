@@ -5,6 +5,7 @@ import io
 import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,6 +180,37 @@ def test_a_turn_of_many_steps_comes_in_pages(place: Place) -> None:
     assert len(seqs) == page["turn"]["last_seq"] - page["turn"]["begun_seq"] + 1
 
 
+# Commands and checkpoints
+
+
+def test_commands_look_like_a_terminal_and_checkpoints_say_what_changed(place: Place, tmp_path: Path) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "Work in a tree"})["session_id"]
+    (tmp_path / "notes.txt").write_text("first\n")
+    opening = {"session_id": session_id, "cwd": str(tmp_path), "workspace": str(tmp_path)}
+    shell = place.tool("open_shell", opening)["shell_id"]
+    for command in ("echo second >> notes.txt", "echo third >> notes.txt; echo gone >&2; sh -c 'exit 4'"):
+        place.tool("run_command", {"shell_id": shell, "command": command})
+    place.tool("close_shell", {"shell_id": shell})
+    entries = place.json(f"/sessions/{session_id}/entries")["entries"]
+    saved = [entry for entry in entries if entry["kind"] == "checkpoint.saved"]
+    if not saved:
+        pytest.skip("no git here, so no checkpoints")
+    html = place.html(f"/sessions/{session_id}")
+    assert html.count('class="step command"') == 2
+    assert "exit 4" in html
+    assert re.search(r'class="out err"[^>]*>gone', html)
+    first, last = saved[0]["body"]["id"], saved[-1]["body"]["id"]
+    assert f"shiftlog undo --to {last} -w {tmp_path}" in html
+    page = place.json(f"/sessions/{session_id}/checkpoints/{saved[-1]['seq']}")
+    assert page["since"] == saved[-2]["body"]["id"]
+    assert "+second" in page["changes"]["patch"]
+    shown = place.html(f"/sessions/{session_id}/checkpoints/{saved[-1]['seq']}")
+    assert '<span class="add">+second' in shown
+    assert "first checkpoint" in place.html(f"/sessions/{session_id}/checkpoints/{saved[0]['seq']}"), first
+    with place.client() as client:
+        assert client.get(f"/sessions/{session_id}/checkpoints/1").status_code == 404
+
+
 # JSON twins
 
 
@@ -211,7 +243,7 @@ def test_every_address_of_the_description_is_there(place: Place, day: Day) -> No
         for path in place.json("/openapi.json")["paths"]:
             for name, value in values.items():
                 path = path.replace(name, value)
-            if "{" not in path:
+            if "{" not in path and "/checkpoints/" not in path:
                 assert client.get(path).status_code == 200, path
     assert place.json("/openapi.json") == description()
 

@@ -131,15 +131,30 @@ def _requests(rollout: "Rollout", session_id: str, parent_request: str | None) -
     from shiftlog.model.ids import slug
 
     agent = session_id.split("-", 1)[0]
+    title = _title(rollout)
     requests: list[tuple[Turn, str]] = []
     for turn in rollout.turns:
         own = slug(str(turn.get("vendorTurnId") or turn["requestId"]), "turn")[:ID8].strip("-")
         is_child = rollout.parent is not None
         shown = _shown(as_subagents_turn(turn, rollout, parent_request) if is_child else turn)
         label = f"subagent-{rollout.nickname}-{own}" if is_child else f"parent-{own}"
-        log = {"sourceType": agent, "sessionId": session_id, "title": rollout.turns[0]["queryTitle"], "turns": [shown]}
+        log = {"sourceType": agent, "sessionId": session_id, "title": title, "turns": [shown]}
         requests.append(({"sessionLog": log}, label))
     return requests
+
+
+def _title(rollout: "Rollout") -> str:
+    """Return what the session is called: the first prompt, of a subagent's parent where its rollout is there."""
+    from shiftlog.ingest.codex_capture import rollout_folder, rollouts_under
+
+    first = str(rollout.turns[0]["queryTitle"]) if rollout.turns else rollout.thread
+    if rollout.parent is None:
+        return first
+    for path in rollouts_under(rollout_folder(os.environ, Path.home())):
+        if rollout.parent in Path(path).name:
+            turns = _read(path).turns
+            return str(turns[0]["queryTitle"]) if turns else first
+    return first
 
 
 class _Log:

@@ -1,13 +1,16 @@
 """`shiftlog export`: a session as a file, for people (HTML, Markdown) or for programs (JSON lines)."""
 
+import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 
 from shiftlog.cli.asking import asked, named_session, open_client, session_argument
-from shiftlog.cli.output import clean
+from shiftlog.cli.output import clean, count
 
 FORMATS = ("html", "md", "jsonl")
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -18,18 +21,27 @@ ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".js
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="The format; by default what FILE ends with, else md."
 )
+@click.option(
+    "--as", "vendor", type=click.Choice(["claude", "codex"]), help="Write a transcript that this client can resume."
+)
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to FILE.")
-def export(session: str, form: str | None, output: Path | None) -> None:
+def export(session: str, form: str | None, vendor: str | None, output: Path | None) -> None:
     """Write SESSION to standard output or to a file.
 
     HTML is one self-contained page that needs no server. JSON lines hold the whole journal with its hashes, one
-    entry a line, and the receipts.
+    entry a line, and the receipts. With --as, what comes out is a transcript of Claude Code or Codex, written from
+    the journal, so that a session whose own file is gone can be continued; what was masked stays masked.
 
     \b
     Examples:
       shiftlog export last -o session.html
       shiftlog export last --format jsonl
     """
+    if vendor is not None:
+        if form is not None:
+            raise click.UsageError("--as and --format do not go together")
+        _restore(session, vendor, output)
+        return
     chosen = form or (ENDINGS.get(output.suffix.lower()) if output else None) or "md"
     with open_client() as client:
         name = named_session(client, session)
@@ -45,6 +57,36 @@ def export(session: str, form: str | None, output: Path | None) -> None:
                 for piece in pieces:
                     file.write(piece["text"])
     click.echo(f"Wrote {output}", err=True)
+
+
+def _restore(session: str, vendor: str, output: Path | None) -> None:
+    """Write a vendor's transcript, and say on standard error where it belongs and what it lacks."""
+    about: dict[str, Any] = {}
+    with open_client() as client:
+        name = named_session(client, session)
+        with asked(client, "restore", {"session_id": name, "as": vendor}) as items, _opened(output) as file:
+            for item in items:
+                if "line" in item:
+                    file.write(item["line"] + "\n")
+                else:
+                    about = item["about"]
+    folder = {"claude": "~/.claude", "codex": "~/.codex"}[vendor]
+    click.echo(f"{count(about['turns'], 'turn')} written; in {folder}/{about['place']} the client finds it:", err=True)
+    click.echo(f"  {about['command']}", err=True)
+    if about["masked"]:
+        click.echo(f"{count(about['masked'], 'part')} of it stay masked: the journal never held them.", err=True)
+    if about["left_out"]:
+        says = "reasoning without its signature, notes of the system"
+        click.echo(f"{count(about['left_out'], 'item')} left out: {says}.", err=True)
+
+
+@contextmanager
+def _opened(output: Path | None) -> Generator[IO[str]]:
+    if output is None:
+        yield sys.stdout
+        return
+    with os.fdopen(os.open(output, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        yield file
 
 
 def _write(stream: IO[str], text: str, form: str) -> None:

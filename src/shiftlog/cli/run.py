@@ -50,6 +50,7 @@ def run(demo: bool | None) -> None:
         if _wants_demo(screen, facts, demo):
             _print_demo(screen, client)
         if screen.is_terminal and sys.stdin.isatty():
+            _open_page(screen, client)
             _watch(screen, client)
         else:
             from shiftlog.cli.service import print_status
@@ -116,11 +117,30 @@ def _print_demo(screen: Screen, client: "Client") -> None:
     screen.line("Look at it:")
     program = _program()
     for command, says in (
+        ("open last", "see it in the browser"),
         ("show last", "read it"),
         ("search idempotency", "find it again"),
         ("verify last", "check that it is as it was written"),
     ):
         screen.line("  ", (f"{program} {command:<20}", "green"), (says, "dim"))
+
+
+def _open_page(screen: Screen, client: "Client") -> None:
+    """Show the page in the browser, or say how; a page that cannot be served is no reason to end."""
+    from shiftlog.cli.opening import browse, can_browse
+    from shiftlog.model.errors import ShiftlogError
+
+    screen.line()
+    try:
+        url = str(client.call("page.open")["url"])
+    except ShiftlogError as error:
+        screen.line(("The page cannot be served: ", "yellow"), error.message)
+        return
+    if can_browse() and browse(url):
+        screen.line("The page is open in your browser.", (f"  {_program()} open does it again", "dim"))
+    else:
+        screen.line("See it in the browser: ", (url, "green"))
+        screen.line((f"The link works once, within a minute; {_program()} open makes another.", "dim"))
 
 
 def _watch(screen: Screen, client: "Client") -> None:

@@ -43,7 +43,8 @@ _KILLED = 128 + 9
 _SHORT_UNIT = 32 * 1024
 _IDLE_LINES = 2
 #: No program that closes what it inherits, starts another and goes away is done as soon as this.
-_QUICK_S = 0.008
+_QUICK_S = 0.05
+_SCAN_S = 0.03
 _SILENCE_S = (0.3, 1.0, 3.0)
 
 
@@ -243,6 +244,8 @@ class InbandShell:
         status, cwd = report.end()
         command = self._commands.get(report.token)
         if report.token == self._keeper_token:
+            if self._direct is not None and not self._direct.is_told:
+                self._direct.tell_held(False)
             self.finished(WireEnd(exit_code=status))
         elif command is not None and cwd == remote_words.CUT.encode():
             command.cut_status = status
@@ -266,8 +269,8 @@ class InbandShell:
     def _on_holds(self, held: bool) -> None:
         """Learn whether anything that a command left behind may still write to the wire."""
         self._is_held = held
-        direct, self._direct = self._direct, None
-        if direct is not None:
+        direct = self._direct
+        if direct is not None and not direct.is_told:
             direct.tell_held(held)
             if held:
                 self._held_by.append(direct)
@@ -305,11 +308,12 @@ class InbandShell:
         token = framing.draw_token()
         feeds = spec.stdin_open or spec.input is not None
         if isinstance(self._words, BashWords) and not (feeds or spec.background or await self._may_be_written_to()):
-            self._direct = direct = Direct(token, sink)
+            self._direct = direct = Direct(token, self._keeper_token, sink)
             command = InbandCommand(self, spec, token, direct)
             direct.on_begin = command.on_pid
             unit = self._words.direct(spec.text, token, self._last_status, self.kept)
         else:
+            self._direct = None
             line = await self._line_for(sink, once=feeds or spec.background, feeds=feeds)
             command = InbandCommand(self, spec, token, line)
             if command.in_shell:
@@ -371,14 +375,17 @@ class InbandShell:
     async def _may_be_written_to(self) -> bool:
         """Say whether something that an earlier command left behind could still write to the wire."""
         if self._scanning is not None:
-            self._is_written_to = await asyncio.shield(self._scanning)
+            await asyncio.wait([self._scanning], timeout=_SCAN_S)
+            if not self._scanning.done():
+                return True
+            self._is_written_to = self._scanning.result()
             self._scanning = self.loop.create_task(self._scan()) if self._is_written_to else None
         return self._is_held or self._is_written_to
 
     async def _scan(self) -> bool:
         """Look for processes other than the shell's own that have the wire as output; some drop the pipe that tells."""
         try:
-            data = await self.aside.ask(remote_words.writers(self.kept.keeper), _ASK_S)
+            data = await self.aside.ask(remote_words.writers(self.kept.keeper), 5 * _ASK_S)
         except (TimeoutError, ConnectionError):
             return True
         own = {self.kept.keeper, self.kept.session, self.pid or 0}

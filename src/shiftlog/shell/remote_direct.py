@@ -14,18 +14,18 @@ from shiftlog.shell.remote_line import STREAMS, MarkScanner
 
 
 class Direct:
-    """One command's part of the wire; has the face of a `Line` as far as commands need it."""
+    """One command's part of the wire, up to its own token or the shell's `last` one."""
 
     feeds = False
     reusable = False
     is_direct = True
 
-    def __init__(self, token: str, sink: OutputSink) -> None:
+    def __init__(self, token: str, last: str, sink: OutputSink) -> None:
         self._sink = sink
         self._begin = re.compile(rb"%b pid (\d+)/%b\n" % (token.encode(), token.encode()))
         self._before: dict[Stream, bytes] = {"stdout": b"", "stderr": b""}
         self._scanners: dict[Stream, MarkScanner] = {}
-        self._token = token
+        self._marks = (token.encode(), last.encode())
         self._passing: set[Stream] = set()
         self._ended: set[Stream] = set()
         self._held: bool | None = None
@@ -59,7 +59,7 @@ class Direct:
                 self._before[stream] = data[-4096:]
                 return self._unbegun(stream, data)
             self._passing.add(stream)
-            self._scanners[stream] = MarkScanner(self._token.encode())
+            self._scanners[stream] = MarkScanner(*self._marks)
             if self.on_begin is not None:
                 self.on_begin(int(begun[1]))
             data = data[begun.end() :]
@@ -69,13 +69,17 @@ class Direct:
         if not found:
             return b""
         self._end(stream)
-        return self._token.encode() + rest
+        return rest
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is known if something holds the outputs."""
+        return self._held is not None
 
     def tell_held(self, held: bool) -> None:
         """Learn whether something that the command started still has its outputs."""
         self._held = held
-        if not held:
-            self._close_streams()
+        self._maybe_close()
         if self.on_end is not None:
             self.on_end()
 
@@ -109,8 +113,13 @@ class Direct:
 
     def _end(self, stream: Stream) -> None:
         self._ended.add(stream)
+        self._maybe_close()
         if self.on_end is not None:
             self.on_end()
+
+    def _maybe_close(self) -> None:
+        if self.settled and not self._held:
+            self._close_streams()
 
     def _close_streams(self) -> None:
         if not self._closed:

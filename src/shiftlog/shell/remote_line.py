@@ -17,20 +17,21 @@ STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 class MarkScanner:
-    """Cuts a stream at a mark that may arrive in pieces."""
+    """Cuts a stream at the first of some marks of one length, which may arrive in pieces."""
 
-    def __init__(self, mark: bytes) -> None:
-        self._mark = mark
+    def __init__(self, *marks: bytes) -> None:
+        self._marks = marks
+        self._size = len(marks[0])
         self._held = b""
 
     def feed(self, data: bytes) -> tuple[bytes, bool, bytes]:
-        """Take bytes; return those before the mark, whether it was found, and what follows it."""
+        """Take bytes; return those before a mark, whether one was found, and the rest, which begins with it."""
         data = self._held + data
         self._held = b""
-        at = data.find(self._mark)
+        at = min((found for mark in self._marks if (found := data.find(mark)) >= 0), default=-1)
         if at >= 0:
-            return data[:at], True, data[at + len(self._mark) :]
-        keep = self._overlap(data)
+            return data[:at], True, data[at:]
+        keep = max(self._overlap(data, mark) for mark in self._marks)
         if keep:
             self._held = data[-keep:]
             data = data[:-keep]
@@ -41,14 +42,14 @@ class MarkScanner:
         held, self._held = self._held, b""
         return held
 
-    def _overlap(self, data: bytes) -> int:
-        """Return how many bytes at the end may be the beginning of the mark."""
-        tail = data[-(len(self._mark) - 1) :]
-        at = tail.find(self._mark[:1])
+    def _overlap(self, data: bytes, mark: bytes) -> int:
+        """Return how many bytes at the end may be the beginning of a mark."""
+        tail = data[-(self._size - 1) :]
+        at = tail.find(mark[:1])
         while at >= 0:
-            if self._mark.startswith(tail[at:]):
+            if mark.startswith(tail[at:]):
                 return len(tail) - at
-            at = tail.find(self._mark[:1], at + 1)
+            at = tail.find(mark[:1], at + 1)
         return 0
 
 
@@ -170,7 +171,7 @@ class Line:
                 self._sink.write(stream, data)
             if found:
                 self._end(stream)
-            data = rest
+            data = rest[len(self._mark) :]
 
     def finished(self, end: WireEnd) -> None:
         """The wire is over, and with it the streams."""

@@ -68,6 +68,7 @@ fi
 __status=$?
 __tidy
 printf '%s end %s /%s\n' "$__token" "$__status" "$__token"
+printf %s "$__token" >&2
 exit "$__status"
 }
 """
@@ -226,7 +227,8 @@ def holds_token(token: str) -> str:
 def writers(keeper: int) -> str:
     """Return the question which processes have the wire of a shell as their output."""
     return (
-        f"for __fd in /proc/[0-9]*/fd/[12]; do if [ $__fd -ef /proc/{keeper}/fd/1 ] || [ $__fd -ef /proc/{keeper}/fd/2 ]; "
+        f"__wire=/proc/{keeper}/fd; for __fd in /proc/[0-9]*/fd/[12]; do "
+        "if [ $__fd -ef $__wire/1 ] || [ $__fd -ef $__wire/2 ]; "
         "then __pid=${__fd#/proc/}; echo ${__pid%%/*}; fi; done 2>/dev/null"
     )
 

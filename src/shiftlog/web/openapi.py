@@ -75,6 +75,10 @@ _SCHEMAS: dict[str, Schema] = {
         session_id=_TEXT, entries=_list(_ref("Entry")), total=_COUNT, next_after={"type": ["integer", "null"]},
     ),
     "OneEntry": _record("session_id", "entry", session_id=_TEXT, entry=_ref("Entry"), total=_COUNT),
+    "Checkpoint": _record(
+        "session_id", "checkpoint", "since", "changes",
+        session_id=_TEXT, checkpoint=_OBJECT, since=_NULL_TEXT, changes={"type": ["object", "null"]},
+    ),
     "Handover": _record(
         "session", "capsule", "markdown", "lineage",
         session=_ref("Session"), capsule=_OBJECT, markdown=_TEXT, lineage=_OBJECT,
@@ -85,7 +89,7 @@ _SCHEMAS: dict[str, Schema] = {
         chain=_record("ok", "entries", ok={"type": "boolean"}, entries=_COUNT, kind=_NULL_TEXT),
     ),
     "Receipt": _record("session_id", "seq", "head_hash", "at", "key_id", "signature", session_id=_TEXT, seq=_COUNT),
-    "Usage": _record("filters", "total", "by", "budgets", "warnings", total=_OBJECT, by=_OBJECT, budgets=_list(_OBJECT)),
+    "Usage": _record("filters", "total", "by", "budgets", total=_OBJECT, by=_OBJECT, budgets=_list(_OBJECT)),
     "Output": _record("command_id", "stream", "text", "next_cursor", "eof", text=_TEXT, next_cursor=_NULL_TEXT),
 }  # fmt: skip
 
@@ -153,6 +157,9 @@ def description() -> Schema:
         f"{one}/turns/{{request_id}}.json": _operation("Read a turn", _answer("A page", "TurnPage"), turn, 404),
         f"{one}/entries.json": _operation("Read the journal", _answer("A page", "Entries"), entries, 404),
         f"{one}/entries/{{seq}}.json": _operation("Read an entry", _answer("It", "OneEntry"), [_SESSION, seq], 404),
+        f"{one}/checkpoints/{{seq}}.json": _operation(
+            "What changed up to a checkpoint", _answer("It", "Checkpoint"), [_SESSION, seq], 404
+        ),
         f"{one}/handover.json": _operation("Read the capsule", _answer("It", "Handover"), [_SESSION], 404),
         f"{one}/handover.md": _operation(
             "The capsule as Markdown", _answer("It", None, "text/markdown"), [_SESSION], 404

@@ -18,6 +18,7 @@ from shiftlog.app import App
 from shiftlog.model.errors import InvalidParameter, Unauthorized, UnknownTool
 from shiftlog.web import exporting
 from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, Looking, answering, json_response, refusal
+from shiftlog.web.checkpoint_view import CheckpointView
 from shiftlog.web.door import COOKIE_S, Door, is_foreign
 from shiftlog.web.live import Live
 from shiftlog.web.looks import HERE, address, render
@@ -42,13 +43,14 @@ def page_routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
 def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
     session = SessionView(app=app)
     sessions, usage, output = SessionsView(app=app), UsageView(app=app), OutputView(app=app)
-    proof = ProofView(app=app, sessions=session)
+    proof, checkpoint = ProofView(app=app, sessions=session), CheckpointView(app=app, sessions=session)
     one = "/sessions/{session_id}"
     pages: list[tuple[str, Looking]] = [
         ("/sessions", sessions.look),
         (f"{one}/turns/{{request_id}}", session.look_at_turn),
         (f"{one}/entries", session.look_at_entries),
         (f"{one}/entries/{{seq}}", session.look_at_entry),
+        (f"{one}/checkpoints/{{seq}}", checkpoint.look),
         (f"{one}/handover", proof.handover),
         (f"{one}/trust", proof.trust),
         ("/usage", usage.look),

@@ -204,7 +204,7 @@ def turn_block(turn: Turn, steps: list[Item] | None, *, opened: bool = False) ->
         "seq": turn.begun_seq,
         "turn": document,
         "steps": steps,
-        "count": turn.dialog_items + turn.actions,
+        "count": max(turn.dialog_items + turn.actions, len(steps or ())),
         "opened": opened,
         "next_after": None,
         "duration_s": between(document["begun_at"], document["finished_at"], turn.last_updated),

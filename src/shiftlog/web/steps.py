@@ -4,6 +4,7 @@ Pure. A step is a dictionary with a `type` that names the template's block, the 
 `error` where something went wrong, which is where the keyboard jumps to.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -216,6 +217,9 @@ def _checkpoint(entry: Entry) -> Step:
     facts = entry.facts
     restored = entry.kind is Kind.CHECKPOINT_RESTORED
     cause = cast(dict[str, Any], facts.get("cause") or {})
+    back_to = facts.get("safety_checkpoint_id") if restored else facts.get("id")
+    since = facts.get("checkpoint_id") if restored else facts.get("id")
+    place = f" -w {shlex.quote(str(facts['workspace']))}" if facts.get("workspace") and not facts.get("target") else ""
     return _made(
         entry,
         "checkpoint",
@@ -229,7 +233,8 @@ def _checkpoint(entry: Entry) -> Step:
         paths=[str(path) for path in facts.get("paths") or ()][:200],
         safety_checkpoint_id=facts.get("safety_checkpoint_id"),
         before_command=cause.get("command_id"),
-        before_turn=cause.get("request_id"),
+        restore_command=f"shiftlog undo --to {shlex.quote(str(back_to))}{place}" if back_to else None,
+        diff_command=f"shiftlog diff {shlex.quote(str(since))} -p{place}" if since else None,
         error=bool(facts.get("failed")),
     )
 

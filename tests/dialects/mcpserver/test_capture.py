@@ -24,7 +24,7 @@ def patch(codex: Codex, call: str, path: str, **more: Any) -> Codex:
 
 
 def two_turns(log: Log) -> Codex:
-    codex = Codex(thread=PARENT, meta={"cwd": str(log.workspace)}) if False else Codex(thread=PARENT)
+    codex = Codex(thread=PARENT)
     codex.lines[0]["payload"]["cwd"] = str(log.workspace)
     codex.event("task_started", turn_id="turn-one")
     codex.event("user_message", message="Fix both files")
@@ -36,7 +36,7 @@ def two_turns(log: Log) -> Codex:
     return codex.turn("turn-two", "And now?", "Nothing more")
 
 
-def written(log: Log, codex: Codex, name: str = "a") -> Path:
+def written(log: Log, codex: Codex) -> Path:
     path = log.workspace.parent / "codex" / "sessions" / "2026" / f"rollout-2026-03-04T06-00-00-{codex.thread}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in codex.lines))
@@ -58,12 +58,6 @@ def run(log: Log, *arguments: str, status: int = 0) -> str:
     return done.stdout
 
 
-def stored(log: Log) -> dict[str, dict[str, Any]]:
-    """Return the turns of the session by their ids, as the tools show them."""
-    items = log.tool("sessionlog_query", {"agent": "Codex", "limit": 10})["items"]
-    return {turn["requestId"]: turn for item in items if item["sessionId"] == SESSION for turn in item["turns"]}
-
-
 def test_a_rollout_becomes_turns_with_the_files_of_its_successful_patches(log: Log) -> None:
     """Case 40."""
     path = written(log, two_turns(log))
@@ -74,7 +68,7 @@ def test_a_rollout_becomes_turns_with_the_files_of_its_successful_patches(log: L
     assert turns[0]["requirementsDiscovered"] == ["FR-UP-001"]
     assert turns[0]["designDecisions"] == ["Decision: patch them in place. FR-UP-001"]
     run(log, "import", str(path), SESSION, "--apply")
-    found = list(log.result("queryHistory", {"agent": "Codex"})["sessions"])
+    found = log.do("queryHistory", agent="Codex")["sessions"]
     assert [(one["turnCount"], one["filesModifiedCount"]) for one in found] == [(2, 2)]
 
 
@@ -111,14 +105,14 @@ def test_subagents_are_found_and_their_turns_have_ids_and_tags_of_their_own(log:
     assert json.loads(run(log, "subagents", CHILDREN[0])) == []
     for path in (parent, *children):
         run(log, "import", str(path), SESSION, TURN, "--apply")
-    turns = stored(log)
+    turns = log.turns()
     name = "req-20260304T060000Z-subagent-ada-lovelace-000b-turn"
     assert turns[name]["tags"] == ["subagent", "ada-lovelace", f"parent:{TURN}"]
     assert len(turns) == 4
     before = turns
     for path in (parent, *children):
         run(log, "import", str(path), SESSION, TURN, "--apply")
-    assert stored(log) == before
+    assert log.turns() == before
 
 
 def test_the_lines_of_an_import_are_dispatched_by_the_script_and_again_change_nothing(log: Log) -> None:
@@ -156,7 +150,7 @@ def test_the_lines_of_an_import_are_dispatched_by_the_script_and_again_change_no
     assert [result["importedTurns"] for result in first] == [1] * 4
     second = looped()
     assert [(result["importedTurns"], result["journal"]["changed"]) for result in second] == [(0, False)] * 4
-    assert log.result("queryHistory", {"agent": "Codex"})["sessions"][0]["turnCount"] == 4
+    assert log.do("queryHistory", agent="Codex")["sessions"][0]["turnCount"] == 4
 
 
 def test_capturing_a_turn_that_its_agent_completed_adds_an_amendment(log: Log) -> None:
@@ -164,19 +158,19 @@ def test_capturing_a_turn_that_its_agent_completed_adds_an_amendment(log: Log) -
     codex = two_turns(log)
     codex.lines = codex.lines[:-4]
     path = written(log, codex)
-    log.result("openSession", {"sessionId": SESSION, "title": "Fix upload"})
-    log.result("beginTurn", {"requestId": TURN, "queryTitle": "Fix", "queryText": "Fix both files"})
-    log.result("completeTurn", {"response": "I fixed both"})
-    before = stored(log)[TURN]
+    log.do("openSession", sessionId=SESSION, title="Fix upload")
+    log.do("beginTurn", requestId=TURN, queryTitle="Fix", queryText="Fix both files")
+    log.do("completeTurn", response="I fixed both")
+    before = log.turn()
     done = json.loads(run(log, "capture"))
     assert (done["sessionId"], done["turnRequestId"], done["status"]) == (SESSION, TURN, "completed")
     assert (done["amended"], done["skippedLines"], done["unknownRecords"]) == (True, 0, {})
-    after = stored(log)[TURN]
+    after = log.turn()
     (note,) = after.pop("amendments")
     assert after == {name: value for name, value in before.items() if name != "amendments"}
-    assert note["fields"]["filesModified"] == ["src/up.py", "docs/read me"]
-    assert note["fields"]["designDecisions"] == ["Decision: patch them in place. FR-UP-001"]
-    assert log.result("queryHistory", {"agent": "Codex"})["sessions"][0]["filesModifiedCount"] == 2
+    assert note["fields"]["files_modified"] == ["src/up.py", "docs/read me"]
+    assert note["fields"]["design_decisions"] == ["Decision: patch them in place. FR-UP-001"]
+    assert log.do("queryHistory", agent="Codex")["sessions"][0]["filesModifiedCount"] == 2
     assert json.loads(run(log, "capture", str(path)))["amended"] is False
 
 
@@ -184,9 +178,8 @@ def test_capturing_an_open_turn_completes_it_and_one_that_is_unknown_is_imported
     codex = two_turns(log)
     written(log, codex)
     assert json.loads(run(log, "capture"))["sessionId"].endswith(PARENT)
-    log.result("openSession", {"sessionId": SESSION, "title": "Fix upload", "agentSessionId": PARENT + "x"})
-    log.result("openSession", {"sessionId": SESSION + "-2", "title": "Fix upload"})
-    log.result("beginTurn", {"requestId": TURN, "queryTitle": "Fix", "queryText": "Fix both files"})
+    log.do("openSession", sessionId=SESSION, title="Fix upload")
+    log.do("beginTurn", requestId=TURN, queryTitle="Fix", queryText="Fix both files")
     done = json.loads(run(log, "capture"))
     assert (done["turnRequestId"], done["status"], done["amended"]) == (TURN, "completed", False)
 

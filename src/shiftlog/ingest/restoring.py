@@ -1,0 +1,328 @@
+"""Vendor transcripts written again from the journal, so that a session whose file is gone can be continued.
+
+Sans-I/O: a session, its turns and entries in, records of the vendor out. What the journal does not hold (signatures of
+reasoning, images, masked secrets) cannot come back; `Restored` counts it.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.moves import TurnStatus
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.model.times import precise
+
+Vendor = Literal["claude", "codex"]
+VENDORS: tuple[Vendor, ...] = ("claude", "codex")
+AGENTS: Mapping[str, str] = {"claude": "ClaudeCode", "codex": "Codex"}
+DIALOG = (Kind.DIALOG,)
+NO_RESULT = "[no result was recorded]"
+NO_ANSWER = "[no answer was recorded]"
+VERSION = "2.1.0"
+_MASKED = re.compile(r"\[REDACTED(?::[a-z_]+)?\]|\[BLOB:[^\]\s]+\]")
+_SPACE = uuid.UUID("5c0f9d5e-6c1b-5f0e-9a37-0d7a1b0e6a51")
+
+Record = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Restored:
+    """A transcript to be written: its records come from `records`, the counts are whole once they have all come."""
+
+    vendor: Vendor
+    session_id: str
+    cwd: str
+    started: datetime
+    records: Iterator[Record] = field(default_factory=lambda: iter(()))
+    turns: int = 0
+    masked: int = 0
+    left_out: int = 0
+
+    def about(self) -> Record:
+        """Return what a person is told about it."""
+        return {
+            "vendor": self.vendor,
+            "vendor_session_id": self.session_id,
+            "place": self.place(),
+            "command": f"claude --resume {self.session_id}"
+            if self.vendor == "claude"
+            else f"codex resume {self.session_id}",
+            "turns": self.turns,
+            "masked": self.masked,
+            "left_out": self.left_out,
+        }
+
+    def place(self) -> str:
+        """Return where the vendor's client looks for it, below its own folder."""
+        if self.vendor == "claude":
+            folder = re.sub(r"[^A-Za-z0-9-]", "-", self.cwd)
+            return f"projects/{folder}/{self.session_id}.jsonl"
+        return f"sessions/{self.started:%Y/%m/%d}/rollout-{self.started:%Y-%m-%dT%H-%M-%S}-{self.session_id}.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A turn and what was said in it, in order."""
+
+    turn: Turn
+    entries: Sequence[Entry]
+
+
+def restore(session: Session, told: Iterable[Told], vendor: Vendor) -> Restored:
+    """Return the transcript of a session in a vendor's form; under its own id where the vendor is its own."""
+    own = session.vendor_session_id if session.agent == AGENTS[vendor] else None
+    name = own or str(uuid.uuid5(_SPACE, f"{vendor}:{session.id}"))
+    restored = Restored(
+        vendor=vendor, session_id=name, cwd=session.cwd or session.workspace or "/", started=session.started
+    )
+    writer = _Claude(session, restored) if vendor == "claude" else _Codex(session, restored)
+    restored.records = _counted(writer.records(told), restored)
+    return restored
+
+
+def _counted(records: Iterator[Record], restored: Restored) -> Iterator[Record]:
+    for record in records:
+        restored.masked += len(_MASKED.findall(json.dumps(record, ensure_ascii=False)))
+        yield record
+
+
+class _Writer:
+    """What both vendors' forms share: items of dialog in order, each call with a result."""
+
+    def __init__(self, session: Session, restored: Restored) -> None:
+        self._session = session
+        self._restored = restored
+
+    def _items(self, told: Told) -> Iterator[tuple[str, Mapping[str, Any], Entry]]:
+        """Yield texts, calls and results; a call that nobody answered gets a result that says so."""
+        waiting: dict[str, Entry] = {}
+        calls = {str(entry.facts["call_id"]) for entry in told.entries if entry.facts.get("category") == "tool_call"}
+        for entry in told.entries:
+            facts: dict[str, Any] = entry.facts
+            category, role = facts.get("category"), facts.get("role")
+            if category == "tool_call" and facts.get("call_id"):
+                waiting[str(facts["call_id"])] = entry
+                yield "call", facts, entry
+            elif category == "tool_result" and str(facts.get("call_id")) in calls:
+                if waiting.pop(str(facts["call_id"]), None) is not None:
+                    yield "result", facts, entry
+            elif role in ("model", "user") and category != "reasoning" and facts.get("content"):
+                yield ("text" if role == "model" else "user"), facts, entry
+            elif category == "reasoning" and role == "model":
+                yield "reasoning", facts, entry
+            else:
+                self._restored.left_out += 1
+        for call, entry in waiting.items():
+            yield "result", {"call_id": call, "content": NO_RESULT, "is_error": True}, entry
+
+    def _answer(self, told: Told, said: Sequence[str]) -> str | None:
+        """Return the response of a turn if nothing that was said is it."""
+        response = told.turn.response
+        if response and response not in said and "\n\n".join(said[-8:]).find(response) < 0:
+            return response
+        return None if said or told.turn.status is TurnStatus.IN_PROGRESS else NO_ANSWER
+
+
+class _Claude(_Writer):
+    """Records of Claude Code: one line a block, each pointing at the one before."""
+
+    def __init__(self, session: Session, restored: Restored) -> None:
+        super().__init__(session, restored)
+        self._last: str | None = None
+        self._message = ""
+        self._count = 0
+
+    def records(self, told: Iterable[Told]) -> Iterator[Record]:
+        """Yield the records of a session."""
+        name = self._restored.session_id
+        yield {"type": "custom-title", "customTitle": self._session.title, "sessionId": name}
+        for each in told:
+            self._restored.turns += 1
+            yield from self._turn(each)
+
+    def _turn(self, told: Told) -> Iterator[Record]:
+        turn = told.turn
+        yield self._record("user", turn.begun_at, turn.request_id, _user(turn.query_text or turn.query_title))
+        self._message = ""
+        said: list[str] = []
+        for what, facts, entry in self._items(told):
+            given: Mapping[str, Any] = facts.get("record") or {}
+            key = str(given.get("uuid") or f"{entry.seq}:{what}")
+            if what == "text":
+                said.append(str(facts["content"]))
+                yield self._says({"type": "text", "text": facts["content"]}, told, entry, given, key)
+            elif what == "call":
+                use = {"type": "tool_use", "id": facts["call_id"], "name": facts.get("tool") or "unknown"}
+                yield self._says({**use, "input": _object(facts.get("input"))}, told, entry, given, key)
+            elif what == "result":
+                block: Record = {"type": "tool_result", "tool_use_id": facts["call_id"], "content": facts["content"]}
+                if facts.get("is_error"):
+                    block["is_error"] = True
+                yield self._record("user", entry.at, key, {"role": "user", "content": [block]})
+            elif what == "user":
+                yield self._record("user", entry.at, key, _user(str(facts["content"])), isMeta=True)
+            else:
+                self._restored.left_out += 1  # reasoning is only taken back with its signature
+        answer = self._answer(told, said)
+        if answer is not None:
+            block = {"type": "text", "text": answer}
+            yield self._says(block, told, None, {}, f"{turn.request_id}:answer")
+
+    def _says(self, block: Record, told: Told, entry: Entry | None, given: Mapping[str, Any], key: str) -> Record:
+        self._count += 1
+        message = str(given.get("message_id") or "") or f"msg_restored_{self._count:06d}"
+        body: Record = {
+            "id": message,
+            "type": "message",
+            "role": "assistant",
+            "model": told.turn.model or self._session.model or "unknown",
+            "content": [block],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 0, "output_tokens": 0},
+        }
+        at = entry.at if entry is not None else told.turn.last_updated
+        more = {"requestId": given["request_id"]} if given.get("request_id") else {}
+        return self._record("assistant", at, key, body, **more)
+
+    def _record(self, kind: str, at: datetime, key: str, message: Record, **more: Any) -> Record:
+        name = key if _is_uuid(key) else str(uuid.uuid5(_SPACE, f"{self._session.id}:{key}"))
+        if name == self._last:
+            name = str(uuid.uuid5(_SPACE, f"{name}:{self._count}"))
+        record = {
+            "parentUuid": self._last,
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": self._restored.cwd,
+            "sessionId": self._restored.session_id,
+            "version": self._session.executable_version or VERSION,
+            "gitBranch": "",
+            "type": kind,
+            "message": message,
+            "uuid": name,
+            "timestamp": precise(at),
+            **more,
+        }
+        self._last = name
+        return record
+
+
+class _Codex(_Writer):
+    """Lines of a rollout: a header, then each turn with its items."""
+
+    def records(self, told: Iterable[Told]) -> Iterator[Record]:
+        """Yield the lines of a session."""
+        session = self._session
+        yield _line(
+            session.started,
+            "session_meta",
+            {
+                "id": self._restored.session_id,
+                "timestamp": precise(session.started),
+                "cwd": self._restored.cwd,
+                "originator": "shiftlog",
+                "cli_version": session.executable_version or "0.0.0",
+                "source": "cli",
+                "model_provider": "openai",
+                "instructions": None,
+            },
+        )
+        for each in told:
+            self._restored.turns += 1
+            yield from self._turn(each)
+        yield _line(session.last_activity, "event_msg", {"type": "thread_name_updated", "thread_name": session.title})
+
+    def _turn(self, told: Told) -> Iterator[Record]:
+        turn = told.turn
+        name = turn.request_id.split("-", 2)[2]
+        at = turn.begun_at
+        started = {"type": "task_started", "turn_id": name, "started_at": int(at.timestamp())}
+        yield _line(at, "event_msg", {**started, "model_context_window": None})
+        yield _line(
+            at,
+            "turn_context",
+            {
+                "turn_id": name,
+                "cwd": self._restored.cwd,
+                "approval_policy": "on-request",
+                "sandbox_policy": {"type": "read-only"},
+                "model": turn.model or self._session.model or "unknown",
+                "summary": "auto",
+            },
+        )
+        query = turn.query_text or turn.query_title
+        yield _message(at, "user", "input_text", query)
+        yield _line(at, "event_msg", {"type": "user_message", "message": query, "images": []})
+        said: list[str] = []
+        for what, facts, entry in self._items(told):
+            if what == "text":
+                said.append(str(facts["content"]))
+            yield from self._item(what, facts, entry)
+        answer = self._answer(told, said)
+        if answer is not None:
+            said.append(answer)
+            yield from _spoken(turn.last_updated, answer)
+        yield from _ended(turn, name, said)
+
+    def _item(self, what: str, facts: Mapping[str, Any], entry: Entry) -> Iterator[Record]:
+        content = str(facts.get("content") or "")
+        if what == "text":
+            yield from _spoken(entry.at, content)
+        elif what == "user":
+            yield _message(entry.at, "user", "input_text", content)
+        elif what == "reasoning":
+            yield _line(entry.at, "event_msg", {"type": "agent_reasoning", "text": content})
+        elif what == "call":
+            given: Any = facts.get("input")
+            about = {"name": facts.get("tool") or "unknown", "call_id": facts["call_id"]}
+            if isinstance(given, str):
+                yield _line(entry.at, "response_item", {"type": "custom_tool_call", **about, "input": given})
+            else:
+                arguments = json.dumps(_object(given), ensure_ascii=False)
+                yield _line(entry.at, "response_item", {"type": "function_call", **about, "arguments": arguments})
+        else:
+            kind = "function_call_output"
+            yield _line(entry.at, "response_item", {"type": kind, "call_id": facts["call_id"], "output": content})
+
+
+def _spoken(at: datetime, text: str) -> Iterator[Record]:
+    yield _line(at, "event_msg", {"type": "agent_message", "message": text})
+    yield _message(at, "assistant", "output_text", text)
+
+
+def _ended(turn: Turn, name: str, said: Sequence[str]) -> Iterator[Record]:
+    at = turn.finished_at or turn.last_updated
+    if turn.status is TurnStatus.COMPLETED:
+        last = turn.response or (said[-1] if said else None)
+        yield _line(at, "event_msg", {"type": "task_complete", "turn_id": name, "last_agent_message": last})
+    elif turn.status is TurnStatus.FAILED:
+        yield _line(at, "event_msg", {"type": "turn_aborted", "turn_id": name, "reason": "interrupted"})
+
+
+def _message(at: datetime, role: str, kind: str, text: str) -> Record:
+    content = [{"type": kind, "text": text}]
+    return _line(at, "response_item", {"type": "message", "role": role, "content": content})
+
+
+def _line(at: datetime, kind: str, payload: Record) -> Record:
+    return {"timestamp": precise(at), "type": kind, "payload": payload}
+
+
+def _user(text: str) -> Record:
+    return {"role": "user", "content": text}
+
+
+def _object(value: Any) -> Any:
+    return value if isinstance(value, dict) else {} if value is None else {"input": value}
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
