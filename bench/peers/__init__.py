@@ -1,1 +1,1 @@
-"""Other tools beside ours, in one run on one machine: `python -m bench.peers`. Nothing here is imported by the product."""
+"""Other tools beside ours, in one run on one machine: `python -m bench.peers`. The product imports nothing of this."""

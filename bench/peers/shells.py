@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.peers.contestants import SHIFTLOG, Contestant, Entrant, entrants
+from bench.peers.contestants import NO_BUDGET, NO_SHELL, SHIFTLOG, Contestant, Entrant, entrants
 from bench.peers.installs import install, version
 from bench.peers.talks import Failed
 from bench.tables import ms, percentile, print_table
@@ -46,7 +46,9 @@ class Figures:
 
     def shown(self, what: str, part: float = 0.5) -> str:
         value = self.at(what, part)
-        return "–" if value is None else ms(value)
+        if value is None:
+            return reason if (reason := self.reasons.get(what)) in (NO_BUDGET, NO_SHELL) else "–"
+        return ms(value)
 
 
 def main(scratch: Path, rounds: int) -> None:
@@ -65,6 +67,8 @@ def main(scratch: Path, rounds: int) -> None:
         contestant = entrant.build()
         if figures.take("start", lambda: _seconds(contestant.start)):  # noqa: B023 - called at once
             racing.append((figures, contestant))
+            if entrant.name.startswith("ours, bridge"):
+                _start_again(figures, entrant)
         else:
             contestant.stop()
     try:
@@ -75,6 +79,14 @@ def main(scratch: Path, rounds: int) -> None:
             contestant.stop()
         _stop_daemons(scratch)
     _print(everyone)
+
+
+def _start_again(figures: Figures, entrant: Entrant) -> None:
+    """Start a second client beside the first: the usual case, in which the daemon is there."""
+    for _ in range(TOGETHER):
+        second = entrant.build()
+        figures.take("start warm", lambda: _seconds(second.start))  # noqa: B023
+        second.leave()
 
 
 def _race(racing: list[tuple[Figures, Contestant]], rounds: int) -> None:
@@ -98,8 +110,10 @@ def _crowd(racing: list[tuple[Figures, Contestant]]) -> None:
         before = contestant.memory()
         if figures.take("open many", lambda: contestant.open(MANY)):  # noqa: B023
             figures.memory_mb = (contestant.memory() - before) / MANY / 1e6
-            for _ in range(3):
-                figures.take("all", contestant.trues_at_once)
+        elif figures.reasons["open many"] != NO_SHELL:
+            continue
+        for _ in range(3):
+            figures.take("all", contestant.trues_at_once)
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -145,7 +159,12 @@ def _print(everyone: list[Figures]) -> None:
     count = max((len(figures.spans.get("true", [])) for figures in everyone), default=0)
     print_table(f"`true`, {count} times each in turns; 50 more shells opened at once + `true` in all", HEADER, rows)
     _print_volume(everyone, peers)
-    reasons = [(figures.name, what, reason) for figures in everyone for what, reason in figures.reasons.items()]
+    reasons = [
+        (figures.name, what, reason)
+        for figures in everyone
+        for what, reason in figures.reasons.items()
+        if reason not in (NO_BUDGET, NO_SHELL)
+    ]
     if reasons:
         print_table("No figure, and why", ["shell", "what", "reason"], reasons)
     _print_bounds(everyone, peers)
@@ -171,9 +190,9 @@ def _print_bounds(everyone: list[Figures], peers: list[Figures]) -> None:
                 if own and other:
                     word = "holds" if own / other <= bound else "MISSED"
                     print(f"  {figures.name}: {what} {own / other:.3f} of execkit-mcp (at most {bound:.3f}): {word}")
+        if "start warm" in figures.spans:
+            print(f"  {figures.name}: start + open {figures.shown('start warm')} where the daemon runs already")
     engine = next((figures.at("true") for figures in everyone if figures.name == "ours, engine"), None)
     floor = next((figures.at("true") for figures in everyone if figures.name == FLOOR), None)
     if engine and floor:
         print(f"  engine: {engine / floor:.2f}× the floor (at most 3): {'holds' if engine <= 3 * floor else 'MISSED'}")
-
-

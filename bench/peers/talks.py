@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT_S = 120.0
-MARK = "SHIFTLOG_BENCH_PEER"
+MARK = "BENCH_PEER"
 
 
 class Failed(Exception):
@@ -63,6 +63,11 @@ class Talk:
         return json.loads(line)
 
     def stop(self) -> None:
+        """Close the pipes and end everything that was started for it."""
+        self.close()
+        end_marked(self._mark)
+
+    def close(self) -> None:
         """Close the pipes, and end the process if that is not enough."""
         assert self.process.stdin is not None
         self.process.stdin.close()
@@ -71,12 +76,10 @@ class Talk:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(timeout=20)
-        for pid in _marked(self._mark):
-            _end(pid)
 
     def memory(self) -> int:
         """Return the proportional memory of everything that runs for it: what is shared counts once."""
-        return sum(_proportional(pid) for pid in _family(_marked(self._mark)))
+        return memory_marked(self._mark)
 
     def _last_words(self) -> str:
         lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -130,6 +133,17 @@ class McpTalk(Talk):
             if result.get("isError"):
                 raise Failed(str(result["content"][0]["text"])[:200])
         return results
+
+
+def memory_marked(value: str) -> int:
+    """Return the proportional memory of all processes with a mark and of what they started."""
+    return sum(_proportional(pid) for pid in _family(_marked(value)))
+
+
+def end_marked(value: str) -> None:
+    """Ask every process with a mark to end."""
+    for pid in _marked(value):
+        _end(pid)
 
 
 def _marked(value: str) -> list[int]:

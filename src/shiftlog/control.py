@@ -291,14 +291,18 @@ async def _restore(app: App, params: Params, caller: Caller) -> AsyncGenerator[o
 
     name, vendor = str(params["session_id"]), next((one for one in VENDORS if one == params.get("as")), None)
     if vendor is None:
-        raise InvalidParameter.invalid(
-            "as", "a vendor whose transcripts can be written", params.get("as"), allowed=VENDORS
-        )
+        says = "a vendor whose transcripts can be written"
+        raise InvalidParameter.invalid("as", says, params.get("as"), allowed=list(VENDORS))
 
     def work(reader: Reader) -> tuple[Session, list[Told]]:
         session = find_session(reader, name)
+        begun = {entry.turn: entry.facts for entry in reader.entries(session.id, kinds=(Kind.TURN_BEGUN,))}
         told = [
-            Told(turn=turn, entries=[entry for entry in entries if entry.kind is Kind.DIALOG])
+            Told(
+                turn=turn,
+                entries=[entry for entry in entries if entry.kind is Kind.DIALOG],
+                vendor_id=begun.get(turn.request_id, {}).get("vendor_turn_id"),
+            )
             for turn, entries in turns_with_items(reader, session.id)
         ]
         return session, told

@@ -3,14 +3,15 @@
 A workspace is named by a shell, by a path, or by the directory that somebody stands in. The work is the workspaces'.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from shiftlog.app import App
 from shiftlog.control_shells import named_shell
 from shiftlog.model.caller import Caller
-from shiftlog.model.errors import TurnNotFound
+from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.model.moves import SessionState
 from shiftlog.model.shell_errors import NothingToRestore, WorkspaceRequired
 from shiftlog.store.protocol import Filter, Page, Reader
@@ -38,13 +39,15 @@ async def diff(app: App, params: Params, caller: Caller) -> object:
     given = dict(params["diff"])
     if given.get("before_turn") == LAST:
         given["before_turn"] = await _last_turn(app, place)
+    if given.get("paths"):
+        given["paths"] = _inside(place, given["paths"])
     return {"workspace": place.path, **await app.workspaces.diff_checkpoint({**where, **given}, caller)}
 
 
 async def undo(app: App, params: Params, caller: Caller) -> object:
     """Take back what the last commands changed, or go to a checkpoint; say which commands that were."""
     where, place = await _where(app, params)
-    how = _how(params)
+    how = _how(params, place)
     undone: list[ChangedBy] = []
     if params.get("checkpoint_id"):
         how["checkpoint_id"] = params["checkpoint_id"]
@@ -60,7 +63,7 @@ async def rewind(app: App, params: Params, caller: Caller) -> object:
     """Go back to the workspace as it was when a turn opened."""
     where, place = await _where(app, params)
     turn = str(params["request_id"])
-    how = {**_how(params), "before_turn": await _last_turn(app, place) if turn == LAST else turn}
+    how = {**_how(params, place), "before_turn": await _last_turn(app, place) if turn == LAST else turn}
     restored = await app.workspaces.restore_checkpoint({**where, **how}, caller)
     return {"workspace": place.path, "request_id": how["before_turn"], **restored}
 
@@ -77,8 +80,20 @@ async def gc(app: App, params: Params, caller: Caller) -> object:
     }
 
 
-def _how(params: Params) -> dict[str, Any]:
-    return {name: params[name] for name in ("paths", "clean", "dry_run") if params.get(name)}
+def _how(params: Params, place: Place) -> dict[str, Any]:
+    how = {name: params[name] for name in ("clean", "dry_run") if params.get(name)}
+    return {**how, "paths": _inside(place, params["paths"])} if params.get("paths") else how
+
+
+def _inside(place: Place, paths: Sequence[str]) -> list[str]:
+    """Return paths as the workspace names them; absolute ones must lie in it."""
+    found: list[str] = []
+    for path in paths:
+        if PurePath(path).is_absolute() and not PurePath(path).is_relative_to(place.path):
+            raise InvalidParameter.invalid("paths", f"a path inside {place.path}", path)
+        found.append(os.path.relpath(path, place.path) if PurePath(path).is_absolute() else path)
+    # The workspace itself is no sub-path of it, but everything.
+    return [] if "." in found else found
 
 
 async def _where(app: App, params: Params) -> tuple[Where, Place]:

@@ -37,13 +37,13 @@ def main() -> int:
 def _take(agent: str) -> None:
     from shiftlog import processes, wire
 
-    event = _event(_read())
+    event, text = _event(_read())
     parent = _agent_process(os.getppid())
     started = processes.started(parent)
     home = wire.open_home()
     problem: OSError | None = None
     try:
-        _spool(home, agent, event, parent, started)
+        _spool(home, agent, text, parent, started)
     except OSError as error:
         problem = error
     if event.get("hook_event_name") == "SessionStart" and event.get("source") in BRIEFED:
@@ -70,26 +70,61 @@ def _read() -> bytes:
     return b"".join(parts)
 
 
-def _event(data: bytes) -> "dict[str, Any]":
-    import json
-
+def _event(data: bytes) -> "tuple[dict[str, Any], str]":
+    """Return the event and its text on one line; for what is too large or no JSON object, what can be told of it."""
     if len(data) <= EVENT_BYTES:
         try:
-            event = json.loads(data)
-        except (ValueError, RecursionError):
-            pass
+            text = data.decode("utf-8").strip().lstrip("\ufeff")
+            event = _parsed(text)
+        except (ValueError, RecursionError, StopIteration):
+            event = None
         else:
-            if isinstance(event, dict):
-                return event  # pyright: ignore[reportUnknownVariableType]
+            if event is not None:
+                return event, _on_one_line(event) if "\n" in text or "\r" in text else text
     import hashlib
 
-    # Too large or no JSON object: what it was can still be told.
     digest, size = hashlib.sha256(data), len(data)
     if size > EVENT_BYTES:
         while part := os.read(0, 1 << 20):
             digest.update(part)
             size += len(part)
-    return {"unreadable": True, "bytes": size, "sha256": digest.hexdigest()}
+    stub: dict[str, Any] = {"unreadable": True, "bytes": size, "sha256": digest.hexdigest()}
+    return stub, _on_one_line(stub)
+
+
+class _AsIs:
+    """How the scanner of `json` reads values: each as it stands."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+def _parsed(text: str) -> "dict[str, Any] | None":
+    """Return a JSON object, None for another value; raise for what is no JSON."""
+    try:
+        # The scanner behind `json`, whose own import takes as long as everything else here together.
+        from _json import make_scanner
+
+        scan: Any = make_scanner(_AsIs)  # pyright: ignore[reportArgumentType]
+    except (ImportError, AttributeError, TypeError):
+        import json
+
+        value = json.loads(text)
+    else:
+        value, end = scan(text, 0)
+        if end != len(text):
+            return None
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def _on_one_line(value: object) -> str:
+    import json
+
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _agent_process(pid: int) -> int:
@@ -109,30 +144,19 @@ def _agent_process(pid: int) -> int:
     return pid
 
 
-def _spool(home: str, agent: str, event: "dict[str, Any]", parent: int, started: str | None) -> None:
-    import json
+def _spool(home: str, agent: str, event: str, parent: int, started: str | None) -> None:
     import time
 
     seconds = time.time()
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
-    line = {
-        "v": 1,
-        "id": os.urandom(16).hex(),
-        "at": at,
-        "agent": agent,
-        "event": event,
-        "pid": os.getpid(),
-        "ppid": parent,
-        "ppid_started": int(started) if started and started.isdecimal() else started,
-    }
+    told = "null" if started is None else started if started.isdecimal() else _on_one_line(started)
+    line = (
+        f'{{"v":1,"id":"{os.urandom(16).hex()}","at":"{at}","agent":"{agent}","event":{event},'
+        f'"pid":{os.getpid()},"ppid":{parent},"ppid_started":{told}}}\n'
+    )
     folder = os.path.join(home, "spool")
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        data = json.dumps(line, separators=(",", ":")).encode("ascii")
-    _append(folder, f"hooks-{at[:10].replace('-', '')}", data + b"\n")
+    _append(folder, f"hooks-{at[:10].replace('-', '')}", line.encode("utf-8"))
 
 
 def _append(folder: str, name: str, line: bytes) -> None:

@@ -88,7 +88,9 @@ def test_undo_of_several_counts_only_commands_that_changed_something(served: Pat
 def test_undo_can_leave_new_files_and_keep_to_a_path(served: Path, place: Path) -> None:
     with agent(served) as client:
         shell_id = at_work(client, place, "echo BAD > a.txt; echo n > new.txt; echo s > sub/s.txt")
-        here(served, place, "undo", "--path", "sub")
+        outside = here(served, place, "undo", "--path", "..", status=2)
+        assert f"a path inside {place}" in outside.err
+        here(served, place / "sub", "undo", "--path", "s.txt")
         assert not (place / "sub" / "s.txt").exists()
         assert files(place) == {"a.txt": "BAD\n", "new.txt": "n\n"}
         done = here(served, place, "undo", "--keep-new").out

@@ -110,11 +110,13 @@ def test_what_the_kernel_can_enforce_is_told(home: Path) -> None:
 
 def test_keys_of_hosts_that_nobody_knows_are_shown_to_the_operator(home: Path) -> None:
     key = f"SHA256:{'A' * 43}"
+    at, ours = "2026-01-31T09:00:00.000Z WARNING", "shiftlog.shell.ssh_connect: host key of"
     lines = [
-        f"2026-01-31 host key of db.example.org port 2222 is not known: SHA256:{'B' * 43}",
-        f"2026-01-31 host key of db.example.org port 2222 is not known: {key}",
-        f"2026-01-31 host key of evil is fine port 22 is not known: {key}",
-        "2026-01-31 host key of short port 22 is not known: SHA256:AAAA",
+        f"{at} {ours} db.example.org port 2222 is not known: SHA256:{'B' * 43}",
+        f"{at} {ours} db.example.org port 2222 is not known: {key}",
+        f"{at} {ours} evil is fine port 22 is not known: {key}",
+        f"{at} {ours} short port 22 is not known: SHA256:AAAA",
+        f"{at} other: host key of forged port 22 is not known: {key}",
     ]
     (home / "daemon.log").write_text("\n".join(lines) + "\n")
     (home / "daemon.log").chmod(0o600)

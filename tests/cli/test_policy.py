@@ -37,7 +37,7 @@ def test_a_verdict_is_explained_token_by_token(ruled: Path) -> None:
     shown = shiftlog(ruled, "policy", "check", "echo $(curl -s x) > out", status=1).out.splitlines()
     assert shown[0] == "denied: it would be refused"
     assert shown[1] == "  blocked by operator policy: 'curl' is denylisted"
-    rows = {line.split()[0]: line for line in shown[4:]}
+    rows = {line.split()[0]: line for line in shown[4:] if line}
     assert rows["1:1"].split(None, 3)[1:] == ["echo", "program", "is the builtin 'echo'"]
     assert rows["1:8"].endswith("starts 'curl'; blocked by operator policy: 'curl' is denylisted")
     assert rows["1:19"].split()[-1] == "redirection"

@@ -3,6 +3,7 @@
 A workspace is found from the directory one stands in. Going back saves what it overwrites first.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ import click
 
 from shiftlog.cli.asking import ask, json_option
 from shiftlog.cli.output import Column, Part, Screen, clean, count, print_json, since, size
+from shiftlog.cli.shells import complete_shell
 
 F = TypeVar("F", bound=Callable[..., Any])
 Item = dict[str, Any]
@@ -39,7 +41,12 @@ def place_options(command: F) -> F:
     command = click.option("--workspace", "-w", metavar="DIR", help="The workspace; by default the one around here.")(
         command
     )
-    return click.option("--shell", metavar="ID", help="The workspace of this live shell, also a remote one.")(command)
+    return click.option(
+        "--shell",
+        metavar="ID",
+        shell_complete=complete_shell,
+        help="The workspace of this live shell, also a remote one.",
+    )(command)
 
 
 def restore_options(command: F) -> F:
@@ -62,9 +69,19 @@ def _place(workspace: str | None, shell: str | None) -> Item:
     return {"cwd": str(Path.cwd()), **({"workspace": str(Path(workspace).resolve())} if workspace else {})}
 
 
+def _paths(paths: tuple[str, ...], workspace: str | None, shell: str | None) -> list[str]:
+    """Return paths as the daemon finds them: from here, from the named workspace, or as they are in a shell's."""
+    if shell:
+        return list(paths)
+    base = Path(workspace).resolve() if workspace else Path.cwd()
+    return [os.path.normpath(base / path) for path in paths]
+
+
 @click.command(short_help="List the saved states of a workspace.")
 @click.argument("workspace", required=False)
-@click.option("--shell", metavar="ID", help="The workspace of this live shell, also a remote one.")
+@click.option(
+    "--shell", metavar="ID", shell_complete=complete_shell, help="The workspace of this live shell, also a remote one."
+)
 @click.option("--turn", metavar="TURN", help="Only those of this turn.")
 @click.option("--kind", type=click.Choice(KINDS), help="Only those of this kind.")
 @click.option("--limit", type=click.IntRange(1, 200), metavar="N", default=50, show_default=True, help="How many.")
@@ -144,7 +161,7 @@ def diff(
     """
     asked: Item = {"checkpoint_id": checkpoint, "before_turn": turn, "before_command": command_id, "to": to}
     if paths:
-        asked["paths"] = list(paths)
+        asked["paths"] = _paths(paths, workspace, shell)
     if patch:
         asked |= {"format": "patch", "budget": {"max_chars": PATCH_CHARS}}
     given = {name: value for name, value in asked.items() if value is not None}
@@ -211,7 +228,7 @@ def undo(
       shiftlog undo --to 9f1c --path src
     """
     params: Item = {**_place(workspace, shell), "commands": commands, "checkpoint_id": to}
-    done = ask("undo", {**params, **_restoring(dry_run, keep_new, paths)})
+    done = ask("undo", {**params, **_restoring(dry_run, keep_new, _paths(paths, workspace, shell))})
     if as_json:
         print_json(done)
         return
@@ -246,7 +263,7 @@ def rewind(
       shiftlog rewind req-20260131T090000Z-fix-the-login-1
     """
     params: Item = {**_place(workspace, shell), "request_id": turn}
-    done = ask("rewind", {**params, **_restoring(dry_run, keep_new, paths)})
+    done = ask("rewind", {**params, **_restoring(dry_run, keep_new, _paths(paths, workspace, shell))})
     if as_json:
         print_json(done)
         return
@@ -255,8 +272,8 @@ def rewind(
     _print_restored(screen, done)
 
 
-def _restoring(dry_run: bool, keep_new: bool, paths: tuple[str, ...]) -> Item:
-    return {"dry_run": dry_run, "clean": not keep_new, **({"paths": list(paths)} if paths else {})}
+def _restoring(dry_run: bool, keep_new: bool, paths: list[str]) -> Item:
+    return {"dry_run": dry_run, "clean": not keep_new, **({"paths": paths} if paths else {})}
 
 
 def _print_restored(screen: Screen, done: Item) -> None:

@@ -77,7 +77,7 @@ def capture(file: str | None) -> None:
     """
     with open_client() as client:
         log = _Log(client)
-        current = log.call("currentSession", {}) or {}
+        current: dict[str, Any] = log.call("currentSession", {}) or {}
         rollout = _read(file or _found(current.get("agentSessionTranscriptFile")))
         print_json({**log.capture(rollout, current), **_counted(rollout)}, indent=None)
 

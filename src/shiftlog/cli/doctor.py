@@ -27,7 +27,8 @@ PROBE_S = 5.0
 HOSTS_SHOWN = 5
 # A host's name comes from an agent, so only what can be one counts.
 UNKNOWN_HOST = re.compile(
-    r"^[^\n]*host key of ([0-9A-Za-z._:-]+) port (\d+) is not known: (SHA256:[0-9A-Za-z+/]{43})$", re.MULTILINE
+    r"^\S+ WARNING shiftlog\.\S+: host key of ([0-9A-Za-z._:-]+) port (\d+) is not known: (SHA256:[0-9A-Za-z+/]{43})$",
+    re.MULTILINE,
 )
 SECRETS = frozenset({"keys", "http.token"})
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from shiftlog.cli.asking import ask, filter_options, filters, json_option, named_session, open_client
-from shiftlog.cli.output import Column, Part, Screen, clean_line, count, json_text, print_json
+from shiftlog.cli.output import Screen, clean_line, count, json_text, print_json
 
 Item = dict[str, Any]
 
@@ -21,7 +21,7 @@ MEANINGS = {
     "undecidable": "it would be refused: the text does not say what would run",
     "syntax_error": "nothing of it would run",
 }
-_COLUMNS = (Column("AT"), Column("WORD", cut=True), Column("TAKEN FOR"), Column("BECAUSE"))
+PLACE_CHARS, WORD_CHARS, ROLE_CHARS = 7, 24, 13
 
 
 @click.group(short_help="Explain verdicts, suggest an allow list.")
@@ -94,18 +94,24 @@ def _print_verdict(found: Item) -> None:
     screen.line(("  " + "; ".join(traits), "dim"))
     if found["tokens"]:
         screen.line()
-        screen.table(_COLUMNS, map(_token_row, found["tokens"]))
+        _print_tokens(screen, found["tokens"])
 
 
-def _token_row(token: Item) -> list[Part]:
-    reasons = "; ".join(token["reasons"])
-    blocked = "blocked" in reasons
-    return [
-        f"{token['line']}:{token['column']}",
-        (token["text"], "bold" if token["role"] == "program" else ""),
-        (token["role"], "dim"),
-        (reasons, "red" if blocked else "yellow" if "kernel" in reasons or "approval" in reasons else ""),
-    ]
+def _print_tokens(screen: Screen, tokens: list[Item]) -> None:
+    """Print a line for each word: where it is, what it was taken for, and what follows from it."""
+    words = [clean_line(token["text"]) for token in tokens]
+    width = min(WORD_CHARS, max(map(len, words)))
+    for token, word in zip(tokens, words, strict=True):
+        shown = word if len(word) <= width else word[: width - 1] + "…"
+        reasons = "; ".join(token["reasons"])
+        style = "red" if "blocked" in reasons else "yellow" if "kernel" in reasons or "approval" in reasons else ""
+        screen.item(
+            (f"{token['line']}:{token['column']}".ljust(PLACE_CHARS), "dim"),
+            (shown.ljust(width + 2), "bold" if token["role"] == "program" else ""),
+            (token["role"].ljust(ROLE_CHARS), "dim"),
+            (clean_line(reasons), style),
+            hang=PLACE_CHARS + width + 2 + ROLE_CHARS,
+        )
 
 
 @policy.command(short_help="Propose an allow list from history.")

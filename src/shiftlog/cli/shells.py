@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from shiftlog.cli.asking import asked, json_option, named_session, open_client
 from shiftlog.cli.output import Column, Part, Screen, ago, clean, clean_line, count, print_json, styled
 from shiftlog.cli.shells_view import ShellView
+from shiftlog.model.errors import ShiftlogError
 
 if TYPE_CHECKING:
     from shiftlog.client import Client
@@ -34,11 +36,27 @@ _COLUMNS = (
 )
 
 
+def complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the shells that live; a shell that asks for words must not start a daemon."""
+    try:
+        with open_client(start=False) as client:
+            rows: list[Item] = client.call("shells", {}, timeout_s=2)["shells"]
+    except ShiftlogError:
+        return []
+    return [
+        CompletionItem(row["shell_id"], help=clean_line((row["last_command"] or {}).get("command", "")))
+        for row in rows
+        if row["shell_id"].startswith(incomplete)
+    ]
+
+
 @click.command(short_help="List the shells of agents and what they run.")
 @click.option("--all", "-a", "include_ended", is_flag=True, help="Also those that ended in the last 24 hours.")
 @click.option("--session", metavar="SESSION", help="Only those of this session; `last` is the one active last.")
 @click.option("--limit", type=click.IntRange(1, 200), metavar="N", default=50, show_default=True, help="How many.")
-@click.option("--close", metavar="SHELL", help="End this shell and every process that it started.")
+@click.option(
+    "--close", metavar="SHELL", shell_complete=complete_shell, help="End this shell and every process that it started."
+)
 @json_option
 def shells(include_ended: bool, session: str | None, limit: int, close: str | None, as_json: bool) -> None:
     """List the shells that agents have open, the newest first, with what they run.
@@ -106,7 +124,7 @@ def _close(client: "Client", name: str, as_json: bool) -> None:
 
 
 @click.command(short_help="Look on live at what shells do.")
-@click.argument("shell", required=False)
+@click.argument("shell", required=False, shell_complete=complete_shell)
 @click.option(
     "-n",
     "--last",

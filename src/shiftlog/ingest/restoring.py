@@ -10,17 +10,16 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, cast
 
-from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import precise
 
-Vendor = Literal["claude", "codex"]
-VENDORS: tuple[Vendor, ...] = ("claude", "codex")
+VENDORS = ("claude", "codex")
 AGENTS: Mapping[str, str] = {"claude": "ClaudeCode", "codex": "Codex"}
-DIALOG = (Kind.DIALOG,)
+RESUMING: Mapping[str, str] = {"claude": "claude --resume", "codex": "codex resume"}
 NO_RESULT = "[no result was recorded]"
 NO_ANSWER = "[no answer was recorded]"
 VERSION = "2.1.0"
@@ -34,7 +33,7 @@ Record = dict[str, Any]
 class Restored:
     """A transcript to be written: its records come from `records`, the counts are whole once they have all come."""
 
-    vendor: Vendor
+    vendor: str
     session_id: str
     cwd: str
     started: datetime
@@ -49,9 +48,7 @@ class Restored:
             "vendor": self.vendor,
             "vendor_session_id": self.session_id,
             "place": self.place(),
-            "command": f"claude --resume {self.session_id}"
-            if self.vendor == "claude"
-            else f"codex resume {self.session_id}",
+            "command": f"{RESUMING[self.vendor]} {self.session_id}",
             "turns": self.turns,
             "masked": self.masked,
             "left_out": self.left_out,
@@ -67,19 +64,19 @@ class Restored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A turn and what was said in it, in order."""
+    """A turn and what was said in it, in order; `vendor_id` is the vendor's own name of it."""
 
     turn: Turn
     entries: Sequence[Entry]
+    vendor_id: str | None = None
 
 
-def restore(session: Session, told: Iterable[Told], vendor: Vendor) -> Restored:
+def restore(session: Session, told: Iterable[Told], vendor: str) -> Restored:
     """Return the transcript of a session in a vendor's form; under its own id where the vendor is its own."""
     own = session.vendor_session_id if session.agent == AGENTS[vendor] else None
     name = own or str(uuid.uuid5(_SPACE, f"{vendor}:{session.id}"))
-    restored = Restored(
-        vendor=vendor, session_id=name, cwd=session.cwd or session.workspace or "/", started=session.started
-    )
+    cwd = session.cwd or session.workspace or "/"
+    restored = Restored(vendor=vendor, session_id=name, cwd=cwd, started=session.started)
     writer = _Claude(session, restored) if vendor == "claude" else _Codex(session, restored)
     restored.records = _counted(writer.records(told), restored)
     return restored
@@ -100,25 +97,25 @@ class _Writer:
 
     def _items(self, told: Told) -> Iterator[tuple[str, Mapping[str, Any], Entry]]:
         """Yield texts, calls and results; a call that nobody answered gets a result that says so."""
-        waiting: dict[str, Entry] = {}
-        calls = {str(entry.facts["call_id"]) for entry in told.entries if entry.facts.get("category") == "tool_call"}
+        named = [(entry.facts.get("category"), str(entry.facts.get("call_id"))) for entry in told.entries]
+        calls = {name for category, name in named if category == "tool_call"}
+        answered = {name for category, name in named if category == "tool_result"}
         for entry in told.entries:
             facts: dict[str, Any] = entry.facts
-            category, role = facts.get("category"), facts.get("role")
+            category, role, call = facts.get("category"), facts.get("role"), str(facts.get("call_id"))
             if category == "tool_call" and facts.get("call_id"):
-                waiting[str(facts["call_id"])] = entry
                 yield "call", facts, entry
-            elif category == "tool_result" and str(facts.get("call_id")) in calls:
-                if waiting.pop(str(facts["call_id"]), None) is not None:
-                    yield "result", facts, entry
+                if call not in answered:
+                    yield "result", {"call_id": call, "content": NO_RESULT, "is_error": True}, entry
+            elif category == "tool_result" and call in calls:
+                calls.discard(call)  # a second result of one call cannot be taken back
+                yield "result", facts, entry
             elif role in ("model", "user") and category != "reasoning" and facts.get("content"):
                 yield ("text" if role == "model" else "user"), facts, entry
             elif category == "reasoning" and role == "model":
                 yield "reasoning", facts, entry
             else:
                 self._restored.left_out += 1
-        for call, entry in waiting.items():
-            yield "result", {"call_id": call, "content": NO_RESULT, "is_error": True}, entry
 
     def _answer(self, told: Told, said: Sequence[str]) -> str | None:
         """Return the response of a turn if nothing that was said is it."""
@@ -134,7 +131,6 @@ class _Claude(_Writer):
     def __init__(self, session: Session, restored: Restored) -> None:
         super().__init__(session, restored)
         self._last: str | None = None
-        self._message = ""
         self._count = 0
 
     def records(self, told: Iterable[Told]) -> Iterator[Record]:
@@ -147,8 +143,8 @@ class _Claude(_Writer):
 
     def _turn(self, told: Told) -> Iterator[Record]:
         turn = told.turn
-        yield self._record("user", turn.begun_at, turn.request_id, _user(turn.query_text or turn.query_title))
-        self._message = ""
+        prompt = _user(turn.query_text or turn.query_title)
+        yield self._record("user", turn.begun_at, told.vendor_id or turn.request_id, prompt)
         said: list[str] = []
         for what, facts, entry in self._items(told):
             given: Mapping[str, Any] = facts.get("record") or {}
@@ -172,6 +168,11 @@ class _Claude(_Writer):
         if answer is not None:
             block = {"type": "text", "text": answer}
             yield self._says(block, told, None, {}, f"{turn.request_id}:answer")
+        if turn.status is TurnStatus.COMPLETED:
+            at = turn.finished_at or turn.last_updated
+            duration = max(int((at - turn.begun_at).total_seconds() * 1000), 0)
+            about = {"subtype": "turn_duration", "durationMs": duration, "isMeta": False}
+            yield self._record("system", at, f"{turn.request_id}:end", None, **about)
 
     def _says(self, block: Record, told: Told, entry: Entry | None, given: Mapping[str, Any], key: str) -> Record:
         self._count += 1
@@ -190,7 +191,7 @@ class _Claude(_Writer):
         more = {"requestId": given["request_id"]} if given.get("request_id") else {}
         return self._record("assistant", at, key, body, **more)
 
-    def _record(self, kind: str, at: datetime, key: str, message: Record, **more: Any) -> Record:
+    def _record(self, kind: str, at: datetime, key: str, message: Record | None, **more: Any) -> Record:
         name = key if _is_uuid(key) else str(uuid.uuid5(_SPACE, f"{self._session.id}:{key}"))
         if name == self._last:
             name = str(uuid.uuid5(_SPACE, f"{name}:{self._count}"))
@@ -203,7 +204,7 @@ class _Claude(_Writer):
             "version": self._session.executable_version or VERSION,
             "gitBranch": "",
             "type": kind,
-            "message": message,
+            **({} if message is None else {"message": message}),
             "uuid": name,
             "timestamp": precise(at),
             **more,
@@ -214,6 +215,10 @@ class _Claude(_Writer):
 
 class _Codex(_Writer):
     """Lines of a rollout: a header, then each turn with its items."""
+
+    def __init__(self, session: Session, restored: Restored) -> None:
+        super().__init__(session, restored)
+        self._custom: set[str] = set()
 
     def records(self, told: Iterable[Told]) -> Iterator[Record]:
         """Yield the lines of a session."""
@@ -239,7 +244,7 @@ class _Codex(_Writer):
 
     def _turn(self, told: Told) -> Iterator[Record]:
         turn = told.turn
-        name = turn.request_id.split("-", 2)[2]
+        name = told.vendor_id or turn.request_id.split("-", 2)[2]
         at = turn.begun_at
         started = {"type": "task_started", "turn_id": name, "started_at": int(at.timestamp())}
         yield _line(at, "event_msg", {**started, "model_context_window": None})
@@ -281,12 +286,13 @@ class _Codex(_Writer):
             given: Any = facts.get("input")
             about = {"name": facts.get("tool") or "unknown", "call_id": facts["call_id"]}
             if isinstance(given, str):
+                self._custom.add(str(facts["call_id"]))
                 yield _line(entry.at, "response_item", {"type": "custom_tool_call", **about, "input": given})
             else:
                 arguments = json.dumps(_object(given), ensure_ascii=False)
                 yield _line(entry.at, "response_item", {"type": "function_call", **about, "arguments": arguments})
         else:
-            kind = "function_call_output"
+            kind = "custom_tool_call_output" if facts["call_id"] in self._custom else "function_call_output"
             yield _line(entry.at, "response_item", {"type": kind, "call_id": facts["call_id"], "output": content})
 
 
@@ -317,8 +323,10 @@ def _user(text: str) -> Record:
     return {"role": "user", "content": text}
 
 
-def _object(value: Any) -> Any:
-    return value if isinstance(value, dict) else {} if value is None else {"input": value}
+def _object(value: Any) -> Record:
+    if isinstance(value, dict):
+        return cast(Record, value)
+    return {} if value is None else {"input": value}
 
 
 def _is_uuid(text: str) -> bool:

@@ -74,11 +74,16 @@ class Maintenance:
         return found
 
     async def rebuild(self, session_ids: list[str]) -> AsyncIterator[Rebuilt]:
-        """Recompute sessions from their entries, one transaction each; refuse a chain that does not verify."""
+        """Recompute sessions from their entries, one transaction each; refuse a chain that does not verify.
+
+        With all sessions of the store the tallies are made anew as well.
+        """
         for session_id in session_ids:
             yield await self._journal.store.write(
                 lambda writer, session_id=session_id: self._rebuilt(writer, session_id)
             )
+        if set(session_ids) >= set(await self.session_ids()):
+            await self._journal.store.write(lambda writer: writer.recount())
 
     def _rebuilt(self, writer: Writer, session_id: str) -> Rebuilt:
         found = self._verified(writer, session_id, [])

@@ -17,7 +17,7 @@ from shiftlog.model.errors import SessionAlreadyClosed, SessionNotFound
 from shiftlog.model.fields import Record
 from shiftlog.model.moves import RunStatus, run_status_after
 from shiftlog.model.nouns import Run, Session, Usage, changed
-from shiftlog.model.prices import DECIMALS, Prices, counted
+from shiftlog.model.prices import DECIMALS, Price, Prices, counted
 from shiftlog.model.resonance import Resonance
 from shiftlog.model.times import precise
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
@@ -200,10 +200,17 @@ class Runs:
 
     def _reported(self, session: Session, tokens: Mapping[str, Any]) -> Usage:
         run = session.run
-        name = (run.backend if run else None) or self._resonance.backend_of(session.agent)
-        backend = self._resonance.backends.get(name or "")
         given = {name: tokens[name] for name in TOKENS if name in tokens}
-        return counted(cached_in_input=backend is not None and backend.cached_in_input, **given)
+        return counted(cached_in_input=self.cached_in_input(run.backend if run else None, session.agent), **given)
+
+    def cached_in_input(self, backend: str | None, agent: str) -> bool:
+        """Tell whether a backend, or that of an agent, reports cached input as a part of input."""
+        known = self._resonance.backends.get(backend or self._resonance.backend_of(agent) or "")
+        return known is not None and known.cached_in_input
+
+    def price_of(self, model: str | None) -> Price | None:
+        """Return the price of a model as it is now."""
+        return self._prices.price_of(model)
 
     # Processes
 

@@ -5,14 +5,18 @@ Here are the shape of the data and the arithmetic. The prices themselves, model 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeVar
 
 from shiftlog.model.nouns import Usage
 
 PER_TOKENS = 1_000_000
 # A tenth of a millionth of a cent: far below the price of one token.
 DECIMALS = 9
+
+Amount = TypeVar("Amount", int, float)
 
 _VARIANT = re.compile(r"\[[^\]]*\]$")
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$")
@@ -30,17 +34,36 @@ class Price:
 
     def cost_of(self, used: Usage) -> float:
         """Return the cost of counted tokens; reasoning is part of output and not added again."""
+        return round(_total(used, self.classes) / PER_TOKENS, DECIMALS)
+
+    def billionths_of(self, used: Usage) -> int | None:
+        """Return the cost in billionths of a dollar where it is a whole number for each token, else None.
+
+        Then what many used together costs what each of them costs, added up; a rounded cost does not promise that.
+        """
+        exact = [Decimal(repr(price)) * 10**DECIMALS / PER_TOKENS for price in self.classes]
+        if any(price != price.to_integral_value() for price in exact):
+            return None
+        return _total(used, [int(price) for price in exact])
+
+    @property
+    def classes(self) -> tuple[float, float, float, float, float]:
+        """Return the prices of input, cached input, cache creation, the same for an hour, and output."""
         cached = self.input if self.cached_input is None else self.cached_input
         creation = self.input if self.cache_creation is None else self.cache_creation
         for_an_hour = creation if self.cache_creation_1h is None else self.cache_creation_1h
-        total = (
-            used.input_tokens * self.input
-            + used.cached_input_tokens * cached
-            + (used.cache_creation_tokens - used.cache_creation_1h_tokens) * creation
-            + used.cache_creation_1h_tokens * for_an_hour
-            + used.output_tokens * self.output
-        )
-        return round(total / PER_TOKENS, DECIMALS)
+        return self.input, cached, creation, for_an_hour, self.output
+
+
+def _total(used: Usage, prices: Sequence[Amount]) -> Amount:
+    given, cached, creation, for_an_hour, output = prices
+    return (
+        used.input_tokens * given
+        + used.cached_input_tokens * cached
+        + (used.cache_creation_tokens - used.cache_creation_1h_tokens) * creation
+        + used.cache_creation_1h_tokens * for_an_hour
+        + used.output_tokens * output
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

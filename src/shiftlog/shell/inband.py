@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections import deque
 from collections.abc import Coroutine
@@ -45,7 +46,8 @@ _IDLE_LINES = 2
 #: No program that closes what it inherits, starts another and goes away is done as soon as this.
 _QUICK_S = 0.05
 _SCAN_S = 0.03
-_SILENCE_S = (0.3, 1.0, 3.0)
+_LOOKS_S = (1.5, 1.5, 3.0, 6.0, 15.0)
+_ASKED_S = 0.6
 
 
 class InbandShell:
@@ -327,6 +329,7 @@ class InbandShell:
         self._ready.clear()
         if command.in_shell:
             self._foreground = command
+            self.loop.call_later(_LOOKS_S[0], self._watch, command)
         self._tell(self._words.source(place) + self._words.closing(self._token))
         if spec.input is not None:
             command.feed(spec.input)
@@ -436,19 +439,25 @@ class InbandShell:
         if self._wire is not None and not self._main_end.done():
             self._wire.write(lines.encode("utf-8", "surrogateescape"))
 
+    def _watch(self, command: InbandCommand) -> None:
+        if self._foreground is command and self._closing is None:
+            self.spawn(self.watch_silence(command))
+
     async def watch_silence(self, command: InbandCommand) -> None:
-        """Ask again for the report of a command whose outputs are closed; it may also just be silent and busy."""
-        for pause_s in _SILENCE_S:
-            await asyncio.wait([command.ended], timeout=pause_s)
-            if self._foreground is not command:
+        """Look now and then whether the shell waits for its next line although it owes a report; then ask, then end it."""
+        looks = 0
+        for pause_s in itertools.chain(_LOOKS_S, itertools.repeat(_LOOKS_S[-1])):
+            await asyncio.wait([command.ended], timeout=_ASKED_S if looks else pause_s)
+            if self._foreground is not command or self._closing is not None:
                 return
-            self._tell(self._words.closing(command.token))
-        with contextlib.suppress(TimeoutError, ConnectionError):
-            table = await self.aside.table(_ASK_S)
-            mine = table.processes.get(self.pid or 0)
-            idle = mine is not None and mine.pid in table.sleeping and not table.family_below(mine.pid)
-            await asyncio.wait([command.ended], timeout=_SILENCE_S[1])
-            if idle and self._foreground is command:
+            try:
+                said = await self.aside.ask(remote_words.waiting(self.kept.keeper, self.pid or 0), _ASK_S)
+            except (TimeoutError, ConnectionError):
+                continue
+            looks = looks + 1 if said.strip() == b"waiting" else 0
+            if looks == 1:
+                self._tell(self._words.closing(command.token))
+            elif looks > 1 and self._foreground is command:
                 await self._end_unsound()
 
     async def _end_unsound(self) -> None:

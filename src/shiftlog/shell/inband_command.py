@@ -49,7 +49,6 @@ class InbandCommand:
         self._signal: Signal | None = None
         self._feeding: asyncio.Task[None] | None = None
         self._input_over = False
-        self._watched = False
         line.on_end = self._on_streams
         if not self.in_shell:
             shell.copies.add(self)
@@ -169,9 +168,6 @@ class InbandCommand:
             self._settled.set()
             if self.reported and not self._ended.done():
                 self.finish(*self._end)
-            elif self.in_shell and not self._ended.done() and not self._watched:
-                self._watched = True
-                self._shell.spawn(self._shell.watch_silence(self))
         if self._ended.done() and not self.line.clean:
             self.line.leave()
 

@@ -109,7 +109,9 @@ class Direct:
 
     def _unbegun(self, stream: Stream, data: bytes) -> bytes:
         """A report without a beginning means that the unit never ran; the engine is to see it."""
-        return data if (stream == "stdout" and b" end " in data) or b" bad " in data else b""
+        if self._marks[1] in data:
+            self._end(stream)
+        return data if stream == "stdout" and (b" end " in data or b" bad " in data) else b""
 
     def _end(self, stream: Stream) -> None:
         self._ended.add(stream)

@@ -224,6 +224,14 @@ def holds_token(token: str) -> str:
     return token[::-1]
 
 
+def waiting(keeper: int, shell: int) -> str:
+    """Return the question whether a shell sleeps with the script as its input, which it has only between commands."""
+    return (
+        f"if [ /proc/{shell}/fd/0 -ef /proc/{keeper}/fd/0 ] && read -r __stat </proc/{shell}/stat; then "
+        '__stat=${__stat##*) }; if [ "${__stat%% *}" = S ]; then echo waiting; fi; fi 2>/dev/null'
+    )
+
+
 def writers(keeper: int) -> str:
     """Return the question which processes have the wire of a shell as their output."""
     return (

@@ -271,7 +271,7 @@ def _texts(value: object, depth: int = 0) -> Iterable[str]:
         for item in cast(list[object], value)[:20]:
             yield from _texts(item, depth + 1)
     else:
-        yield str(value)[:200]
+        yield str(cast(object, value))[:200]
 
 
 def _place_child(steps: list[Step], calls: Mapping[str, Step], child: Session) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shiftlog.shell.ports import ShellSpec, Target
 from shiftlog.shell.guarding import NoGuard
+from shiftlog.shell.ports import ShellSpec, Target
 from shiftlog.shell.ssh_places import SshPlaces
 from tests.shell.remote_torture import check_case, remote_cases
 from tests.shell.ssh.server import USER, SshServer

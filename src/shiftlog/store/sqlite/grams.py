@@ -170,7 +170,9 @@ def _may_hold(parts: int) -> str:
     here as the caller folds.
     """
     text = "CAST(e.body AS TEXT)"
-    found = " OR ".join([f"instr(lower({text}), ?) > 0 OR e.kind = 'turn.begun' AND instr(lower(e.turn), ?) > 0"] * parts)
+    found = " OR ".join(
+        [f"instr(lower({text}), ?) > 0 OR e.kind = 'turn.begun' AND instr(lower(e.turn), ?) > 0"] * parts
+    )
     return (
         f"e.kind IN {_KINDS} AND ({found} OR e.body IS NULL OR length({text}) <> length(e.body)"
         f" OR instr({text}, '\"{blobs.REFERENCE}\"') > 0 OR substr(e.body, 1, 1) = x'{MARK.hex()}'"

@@ -127,7 +127,18 @@ def _conditions(where: Filter) -> tuple[str, list[Any]]:
 
 
 def _kin(names: Sequence[str], row: Sequence[Any]) -> Kin:
-    known: dict[str, Any] = {"day": "", "agent_id": "", "agent_key": "", "model": None, "caller": None}
-    known["workspace"] = None
-    known |= {name: value for name, value in zip(names, row, strict=False) if name != "project"}
-    return Kin(**{**known, "parts": read_parts(known["parts"]), "reported": bool(known["reported"])})
+    known: dict[str, Any] = dict(zip(names, row, strict=False))
+    return Kin(
+        day=known.get("day", ""),
+        agent=known["agent"],
+        agent_id=known.get("agent_id", ""),
+        agent_key=known.get("agent_key", ""),
+        model=known.get("model"),
+        backend=known["backend"],
+        caller=known.get("caller"),
+        workspace=known.get("workspace"),
+        run_status=known["run_status"],
+        reported=bool(known["reported"]),
+        parts=read_parts(known["parts"]),
+        part=known["part"],
+    )

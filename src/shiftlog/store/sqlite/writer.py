@@ -114,9 +114,7 @@ _column_fields = attrgetter(
 
 
 # The fields that decide how a session counts in the tallies, but for those that never change.
-_tallied_fields = attrgetter(
-    "agent_id", "model", "workspace", "hidden", "started", "run", "usage", "model_usage"
-)
+_tallied_fields = attrgetter("agent_id", "model", "workspace", "hidden", "started", "run", "usage", "model_usage")
 
 
 def _moved(before: Session, after: Session) -> dict[str, str | int | None]:

@@ -1,0 +1,230 @@
+"""Adding up what sessions used: from the store's tallies where they can tell, else session by session.
+
+Both ways come to the same figures. A run that is still going is counted as running and its cost as unknown.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import fsum
+from pathlib import PurePosixPath
+from typing import Any
+
+from shiftlog.journal.history_items import Item
+from shiftlog.journal.runs import Runs
+from shiftlog.model.moves import RunStatus
+from shiftlog.model.nouns import Session, Usage
+from shiftlog.model.prices import DECIMALS
+from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.store.tallies import Basis, Figures, Kin
+
+DIMENSIONS = ("day", "model", "agent", "caller", "project")
+READ_AT_ONCE = 500
+_TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
+# What a tally must say for each dimension; it tells models apart by itself.
+_OF_KIN = {"day": "day", "agent": "agent_id", "caller": "caller", "project": "workspace"}
+
+Group = tuple[str | None, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Totals:
+    """The sum of some sessions; `cost_unknown` counts those whose cost nobody knows, or not to its end."""
+
+    sessions: int = 0
+    statuses: dict[str, int] = field(default_factory=lambda: {str(status): 0 for status in RunStatus})
+    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TOKENS, 0))
+    costs: list[float] = field(default_factory=list[float])
+    tallied: Fraction | None = None
+    cost_unknown: int = 0
+
+    def add(self, session: Session, used: Usage | None) -> None:
+        """Count one more session, a running one with what it used so far."""
+        cost = used.cost_usd if used else None
+        self._count(str(session.run.status) if session.run else None, 1, is_known=cost is not None)
+        if used is not None:
+            self._use(used)
+        if cost is not None:
+            self.costs.append(cost)
+
+    def add_tally(self, status: str | None, sessions: int, used: Usage, cost: Fraction | None) -> None:
+        """Count sessions that have the same status; None is a cost that is unknown for each of them."""
+        self._count(status, sessions, is_known=cost is not None)
+        self._use(used)
+        if cost is not None:
+            self.tallied = (self.tallied or 0) + cost
+
+    def _count(self, status: str | None, sessions: int, *, is_known: bool) -> None:
+        self.sessions += sessions
+        if status is not None:
+            self.statuses[status] += sessions
+        if not is_known or status == RunStatus.RUNNING:
+            self.cost_unknown += sessions
+
+    def _use(self, used: Usage) -> None:
+        for name in _TOKENS:
+            self.tokens[name] += getattr(used, name)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Return what is known of the cost, None where nothing is."""
+        if self.tallied is None:
+            return round(fsum(self.costs), DECIMALS) if self.costs else None
+        return round(float(self.tallied + sum(map(Fraction, self.costs))), DECIMALS)
+
+    def as_item(self) -> Item:
+        """Return the totals as results show them."""
+        return {
+            "sessions": self.sessions,
+            **self.statuses,
+            **self.tokens,
+            "cost_usd": self.cost_usd,
+            "cost_unknown": self.cost_unknown,
+        }
+
+
+class Sheet:
+    """Totals of groups and of all, and the models that have no price."""
+
+    def __init__(self, runs: Runs, by: Sequence[str]) -> None:
+        self._runs = runs
+        self._by = by
+        self._groups: dict[Group, Totals] = {}
+        self._total = Totals()
+        self._unpriced: Counter[str] = Counter()
+
+    def add_session(self, session: Session) -> None:
+        """Count a session, unless it has neither a run nor used anything."""
+        used = self._runs.usage_of(session)
+        if session.run is None and used is None:
+            return
+        self._unpriced.update(self._runs.unpriced(session))
+        parts: Sequence[tuple[str | None, Usage | None]] = ()
+        if "model" in self._by:
+            parts = self._runs.parts_of(session)
+        for model, part in parts or ((None, used),):
+            group = tuple(_value(session, name, model) for name in self._by)
+            self._groups.setdefault(group, Totals()).add(session, part)
+        self._total.add(session, used)
+
+    def add_tally(self, kin: Kin, figures: Figures) -> bool:
+        """Count the sessions of a tally; say no where their costs are rounded one by one."""
+        model, basis = kin.parts[kin.part]
+        used = self._used(kin, figures)
+        cost = Fraction(*figures.stated_cost) if basis is Basis.STATED else None
+        price = self._runs.price_of(model) if basis is Basis.PRICED else None
+        if price is not None:
+            billionths = price.billionths_of(used)
+            if billionths is None:
+                return False
+            cost = Fraction(billionths, 10**DECIMALS)
+        if cost is None and model and basis is not Basis.SILENT:
+            self._unpriced[model] += figures.sessions
+        # A session's cost is known if each of its parts' is, and its first part stands for it where it is counted.
+        whole = cost if all(self._is_known(*part) for part in kin.parts) else None
+        first = figures.sessions if kin.part == 0 else 0
+        self._total.add_tally(kin.run_status, first, used, whole)
+        group = tuple(_tallied(kin, name) for name in self._by)
+        totals = self._groups.setdefault(group, Totals())
+        if "model" in self._by:
+            totals.add_tally(kin.run_status, figures.sessions, used, cost)
+        else:
+            totals.add_tally(kin.run_status, first, used, whole)
+        return True
+
+    def _is_known(self, model: str | None, basis: Basis) -> bool:
+        return basis is Basis.STATED or (basis is Basis.PRICED and self._runs.price_of(model) is not None)
+
+    def _used(self, kin: Kin, figures: Figures) -> Usage:
+        within = kin.reported and self._runs.cached_in_input(kin.backend, kin.agent)
+        return Usage(
+            input_tokens=figures.beyond_cache if within else figures.input_tokens,
+            cached_input_tokens=figures.cached_input_tokens,
+            cache_creation_tokens=figures.cache_creation_tokens,
+            cache_creation_1h_tokens=figures.cache_creation_1h_tokens,
+            output_tokens=figures.output_tokens,
+        )
+
+    def as_item(self) -> dict[str, Any]:
+        """Return the totals as results show them: days by time, anything else by what it cost."""
+        rows = sorted(self._groups.items(), key=_by_time if self._by[:1] == ["day"] else _by_cost)
+        return {
+            "by": list(self._by),
+            "rows": [{**dict(zip(self._by, group, strict=True)), **sums.as_item()} for group, sums in rows],
+            "total": self._total.as_item(),
+            "warnings": [_unpriced(model, count) for model, count in sorted(self._unpriced.items())],
+        }
+
+
+def sheet_of_sessions(reader: Reader, runs: Runs, where: Filter, by: Sequence[str]) -> Sheet:
+    """Add up sessions one by one."""
+    sheet = Sheet(runs, list(by))
+    for session in _sessions(reader, where):
+        sheet.add_session(session)
+    return sheet
+
+
+def sheet_of_tallies(reader: Reader, runs: Runs, where: Filter, by: Sequence[str]) -> Sheet | None:
+    """Add up the tallies of sessions; None where only the sessions themselves can tell."""
+    tallies = reader.tallies(where, [_OF_KIN[name] for name in by if name in _OF_KIN])
+    if tallies is None:
+        return None
+    sheet = Sheet(runs, list(by))
+    for kin, figures in tallies:
+        model, basis = kin.parts[0]
+        if basis is Basis.APART:
+            session = reader.session(model or "")
+            assert session is not None
+            sheet.add_session(session)
+        elif not sheet.add_tally(kin, figures):
+            return None
+    return sheet
+
+
+def _sessions(reader: Reader, where: Filter) -> Iterator[Session]:
+    after: tuple[int, int] | None = None
+    while rows := reader.find_sessions(where, Page(limit=READ_AT_ONCE, after=after)):
+        yield from (row.session for row in rows)
+        after = rows[-1].at
+
+
+def _unpriced(model: str, sessions: int) -> Item:
+    message = f"The model {model} has no price; what it used is not in the cost"
+    return {"code": "unknown_model_price", "message": message, "model": model, "sessions": sessions}
+
+
+def _by_time(row: tuple[Group, Totals]) -> list[str]:
+    return [value or "" for value in row[0]]
+
+
+def _by_cost(row: tuple[Group, Totals]) -> tuple[float, int, list[str]]:
+    group, sums = row
+    return -(sums.cost_usd or 0.0), -sum(sums.tokens.values()), [value or "" for value in group]
+
+
+def _value(session: Session, name: str, part: str | None = None) -> str | None:
+    run = session.run
+    match name:
+        case "day":
+            return session.started.date().isoformat()
+        case "model":
+            return part or (run.model if run else None) or session.model
+        case "agent":
+            return session.agent_id
+        case "caller":
+            return run.caller if run else None
+        case _:
+            return project_of(session.workspace)
+
+
+def _tallied(kin: Kin, name: str) -> str | None:
+    if name == "model":
+        return kin.parts[kin.part][0]
+    value: str | None = getattr(kin, _OF_KIN[name])
+    return project_of(value) if name == "project" else value
+
+
+def project_of(workspace: str | None) -> str | None:
+    """Return the name by which a workspace is shown."""
+    return PurePosixPath(workspace).name or workspace if workspace else None

@@ -1,0 +1,152 @@
+"""Restoring: a transcript written from the journal is read back as the same session, by the reader of either vendor."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftlog.control import answer
+from shiftlog.model.caller import LIBRARY
+from shiftlog.model.moves import TurnStatus
+from shiftlog.model.nouns import Session
+from tests.cli.support import shiftlog
+from tests.daemon.support import end_daemon
+from tests.ingest.office import SHARED, Claude, Codex, Office, open_office
+
+THREAD = "019f5500-0000-7000-8000-00000000000a"
+
+
+async def restored(office: Office, session: Session, vendor: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the records of a session in a vendor's form, and what is said about them."""
+    items: Any = answer(office.desk.app, "restore", {"session_id": session.id, "as": vendor}, LIBRARY)
+    given = [item async for item in items]
+    return [json.loads(item["line"]) for item in given[:-1]], given[-1]["about"]
+
+
+async def told(office: Office, session: Session) -> list[tuple[str, str, TurnStatus]]:
+    turns = await office.turns(session)
+    return [(turn.query_text, turn.response, turn.status) for turn in turns]
+
+
+def a_session() -> Claude:
+    claude = Claude().prompt("Fix it").block({"type": "thinking", "thinking": "Hm", "signature": "s"})
+    claude.says("I look").calls("toolu_1", command="ls").returns("toolu_1", "a.py\nb.py")
+    claude.calls("toolu_2", "Read", file_path="/srv/app/a.py").says("Fixed").ends()
+    return claude.prompt("Thanks").says("You are welcome").ends()
+
+
+@pytest.mark.parametrize("vendor", ["claude", "codex"])
+async def test_a_restored_transcript_is_read_as_the_same_turns_and_texts(vendor: str, tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        claude = a_session()
+        await office.take(office.write(f"{claude.session}.jsonl", claude.records))
+        session = await office.session(claude.session)
+        before = await told(office, session)
+        texts = [text for text in await office.dialog(session) if text != "Hm"]
+        records, about = await restored(office, session, vendor)
+    async with open_office(tmp_path, name="other") as other:
+        path = other.folder / about["place"]
+        path.parent.mkdir(parents=True)
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        report = await other.take(path)
+        assert report.files[0].counts["bad_lines"] == 0
+        assert not report.files[0].unknown
+        again = await other.session(about["vendor_session_id"])
+        assert again.agent == ("ClaudeCode" if vendor == "claude" else "Codex")
+        assert again.title == "Fix it"
+        assert await told(other, again) == before
+        found = await other.dialog(again)
+        assert set(texts) <= set(found)
+    if vendor == "claude":
+        assert about["vendor_session_id"] == claude.session
+        assert about["command"] == f"claude --resume {claude.session}"
+        assert about["place"] == f"projects/-srv-app/{claude.session}.jsonl"
+        assert about["left_out"] == 1
+
+
+async def test_every_call_of_a_restored_transcript_has_a_result_and_every_record_a_parent(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        claude = a_session()
+        await office.take(office.write(f"{claude.session}.jsonl", claude.records))
+        records, _ = await restored(office, await office.session(claude.session), "claude")
+    blocks = [block for r in records if "message" in r and isinstance(r["message"]["content"], list) for block in
+              r["message"]["content"]]  # fmt: skip
+    calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+    assert calls == ["toolu_1", "toolu_2"]
+    assert sorted(results) == calls
+    chain = [record for record in records if "uuid" in record]
+    assert [record["parentUuid"] for record in chain] == [None, *(record["uuid"] for record in chain[:-1])]
+    assert len({record["uuid"] for record in chain}) == len(chain)
+
+
+async def test_importing_a_restored_transcript_where_the_session_is_changes_no_turn(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        claude = a_session()
+        path = office.write(f"{claude.session}.jsonl", claude.records)
+        await office.take(path)
+        session = await office.session(claude.session)
+        before = await told(office, session)
+        records, _ = await restored(office, session, "claude")
+        path.unlink()
+        await office.take(office.write(f"{claude.session}.jsonl", records))
+        assert await told(office, await office.session(claude.session)) == before
+
+
+async def test_a_live_session_and_a_rollout_can_be_restored_too(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        name = await office.desk.open(agent="Codex", title="Live")
+        await office.desk.begin(name, query_text="Why?")
+        await office.desk.complete(name, response="Because")
+        records, about = await restored(office, await office.desk.session(name), "codex")
+        ends = [record["payload"] for record in records if record["payload"].get("type") == "task_complete"]
+        assert [end["last_agent_message"] for end in ends] == ["Because"]
+        assert about["masked"] == 0
+        codex = Codex(thread=THREAD).turn("one", "Use ghp_" + "a1B2" * 9, "Done")
+        codex.event("task_started", turn_id="two").event("user_message", message="And?")
+        codex.event("turn_aborted", turn_id="two", reason="interrupted")
+        await office.take(office.write(f"rollout-2026-03-04T06-00-00-{THREAD}.jsonl", codex.lines))
+        records, about = await restored(office, await office.session(THREAD), "codex")
+        assert about["masked"] == 3  # the prompt twice, and the title
+        assert about["place"] == f"sessions/2026/03/04/rollout-2026-03-04T06-00-00-{THREAD}.jsonl"
+        assert records[0]["payload"]["id"] == THREAD
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the fixtures are not beside the checkout")
+@pytest.mark.parametrize("vendor", ["claude", "codex"])
+async def test_every_fixture_can_be_restored_and_read_again(vendor: str, tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office, open_office(tmp_path, name="other") as other:
+        for folder in ("claude/cases", "codex/cases"):
+            await office.take(SHARED / folder)
+        for session in list((await office.sessions()).values()):
+            if not session.turns_total or session.subagent or session.parent_session_id:
+                continue
+            records, about = await restored(office, session, vendor)
+            path = other.folder / about["place"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(json.dumps(record) + "\n" for record in records))
+            report = await other.take(path)
+            assert report.ok
+            assert not report.files[0].unknown
+            assert report.files[0].counts["bad_lines"] == 0
+
+
+def test_the_command_writes_the_transcript_and_says_what_stays_masked(tmp_path: Path) -> None:
+    home, folder = tmp_path / "h", tmp_path / "t"
+    folder.mkdir()
+    codex = Codex(thread=THREAD).turn("one", "Use ghp_" + "a1B2" * 9, "Done")
+    (folder / f"rollout-2026-03-04T06-00-00-{THREAD}.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in codex.lines)
+    )
+    try:
+        shiftlog(home, "import", str(folder))
+        out = tmp_path / "restored.jsonl"
+        done = shiftlog(home, "export", THREAD, "--as", "codex", "-o", str(out))
+        assert f"codex resume {THREAD}" in done.err
+        assert "stay masked" in done.err
+        assert json.loads(out.read_text().splitlines()[0])["type"] == "session_meta"
+        assert "[REDACTED:provider_key]" in shiftlog(home, "export", "last", "--as", "claude").out
+        shiftlog(home, "export", "last", "--as", "claude", "--format", "md", status=2)
+    finally:
+        end_daemon(home)

@@ -1,0 +1,34 @@
+"""Every torture case in a container, and the plain ones in a container that has no bash."""
+
+import pytest
+
+from shiftlog.shell.docker_places import DockerPlaces
+from shiftlog.shell.guarding import NoGuard
+from shiftlog.shell.ports import ShellSpec, Target
+from shiftlog.shell.ssh_settings import DockerSettings
+from tests.shell.docker.engine import IMAGE, Engine
+from tests.shell.engine_probe import run
+from tests.shell.remote_torture import check_case, remote_cases
+from tests.shell.torture import Case
+
+
+def _target(engine: Engine, container: str) -> Target:
+    places = DockerPlaces(DockerSettings(), engine.environ)
+    return places.place({"container": container}, NoGuard()).target
+
+
+@pytest.mark.parametrize("case", remote_cases(), ids=lambda case: case.name)
+async def test_the_shell_survives_or_says_plainly_that_it_ended(engine: Engine, container: str, case: Case) -> None:
+    await check_case(await _target(engine, container).open(ShellSpec(cwd="/", env=case.env)), case)
+
+
+async def test_a_container_without_bash_gets_sh_and_says_so(engine: Engine) -> None:
+    engine.run("plain", f"{IMAGE}-plain")
+    shell = await _target(engine, "plain").open(ShellSpec())
+    try:
+        assert shell.kind == "sh"
+        end, sink = await run(shell, "cd /tmp; A=1; f() { echo $A; }; f; echo err >&2; false")
+        assert (sink.out, sink.err, end.exit_code, end.cwd) == (b"1\n", b"err\n", 1, "/tmp")
+        assert (await run(shell, "echo $?; f"))[1].out == b"1\n1\n"
+    finally:
+        await shell.close()

@@ -1,0 +1,227 @@
+"""Shells over ssh through the service: contract cases 49 to 51, keys, pins, aliases, jumps, lost connections."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.shell_errors import (
+    FingerprintMismatch,
+    HostKeyMismatch,
+    HostKeyUnknown,
+    HostNotAllowed,
+    ShellLost,
+    SshAuthFailed,
+    SshConnectFailed,
+    SshKeyNotPermitted,
+)
+from tests.shell.desk import ShellDesk, shell_desk, until
+from tests.shell.ssh.server import USER, SshServer
+
+
+def _settings(server: SshServer, **more: object) -> str:
+    policy: dict[str, object] = {"key_dir": str(server.key_dir), "ssh_agent": False, **more}
+    return "[policy]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in policy.items())
+
+
+def _where(server: SshServer, **more: Any) -> dict[str, Any]:
+    return {"transport": "ssh", "host": "127.0.0.1", "port": server.port, "user": USER, "cwd": "/", **more}
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, server: SshServer) -> AsyncIterator[ShellDesk]:
+    async with shell_desk(tmp_path, settings=_settings(server), **_where(server)) as desk:
+        yield desk
+
+
+async def test_a_shell_over_ssh_keeps_its_state_and_names_its_target(desk: ShellDesk, server: SshServer) -> None:
+    assert desk.shell_id.endswith(f"_ssh_{USER}@127.0.0.1:{server.port}")
+    listed = (await desk.shells.list_shells({}, _caller()))["shells"][0]
+    assert (listed["transport"], listed["target"]) == ("ssh", f"{USER}@127.0.0.1:{server.port}")
+    await desk.run("cd /tmp; export A=1; f(){ echo $A; }")
+    result = await desk.run("f; pwd; echo err >&2; false")
+    assert (result["stdout"], result["stderr"], result["exit_code"], result["cwd"]) == ("1\n/tmp", "err", 1, "/tmp")
+
+
+async def test_a_command_over_ssh_that_takes_too_long_is_ended_and_the_shell_lives(desk: ShellDesk) -> None:
+    await desk.run("A=7")
+    result = await desk.run("echo p; sleep 60", timeout_s=1)
+    assert (result["state"], result["exit_code"], result["stdout"]) == ("timed_out", 124, "p")
+    assert await desk.out("echo $A") == "7"
+
+
+async def test_input_reaches_a_command_over_ssh(desk: ShellDesk) -> None:
+    begun = await desk.run("cat", background=True, stdin="open")
+    await desk.send(begun["command_id"], text="hi\n", eof=True)
+    page = await desk.read(begun["command_id"], wait_s=10, wait_for="end")
+    assert (page["text"], page["exit_code"]) == ("hi\n", 0)
+
+
+async def test_case_51_lists_hold_over_ssh_by_the_text_alone(tmp_path: Path, server: SshServer) -> None:
+    """Case 51, first part."""
+    async with shell_desk(tmp_path, settings=_settings(server), **_where(server, deny=["ls"])) as desk:
+        with pytest.raises(ShiftlogError) as refused:
+            await desk.run("ls")
+        assert refused.value.code == "policy_denied"
+        result = await desk.run("echo ok")
+        assert result["enforcement"] == "syntax"
+        assert result["enforcement_note"]
+
+
+async def test_case_51_a_cut_connection_leaves_the_command_unknown_and_the_shell_lost(
+    desk: ShellDesk, server: SshServer
+) -> None:
+    """Case 51, second part."""
+    begun = await desk.run("echo p; sleep 30", timeout_s=1, on_timeout="keep_running")
+    server.cut()
+    await until(lambda: not desk.shells.live_ids())
+    page = await desk.read(begun["command_id"], wait_s=5, wait_for="end")
+    assert (page["state"], page["exit_code"], page["text"]) == ("unknown", None, "p\n")
+    with pytest.raises(ShellLost) as lost:
+        await desk.run("true")
+    assert lost.value.details["fate"] == "unknown"
+
+
+async def test_case_49_a_host_outside_the_list_is_refused_without_any_contact(tmp_path: Path, server: SshServer) -> None:
+    """Case 49: the name does not resolve, so a look-up would have failed in other words."""
+    async with shell_desk(tmp_path, settings=_settings(server, hosts=["build-*"]), shell=False) as desk:
+        with pytest.raises(HostNotAllowed) as refused:
+            await desk.open(**_where(server, host="nowhere.invalid"))
+    assert refused.value.details == {"kind": "host", "value": "nowhere.invalid"}
+
+
+async def test_case_49_an_unknown_key_is_refused_and_never_shown(tmp_path: Path, server: SshServer) -> None:
+    """Case 49: with a pin too, while the operator requires known hosts."""
+    server.know("")
+    async with shell_desk(tmp_path, settings=_settings(server), shell=False) as desk:
+        for pin in (None, server.fingerprint, "SHA256:" + "A" * 43):
+            with pytest.raises(HostKeyUnknown) as refused:
+                await desk.open(**_where(server, fingerprint=pin))
+            assert server.fingerprint.removeprefix("SHA256:") not in repr((refused.value, refused.value.details))
+            assert refused.value.details == {"host": "127.0.0.1"}
+
+
+async def test_case_50_three_bad_keys_get_one_identical_answer(tmp_path: Path, server: SshServer) -> None:
+    """Case 50."""
+    outside = tmp_path / "outside"
+    outside.write_bytes((server.key_dir / "id_ed25519").read_bytes())
+    (server.key_dir / "folder").mkdir(exist_ok=True)
+    link = server.key_dir / "link"
+    link.unlink(missing_ok=True)
+    link.symlink_to(outside)
+    answers: set[str] = set()
+    async with shell_desk(tmp_path, settings=_settings(server), shell=False) as desk:
+        for path in (str(outside), "missing", str(server.key_dir / "folder"), "link", "../keys/../../outside"):
+            with pytest.raises(SshKeyNotPermitted) as refused:
+                await desk.open(**_where(server, key_path=path))
+            answers.add(repr((refused.value.message, refused.value.details, refused.value.hint)))
+        await desk.open(**_where(server, key_path="id_ed25519"))
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "pinned", "required", "error"),
+    [
+        ("right", "right", True, None),
+        ("right", "wrong", True, FingerprintMismatch),
+        ("none", "right", False, None),
+        ("none", "wrong", False, FingerprintMismatch),
+        ("other", "right", False, HostKeyMismatch),
+        ("other", None, True, HostKeyMismatch),
+        ("revoked", "right", False, HostKeyMismatch),
+        ("print", None, True, None),
+        ("hashed", None, True, None),
+    ],
+)
+async def test_a_host_key_is_judged_by_the_operator_first_and_the_pin_second(
+    tmp_path: Path, server: SshServer, known: str, pinned: str | None, required: bool, error: type[ShiftlogError] | None
+) -> None:
+    name, kind, key = server.host_line.split()
+    lines = {
+        "right": server.host_line,
+        "none": "",
+        "other": f"{name} {kind} AAAAC3NzaC1lZDI1NTE5AAAAI{'B' * 43}\n",
+        "revoked": f"@revoked {name} {kind} {key}\n",
+        "print": f"{name} {server.fingerprint}\n",
+        "hashed": f"{_hashed(name)} {kind} {key}\n",
+    }
+    server.know(lines[known])
+    pin = {"right": server.fingerprint, "wrong": "SHA256:" + "A" * 43}.get(pinned or "")
+    settings = _settings(server, require_known_hosts=required)
+    async with shell_desk(tmp_path, settings=settings, shell=False) as desk:
+        if error is None:
+            assert (await desk.open(**_where(server, fingerprint=pin)))["state"] == "idle"
+        else:
+            with pytest.raises(error):
+                await desk.open(**_where(server, fingerprint=pin))
+    assert (server.key_dir / "known_hosts").read_text(encoding="utf-8") == lines[known]
+
+
+async def test_a_new_key_is_recorded_where_the_operator_accepts_them(tmp_path: Path, server: SshServer) -> None:
+    server.know("")
+    async with shell_desk(tmp_path, settings=_settings(server, accept_new_host_keys=True), **_where(server)):
+        pass
+    assert (server.key_dir / "known_hosts").read_text(encoding="utf-8") == server.host_line
+
+
+async def test_an_alias_gives_host_user_and_port_and_a_way_through_jump_hosts(tmp_path: Path, server: SshServer) -> None:
+    (server.key_dir / "config").write_text(
+        f"Include more\nMatch all\n  Port 1\nHost inner\n  HostName 127.0.0.1\n  User={USER}\n  Port {server.port}\n"
+        "  ProxyJump outer\nHost runs\n  User x\n  ProxyCommand nc %h %p\n",
+        encoding="utf-8",
+    )
+    (server.key_dir / "more").write_text(
+        f"Host outer\n  HostName 127.0.0.1\n  User {USER}\n  Port {server.port}\n", encoding="utf-8"
+    )
+    try:
+        settings = _settings(server, hosts=["inner", f"*@127.0.0.1:{server.port}"])
+        async with shell_desk(tmp_path, settings=settings, transport="ssh", host="inner", cwd="/tmp") as desk:
+            assert await desk.out("pwd") == "/tmp"
+            assert len(server.connections()) >= 2
+            with pytest.raises(HostNotAllowed):
+                await desk.open(transport="ssh", host="runs", cwd=None) if False else await desk.open(
+                    transport="ssh", host="elsewhere", user="x", cwd=None
+                )
+        async with shell_desk(tmp_path, settings=_settings(server), shell=False) as desk:
+            with pytest.raises(SshConnectFailed, match="ProxyCommand"):
+                await desk.open(transport="ssh", host="runs")
+    finally:
+        (server.key_dir / "config").unlink()
+
+
+async def test_a_login_that_is_refused_says_what_was_tried_and_no_secret(tmp_path: Path, server: SshServer) -> None:
+    async with shell_desk(tmp_path, settings=_settings(server), shell=False) as desk:
+        with pytest.raises(SshAuthFailed) as refused:
+            await desk.open(**_where(server, password="correct horse 9"))
+        assert "correct horse" not in repr((refused.value, refused.value.details))
+        with pytest.raises(InvalidParameter):
+            await desk.open(**_where(server, user=None))
+        with pytest.raises(SshConnectFailed):
+            await desk.open(**_where(server, port=1, key_path="id_ed25519", fingerprint=server.fingerprint))
+
+
+async def test_nothing_is_left_behind_on_the_host(tmp_path: Path, server: SshServer) -> None:
+    async with shell_desk(tmp_path, settings=_settings(server), **_where(server, env={"TMPDIR": "/tmp"})) as desk:
+        pid = int(await desk.out("echo $$"))
+        await desk.run("sleep 300 &")
+        await desk.close()
+        await until(lambda: not Path(f"/proc/{pid}").exists())
+    await until(lambda: not server.connections())
+
+
+def _hashed(name: str) -> str:
+    import base64
+    import hmac
+
+    salt = b"0123456789abcdef0123"
+    digest = base64.b64encode(hmac.digest(salt, name.encode(), "sha1")).decode()
+    return f"|1|{base64.b64encode(salt).decode()}|{digest}"
+
+
+def _caller() -> Any:
+    from tests.shell.desk import CLIENT
+
+    return CLIENT
