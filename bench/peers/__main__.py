@@ -1,4 +1,4 @@
-"""`python -m bench.peers [PART …] [--rounds N] [--files N] [--mb N]`: parts are shells, checkpoints, transcripts."""
+"""`python -m bench.peers [PART …] [OPTIONS]`: parts are shells, checkpoints, transcripts; `--help` has the options."""
 
 import argparse
 import os
@@ -16,8 +16,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench.peers", description="Measure other tools beside ours.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"what to measure: {', '.join(PARTS)}; all by default")
     parser.add_argument("--rounds", type=int, default=40, help="rounds of five `true` for each shell")
+    parser.add_argument("--only", default="", metavar="NAME", help="of the shells only ours, the floor and this peer")
     parser.add_argument("--files", type=int, default=20_000, help="files in the tree that is checkpointed")
-    parser.add_argument("--mb", type=int, default=300, help="megabytes of transcripts to generate")
+    parser.add_argument("--mb", type=int, default=30, help="megabytes of transcripts to generate; 300 for a full run")
     parser.add_argument("--corpus", type=Path, help="a folder of transcripts instead of generated ones")
     given = parser.parse_args(arguments)
     for part in given.parts:
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> int:
         if "shells" in chosen:
             from bench.peers import shells
 
-            shells.main(scratch, given.rounds)
+            shells.main(scratch, given.rounds, given.only)
         if "checkpoints" in chosen:
             from bench.peers import checkpoints
 

@@ -154,7 +154,7 @@ class DrivenShells:
         if budget:
             raise Failed(NO_BUDGET)
         answer = self._ask(do="seq")
-        if not answer["text"].split() or answer["text"].split()[-1] != LAST_LINE:
+        if LAST_LINE not in answer["text"]:
             raise Failed(f"wrong: {answer['size']} characters that end with {answer['text'][-20:]!r}")
         return answer["seconds"]
 

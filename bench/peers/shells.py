@@ -51,11 +51,13 @@ class Figures:
         return ms(value)
 
 
-def main(scratch: Path, rounds: int) -> None:
-    """Measure and print."""
+def main(scratch: Path, rounds: int, only: str = "") -> None:
+    """Measure and print; with `only` no other peer takes part."""
     racing: list[tuple[Figures, Contestant]] = []
     everyone: list[Figures] = []
     for entrant in entrants(scratch):
+        if entrant.peer is not None and only not in entrant.name:
+            continue
         figures = Figures(entrant)
         everyone.append(figures)
         if entrant.peer is not None:

@@ -9,11 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from bench.corpus import MB, write_corpus
 from bench.peers.installs import AGENTSVIEW, CCUSAGE, CLAUDE_CODE_LOG, Peer, install, version
@@ -40,27 +42,32 @@ class Tool:
     environ: dict[str, str]
     data: list[Path]
     peer: Peer | None = None
-    note: str = ""
+    total: tuple[str, str] = ("", "")
     spans: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     reasons: dict[str, str] = field(default_factory=dict[str, str])
     peak: int = 0
     size: int = 0
-    answers: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    answers: dict[str, str] = field(default_factory=dict[str, str])
 
     def run(self, job: str) -> None:
         """Run one job to its end, unless the tool has none such or failed at it before."""
-        first = "start" in self.reasons or "cold" in self.reasons
-        if job not in self.commands or job in self.reasons or first:
+        hopeless = "start" in self.reasons or "cold" in self.reasons
+        if job not in self.commands or job in self.reasons or hopeless:
             return
+        # A daemon that does the searching must not be met by the jobs that are measured without one.
+        served = {"AGENTSVIEW_NO_DAEMON": "0"} if job in ("serve", "search", "stop") else {}
         mark = f"{self.name} {os.getpid()}"
-        with Peak(mark) as peak:
+        # Files, not pipes: a daemon that a job leaves behind would hold a pipe open.
+        with Peak(mark) as peak, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             begun = time.perf_counter()
             try:
-                done = subprocess.run(
+                subprocess.run(
                     self.commands[job],
-                    env={**self.environ, MARK: mark},
+                    env={**self.environ, **served, MARK: mark},
                     cwd=CHECKOUT,
-                    capture_output=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
                     timeout=TIMEOUT_S,
                     check=True,
                 )
@@ -68,15 +75,24 @@ class Tool:
                 self.reasons[job] = f"took over {TIMEOUT_S} s"
                 return
             except (OSError, subprocess.CalledProcessError) as error:
-                words = getattr(error, "stderr", b"") or str(error).encode()
-                self.reasons[job] = words.decode(errors="replace").strip().splitlines()[-1][:160]
+                words = _text(err).strip() or str(error)
+                self.reasons[job] = words.splitlines()[-1][:160]
                 return
             took = time.perf_counter() - begun
+            self.answers[job] = _text(out)
         self.spans.setdefault(job, []).append(took)
-        self.answers[job] = done.stdout
         if job == "cold":
             self.peak = peak.bytes
-            self.size = sum(_size(path) for path in self.data)
+
+    def measure_size(self) -> None:
+        """Let go of the data, so that nothing waits in a log, and measure it."""
+        self.run("stop")
+        self.size = sum(_size(path) for path in self.data)
+
+    def output_tokens(self) -> int | None:
+        """Return the output tokens of all sessions as the tool counts them: tools that agree read alike."""
+        outer, inner = self.total
+        return json.loads(self.answers["totals"])[outer][inner] if self.answers.get("totals") else None
 
     def at(self, job: str) -> float | None:
         """Return the middle of the seconds a job took."""
@@ -105,7 +121,7 @@ class Peak:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._stop.wait(0.2):
+        while not self._stop.wait(0.05):
             self.bytes = max(self.bytes, memory_marked(self._mark))
 
 
@@ -144,10 +160,12 @@ def _measure(tools: list[Tool], files: list[Path], twins: list[Path]) -> None:
             _grow(path, number)
         for tool in tools:
             tool.run("+1 line")
-    for job in ("totals", "search"):
-        for _ in range(TIMES):
+    for job, times in (("totals", TIMES), ("serve", 1), ("search", TIMES)):
+        for _ in range(times):
             for tool in tools:
                 tool.run(job)
+    for tool in tools:
+        tool.measure_size()
 
 
 def _tools(scratch: Path, corpus: Path, pages: Path, word: str) -> list[Tool]:
@@ -174,7 +192,9 @@ def _tools(scratch: Path, corpus: Path, pages: Path, word: str) -> list[Tool]:
                 "+1 line": ours,
                 "totals": [SHIFTLOG, "usage", "--by", "day", "--by", "model", "--by", "agent", "--json"],
                 "search": [SHIFTLOG, "search", word, "--json"],
+                "stop": [SHIFTLOG, "daemon", "stop"],
             },
+            total=("total", "output_tokens"),
             environ=clean | {"SHIFTLOG_HOME": str(state), "CLAUDE_CONFIG_DIR": claude, "CODEX_HOME": codex},
             data=[state],
         ),
@@ -186,8 +206,11 @@ def _tools(scratch: Path, corpus: Path, pages: Path, word: str) -> list[Tool]:
                 "no change": [view, "sync"],
                 "+1 line": [view, "sync"],
                 "totals": [view, "usage", "daily", "--all", "--breakdown", "--json", "--no-sync", "--offline"],
+                "serve": [view, "daemon", "start"],
                 "search": [view, "session", "search", word, "--fts", "--json"],
+                "stop": [view, "daemon", "stop"],
             },
+            total=("totals", "outputTokens"),
             environ=AGENTSVIEW.environ(
                 AGENTSVIEW_DATA_DIR=str(viewed),
                 AGENTSVIEW_NO_DAEMON="1",
@@ -207,6 +230,7 @@ def _tools(scratch: Path, corpus: Path, pages: Path, word: str) -> list[Tool]:
             name="ccusage",
             peer=CCUSAGE,
             commands={"totals": [str(CCUSAGE.program("ccusage")), "daily", "--json", "--offline"]},
+            total=("totals", "outputTokens"),
             environ=CCUSAGE.environ(CLAUDE_CONFIG_DIR=claude, CODEX_HOME=codex),
             data=[],
         ),
@@ -229,6 +253,11 @@ def _rare_word(path: Path) -> str:
     """Pick a long word of a recorded text."""
     words = path.read_text(encoding="utf-8").replace("\\n", " ").split()
     return max((word for word in words if word.isascii() and word.isalpha() and len(word) < 30), key=len)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def _size(path: Path) -> int:
@@ -260,6 +289,8 @@ def _print(tools: list[Tool], raw: int, files: int) -> None:
     reasons = [(tool.name, job, reason) for tool in tools for job, reason in tool.reasons.items()]
     if reasons:
         print_table("No figure, and why", ["tool", "job", "reason"], reasons)
+    counted = {tool.name: tool.output_tokens() for tool in tools if tool.total[0]}
+    print(f"  output tokens: {', '.join(f'{name} {count}' for name, count in counted.items())}")
     _print_bounds(tools[1], floor, viewed, raw)
 
 

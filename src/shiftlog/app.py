@@ -29,7 +29,8 @@ from shiftlog.journal.sessionlog import Sessionlog
 from shiftlog.journal.sessionlog_calls import Calls
 from shiftlog.journal.sessions import Sessions, unlimited
 from shiftlog.model.errors import ConfigError
-from shiftlog.store.protocol import Reader, Store
+from shiftlog.model.moves import UNFINISHED
+from shiftlog.store.protocol import Filter, Page, Reader, Store
 from shiftlog.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 DATABASE = "shiftlog.db"
 ANSWERS_KEPT = timedelta(hours=24)
+WORKSPACES_EVERY = timedelta(days=1)
 CLIENTS_KEPT = timedelta(days=100)  # longer than any recovery token lives
 
 
@@ -64,6 +66,7 @@ class App:
     journal: Journal
     policy: "OperatorPolicy | None"
     environ: Mapping[str, str]
+    _swept: list[datetime] = field(default_factory=list[datetime])
     _shells: list[tuple["Shells", "Workspaces"]] = field(default_factory=list[tuple["Shells", "Workspaces"]])
     _imports: list["Imports"] = field(default_factory=list["Imports"])
     _hooks: list["Hooks"] = field(default_factory=list["Hooks"])
@@ -120,6 +123,17 @@ class App:
         before = self.clock.now() - ANSWERS_KEPT
         await self.store.write(lambda writer: writer.forget_answers(before=before))
         await self.store.write(lambda writer: writer.forget_clients(self.clock.now() - CLIENTS_KEPT))
+        await self._sweep_workspaces()
+
+    async def _sweep_workspaces(self) -> None:
+        """Once a day, remove automatic checkpoints beyond their limit, if any workspace was worked in."""
+        now = self.clock.now()
+        if not self._shells or (self._swept and now - self._swept[-1] < WORKSPACES_EVERY):
+            return
+        self._swept[:] = [now]
+        where = Filter(states=frozenset(map(str, UNFINISHED)))
+        rows = await self.store.read(lambda reader: reader.find_sessions(where, Page(limit=10_000), by_activity=True))
+        await self.workspaces.gc([row.session.id for row in rows])
 
 
 def build_app(home: Path, config: configuration.Config, store: Store, environ: Mapping[str, str]) -> App:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shiftlog import processes
 from shiftlog.app_checkpoint_log import JournalCheckpointLog
 from shiftlog.app_workspaces import Workspaces
 from shiftlog.guard.policy.operator import OperatorPolicy
@@ -45,6 +46,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         now=app.clock.now,
         limits=_shells(limits),
         on_close=policing.close,
+        is_inside=processes.descends_from,
     )
     records = JournalCheckpointLog(app.store, log)
     workspaces = Workspaces(

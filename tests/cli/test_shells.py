@@ -186,6 +186,8 @@ def test_shells_are_listed_with_what_they_run_and_can_be_ended(served: Path, tmp
         assert shiftlog(served, "shells", "--session", shell["session_id"], "--json").json()["shells"] == [
             {**shell, "idle_s": 0}
         ]
+        words = {"_SHIFTLOG_COMPLETE": "bash_complete", "COMP_WORDS": "shiftlog watch ", "COMP_CWORD": "2"}
+        assert shell_id in shiftlog(served, env=words).out
         ended = shiftlog(served, "shells", "--close", shell_id.partition("_")[0] + "_").out
         assert ended.startswith(f"ended  {shell_id} with ")
         assert f"{shell_id}#1 was stopped" in ended

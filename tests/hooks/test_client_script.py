@@ -25,9 +25,10 @@ PREFIX = "workflow.sessionlog."
 
 @pytest.fixture(params=["sh", "bash", "dash"])
 def shell(request: pytest.FixtureRequest) -> str:
-    found = shutil.which(request.param)
+    name = str(request.param)
+    found = shutil.which(name)
     if found is None:
-        pytest.skip(f"there is no {request.param}")
+        pytest.skip(f"there is no {name}")
     return found
 
 

@@ -128,7 +128,12 @@ async def test_a_codex_turn_has_its_id_from_hook_and_rollout(tmp_path: Path) -> 
 async def test_a_tool_call_told_by_a_hook_is_not_told_again_by_the_transcript(tmp_path: Path) -> None:
     async with open_bureau(tmp_path) as bureau:
         given = {"file_path": "/srv/app/up.py", "old_string": "a", "new_string": "b"}
-        answer = {"filePath": "/srv/app/up.py", "oldString": "a", "newString": "b", "structuredPatch": []}
+        answer: dict[str, Any] = {
+            "filePath": "/srv/app/up.py",
+            "oldString": "a",
+            "newString": "b",
+            "structuredPatch": [],
+        }
         bureau.spool("UserPromptSubmit", prompt="Edit it")
         bureau.spool(
             "PostToolUse",

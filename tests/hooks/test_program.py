@@ -3,16 +3,19 @@
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shiftlog.client import connect
+from shiftlog import processes
+from shiftlog.client import Client, connect
 from tests.cli.support import shiftlog
 from tests.daemon.support import environment, eventually
 
@@ -59,7 +62,7 @@ def test_events_of_fifty_hooks_at_once_wait_for_the_daemon_and_are_taken_once(ho
         for n in range(50)
     ]
     with ThreadPoolExecutor(10) as pool:
-        list(pool.map(lambda event: hook(home, event), events))
+        list(pool.map(partial(hook, home), events))
     assert len(waiting(home)) == 50
     with connect(str(home)) as client:
 
@@ -70,6 +73,42 @@ def test_events_of_fifty_hooks_at_once_wait_for_the_daemon_and_are_taken_once(ho
         sessions = eventually(all_taken)
     assert len({session["session_id"] for session in sessions}) == 50
     assert not list((home / "spool").glob("hooks-*"))
+
+
+def test_events_are_taken_once_though_the_daemon_is_killed_while_it_takes_them(home: Path) -> None:
+    total = 120
+    lines = [
+        {
+            "v": 1,
+            "id": f"{n:032x}",
+            "at": f"2026-03-01T10:{n // 60:02d}:{n % 60:02d}.000Z",
+            "agent": "ClaudeCode",
+            "event": {"hook_event_name": "UserPromptSubmit", "session_id": SESSION.format(1), "prompt": f"Do {n}"},
+            "pid": 1,
+            "ppid": 1,
+            "ppid_started": 1,
+        }
+        for n in range(total)
+    ]
+    folder = home / "spool"
+    folder.mkdir(mode=0o700)
+    (folder / "hooks-20260301.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    for taken in (1, 60, 150):
+        with connect(str(home)) as client:
+            eventually(lambda client=client, taken=taken: _entries(client) >= taken or None)
+            os.kill(client.daemon_pid, signal.SIGKILL)
+            eventually(lambda pid=client.daemon_pid: not processes.alive(pid) or None)
+    with connect(str(home)) as client:
+        eventually(lambda: not waiting(home) or None)
+        shown = list(client.stream("show", {"session_id": SESSION.format(1)}))
+    prompts = [item["turn"]["query_text"] for item in shown if "turn" in item]
+    assert prompts == [f"Do {n}" for n in range(total)]
+    assert shiftlog(home, "verify").status == 0
+
+
+def _entries(client: Client) -> int:
+    return int(client.call("status", {})["entries"])
 
 
 @pytest.fixture
@@ -138,7 +177,8 @@ def test_whatever_goes_wrong_nothing_is_printed_and_the_exit_status_is_0(home: P
             given["stdin"] = subprocess.DEVNULL
         else:
             given["input"] = data
-        done = subprocess.run([str(HOOK), "claude"], check=False, **given)
+        run_hook: Any = subprocess.run
+        done = run_hook([str(HOOK), "claude"], check=False, **given)
         return done.returncode, done.stdout, done.stderr
 
     fine = (0, b"", b"")

@@ -55,6 +55,7 @@ async def test_a_file_whose_removal_was_cut_off_is_not_taken_again(tmp_path: Pat
         bureau.spool("UserPromptSubmit", prompt="Go")
         before = (bureau.home / "spool" / FILE).read_bytes()
         source = bureau.hooks.spool.at(FILE, None)
+        assert source is not None
         spooled = read_spooled(next(bureau.hooks.spool.lines(source)).data)
         assert spooled is not None
         # One event is taken with its cursor, and there the process is killed.

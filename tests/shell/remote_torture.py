@@ -9,6 +9,7 @@ from tests.shell.torture import CASES, Case, Step
 
 #: What the transport cannot do, and why; everything else must hold.
 CANNOT = {
+    "a debug trap that skips": "it starts processes without end, which only a reaper can be trusted to stop",
     "a terminal gets functions and variables": "only cwd and exported variables are carried over ssh and docker",
 }
 

@@ -43,11 +43,7 @@ def complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str) 
             rows: list[Item] = client.call("shells", {}, timeout_s=2)["shells"]
     except ShiftlogError:
         return []
-    return [
-        CompletionItem(row["shell_id"], help=clean_line((row["last_command"] or {}).get("command", "")))
-        for row in rows
-        if row["shell_id"].startswith(incomplete)
-    ]
+    return [CompletionItem(row["shell_id"], help=row["cwd"]) for row in rows if row["shell_id"].startswith(incomplete)]
 
 
 @click.command(short_help="List the shells of agents and what they run.")
@@ -167,7 +163,10 @@ def watch(shell: str | None, last: int, as_json: bool) -> None:
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(
-    "--shell", metavar="ID", help="Run it in this live shell, which keeps what it changes; else in a new one."
+    "--shell",
+    metavar="ID",
+    shell_complete=complete_shell,
+    help="Run it in this live shell, which keeps what it changes; else in a new one.",
 )
 @click.option("--cwd", metavar="DIR", help="Where it runs; by default here.")
 @click.option("--workspace", metavar="DIR", help="Take checkpoints of DIR, so that shiftlog undo works.")

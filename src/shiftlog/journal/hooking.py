@@ -194,7 +194,8 @@ class _EventWork:
         if fact.turn_name is not None and self._memory.origin(fact.turn_name) is not None:
             return ledger
         if fact.turn_name is None and fact.prompt_name is not None:
-            brought = brought_by_import(self._memory, ledger, fact.prompt_name, fact.prompt, fact.at)
+            session, name = ledger.session, fact.prompt_name
+            brought = brought_by_import(self._writer, self._memory, session, name, fact.prompt, fact.at)
             if brought is not None:
                 keep_prompt(self._memory, ledger.id, fact.prompt_name, brought.request_id, taken=True)
                 return ledger

@@ -9,8 +9,9 @@ from itertools import count
 
 from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
-from shiftlog.model.nouns import Turn
+from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import parse
+from shiftlog.store.protocol import Reader
 from shiftlog.store.sources import Origin
 
 SAME_PROMPT = timedelta(minutes=10)
@@ -40,11 +41,11 @@ def keep_prompt(memory: Memory, session_id: str, name: str, turn: str, *, taken:
     memory.put(f"{name}:{number}", Origin(session_id=session_id, turn=turn, doc={"live": True, "taken": taken}))
 
 
-def brought_by_import(memory: Memory, ledger: Ledger, name: str, text: str, at: str) -> Turn | None:
+def brought_by_import(reader: Reader, memory: Memory, session: Session, name: str, text: str, at: str) -> Turn | None:
     """Return the turn that a transcript has brought already for a prompt of a hook."""
     claimed = {origin.turn for _, origin in _known(memory, name)}
-    latest = [turn for turn in ledger.turns() if turn.ordinal > ledger.session.turns_total - LOOKED_BACK]
-    for turn in latest:
+    last = session.turns_total + session.turns_deleted
+    for turn in reader.turns(session.id, after=max(last - LOOKED_BACK, 0)):
         if turn.request_id not in claimed and turn.query_text.strip() == text.strip() and are_near(at, turn):
             return turn
     return None

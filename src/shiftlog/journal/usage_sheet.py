@@ -15,9 +15,9 @@ from shiftlog.journal.history_items import Item
 from shiftlog.journal.runs import Runs
 from shiftlog.model.moves import RunStatus
 from shiftlog.model.nouns import Session, Usage
-from shiftlog.model.prices import DECIMALS
+from shiftlog.model.prices import DECIMALS, Price
 from shiftlog.store.protocol import Filter, Page, Reader
-from shiftlog.store.tallies import Basis, Figures, Kin
+from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, Kin, Parts
 
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
 READ_AT_ONCE = 500
@@ -26,6 +26,9 @@ _TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "outp
 _OF_KIN = {"day": "day", "agent": "agent_id", "caller": "caller", "project": "workspace"}
 
 Group = tuple[str | None, ...]
+# A cost that is exact: what was stated, in STATED_PARTS of a dollar, and what the prices say, in billionths.
+Cost = tuple[int, int]
+NOTHING: Cost = (0, 0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class Totals:
     statuses: dict[str, int] = field(default_factory=lambda: {str(status): 0 for status in RunStatus})
     tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TOKENS, 0))
     costs: list[float] = field(default_factory=list[float])
-    tallied: Fraction | None = None
+    tallied: Cost | None = None
     cost_unknown: int = 0
 
     def add(self, session: Session, used: Usage | None) -> None:
@@ -48,12 +51,13 @@ class Totals:
         if cost is not None:
             self.costs.append(cost)
 
-    def add_tally(self, status: str | None, sessions: int, used: Usage, cost: Fraction | None) -> None:
+    def add_tally(self, status: str | None, sessions: int, used: Usage, cost: Cost | None) -> None:
         """Count sessions that have the same status; None is a cost that is unknown for each of them."""
         self._count(status, sessions, is_known=cost is not None)
         self._use(used)
         if cost is not None:
-            self.tallied = (self.tallied or 0) + cost
+            before = self.tallied or NOTHING
+            self.tallied = before[0] + cost[0], before[1] + cost[1]
 
     def _count(self, status: str | None, sessions: int, *, is_known: bool) -> None:
         self.sessions += sessions
@@ -71,7 +75,11 @@ class Totals:
         """Return what is known of the cost, None where nothing is."""
         if self.tallied is None:
             return round(fsum(self.costs), DECIMALS) if self.costs else None
-        return round(float(self.tallied + sum(map(Fraction, self.costs))), DECIMALS)
+        stated, billionths = self.tallied
+        if not stated and not self.costs:
+            return billionths / 10**DECIMALS
+        exact = Fraction(stated, STATED_PARTS) + Fraction(billionths, 10**DECIMALS) + sum(map(Fraction, self.costs))
+        return round(float(exact), DECIMALS)
 
     def as_item(self) -> Item:
         """Return the totals as results show them."""
@@ -93,6 +101,7 @@ class Sheet:
         self._groups: dict[Group, Totals] = {}
         self._total = Totals()
         self._unpriced: Counter[str] = Counter()
+        self._prices: dict[str | None, Price | None] = {}
 
     def add_session(self, session: Session) -> None:
         """Count a session, unless it has neither a run nor used anything."""
@@ -112,17 +121,17 @@ class Sheet:
         """Count the sessions of a tally; say no where their costs are rounded one by one."""
         model, basis = kin.parts[kin.part]
         used = self._used(kin, figures)
-        cost = Fraction(*figures.stated_cost) if basis is Basis.STATED else None
-        price = self._runs.price_of(model) if basis is Basis.PRICED else None
+        cost = (figures.stated_cost, 0) if basis is Basis.STATED else None
+        price = self._price_of(model) if basis is Basis.PRICED else None
         if price is not None:
             billionths = price.billionths_of(used)
             if billionths is None:
                 return False
-            cost = Fraction(billionths, 10**DECIMALS)
+            cost = (0, billionths)
         if cost is None and model and basis is not Basis.SILENT:
             self._unpriced[model] += figures.sessions
         # A session's cost is known if each of its parts' is, and its first part stands for it where it is counted.
-        whole = cost if all(self._is_known(*part) for part in kin.parts) else None
+        whole = cost if cost is not None and self._are_known(kin.parts) else None
         first = figures.sessions if kin.part == 0 else 0
         self._total.add_tally(kin.run_status, first, used, whole)
         group = tuple(_tallied(kin, name) for name in self._by)
@@ -133,8 +142,16 @@ class Sheet:
             totals.add_tally(kin.run_status, first, used, whole)
         return True
 
-    def _is_known(self, model: str | None, basis: Basis) -> bool:
-        return basis is Basis.STATED or (basis is Basis.PRICED and self._runs.price_of(model) is not None)
+    def _are_known(self, parts: Parts) -> bool:
+        return all(
+            basis is Basis.STATED or (basis is Basis.PRICED and self._price_of(model) is not None)
+            for model, basis in parts
+        )
+
+    def _price_of(self, model: str | None) -> Price | None:
+        if model not in self._prices:
+            self._prices[model] = self._runs.price_of(model)
+        return self._prices[model]
 
     def _used(self, kin: Kin, figures: Figures) -> Usage:
         within = kin.reported and self._runs.cached_in_input(kin.backend, kin.agent)

@@ -64,6 +64,7 @@ class Tool:
     aliases: tuple[str, ...] = ()
     validates: bool = False
     listed: bool = True
+    annotated: bool = True
     input_schema: Schema | None = None
 
     def schema(self) -> Schema:
@@ -84,7 +85,9 @@ class Tool:
                 destructive_hint=self.destructive,
                 idempotent_hint=self.idempotent,
                 open_world_hint=self.open_world,
-            ),
+            )
+            if self.annotated
+            else None,
         )
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import TypeVar
 
 from shiftlog.model.nouns import Usage
@@ -41,10 +42,8 @@ class Price:
 
         Then what many used together costs what each of them costs, added up; a rounded cost does not promise that.
         """
-        exact = [Decimal(repr(price)) * 10**DECIMALS / PER_TOKENS for price in self.classes]
-        if any(price != price.to_integral_value() for price in exact):
-            return None
-        return _total(used, [int(price) for price in exact])
+        whole = _billionths(self.classes)
+        return None if whole is None else _total(used, whole)
 
     @property
     def classes(self) -> tuple[float, float, float, float, float]:
@@ -53,6 +52,13 @@ class Price:
         creation = self.input if self.cache_creation is None else self.cache_creation
         for_an_hour = creation if self.cache_creation_1h is None else self.cache_creation_1h
         return self.input, cached, creation, for_an_hour, self.output
+
+
+@lru_cache(maxsize=256)
+def _billionths(prices: tuple[float, ...]) -> tuple[int, ...] | None:
+    exact = [Decimal(repr(price)) * 10**DECIMALS / PER_TOKENS for price in prices]
+    is_whole = all(price == price.to_integral_value() for price in exact)
+    return tuple(map(int, exact)) if is_whole else None
 
 
 def _total(used: Usage, prices: Sequence[Amount]) -> Amount:

@@ -14,6 +14,14 @@ Verdict = Literal["allowed", "denied", "asked", "deferred", "undecidable", "not_
 Enforcement = Literal["none", "syntax", "kernel", "syntax+kernel"]
 
 
+_TIGHT_TO_LOOSE = ("read-only", "workspace-write", "full-access")
+
+
+def looser(mode: str | None, than: str) -> bool:
+    """Tell whether a sandbox mode permits more than another."""
+    return _TIGHT_TO_LOOSE.index(mode or "full-access") > _TIGHT_TO_LOOSE.index(than)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntaxFault:
     """Where a command text is broken."""

@@ -48,6 +48,7 @@ _QUICK_S = 0.05
 _SCAN_S = 0.03
 _LOOKS_S = (1.5, 1.5, 3.0, 6.0, 15.0)
 _ASKED_S = 0.6
+_KILL_ROUNDS = 10
 
 
 class InbandShell:
@@ -444,7 +445,7 @@ class InbandShell:
             self.spawn(self.watch_silence(command))
 
     async def watch_silence(self, command: InbandCommand) -> None:
-        """Look now and then whether the shell waits for its next line although it owes a report; then ask, then end it."""
+        """Look now and then whether the shell waits for its next line although it owes a report; ask, then end it."""
         looks = 0
         for pause_s in itertools.chain(_LOOKS_S, itertools.repeat(_LOOKS_S[-1])):
             await asyncio.wait([command.ended], timeout=_ASKED_S if looks else pause_s)
@@ -493,13 +494,26 @@ class InbandShell:
         return killed
 
     async def _kill_all(self) -> int:
-        """Kill what is in the shell's session or descends from it; the keeper stays to tidy up."""
-        table = await self.aside.table(_ASK_S)
+        """Kill what is in the shell's session or descends from it, until nothing is; the keeper stays to tidy up.
+
+        What is left after the first time starts new processes faster than they can be listed: only a signal to its
+        whole group reaches all of them at once.
+        """
+        killed: set[int] = set()
         roots = [terminal.pid for terminal in self.terminals if terminal.pid is not None]
-        sessions = {self.kept.session, *roots}
-        victims = [one for one in table.sessions(sessions, [self.kept.keeper]) if one.pid not in self._kept_pids()]
-        await self.aside.kill(9, [one.pid for one in victims], _ASK_S)
-        return len(victims)
+        for number in range(_KILL_ROUNDS):
+            table = await self.aside.table(_ASK_S)
+            found = table.sessions({self.kept.session, *roots}, [self.kept.keeper])
+            victims = [one.pid for one in found if one.pid not in self._kept_pids()]
+            if not victims:
+                break
+            if number:
+                groups = {-one.group for one in found if one.group > 1}
+                await self.aside.ask(f"kill -9 -- {' '.join(map(str, groups))} 2>/dev/null", _ASK_S)
+            else:
+                await self.aside.kill(SIGNAL_NUMBERS["kill"], victims, _ASK_S)
+            killed.update(victims)
+        return len(killed)
 
     def _kept_pids(self) -> set[int]:
         return {self.kept.keeper, self.kept.session}

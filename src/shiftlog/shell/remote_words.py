@@ -33,7 +33,10 @@ PROFILES = (
 )
 BASH_PROFILES = PROFILES.format(files="~/.bash_profile ~/.bash_login ~/.profile")
 SH_PROFILES = PROFILES.format(files="~/.profile")
-ASIDE_TABLE = "cat /proc/uptime /proc/[0-9]*/stat 2>/dev/null || ps -A -o pid= -o ppid= -o pgid= -o stat="
+ASIDE_TABLE = (
+    "if [ -r /proc/uptime ]; then cat /proc/uptime /proc/[0-9]*/stat 2>/dev/null; "
+    "else ps -A -o pid= -o ppid= -o pgid= -o stat=; fi"
+)
 
 _KEEPER = r"""{
 trap : INT TERM HUP QUIT USR1 USR2

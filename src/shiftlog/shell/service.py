@@ -17,11 +17,12 @@ from shiftlog.guard.budget import Budget, read_budget
 from shiftlog.guard.redaction import Redactor, learnable_values
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
-from shiftlog.model.shell_errors import ShellEnded, ShellLimit, ShellLost, ShellNotFound
+from shiftlog.model.shell_errors import SandboxNotAllowed, ShellEnded, ShellLimit, ShellLost, ShellNotFound
 from shiftlog.model.times import precise
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals, Confirm
 from shiftlog.shell.arguments import must_be
+from shiftlog.shell.guarding import looser
 from shiftlog.shell.live import NATIVE, Manner, Shell
 from shiftlog.shell.opening import Opener, Ready
 from shiftlog.shell.output_keeper import OutputKeeper
@@ -58,6 +59,8 @@ class Shells:
     limits: ShellLimits = field(default_factory=ShellLimits)
     snapshots: Snapshots = field(default_factory=NoSnapshots)
     on_close: Callable[[], None] = lambda: None
+    is_inside: Callable[[int, int], bool] = lambda _pid, _ancestor: False
+    _implicit: set[str] = field(default_factory=set[str])
     live: dict[str, Shell] = field(default_factory=dict[str, Shell])
     commands: Commands = field(init=False)
     approvals: Approvals = field(init=False)
@@ -94,7 +97,10 @@ class Shells:
         try:
             await self.opener.check(values, caller)
             self.snapshots.check(values)
+            self._check_enclosing(values, caller)
             home = await self.journal.home(values.get("session_id"), caller)
+            if home.implicit:
+                self._implicit.add(home.session_id)
             try:
                 ready = await self.opener.open(values, caller)
             except BaseException:
@@ -117,6 +123,18 @@ class Shells:
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         return results.opened(shell, ready.startup_output)
+
+    def _check_enclosing(self, values: Mapping[str, Any], caller: Caller) -> None:
+        """Refuse who works inside a confined shell a looser one beside it."""
+        for shell in self.live.values():
+            pid = shell.live.pid
+            if not shell.is_live or shell.transport != "local" or pid is None or caller.pid is None:
+                continue
+            if self.is_inside(caller.pid, pid) and looser(values.get("sandbox"), shell.guard.sandbox):
+                mode = values.get("sandbox")
+                raise SandboxNotAllowed(
+                    f"sandbox '{mode}' is not permitted", details={"mode": mode, "max": shell.guard.sandbox}
+                )
 
     def _shell(
         self,
@@ -298,10 +316,9 @@ class Shells:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(command.over.wait(), CLOSE_S)
         siblings = [one for one in self.live.values() if one.session_id == shell.session_id and one.is_live]
+        closing = shell.session_id in self._implicit and not siblings
         with contextlib.suppress(ShiftlogError, LookupError):
-            await self.journal.shell_ended(
-                shell.session_id, results.ending_facts(shell), close_session=shell.implicit and not siblings
-            )
+            await self.journal.shell_ended(shell.session_id, results.ending_facts(shell), close_session=closing)
         await shell.guard.close()
 
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:

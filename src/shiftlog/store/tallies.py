@@ -16,7 +16,7 @@ from shiftlog.model.nouns import Session, Usage
 from shiftlog.model.prices import DECIMALS
 
 # A stated cost is kept to 2^-100 dollars, in limbs small enough that millions of them add up in 64 bits.
-_SCALE_BITS = 100
+STATED_PARTS = 1 << 100
 _LIMB_BITS = 40
 
 _REPORTED = ("input_tokens", "cached_input_tokens", "output_tokens")
@@ -80,9 +80,9 @@ class Figures:
         return Figures(**{name: getattr(self, name) + sign * getattr(other, name) for name in FIGURES})
 
     @property
-    def stated_cost(self) -> tuple[int, int]:
-        """Return the stated cost as a fraction."""
-        return (self.high << 2 * _LIMB_BITS) + (self.middle << _LIMB_BITS) + self.low, 1 << _SCALE_BITS
+    def stated_cost(self) -> int:
+        """Return the stated cost in parts of a dollar, of which there are STATED_PARTS."""
+        return (self.high << 2 * _LIMB_BITS) + (self.middle << _LIMB_BITS) + self.low
 
 
 FIGURES = tuple(item.name for item in fields(Figures))
@@ -172,7 +172,7 @@ def _figures(used: Usage, cost: float | None = None) -> Figures | None:
 
 def _limbs(cost: float) -> tuple[int, int, int]:
     above, below = cost.as_integer_ratio()
-    rest, low = divmod((above << _SCALE_BITS) // below, 1 << _LIMB_BITS)
+    rest, low = divmod(above * STATED_PARTS // below, 1 << _LIMB_BITS)
     high, middle = divmod(rest, 1 << _LIMB_BITS)
     return high, middle, low
 

@@ -30,7 +30,7 @@ def duration(seconds: object) -> str:
     if not isinstance(seconds, int | float):
         return ""
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 else "under 1 s"
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, left = divmod(int(seconds), 60)
@@ -45,7 +45,9 @@ def duration(seconds: object) -> str:
 
 def millis(value: object) -> str:
     """Return a duration that is given in milliseconds."""
-    return duration(value / 1000) if isinstance(value, int | float) else ""
+    if not isinstance(value, int | float):
+        return ""
+    return duration(value / 1000) if value >= 1 else "under 1 ms"
 
 
 def size(count: object) -> str:

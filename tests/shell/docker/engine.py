@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def start_engine(folder: Path) -> Engine:
     return engine
 
 
-def _root(folder: Path, programs: list[str]) -> bytes:
+def _root(folder: Path, programs: Sequence[str]) -> bytes:
     """Return a root file system of some of this machine's programs and what they are linked with."""
     for name in ("bin", "tmp", "proc", "dev", "sys", "root", "etc"):
         (folder / name).mkdir(parents=True)

@@ -70,11 +70,7 @@ def start_server(folder: Path, *options: str) -> SshServer:
     assert SSHD is not None
     key_dir = folder / "keys"
     key_dir.mkdir(parents=True, mode=0o700)
-    host_key, user_key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
-    host_key.write_private_key(folder / "host_key")
-    (folder / "host_key").chmod(0o600)
-    user_key.write_private_key(key_dir / "id_ed25519")
-    (key_dir / "id_ed25519").chmod(0o600)
+    host_key, user_key = _new_key(folder / "host_key"), _new_key(key_dir / "id_ed25519")
     (folder / "authorized").write_bytes(user_key.export_public_key())
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -115,3 +111,10 @@ def start_server(folder: Path, *options: str) -> SshServer:
     server = SshServer(folder=folder, key_dir=key_dir, port=port, host_key=host_key, process=process)
     server.know()
     return server
+
+
+def _new_key(path: Path) -> asyncssh.SSHKey:
+    key = asyncssh.generate_private_key("ssh-ed25519")  # pyright: ignore[reportUnknownMemberType]
+    path.write_bytes(key.export_private_key())
+    path.chmod(0o600)
+    return key

@@ -194,6 +194,7 @@ def execkit_tools(app: App) -> tuple[Tool, ...]:
             destructive=kind.get("destructive", False),
             idempotent=kind.get("idempotent", False),
             open_world=kind.get("open_world", False),
+            annotated=bool(kind),
         )
 
     return (

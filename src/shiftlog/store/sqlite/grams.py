@@ -4,15 +4,16 @@ A row holds GRAM_ROW entries, and rows are made GRAM_BATCH entries at a time: a 
 What the index does not reach yet is looked at itself. It only narrows down; what matches is decided by the caller.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from typing import Any, cast
 
 import apsw
 import msgspec
 import zstandard
 
 from shiftlog.store import blobs
-from shiftlog.store.documents import decode, encode
+from shiftlog.store.documents import decode
 from shiftlog.store.documents_packed import MARK, unpacked
 from shiftlog.store.sqlite.rows import REFERENCE_MARK, SEQ_BITS, SEQ_LIMIT, Row, entry_id, fetch_blob
 
@@ -24,11 +25,13 @@ MOST_MISSED = 2 * GRAM_BATCH
 # Beyond this many entries without an index, looking at all turns in their order is quicker.
 MOST_UNREACHED = 8 * GRAM_BATCH
 MOST_GRAMS = 16
-_ROWS_COMPARED = 64
+_ROWS_COMPARED = 1024
 _ROWS_AT_ONCE = 16
 
 # Stands in a row whose texts are not all known here: an entry that is erased or cannot be read.
 _ANYTHING = "\x02\x02\x02"
+# Fields of a body that no turn is found by: hashes and ids, in which any three digits stand sooner or later.
+_NO_TEXTS = frozenset({"seal", "record", "vendor", "call_id"})
 # The entries that a turn has its texts from.
 _KINDS = "('turn.begun', 'turn.updated', 'dialog', 'action', 'turn.completed', 'turn.failed', 'import.noted')"
 
@@ -47,8 +50,7 @@ def extend(db: apsw.Connection, key: int, first: int, last: int) -> None:
 def renew(db: apsw.Connection, key: int) -> None:
     """Index all of a session anew."""
     forget(db, entry_id(key, 1))
-    row = db.execute("SELECT head_seq FROM journals WHERE key = ?", (key,)).fetchone()
-    _cover(db, key, 0, int(row[0]))
+    _cover(db, key, 0, _head(db, key))
 
 
 def forget(db: apsw.Connection, row_id: int) -> None:
@@ -61,8 +63,13 @@ def forget(db: apsw.Connection, row_id: int) -> None:
         db.execute("UPDATE gram_marks SET seq = ? WHERE session_key = ?", (kept, key))
 
 
+def _head(db: apsw.Connection, key: int) -> int:
+    row: Row | None = db.execute("SELECT head_seq FROM journals WHERE key = ?", (key,)).fetchone()
+    return int(row[0]) if row else 0
+
+
 def _mark(db: apsw.Connection, key: int) -> int:
-    row = db.execute("SELECT seq FROM gram_marks WHERE session_key = ?", (key,)).fetchone()
+    row: Row | None = db.execute("SELECT seq FROM gram_marks WHERE session_key = ?", (key,)).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -70,12 +77,12 @@ def _cover(db: apsw.Connection, key: int, mark: int, last: int) -> None:
     end = last // GRAM_BATCH * GRAM_BATCH
     if end <= mark:
         return
-    entries = db.execute(
+    rows: list[Row] = db.execute(
         f"SELECT turn, kind, CASE WHEN kind IN {_KINDS} THEN body ELSE x'' END FROM entries"
         " WHERE id > ? AND id <= ? ORDER BY id",
         (entry_id(key, mark), entry_id(key, end)),
-    )
-    texts = (_text_of(db, *row) for row in entries.fetchall())
+    ).fetchall()
+    texts = (_text_of(db, *row) for row in rows)
     for start in range(mark, end, GRAM_ROW):
         text = "\n".join(islice(texts, GRAM_ROW))
         db.execute("INSERT INTO grams (rowid, text) VALUES (?, ?)", (entry_id(key, start + 1), text))
@@ -83,21 +90,33 @@ def _cover(db: apsw.Connection, key: int, mark: int, last: int) -> None:
 
 
 def _text_of(db: apsw.Connection, turn: str | None, kind: str, body: bytes | None) -> str:
-    """Return what an entry brings to its turn, folded: its JSON, because what is asked for stands there as it is."""
+    """Return what an entry brings to the texts of its turn, folded."""
     if turn is None or body == b"":
         return ""
     if body is None:
         return _ANYTHING
     try:
         data = unpacked(body)
+        document: dict[str, Any] = decode(data, type=dict[str, Any])
         if REFERENCE_MARK in data:
-            data = encode(blobs.internalise(decode(data), lambda digest: fetch_blob(db, digest)))
-        text = data.decode()
+            document = cast("dict[str, Any]", blobs.internalise(document, lambda digest: fetch_blob(db, digest)))
     except (msgspec.DecodeError, zstandard.ZstdError, ValueError):
         return _ANYTHING
+    texts = list(_texts([value for name, value in document.items() if name not in _NO_TEXTS]))
     if kind == "turn.begun":
-        text += turn if _is_titled(data) else turn + _ANYTHING
-    return text.casefold()
+        texts.append(turn if _is_titled(data) else turn + _ANYTHING)
+    return "\n".join(texts).casefold()
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in cast(Mapping[str, object], value).values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in cast(list[object], value):
+            yield from _texts(item)
 
 
 def _is_titled(data: bytes) -> bool:
@@ -110,19 +129,18 @@ def _is_titled(data: bytes) -> bool:
 
 def turns_in_question(db: apsw.Connection, key: int, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
     """Name the turns of a session that may hold one part of each cover; None where nothing narrows them down."""
-    asked = [cover for cover in covers if all(len(part) >= GRAM for part in cover)]
-    head = db.execute("SELECT head_seq FROM journals WHERE key = ?", (key,)).fetchone()
-    mark = _mark(db, key)
-    if head is None or head[0] - mark > MOST_UNREACHED or (mark and not asked) or not covers:
+    head, mark = _head(db, key), _mark(db, key)
+    if head - mark > MOST_UNREACHED or not covers:
         return None
-    best, cover = min(
-        ((len(_rows(db, key, cover, _ROWS_COMPARED)), cover) for cover in asked),
-        default=(0, covers[0]),
-        key=lambda one: one[0],
-    )
-    starts = _each_row(db, key, cover) if best else iter(())
-    ranges = chain(((start, start + GRAM_ROW) for start in starts), [(entry_id(key, mark + 1), entry_id(key + 1, 0))])
-    return _each_turn(db, ranges, cover)
+    asked = [cover for cover in covers if all(len(part) >= GRAM for part in cover)]
+    if asked:
+        cover = min(asked, key=lambda cover: len(_rows(db, key, cover, _ROWS_COMPARED)))
+        rows = _each_row(db, key, cover)
+    else:
+        cover = covers[0]
+        rows = (entry_id(key, start + 1) for start in range(0, mark, GRAM_ROW))
+    ranges = ((row, row + GRAM_ROW) for row in rows)
+    return _each_turn(db, chain(ranges, [(entry_id(key, mark + 1), entry_id(key + 1, 0))]), cover)
 
 
 def _rows(db: apsw.Connection, key: int, cover: Sequence[str], limit: int, after: int = 0) -> list[int]:

@@ -1,0 +1,140 @@
+"""Totals from tallies: the same figures, to the last billionth, as adding up session by session."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from itertools import chain, combinations
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shiftlog.journal.usage import total_usage
+from shiftlog.journal.usage_sheet import DIMENSIONS, sheet_of_sessions, sheet_of_tallies
+from shiftlog.model.moves import RunStatus
+from shiftlog.model.nouns import Session, Usage
+from shiftlog.store.memory import MemoryStore
+from shiftlog.store.protocol import Filter, Reader, Writer
+from tests.contract import builders as b
+from tests.property.sync_desk import SyncDesk, open_sync_desk
+
+NAMES = [f"s{n}" for n in range(6)]
+MODELS = st.sampled_from([None, "claude-opus-4-5", "gpt-5-nano", "claude-sonnet-4-5[1m]", "nobody-knows-1"])
+TOKENS = st.integers(0, 10**7) | st.sampled_from([0, 1, 2**41])
+COSTS = st.none() | st.floats(0, 1e4, allow_nan=False) | st.integers(0, 10**9).map(lambda n: n / 10**9)
+USED = st.builds(
+    Usage,
+    input_tokens=TOKENS,
+    cached_input_tokens=TOKENS,
+    cache_creation_tokens=TOKENS,
+    output_tokens=TOKENS,
+    cost_usd=COSTS,
+)
+BY = list(chain.from_iterable(combinations(DIMENSIONS, n) for n in (0, 1, 2, 5)))
+FILTERS = [
+    Filter(),
+    Filter(agent_key="codex-2"),
+    Filter(caller="cli", with_run=True),
+    Filter(project="app"),
+    Filter(model="gpt-5-nano"),
+    Filter(run_status="ok", backend="codex"),
+    Filter(started_from=b.START.replace(hour=0, minute=0) + timedelta(days=1)),
+    Filter(started_from=b.START + timedelta(days=1)),
+    Filter(from_=b.START + timedelta(days=1)),
+]
+
+
+def _runs(alias: int) -> st.SearchStrategy[Any]:
+    figures = {name: st.none() | TOKENS for name in ("input_tokens", "cached_input_tokens", "output_tokens")}
+    return st.none() | st.builds(
+        b.run,
+        st.just(alias),
+        status=st.sampled_from(RunStatus),
+        model=MODELS,
+        caller=st.sampled_from([None, "cli", "headless_task"]),
+        backend=st.sampled_from([None, "claude", "codex"]),
+        total_cost_usd=COSTS,
+        **figures,
+    )
+
+
+def _session(alias: int) -> st.SearchStrategy[Session]:
+    def made(parts: dict[str, Usage], rest: Usage | None, **facts: Any) -> Session:
+        whole = rest
+        for part in parts.values():
+            whole = part if whole is None else whole.plus(part)
+        return b.session(NAMES[alias - 1], usage=whole, model_usage=parts, **facts)
+
+    return st.builds(
+        made,
+        parts=st.dictionaries(MODELS.filter(bool), USED, max_size=3),
+        rest=st.none() | USED,
+        agent=st.sampled_from(["ClaudeCode", "Codex"]),
+        agent_id=st.sampled_from(["claude-main", "codex-2"]),
+        model=MODELS,
+        workspace=st.sampled_from([None, "/", "/work/app", "/else/app/"]),
+        hidden=st.booleans(),
+        started=st.integers(0, 3).map(lambda n: b.START + timedelta(hours=20 * n)),
+        run=_runs(alias),
+    )
+
+
+STEPS = st.lists(st.integers(1, len(NAMES)).flatmap(_session), min_size=1, max_size=12)
+
+
+@pytest.fixture(scope="module")
+def office() -> Iterator[SyncDesk]:
+    with open_sync_desk() as desk:
+        for name in NAMES:
+            desk.run(b.stored(desk.desk.app.store, of=b.session(name)))
+        yield desk
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, where=st.sampled_from(FILTERS))
+def test_totals_from_tallies_are_those_of_the_sessions(office: SyncDesk, steps: list[Session], where: Filter) -> None:
+    app = office.desk.app
+
+    def work(writer: Writer) -> None:
+        for name in NAMES:
+            writer.forget_projection(b.session_id(name))
+        for session in steps:
+            writer.put_session(session)
+
+    def check(reader: Reader) -> None:
+        for by in BY:
+            slow = sheet_of_sessions(reader, app.runs, where, by).as_item()
+            assert total_usage(reader, app.runs, where, by) == slow
+
+    office.run(app.store.write(work))
+    office.run(app.store.read(check))
+    before = office.run(app.store.read(_all_tallies))
+    office.run(app.store.write(lambda writer: writer.recount()))
+    assert office.run(app.store.read(_all_tallies)) == before
+    assert office.run(_in_memory(steps)) == before
+
+
+def _all_tallies(reader: Reader) -> dict[Any, Any]:
+    found = reader.tallies(Filter(), ("day", "agent_id", "agent_key", "model", "caller", "workspace"))
+    assert found is not None
+    return dict(found)
+
+
+async def _in_memory(steps: list[Session]) -> dict[Any, Any]:
+    async with MemoryStore() as store:
+        for session in {session.id: session for session in steps}.values():
+            await b.stored(store, of=session)
+        return await store.read(_all_tallies)
+
+
+def test_a_price_that_is_rounded_for_each_session_is_left_to_the_sessions(office: SyncDesk) -> None:
+    """Where one token costs a broken number of billionths, what many used together may cost another amount."""
+    app = office.desk.app
+    from shiftlog.model.prices import Price
+
+    assert Price(input=0.0375, output=1.0).billionths_of(Usage(input_tokens=2)) is None
+    assert Price(input=0.125, output=1.0).billionths_of(Usage(input_tokens=2)) == 250
+    session = b.session(NAMES[0], model="claude-opus-4-5", usage=Usage(input_tokens=5))
+    office.run(app.store.write(lambda writer: writer.put_session(replace(session, head_seq=1))))
+    assert office.run(app.store.read(lambda reader: sheet_of_tallies(reader, app.runs, Filter(), ["day"]))) is not None
