@@ -1,7 +1,7 @@
 """An office that also has hooks: events are spooled as the hook program would, then drained."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog.app_hooks import Hooks
-from tests.ingest.office import NOW, Office, open_office
+from tests.ingest.office import NOW, Office
+from tests.journal.desk import open_desk
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 PID = 999_999_999
@@ -69,7 +70,11 @@ class Bureau:
 
 
 @asynccontextmanager
-async def open_bureau(folder: Path, *, at: datetime = NOW) -> AsyncGenerator[Bureau]:
+async def open_bureau(
+    folder: Path, *, at: datetime = NOW, environ: Mapping[str, str] | None = None
+) -> AsyncGenerator[Bureau]:
     """Open a bureau in a folder."""
-    async with open_office(folder, now=at) as office:
-        yield Bureau(office=office, home=office.desk.home, at=at)
+    async with open_desk(folder / "home", now=at, environ=environ) as desk:
+        transcripts = folder / "transcripts"
+        transcripts.mkdir(exist_ok=True)
+        yield Bureau(office=Office(desk=desk, folder=transcripts), home=desk.home, at=at)

@@ -180,6 +180,22 @@ async def test_a_subagent_is_a_child_session_that_its_own_transcript_joins(tmp_p
         assert [turn.response for turn in await bureau.office.turns(child)] == ["Found"]
 
 
+async def test_a_codex_subagent_without_a_path_is_found_by_its_parent(tmp_path: Path) -> None:
+    child = "019f5500-0000-7000-8000-00000000000c"
+    folder = tmp_path / "codex" / "sessions" / "2026"
+    async with open_bureau(tmp_path, environ={"CODEX_HOME": str(tmp_path / "codex")}) as bureau:
+        codex = Codex(thread=child, started=NOW, meta={"parent_thread_id": THREAD}).turn("t-1", "Look", "Found")
+        folder.mkdir(parents=True)
+        lines = "".join(json.dumps(line) + "\n" for line in codex.lines)
+        (folder / f"rollout-2026-11-01T12-00-00-{child}.jsonl").write_text(lines)
+        bureau.spool("UserPromptSubmit", agent="Codex", session_id=THREAD, turn_id="p-1", prompt="Go")
+        bureau.spool("subagentComplete", agent="Codex", session_id=THREAD, later_s=9)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        session = await bureau.office.session(child)
+        assert session.parent_session_id == (await bureau.office.session(THREAD)).id
+
+
 async def test_the_end_of_a_session_suspends_it_and_ends_its_run(tmp_path: Path) -> None:
     async with open_bureau(tmp_path) as bureau:
         spool_a_turn(bureau, None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, cast
 
-from shiftlog.guard.budget_patterns import MAX_PATTERN_BYTES, LinePattern, PatternRefused
+from shiftlog.guard.budget_patterns import LinePattern, PatternRefused
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.shell_errors import BudgetInvalid
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from shiftlog.ingest.hook_events import CLAUDE, Spooled
+from shiftlog.ingest.codex_capture import subagents_of
+from shiftlog.ingest.hook_events import CLAUDE, Spooled, name_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,10 @@ def transcripts_of(spooled: Spooled, roots: Iterable[Path]) -> Transcripts:
     if session is None and spooled.agent != CLAUDE and vendor:
         session = _rollout_of(vendor, folders)
     subagent = _allowed(event.get("agent_transcript_path"), vendor, spooled.agent, folders)
-    return Transcripts(session=session, subagent=subagent, children=_children(session, vendor, spooled.agent))
+    children = _children(session, vendor, spooled.agent)
+    if spooled.agent != CLAUDE and subagent is None and name_of(event) == "SubagentStop":
+        children = tuple(str(child["path"]) for folder in folders for child in subagents_of(vendor, folder))
+    return Transcripts(session=session, subagent=subagent, children=children)
 
 
 def _allowed(given: object, vendor: str, agent: str, folders: Sequence[Path]) -> str | None:

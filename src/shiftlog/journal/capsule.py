@@ -80,7 +80,7 @@ def build_capsule(
         "goal": _goal(session, turns, text_of(stated, "goal")),
         "open_turn": _open_turn(session, turns),
         "last_shell_cwd": gathered.last_cwd,
-        "usage": session.usage.shown() if session.usage else None,
+        "usage": {**session.usage.shown()} if session.usage else None,
         "closing_note": (session.closing.note if session.closing else None) or gathered.closing_note,
         "stated": _stated(stated, stated_at, now) if stated else None,
     }

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from shiftlog.journal.ingest_family import WHOLE_SESSION
 from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
 from shiftlog.journal.packing import salt_from
@@ -161,6 +162,9 @@ class HookSessions:
         self._write(ledger, Kind.SESSION_OPENED, {key: value for key, value in body.items() if value})
         # Not marked as live: its transcript may name it, since nobody else has.
         memory.put(_session_name(fact.vendor_id, None), Origin(session_id=ledger.id))
+        # Under this name the transcripts of its subagents will ask for their parent.
+        link = {"session": ledger.id, "turn": None, "call": None, "rank": WHOLE_SESSION}
+        memory.keep(f"link:parent:{fact.vendor_id}", ledger.id, link)
         return ledger
 
     def _new(self, minted: str) -> Ledger:

@@ -19,6 +19,7 @@ from shiftlog.shell.ports import Stream, Terminal
 from shiftlog.shell.remote import WireEnd, WireListener
 
 _ASK_S = 10.0
+_GONE_S = 2.0
 #: The daemon may tell the end of a process before that of its container.
 _DOUBT_S = (0.0, 0.05, 0.1, 0.2, 0.3)
 _KILLED = 137
@@ -126,9 +127,15 @@ class DockerHost:
         self._wires.discard(wire)
 
     async def close(self) -> None:
-        """End the clients that are left."""
-        for wire in list(self._wires):
+        """End the clients that are left, and wait until they are gone."""
+        left = list(self._wires)
+        for wire in left:
             wire.close()
+        if left:
+            waiting = [asyncio.ensure_future(wire.over.wait()) for wire in left]
+            _, late = await asyncio.wait(waiting, timeout=_GONE_S)
+            for one in late:
+                one.cancel()
 
 
 class DockerWire(asyncio.SubprocessProtocol):
@@ -147,6 +154,7 @@ class DockerWire(asyncio.SubprocessProtocol):
         self._judging: asyncio.Task[None] | None = None
         self._writable = asyncio.Event()
         self._writable.set()
+        self.over = asyncio.Event()
 
     async def start(self, argv: Sequence[str], env: Mapping[str, str], terminal: Terminal | None) -> None:
         """Start the client, on a terminal of ours where the program is to have one: it refuses `-t` without."""
@@ -241,6 +249,7 @@ class DockerWire(asyncio.SubprocessProtocol):
         end = await self._host.judge(-1 if code is None else code) if not self._closed else WireEnd(exit_code=None)
         self._transport.close()
         self._host.forget(self)
+        self.over.set()
         self._listener.finished(end)
 
     def _read_screen(self) -> None:
