@@ -11,6 +11,7 @@ from bench.bridge_client import SHIFTLOG, BridgeClient
 from bench.tables import ms, percentile, print_table
 from shiftlog.app import App, open_app
 from shiftlog.journal.usage import runs_filter, total_usage
+from shiftlog.journal.usage_sheet import DIMENSIONS
 from shiftlog.model.caller import LIBRARY
 
 SESSIONS = 100_000
@@ -56,7 +57,7 @@ async def in_process(home: Path, workspace: Path, sessions: int) -> tuple[list[f
             await app.continuity.resume_session({"agent_id": f"agent-{number * 7 % AGENTS}"}, LIBRARY)
             resumes.append(time.perf_counter() - start)
         totals: list[float] = []
-        for by in itertools.islice(itertools.cycle((["day"], ["model"], ["agent"])), 6):
+        for by in itertools.islice(itertools.cycle([name] for name in DIMENSIONS), 10):
             start = time.perf_counter()
             await app.store.read(
                 lambda reader, by=by: total_usage(reader, app.runs, runs_filter(reader, {}, app.clock.now()), by)
@@ -94,7 +95,7 @@ def main(scratch: Path, sessions: int = SESSIONS) -> None:
         for name, spans in (
             ("resume_session, in-process", resumes),
             ("resume_session, through the bridge", bridged),
-            ("usage by day, model, agent", totals),
+            ("usage by day, model, agent, caller, project", totals),
         )
     ]
     print_table(f"Continuity on {sessions:,} sessions (filled in {filled:.0f} s)", ["what", "p50", "p95"], rows)

@@ -154,6 +154,7 @@ def _methods(repl: ReplClient, size: int) -> Iterator[tuple[str, float]]:
         ("queryHistory", [{}] * 20),
         ("queryHistory text, found", [{"text": "upload"}] * 5),
         ("queryHistory text, not found", [{"text": "zebra"}] * 5),
+        ("queryHistory text, common and rare", [{"text": "upload zebra"}] * 5),
         ("importRecovery of one turn again", [_imported(size // 2, 1)] * 20),
     ]
     for name, calls in asked:

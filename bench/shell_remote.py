@@ -10,6 +10,11 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shiftlog.shell.remote import RemoteHost
+    from shiftlog.shell.ports import Target
 
 ROUNDS = 500
 
@@ -23,13 +28,13 @@ async def _median_ms(once: Callable[[], Awaitable[object]]) -> float:
     return statistics.median(times)
 
 
-async def _compare(name: str, host: object, target: object) -> None:
+async def _compare(name: str, host: "RemoteHost", target: "Target") -> None:
     from shiftlog.shell.ports import ShellSpec
     from shiftlog.shell.remote_aside import Gathered
     from tests.shell.engine_probe import run
 
     heard = Gathered()
-    wire = await host.open_wire(heard)  # type: ignore[attr-defined]
+    wire = await host.open_wire(heard)
 
     async def bare() -> None:
         wire.write(b"true; echo MARK $?\n")
@@ -37,10 +42,10 @@ async def _compare(name: str, host: object, target: object) -> None:
 
     floor = await _median_ms(bare)
     wire.write_eof()
-    shell = await target.open(ShellSpec())  # type: ignore[attr-defined]
+    shell = await target.open(ShellSpec())
     ours = await _median_ms(lambda: run(shell, "true"))
     await shell.close()
-    await host.close()  # type: ignore[attr-defined]
+    await host.close()
     print(f"{name:8} round trip {floor:6.3f} ms   true {ours:6.3f} ms   added {ours - floor:6.3f} ms")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2] / "build" / "peers"
 INSTALL_TIMEOUT_S = 900
+SOURCES = ("pip_", "npm_", "ssl_", "node_", "requests_", "http_", "https_", "no_proxy", "all_proxy")
 KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "TZ")
 
 
@@ -79,7 +80,7 @@ def _pip(peer: Peer) -> str:
     shutil.rmtree(environment, ignore_errors=True)
     _run(peer, [_interpreter(peer.python), "-m", "venv", str(environment)])
     pip = [str(environment / "bin" / "python"), "-m", "pip"]
-    _run(peer, [*pip, "install", "--quiet", peer.package])
+    _run(peer, [*pip, "install", "--quiet", "--disable-pip-version-check", peer.package])
     show = _run(peer, [*pip, "show", peer.name]).splitlines()
     installed = next(line.split()[1] for line in show if line.startswith("Version:"))
     for package in peer.needs:
@@ -107,10 +108,10 @@ def _interpreter(wanted: tuple[int, int]) -> str:
 
 def _run(peer: Peer, command: list[str]) -> str:
     # The settings that say where packages come from stay; the rest of the caller's environment does not.
-    sources = {name: value for name, value in os.environ.items() if name.lower().startswith(("pip_", "npm_", "ssl_"))}
+    sources = {name: value for name, value in os.environ.items() if name.lower().startswith(SOURCES)}
     done = subprocess.run(
         command,
-        env=peer.environ(**sources, PIP_DISABLE_PIP_VERSION_CHECK="1"),
+        env=peer.environ(**sources),
         capture_output=True,
         text=True,
         timeout=INSTALL_TIMEOUT_S,

@@ -1,6 +1,6 @@
 """Shells, joined with the journal, the operator's rules and the places where they may live."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,15 +10,20 @@ from shiftlog.app_workspaces import Workspaces
 from shiftlog.guard.policy.operator import OperatorPolicy
 from shiftlog.journal.shell_log import ShellLog
 from shiftlog.shell.docker_places import DockerPlaces
+from shiftlog.shell.inband import InbandShell
+from shiftlog.shell.live import Shell
 from shiftlog.shell.opening import Opener, Places
 from shiftlog.shell.output_keeper import OutputKeeper, OutputLimits
 from shiftlog.shell.places import LocalPlaces
 from shiftlog.shell.policing import Policing
+from shiftlog.shell.remote_carrier import carry
 from shiftlog.shell.service import ShellLimits, Shells
 from shiftlog.shell.ssh_places import SshPlaces
 from shiftlog.shell.ssh_settings import DockerSettings, SshSettings
 from shiftlog.workspace.checkpoints import Checkpoints
 from shiftlog.workspace.ports import Limits as CheckpointLimits
+from shiftlog.workspace.ports import Ran, Runner
+from shiftlog.workspace.runner import CommandRunner, LocalRunner
 
 if TYPE_CHECKING:
     from shiftlog.app import App
@@ -56,6 +61,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         live_shells=lambda: [shell for shell in shells.live.values() if shell.is_live],
         open_turn=log.open_turn,
         redactor=app.redactor,
+        runner_of=_runner_of,
         sandbox_max=policy.sandbox_max,
     )
     workspaces.checkpoints.busy = workspaces.busy
@@ -63,6 +69,21 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
     app.continuity.live_shells = shells.live_ids
     app.journal.turn_began = workspaces.turn_began
     return shells, workspaces
+
+
+def _runner_of(shell: Shell) -> Runner | None:
+    """Return what reaches the files of a shell: this machine, or its host by a program at a time."""
+    if shell.transport == "local":
+        return LocalRunner()
+    if not isinstance(shell.live, InbandShell):
+        return None
+    host = shell.live.host
+
+    async def carried(argv: Sequence[str], stdin: bytes) -> Ran:
+        ran = await carry(host, argv, stdin)
+        return Ran(exit_code=ran.exit_code, stdout=ran.stdout, stderr=ran.stderr)
+
+    return CommandRunner(f"{shell.transport}:{shell.target}", carried)
 
 
 def _places(app: "App", policy: OperatorPolicy) -> dict[str, Places]:
@@ -74,6 +95,7 @@ def _places(app: "App", policy: OperatorPolicy) -> dict[str, Places]:
         hosts=policy.hosts,
         accept_new_host_keys=policy.accept_new_host_keys,
         require_known_hosts=policy.require_known_hosts is not False,
+        trusting_dialect=policy.require_known_hosts is None,
         password_auth=policy.password_auth,
         agent_path=app.environ.get("SSH_AUTH_SOCK") if policy.ssh_agent else None,
         connect_s=policy.limits.get("ssh_connect_s", 15),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -48,13 +49,16 @@ class SshPlaces:
         from shiftlog.shell.ssh_connect import Login, connect
         from shiftlog.shell.ssh_wire import Connections, SshHost
 
-        hops = resolve(values, self._settings)
+        settings = self._settings
+        if settings.trusting_dialect and values.get("dialect"):
+            settings = replace(settings, require_known_hosts=False)
+        hops = resolve(values, settings)
         login = Login(
             password=values.get("password"), key_path=values.get("key_path"), fingerprint=values.get("fingerprint")
         )
 
         async def again() -> Connections:
-            return await connect(hops, login, self._settings)
+            return await connect(hops, login, settings)
 
         async def host() -> SshHost:
             return SshHost(await again(), again)

@@ -17,6 +17,7 @@ class SshSettings:
     hosts: tuple[tuple[str, ...], ...] = ANY
     accept_new_host_keys: bool = False
     require_known_hosts: bool = True
+    trusting_dialect: bool = False  # clients of execkit expect a pin to be enough for a host nobody knows
     password_auth: bool = True
     agent_path: str | None = None
     connect_s: float = 15.0

@@ -91,7 +91,7 @@ def start_engine(folder: Path) -> Engine:
 
 def _root(folder: Path, programs: Sequence[str]) -> bytes:
     """Return a root file system of some of this machine's programs and what they are linked with."""
-    for name in ("bin", "tmp", "proc", "dev", "sys", "root", "etc"):
+    for name in ("bin", "tmp", "proc", "dev", "sys", "root", "etc", "usr"):
         (folder / name).mkdir(parents=True)
     (folder / "tmp").chmod(0o1777)
     (folder / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n", encoding="utf-8")

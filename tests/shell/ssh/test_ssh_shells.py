@@ -223,3 +223,21 @@ def _caller() -> Any:
     from tests.shell.desk import CLIENT
 
     return CLIENT
+
+
+async def test_a_workspace_on_the_host_has_checkpoints_there(tmp_path: Path, server: SshServer) -> None:
+    place = tmp_path / "remote"
+    place.mkdir()
+    (place / "a.txt").write_text("good\n")
+    more = {"workspace": str(place), "cwd": str(place)}
+    async with shell_desk(tmp_path, settings=_settings(server), **_where(server, **more)) as desk:
+        [first] = (await desk.app.workspaces.list_checkpoints({"shell_id": desk.shell_id}, _caller()))["checkpoints"]
+        bad = await desk.run("echo BAD > a.txt; echo n > n.txt")
+        assert bad["checkpoint_id"] == first["checkpoint_id"]
+        asked = {"shell_id": desk.shell_id, "clean": True}
+        back = await desk.app.workspaces.restore_checkpoint(asked, _caller())
+        assert back["files_changed"] == 2
+        assert (place / "a.txt").read_text() == "good\n"
+        assert not (place / "n.txt").exists()
+        local = list((desk.home / "checkpoints").rglob("HEAD")) if (desk.home / "checkpoints").exists() else []
+        assert local == []
