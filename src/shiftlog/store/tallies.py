@@ -6,9 +6,9 @@ read, so a tally keeps apart what they could treat differently.
 """
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -42,8 +42,10 @@ class Basis(StrEnum):
 Parts = tuple[tuple[str | None, Basis], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kin:
+# Named tuples, because they are made, hashed and compared with every change of a session's usage.
+
+
+class Kin(NamedTuple):
     """What the sessions of a tally have in common; `reported` says that their tokens are as a run reported them."""
 
     day: str
@@ -60,8 +62,7 @@ class Kin:
     part: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(NamedTuple):
     """Sums; `beyond_cache` is input without what was read from a cache, `high`, `middle`, `low` are a stated cost."""
 
     sessions: int = 0
@@ -77,7 +78,7 @@ class Figures:
 
     def plus(self, other: "Figures", sign: int = 1) -> "Figures":
         """Add other figures, or take them away."""
-        return Figures(**{name: getattr(self, name) + sign * getattr(other, name) for name in FIGURES})
+        return Figures(*[own + sign * more for own, more in zip(self, other, strict=True)])
 
     @property
     def stated_cost(self) -> int:
@@ -85,7 +86,7 @@ class Figures:
         return (self.high << 2 * _LIMB_BITS) + (self.middle << _LIMB_BITS) + self.low
 
 
-FIGURES = tuple(item.name for item in fields(Figures))
+FIGURES = Figures._fields
 
 Tallies = dict[Kin, Figures]
 
@@ -114,7 +115,11 @@ def tallies_of(session: Session) -> Tallies:
         parts=parts,
         part=0,
     )
-    return {replace(common, part=place): figures for place, (_, _, figures) in enumerate(used) if figures}
+    return {
+        common._replace(part=place) if place else common: figures
+        for place, (_, _, figures) in enumerate(used)
+        if figures
+    }
 
 
 def _used_parts(session: Session, *, reported: bool) -> Iterator[tuple[str | None, Basis, Figures | None]]:
@@ -171,15 +176,20 @@ def _figures(used: Usage, cost: float | None = None) -> Figures | None:
 
 
 def _limbs(cost: float) -> tuple[int, int, int]:
+    if not cost:
+        return 0, 0, 0
     above, below = cost.as_integer_ratio()
     rest, low = divmod(above * STATED_PARTS // below, 1 << _LIMB_BITS)
     high, middle = divmod(rest, 1 << _LIMB_BITS)
     return high, middle, low
 
 
+_NONE = Figures()
+
+
 def difference(before: Tallies, after: Tallies) -> Tallies:
     """Return what must be added to the tallies of a store so that one session counts as it does now."""
-    none = Figures()
+    none = _NONE
     changes = {kin: figures.plus(before.get(kin, none), -1) for kin, figures in after.items()}
     changes |= {kin: none.plus(figures, -1) for kin, figures in before.items() if kin not in after}
     return {kin: figures for kin, figures in changes.items() if figures != none}
@@ -188,7 +198,7 @@ def difference(before: Tallies, after: Tallies) -> Tallies:
 def only(kin: Kin, by: Container[str]) -> Kin:
     """Return what sessions have in common when nobody asks for more than `by`; the rest is left empty."""
     empty = {"day": "", "agent_id": "", "agent_key": "", "model": None, "caller": None, "workspace": None}
-    return replace(kin, **{name: value for name, value in empty.items() if name not in by})
+    return kin._replace(**{name: value for name, value in empty.items() if name not in by})
 
 
 def parts_text(parts: Parts) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 import apsw
@@ -22,12 +22,14 @@ _KIN = (
     "backend",
     "caller",
     "workspace",
-    "project",
     "run_status",
+    "project",
     "reported",
     "parts",
     "part",
 )
+# Those that stand in a column as they are.
+_shared = attrgetter(*_KIN[:8])
 _COLUMNS = ("day", "id", *_KIN, *FIGURES)
 _ADD = (
     f"INSERT INTO tallies ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
@@ -51,16 +53,13 @@ def tally(db: apsw.Connection, before: Session | None, after: Session | None) ->
 def _add(db: apsw.Connection, changes: Tallies) -> None:
     for kin, figures in changes.items():
         values = _values(kin)
-        counts = [getattr(figures, name) for name in FIGURES]
-        db.execute(_ADD, (*values, *counts))
+        db.execute(_ADD, (*values, *figures))
         if figures.sessions < 0:
             db.execute("DELETE FROM tallies WHERE day = ? AND id = ? AND sessions = 0", values[:2])
 
 
 def _values(kin: Kin) -> tuple[Any, ...]:
-    common = {**asdict(kin), "project": project_of(kin.workspace), "parts": parts_text(kin.parts)}
-    common["reported"] = int(kin.reported)
-    values = [common[name] for name in _KIN]
+    values = (*_shared(kin), project_of(kin.workspace), int(kin.reported), parts_text(kin.parts), kin.part)
     digest = hashlib.blake2b(msgspec.json.encode(values), digest_size=12).digest()
     return (kin.day, digest, *values)
 
@@ -103,7 +102,7 @@ def read_tallies(db: apsw.Connection, where: Filter, by: Iterable[str]) -> list[
         f" WHERE day BETWEEN ? AND ?{clauses} GROUP BY {', '.join(kept)}",
         (*days, *values),
     )
-    return [(_kin(kept, row), Figures(**dict(zip(FIGURES, row[len(kept) :], strict=True)))) for row in rows]
+    return [(_kin(kept, row), Figures(*row[len(kept) :])) for row in rows]
 
 
 def _conditions(where: Filter) -> tuple[str, list[Any]]:
