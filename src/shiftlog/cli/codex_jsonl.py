@@ -52,7 +52,12 @@ def codex_jsonl() -> None:
 @codex_jsonl.command()
 @click.argument("file")
 def parse(file: str) -> None:
-    """Print the turns of FILE as a JSON array; nothing is stored."""
+    """Print the turns of FILE as a JSON array; nothing is stored.
+
+    \b
+    Example:
+      shiftlog codex-jsonl parse rollout.jsonl
+    """
     print_json([_shown(turn) for turn in _read(file).turns])
 
 
@@ -62,6 +67,10 @@ def enrich(file: str | None) -> None:
     """Print the fields of the last turn of FILE as a JSON object; nothing is stored.
 
     Without FILE, the rollout that CODEX_SESSION_FILE or CODEX_ROLLOUT_FILE names, else the latest of this workspace.
+
+    \b
+    Example:
+      shiftlog codex-jsonl enrich
     """
     turns = _read(file or _found(None)).turns
     print_json(_captured(turns[-1]) if turns else {})
@@ -74,6 +83,10 @@ def capture(file: str | None) -> None:
 
     An open turn is completed, or failed if it was aborted. For a turn that has ended they become an amendment, and one
     that is not known is imported.
+
+    \b
+    Example:
+      shiftlog codex-jsonl capture rollout.jsonl
     """
     with open_client() as client:
         log = _Log(client)
@@ -85,7 +98,12 @@ def capture(file: str | None) -> None:
 @codex_jsonl.command()
 @click.argument("parent")
 def subagents(parent: str) -> None:
-    """Print the subagents of PARENT, a rollout or a thread id, as a JSON array."""
+    """Print the subagents of PARENT, a rollout or a thread id, as a JSON array.
+
+    \b
+    Example:
+      shiftlog codex-jsonl subagents rollout.jsonl
+    """
     from shiftlog.ingest.codex_capture import header_of, rollout_folder, subagents_of
 
     thread = parent
@@ -103,9 +121,13 @@ def subagents(parent: str) -> None:
 @click.argument("parent_request", required=False, metavar="[PARENT-REQ-ID]")
 @click.option("--apply", is_flag=True, help="Store the turns instead of printing the requests.")
 def import_(file: str, session_id: str, parent_request: str | None, apply: bool) -> None:
-    """Print one request a turn of FILE that imports it into SESSION-ID: method, parameters in base64, label.
+    """Print requests that import the turns of FILE into SESSION-ID, one a line.
 
-    The columns are separated by tabs, and the lines are the same on every run.
+    Method, parameters in base64 and label are separated by tabs; the lines are the same on every run.
+
+    \b
+    Example:
+      shiftlog codex-jsonl import rollout.jsonl Codex-20260701T120000Z-cache
     """
     from shiftlog.model.ids import check_session_id
 
