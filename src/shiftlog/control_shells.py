@@ -164,8 +164,8 @@ async def _tell_shells(app: App, shell_id: str | None, last: int, feed: Feed) ->
     known: set[str] = set()
     for looks in itertools.count():
         for shell in list(app.shells.live.values()):
-            if shell.shell_id not in known and shell.is_live:
-                # Of a shell that opened meanwhile nothing is old.
+            if shell.shell_id not in known and (shell.is_live or looks):
+                # Of a shell that opened meanwhile nothing is old, and it may be over already.
                 feed.spawn(_tell_shell(app, shell, last if not looks else 1 << 30, feed))
             known.add(shell.shell_id)
         await asyncio.sleep(LOOK_S)

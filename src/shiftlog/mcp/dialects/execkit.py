@@ -18,7 +18,7 @@ from shiftlog.mcp.calls import current_call
 from shiftlog.mcp.native_shell import named, run_cancellable
 from shiftlog.mcp.registry import Reply, Run, Tool
 from shiftlog.model.caller import Caller
-from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError
 from shiftlog.model.fields import Record
 from shiftlog.model.shell_errors import (
     BudgetInvalid,
@@ -374,10 +374,9 @@ async def _log(app: App, shell_id: str, ran: Mapping[str, Any]) -> None:
     await current_call().log("info" if ran["exit_code"] == 0 else "warning", data, f"execkit/{shell_id}")
 
 
-class _Plain(ShiftlogError):
+class _Plain(InternalError):
     """An error whose text is all that a client of execkit gets."""
 
-    code = "internal_error"
 
     def __init__(self, text: str, *, create: bool = True) -> None:
         super().__init__(f"session_create failed: pty/transport error: {text}" if create else text)
