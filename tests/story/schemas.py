@@ -12,7 +12,10 @@ Arguments = dict[str, Any]
 LONG_CHARS = 1_048_577
 DEEP = 200
 
-_ELSEWHERE = re.compile(r"As in (\w+)\.")
+_ELSEWHERE = re.compile(r"Any field of (\w+)\.")
+JOURNAL = frozenset(
+    "open_session resume_session close_session begin_turn update_turn finish_turn query_history".split()
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +42,18 @@ class Place:
 
 
 def input_schemas(listed: list[dict[str, Any]]) -> dict[str, Schema]:
-    """Return the input schemas of a tools/list by tool, with what stands under another tool filled in from there."""
-    found: dict[str, Schema] = {tool["name"]: tool["inputSchema"] for tool in listed}
+    """Return the input schemas of the journal's tools, with what stands under another tool filled in from there."""
+    found: dict[str, Schema] = {tool["name"]: tool["inputSchema"] for tool in listed if tool["name"] in JOURNAL}
     for schema in found.values():
-        for name, inner in schema["properties"].items():
-            if elsewhere := _ELSEWHERE.fullmatch(inner.get("description", "")):
-                schema["properties"][name] = found[elsewhere[1]]["properties"][name]
+        others = schema["additionalProperties"] or {}
+        if elsewhere := _ELSEWHERE.fullmatch(others.get("description", "")):
+            schema["properties"] = {**found[elsewhere[1]]["properties"], **schema["properties"]}
     return found
 
 
 def places(schema: Schema, path: str = "", steps: tuple[str | int, ...] = ()) -> Iterator[Place]:
     """Yield every place inside an object schema, outer ones first; of lists the first item stands for all."""
-    for name, inner in schema["properties"].items():
+    for name, inner in schema.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
         yield from _inside(Place(path=here, steps=(*steps, name), schema=inner))
 
@@ -92,7 +95,7 @@ def sample(schema: Schema) -> Any:
             return [sample(schema["items"])]
         case "object":
             required = schema.get("required", ())
-            inner: dict[str, Schema] = schema["properties"]
+            inner: dict[str, Schema] = schema.get("properties", {})
             return {n: sample(s) for n, s in inner.items() if n in required or s["type"] == "array"}
         case "integer" | "number":
             return max(schema.get("minimum", 0), 1)
