@@ -197,7 +197,7 @@ class EngineShell:
     def _output(self, stream: Stream) -> OutputPipe:
         """Return a pipe that nobody holds: the last command's, or a new one when a child of it still writes there."""
         pipe = self._outputs.get(stream)
-        if pipe is None or pipe.held:
+        if pipe is None or pipe.held or pipe.closed:
             path = f"{self._directory}/{stream}-{framing.draw_token()}"
             os.mkfifo(path, 0o600)
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -85,6 +85,11 @@ class OutputPipe:
         """Whether a command's output still comes this way."""
         return self._sink is not None
 
+    @property
+    def closed(self) -> bool:
+        """Whether the last of a command's left-over children has let go of it; then it serves nobody any more."""
+        return self._fd < 0
+
     def begin(self, sink: OutputSink) -> None:
         """Send what comes from now on to this sink."""
         self._sink = sink
