@@ -52,7 +52,8 @@ class Live:
 
     async def sessions(self, request: Request) -> Response:
         """Tell when any session changed, so that a list of them can be looked up again."""
-        return self._streamed(self._sessions())
+        # Looked at before the answer begins: what changes after it is told.
+        return self._streamed(self._sessions(await self.app.store.read(_heads)))
 
     async def session(self, request: Request) -> Response:
         """Tell each new entry of a session, and what its running commands print."""
@@ -85,12 +86,11 @@ class Live:
             await asyncio.wait_for(self._stopping.wait(), POLL_S)
         return not self._stopping.is_set()
 
-    async def _sessions(self) -> AsyncGenerator[bytes]:
-        heads: dict[str, int] | None = None
+    async def _sessions(self, heads: dict[str, int]) -> AsyncGenerator[bytes]:
         quiet = 0.0
         while True:
             now = await self.app.store.read(_heads)
-            changed = [name for name, seq in now.items() if heads is not None and heads.get(name) != seq]
+            changed = [name for name, seq in now.items() if heads.get(name) != seq]
             heads = now
             if changed:
                 yield event("sessions", {"changed": changed})
