@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shiftlog.shell.remote import RemoteHost
     from shiftlog.shell.ports import Target
+    from shiftlog.shell.remote import RemoteHost
 
 ROUNDS = 500
 

@@ -217,7 +217,8 @@ class EngineShell:
         command.files += (state, script)
         command.keyboard = TerminalInput(ours, command.over)
         command.release = lambda: os.close(theirs)
-        helper = [os.path.realpath(sys.executable), "-I", "-S", terminal.HELPER, os.ttyname(theirs), self._bash, state, script]
+        python = os.path.realpath(sys.executable)  # a sandbox may show the real one alone
+        helper = [python, "-I", "-S", terminal.HELPER, os.ttyname(theirs), self._bash, state, script]
         gate = self._make_gate(command)
         return command, framing.terminal_unit(token, gate=gate, state=framing.quote(state), helper=helper)
 

@@ -377,7 +377,6 @@ async def _log(app: App, shell_id: str, ran: Mapping[str, Any]) -> None:
 class _Plain(InternalError):
     """An error whose text is all that a client of execkit gets."""
 
-
     def __init__(self, text: str, *, create: bool = True) -> None:
         super().__init__(f"session_create failed: pty/transport error: {text}" if create else text)
 
