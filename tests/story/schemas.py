@@ -45,7 +45,7 @@ def input_schemas(listed: list[dict[str, Any]]) -> dict[str, Schema]:
     """Return the input schemas of the journal's tools, with what stands under another tool filled in from there."""
     found: dict[str, Schema] = {tool["name"]: tool["inputSchema"] for tool in listed if tool["name"] in JOURNAL}
     for schema in found.values():
-        others = schema["additionalProperties"] or {}
+        others: dict[str, str] = schema["additionalProperties"] or {}
         if elsewhere := _ELSEWHERE.fullmatch(others.get("description", "")):
             schema["properties"] = {**found[elsewhere[1]]["properties"], **schema["properties"]}
     return found
