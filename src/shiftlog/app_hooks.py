@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -18,10 +18,10 @@ import msgspec
 
 from shiftlog import processes
 from shiftlog.app_calls import QueuedCalls
-from shiftlog.app_imports import KEY_FILE
+from shiftlog.app_imports import worker_settings
 from shiftlog.config import Config
 from shiftlog.guard.redaction import Redactor
-from shiftlog.import_worker import WorkerSettings, placer_for
+from shiftlog.import_worker import placer_for
 from shiftlog.ingest.hook_events import Spooled, fact_of, name_of, read_spooled
 from shiftlog.ingest.hook_places import Transcripts, transcripts_of
 from shiftlog.ingest.hook_spool import HOOKS, Spool, SpoolLine
@@ -30,13 +30,15 @@ from shiftlog.ingest.placing import Placer
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.hooking import Hooking, Stop
 from shiftlog.journal.hooking_brief import start_brief
-from shiftlog.journal.ingesting import import_key
 from shiftlog.journal.sessionlog import Sessionlog
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.times import parse
 from shiftlog.store.incoming_hook import HookFact
 from shiftlog.store.protocol import Store
 from shiftlog.store.sources import Source
+
+if TYPE_CHECKING:
+    from shiftlog.guard.policy.operator import OperatorPolicy
 
 LOOK_EVERY_S = 0.5
 AGAIN_S = 5.0
@@ -65,17 +67,13 @@ class _Place(Protocol):
     def imports(self) -> Imports: ...
     @property
     def sessionlog(self) -> Sessionlog: ...
+    @property
+    def policy(self) -> "OperatorPolicy | None": ...
 
 
 def build_hooks(app: _Place) -> "Hooks":
     """Join the hooks over an app's store."""
-    redaction = app.config.redaction
-    settings = WorkerSettings(
-        mac_key=import_key(app.home / "keys" / KEY_FILE),
-        rules=[(rule.name, rule.pattern, rule.kind) for rule in redaction.rules],
-        silenced=list(redaction.silenced),
-        test_clock=app.clock.is_test,
-    )
+    settings = worker_settings(app)
     spool = Spool(folder=app.home / "spool")
     return Hooks(
         app=app,

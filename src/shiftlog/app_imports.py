@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -28,6 +28,9 @@ from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, Transcri
 from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.copying import copy_database
+
+if TYPE_CHECKING:
+    from shiftlog.guard.policy.operator import OperatorPolicy
 
 WORKER = [sys.executable, "-m", "shiftlog.import_worker"]
 KEY_FILE = "import.key"
@@ -46,17 +49,26 @@ class _Place(Protocol):
     def clock(self) -> Clock: ...
     @property
     def store(self) -> Store: ...
+    @property
+    def policy(self) -> "OperatorPolicy | None": ...
+
+
+def worker_settings(app: _Place) -> WorkerSettings:
+    """Return what readers in other processes must know: the operator's redaction rules, those of a policy too."""
+    redaction, policy = app.config.redaction, app.policy
+    rules = [(rule.name, rule.pattern, rule.kind) for rule in redaction.rules]
+    rules += [(rule.id, rule.pattern, rule.id) for rule in (policy.redaction_add if policy else ())]
+    return WorkerSettings(
+        mac_key=import_key(app.home / "keys" / KEY_FILE),
+        rules=rules,
+        silenced=[*redaction.silenced, *(policy.redaction_disable if policy else ())],
+        test_clock=app.clock.is_test,
+    )
 
 
 def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Imports:
     """Join the import over an app's store."""
-    redaction = app.config.redaction
-    settings = WorkerSettings(
-        mac_key=import_key(app.home / "keys" / KEY_FILE),
-        rules=[(rule.name, rule.pattern, rule.kind) for rule in redaction.rules],
-        silenced=list(redaction.silenced),
-        test_clock=app.clock.is_test,
-    )
+    settings = worker_settings(app)
 
     def readers(jobs: int | None) -> MakeReaders:
         def make(size: int) -> Readers:
