@@ -39,6 +39,15 @@ async def test_a_limit_warns_when_it_is_nearly_spent_and_again_when_it_is_spent(
         assert await warnings_of_opening(desk) == ["budget_exceeded"]
 
 
+async def test_a_cost_that_is_not_known_makes_the_sum_a_lower_bound(tmp_path: Path) -> None:
+    async with open_desk(with_settings(tmp_path, ALL)) as desk:
+        await spend(desk, total_cost_usd=0.25)
+        await spend(desk, input_tokens=5)
+        now = desk.now()
+        [state] = await desk.read(lambda reader: desk.app.budgets.states(reader, desk.app.runs, now))
+        assert state["message"] == "all agents together have used at least $0.25 of $1.00 today (UTC)"
+
+
 async def test_where_the_operator_says_so_nothing_new_is_opened_and_nothing_is_stored(tmp_path: Path) -> None:
     async with open_desk(with_settings(tmp_path, OWN)) as desk:
         await spend(desk, "Nightly", input_tokens=70, output_tokens=30)

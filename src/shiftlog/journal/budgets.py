@@ -64,14 +64,15 @@ class Budgets:
             where = runs_filter(reader, {"day": TODAY, "agent_id": agent_id}, now)
             used = total_usage(reader, runs, where, ())["total"]
             if limit.day_usd:
-                yield _state(agent_id, "usd", limit.day_usd, used["cost_usd"] or 0.0)
+                yield _state(agent_id, "usd", limit.day_usd, used["cost_usd"] or 0.0, unknown=used["cost_unknown"])
             if limit.day_tokens:
                 yield _state(agent_id, "tokens", limit.day_tokens, sum(used[name] for name in _TOKENS))
 
 
-def _state(agent_id: str | None, unit: str, limit: float, used: float) -> dict[str, Any]:
+def _state(agent_id: str | None, unit: str, limit: float, used: float, *, unknown: int = 0) -> dict[str, Any]:
     level = EXCEEDED if used >= limit else NEAR if used >= NEAR_FROM * limit else OK
     whose = f"agent '{agent_id}' has used" if agent_id else "all agents together have used"
     amounts = f"${used:.2f} of ${limit:.2f}" if unit == "usd" else f"{used:,} of {limit:,} tokens"
-    message = f"{whose} {amounts} today (UTC)"
+    at_least = "at least " if unknown else ""  # what has no price, or still runs, counts as nothing yet
+    message = f"{whose} {at_least}{amounts} today (UTC)"
     return {"agent_id": agent_id, "unit": unit, "limit": limit, "used": used, "level": level, "message": message}
