@@ -50,8 +50,8 @@ def main(scratch: Path | None = None) -> None:
 
 
 async def _measure(root: Path) -> None:
-    work = _tree(root / "work", FILES)
-    small = _tree(root / "small", SMALL)
+    work = make_tree(root / "work", FILES)
+    small = make_tree(root / "small", SMALL)
     await asyncio.sleep(SETTLE_S)
     figures: dict[str, list[float]] = {}
 
@@ -61,27 +61,27 @@ async def _measure(root: Path) -> None:
         figures.setdefault(name, []).append((time.perf_counter() - begun) * 1000)
 
     async def status(beside: str) -> None:
-        await timed(f"status {beside}", lambda: asyncio.to_thread(_git, work, "status", "--porcelain"))
+        await timed(f"status {beside}", lambda: asyncio.to_thread(run_git, work, "status", "--porcelain"))
 
     for number in range(5):
         await status("first")
-        service, workspace = await _open(work, root / f"first-{number}")
+        service, workspace = await open_workspace(work, root / f"first-{number}")
         await timed("first", lambda: service.save(workspace, kind="open"))  # noqa: B023
     plain = root / "plain"
-    await timed("plain first", lambda: asyncio.to_thread(_plain, work, plain))
-    service, workspace = await _open(work, root / "state")
+    await timed("plain first", lambda: asyncio.to_thread(save_plainly, work, plain))
+    service, workspace = await open_workspace(work, root / "state")
     await service.save(workspace, kind="open")
     await timed("settle", lambda: service.settle(workspace))
     for _ in range(ROUNDS):
         await status("unchanged")
         await timed("unchanged", lambda: service.save(workspace, kind="auto"))
-        await timed("plain unchanged", lambda: asyncio.to_thread(_plain, work, plain))
+        await timed("plain unchanged", lambda: asyncio.to_thread(save_plainly, work, plain))
     for number in range(ROUNDS):
-        _edit(work, number)
+        edit_ten(work, number)
         await status("10 changed")
         await timed("10 changed", lambda: service.save(workspace, kind="auto"))
-        await timed("plain 10 changed", lambda: asyncio.to_thread(_plain, work, plain))
-    service, workspace = await _open(small, root / "small-state")
+        await timed("plain 10 changed", lambda: asyncio.to_thread(save_plainly, work, plain))
+    service, workspace = await open_workspace(small, root / "small-state")
     await service.save(workspace, kind="open")
     for _ in range(51):
         await timed("1,000 unchanged", lambda: service.save(workspace, kind="auto"))
@@ -103,41 +103,44 @@ def _print(figures: dict[str, list[float]]) -> None:
     print(f"  1,000 files unchanged: p50 {statistics.median(figures['1,000 unchanged']):.1f} ms (at most 25)")
 
 
-async def _open(work: Path, state: Path) -> tuple[Checkpoints, Workspace]:
+async def open_workspace(work: Path, state: Path) -> tuple[Checkpoints, Workspace]:
+    """Return a fresh service and its workspace, with the shadow repository made."""
     service = Checkpoints(ListLog(), data=str(state))
     return service, await service.open(LocalRunner(), str(work))
 
 
-def _tree(work: Path, count: int) -> Path:
+def make_tree(work: Path, count: int) -> Path:
     """Make a repository of Python-like files, committed and packed as a clone would be."""
     for number in range(count):
         folder = work / f"package{number % 100:02d}" / f"module{number % 7}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"file{number}.py").write_text(f"def answer_{number}():\n    return {number}\n" * 20)
     (work / ".gitignore").write_text("*.pyc\n/out/\n")
-    _git(work, "init", "-q")
-    _git(work, "add", "-A")
-    _git(work, *IDENTITY, "commit", "-qm", "x")
-    _git(work, "repack", "-adq")
+    run_git(work, "init", "-q")
+    run_git(work, "add", "-A")
+    run_git(work, *IDENTITY, "commit", "-qm", "x")
+    run_git(work, "repack", "-adq")
     return work
 
 
-def _edit(work: Path, round_number: int) -> None:
+def edit_ten(work: Path, round_number: int) -> None:
+    """Change ten files of a tree."""
     for number in range(10):
         with (work / f"package{number:02d}" / f"module{number % 7}" / f"file{number}.py").open("a") as out:
             out.write(f"# {round_number}\n")
 
 
-def _plain(work: Path, shadow: Path) -> None:
+def save_plainly(work: Path, shadow: Path) -> None:
     """Do what simple tools do: add everything to a shadow repository and commit."""
     env = {"GIT_DIR": str(shadow), "GIT_WORK_TREE": str(work)}
     if not shadow.exists():
-        _git(work, "init", "-q", env=env)
-    _git(work, "add", "-A", env=env)
-    _git(work, *IDENTITY, "commit", "-q", "--allow-empty", "-m", "x", env=env)
+        run_git(work, "init", "-q", env=env)
+    run_git(work, "add", "-A", env=env)
+    run_git(work, *IDENTITY, "commit", "-q", "--allow-empty", "-m", "x", env=env)
 
 
-def _git(work: Path, *arguments: str, env: dict[str, str] | None = None) -> None:
+def run_git(work: Path, *arguments: str, env: dict[str, str] | None = None) -> None:
+    """Run git in a tree and wait for its end."""
     subprocess.run(["git", *arguments], cwd=work, check=True, capture_output=True, env={**os.environ, **(env or {})})
 
 

@@ -155,6 +155,9 @@ def _methods(repl: ReplClient, size: int) -> Iterator[tuple[str, float]]:
         ("queryHistory text, found", [{"text": "upload"}] * 5),
         ("queryHistory text, not found", [{"text": "zebra"}] * 5),
         ("queryHistory text, common and rare", [{"text": "upload zebra"}] * 5),
+        ("queryHistory two characters, not found", [{"text": "zq"}] * 5),
+        ("queryHistory negation, true of no turn", [{"text": "!upload"}] * 5),
+        ("queryHistory found and denied in all turns", [{"text": "upload !directory"}] * 5),
         ("importRecovery of one turn again", [_imported(size // 2, 1)] * 20),
     ]
     for name, calls in asked:

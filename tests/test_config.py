@@ -217,7 +217,7 @@ def test_every_declared_key_is_an_attribute_of_the_config_and_the_other_way_roun
             else [field.name]
         )
         attributes.update(inner)
-    renamed = {"runs.levels": "runs.resonance", "prices.models": "runs.prices"}
+    renamed = {"runs.levels": "runs.resonance", "prices.models": "runs.prices", "prices.earlier": "runs.prices"}
     # The keys of a policy are declared with the policy, which has a JSON form of its own.
     assert {renamed.get(name, name) for name in attributes - {"policy"}} == {setting.key for setting in SETTINGS}
 

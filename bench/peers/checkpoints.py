@@ -80,25 +80,25 @@ def main(scratch: Path, files: int) -> None:
 
 
 async def _measure(root: Path, files: int) -> None:
-    work, twin = own._tree(root / "work", files), own._tree(root / "twin", files)
+    work, twin = own.make_tree(root / "work", files), own.make_tree(root / "twin", files)
     stepback = Stepback(root, twin)
     figures = Figures()
     await asyncio.sleep(own.SETTLE_S)
 
     async def status(job: str) -> None:
-        await figures.timed(job, "status", lambda: asyncio.to_thread(own._git, work, "status", "--porcelain"))
+        await figures.timed(job, "status", lambda: asyncio.to_thread(own.run_git, work, "status", "--porcelain"))
 
     async def plain(job: str) -> None:
-        await figures.timed(job, "plain", lambda: asyncio.to_thread(own._plain, work, root / "plain"))
+        await figures.timed(job, "plain", lambda: asyncio.to_thread(own.save_plainly, work, root / "plain"))
 
     try:
         for number in range(FIRSTS):
             await status("first")
-            service, workspace = await own._open(work, root / f"first-{number}")
+            service, workspace = await own.open_workspace(work, root / f"first-{number}")
             await figures.timed("first", "ours", lambda: service.save(workspace, kind="open"))  # noqa: B023
         figures.add("first", "stepback", stepback.save(changed=True))
         await plain("first")
-        service, workspace = await own._open(work, root / "state")
+        service, workspace = await own.open_workspace(work, root / "state")
         await service.save(workspace, kind="open")
         await service.settle(workspace)
         for _ in range(ROUNDS):
@@ -107,8 +107,8 @@ async def _measure(root: Path, files: int) -> None:
             figures.add("unchanged", "stepback", stepback.save(changed=False))
             await plain("unchanged")
         for number in range(ROUNDS):
-            own._edit(work, number)
-            own._edit(twin, number)
+            own.edit_ten(work, number)
+            own.edit_ten(twin, number)
             await status("10 files changed")
             await figures.timed("10 files changed", "ours", lambda: service.save(workspace, kind="auto"))
             figures.add("10 files changed", "stepback", stepback.save(changed=True))

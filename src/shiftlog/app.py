@@ -32,6 +32,7 @@ from shiftlog.model.errors import ConfigError
 from shiftlog.model.moves import UNFINISHED
 from shiftlog.store.protocol import Filter, Page, Reader, Store
 from shiftlog.store.sqlite import SqliteStore
+from shiftlog.wire import ASKED_POLICY
 
 if TYPE_CHECKING:
     from shiftlog.app_hooks import Hooks
@@ -79,6 +80,11 @@ class App:
 
             self._imports.append(build_imports(self, self.environ))
         return self._imports[0]
+
+    @property
+    def is_importing(self) -> bool:
+        """Tell whether an import is under way."""
+        return any(imports.running for imports in self._imports)
 
     @property
     def hooks(self) -> "Hooks":
@@ -195,7 +201,8 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
 
 def _policy(home: Path, config: configuration.Config, environ: Mapping[str, str]) -> "OperatorPolicy | None":
     """Read the operator's policy if there is one: what is wrong with it keeps the server from starting."""
-    if not config.policy and not config.policy_file and not any(name.startswith("EXECKIT_MCP_") for name in environ):
+    told = ("EXECKIT_MCP_", ASKED_POLICY)
+    if not config.policy and not config.policy_file and not any(name.startswith(told) for name in environ):
         return None
     from shiftlog.app_policy import operator_policy
 

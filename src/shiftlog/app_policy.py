@@ -4,34 +4,81 @@ All that are given hold at once. A file that cannot be read or a key that nobody
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from shiftlog import config as configuration
-from shiftlog.guard.policy.operator import OperatorPolicy, combine, read_policy
-from shiftlog.model.errors import ConfigError
+from shiftlog.guard.policy.operator import OperatorPolicy, combine, read_policy, tightening
+from shiftlog.model.errors import ConfigError, InvalidParameter
+from shiftlog.wire import ASKED_POLICY
+
+if TYPE_CHECKING:
+    from shiftlog.app import App
 
 # What servers of execkit are told by variables; they count where no setting of ours says something.
 EXECKIT = "EXECKIT_MCP_"
 ACCEPT_ANY = f"{EXECKIT}INSECURE_ACCEPT_ANY_HOSTKEY"
 _LIMITS = {"EXEC_TIMEOUT": "timeout_s_max", "MAX_SESSIONS": "shells", "SESSION_TTL": "idle_ttl_s"}
 _PLACES = {"KEY_DIR": "key_dir", "KNOWN_HOSTS": "known_hosts"}
+_OWN_FILE = "SHIFTLOG_POLICY_FILE"
+_HINT = (
+    "Name the file as policy_file in config.toml and run `shiftlog daemon stop`, so that it holds for every client; "
+    "or serve this client alone with `shiftlog mcp --in-process`"
+)
 
 
 def operator_policy(home: Path, config: configuration.Config, environ: Mapping[str, str]) -> OperatorPolicy:
     """Read and join every policy; raises ConfigError that names the source and the key."""
+    own = [read_policy(config.policy, str(home / configuration.FILE_NAME))] if config.policy else []
+    files = [config.policy_file] if config.policy_file else []
+    if environ.get(_OWN_FILE):
+        # The variable hides what config.toml names; both hold.
+        without = {name: value for name, value in environ.items() if name != _OWN_FILE}
+        files += [name for name in [configuration.load(home, without).policy_file] if name]
+    files += cast("list[str]", json.loads(environ.get(ASKED_POLICY, "[]")))
+    return combine(*own, *_from_files(files), *_of_execkit(config, environ))
+
+
+def without_policy(app: "App", options: Mapping[str, object]) -> dict[str, object]:
+    """Return a client's options without the policy that it was given; raises ConfigError where that does not hold.
+
+    The daemon is shared, and its shells are open to all of its clients: what one of them was given holds when it holds
+    for all, and no client is served under less than it was given.
+    """
+    rest = dict(options)
+    files, variables = rest.pop("policy_files", []), rest.pop("policy_variables", {})
+    if not _are_texts(files) or not isinstance(variables, dict) or not _are_texts([*cast("Any", variables).values()]):
+        raise InvalidParameter("The policy of a client is a list of files and a table of variables")
+    environ = cast("dict[str, str]", variables)
+    held = app.policy or OperatorPolicy()
+    for source, policy in (
+        *((name, _from_file(name)) for name in cast("list[str]", files)),
+        *((f"{EXECKIT}*", policy) for policy in _of_execkit(app.config, environ)),
+    ):
+        keys = tightening(held, policy)
+        if keys:
+            raise ConfigError(
+                f"The daemon that runs does not hold the policy of {source}: {', '.join(keys)}",
+                details={"source": source, "keys": keys},
+                hint=_HINT,
+            )
+    return rest
+
+
+def _are_texts(given: object) -> bool:
+    return isinstance(given, list) and all(isinstance(item, str) for item in cast("list[object]", given))
+
+
+def _from_files(files: Iterable[str]) -> Iterator[OperatorPolicy]:
+    return (_from_file(name) for name in dict.fromkeys(files))
+
+
+def _of_execkit(config: configuration.Config, environ: Mapping[str, str]) -> Iterator[OperatorPolicy]:
+    """Read execkit's variables; each counts where no setting of ours says something."""
     if environ.get(ACCEPT_ANY):
         raise ConfigError.invalid(ACCEPT_ANY, ACCEPT_ANY, "not supported: host keys are always checked")
-    return combine(*_policies(home, config, environ))
-
-
-def _policies(home: Path, config: configuration.Config, environ: Mapping[str, str]) -> Iterator[OperatorPolicy]:
-    if config.policy:
-        yield read_policy(config.policy, str(home / configuration.FILE_NAME))
-    if config.policy_file:
-        yield _from_file(config.policy_file)
-    elif environ.get(f"{EXECKIT}POLICY_FILE"):
+    if environ.get(f"{EXECKIT}POLICY_FILE") and not config.policy_file:
         yield _from_file(environ[f"{EXECKIT}POLICY_FILE"])
     given = set(config.policy)
     table: dict[str, object] = {}

@@ -354,10 +354,33 @@ class Bridge:
         recover(self, patience_s=SUCCESSOR_S if b'"bye":"retire"' in self.farewell else 0.0)
 
 
+def policed(options: dict[str, object]) -> dict[str, object]:
+    """Add the policy that this process was given: it must hold in whatever daemon serves it, or none does.
+
+    A daemon that this process starts gets it from the environment; one that runs already checks it at the hello.
+    """
+    asked: list[str] = options.get("policy_files", [])  # pyright: ignore[reportAssignmentType]
+    files = [os.path.abspath(os.path.expanduser(name)) for name in asked]
+    if files:
+        import json
+
+        os.environ[wire.ASKED_POLICY] = json.dumps(files)
+    own = os.environ.get("SHIFTLOG_POLICY_FILE")
+    if own:
+        files.append(os.path.abspath(os.path.expanduser(own)))
+    variables = {name: os.environ[name] for name in os.environ if name.startswith("EXECKIT_MCP_")}
+    told: dict[str, object] = {**options}
+    if files:
+        told["policy_files"] = files
+    if variables:
+        told["policy_variables"] = variables
+    return told
+
+
 def run(options: dict[str, object]) -> int:
     """Be the bridge of this process's stdin and stdout; return the exit status."""
     try:
-        return Bridge(options).run()
+        return Bridge(policed(options)).run()
     except Stopped:
         return 0
     except KeyboardInterrupt:

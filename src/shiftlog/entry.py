@@ -12,6 +12,8 @@ LISTS = {
     "--exclude-tools": "exclude_tools",
     "--dialect": "dialects",
 }
+# Names of files, taken as they are.
+FILES = {"--policy-file": "policy_files"}
 SWITCHES = {"--read-only": "read_only"}
 
 
@@ -44,10 +46,13 @@ def bridge_options(arguments: list[str]) -> dict[str, object] | None:
         flag, given, value = argument.partition("=")
         if flag in SWITCHES and not given:
             options[SWITCHES[flag]] = True
-        elif flag in LISTS:
+        elif flag in LISTS or flag in FILES:
             value = value if given else next(waiting, "-")
             if not given and value.startswith("-"):
                 return None
+            if flag in FILES:
+                lists.setdefault(FILES[flag], []).append(value)
+                continue
             lists.setdefault(LISTS[flag], []).extend(part.strip() for part in value.split(",") if part.strip())
         else:
             return None

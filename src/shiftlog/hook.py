@@ -122,6 +122,16 @@ def _parsed(text: str) -> "dict[str, Any] | None":
 
 
 def _on_one_line(value: object) -> str:
+    """Return a value as JSON in ASCII, on one line."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        try:
+            from _json import encode_basestring_ascii
+
+            return encode_basestring_ascii(value)
+        except ImportError:
+            pass
     import json
 
     return json.dumps(value, separators=(",", ":"))
@@ -200,27 +210,30 @@ def _answer(home: str, agent: str, event: "dict[str, Any]", parent: int) -> None
     """Ask the daemon for the brief that a session starts with, and print it."""
     if not os.path.exists(os.path.join(home, DATABASE)):
         return  # nothing is recorded yet
-    import json
     import time
 
     from shiftlog import wire
 
     deadline = time.monotonic() + ANSWER_S
     hello = wire.hello_line(role="control", face="hook", client_id="")
-    # Whatever its version: a hook has no time to replace a daemon.
-    connection = wire.open_connection(home, hello, version="0", timeout_s=ANSWER_S)
+    names = ("session_id", "source", "cwd")
+    told = "".join(f',"{name}":{_on_one_line(event.get(name))}' for name in names)
+    params = f'{{"agent":"{agent}","pid":{parent}{told}}}'
+    question = f'{{"id":1,"method":"hook_brief","params":{params}}}\n'.encode("ascii")
+    # Whatever its version: a hook has no time to replace a daemon. Hello and question go together, to wait once.
+    sock = wire.connect(home)
+    connection = wire.greet(sock, hello + question, ANSWER_S) if sock is not None else None
+    if connection is None:
+        connection = wire.open_connection(home, hello, version="0", timeout_s=max(deadline - time.monotonic(), 0.001))
+        connection.send(question, max(deadline - time.monotonic(), 0.001))
     try:
-        names = ("session_id", "source", "cwd")
-        params = {"agent": agent, "pid": parent, **{name: event.get(name) for name in names}}
-        question = json.dumps({"id": 1, "method": "hook_brief", "params": params}) + "\n"
-        connection.send(question.encode("ascii"), max(deadline - time.monotonic(), 0.001))
         line = connection.read_line(max(deadline - time.monotonic(), 0.001))
     finally:
         connection.close()
-    answer: dict[str, Any] = json.loads(line or b"{}")
+    answer: dict[str, Any] = _parsed((line or b"{}").decode("utf-8").strip()) or {}
     result: dict[str, Any] = answer.get("result") or {}
     text = result.get("text")
     if not isinstance(text, str) or not text:
         return
-    output = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
-    os.write(1, json.dumps(output).encode("ascii") + b"\n")
+    said = f'{{"hookEventName":"SessionStart","additionalContext":{_on_one_line(text)}}}'
+    os.write(1, f'{{"hookSpecificOutput":{said}}}\n'.encode("ascii"))

@@ -18,6 +18,8 @@ SOCKET_PATH_BYTES = 100
 HELLO_BYTES = 1 << 20
 OUT_OF_BAND = b'{"shiftlog":'
 RETIRE = b'{"shiftlog":{"retire":1}}\n'
+# Tells a daemon which policy files the client that starts it was given, as a JSON list.
+ASKED_POLICY = "SHIFTLOG_ASKED_POLICY_FILES"
 RETRY_S = 0.005
 # A daemon that is stopping loses a client's hello once; one that dies as it starts loses every one.
 LOST_HELLOS = 3

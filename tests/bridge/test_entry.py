@@ -13,6 +13,7 @@ from shiftlog.entry import bridge_options
         (["--toolsets", "journal", "--exclude-tools=x"], {"toolsets": ["journal"], "exclude_tools": ["x"]}),
         (["--dialect", "nexo,mcpserver"], {"dialects": ["nexo", "mcpserver"]}),
         (["--tools="], {"tools": []}),
+        (["--policy-file", "a,b", "--policy-file=c"], {"policy_files": ["a,b", "c"]}),
     ],
 )
 def test_the_flags_of_a_bridge_become_its_options(arguments: list[str], options: dict[str, object]) -> None:
@@ -26,6 +27,7 @@ def test_the_flags_of_a_bridge_become_its_options(arguments: list[str], options:
         ["--in-process"],
         ["--tools"],
         ["--tools", "--read-only"],
+        ["--policy-file"],
         ["--read-only=yes"],
         ["extra"],
         ["--tool", "a"],

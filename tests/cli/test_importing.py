@@ -10,7 +10,7 @@ import pytest
 from bench.corpus import write_corpus
 from tests.cli.support import PROGRAM, Terminal, shiftlog
 from tests.daemon.support import DEADLINE_S, environment, eventually
-from tests.ingest.office import Claude
+from tests.ingest.office import Claude, usage_of
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 
@@ -38,6 +38,19 @@ def test_discovery_prints_a_table_and_again_changes_nothing(home: Path, folder: 
     report = shiftlog(home, "import", "--json", env=where(folder)).json()
     assert (report["totals"]["entries"], report["skipped"]) == (0, {"unchanged": 1})
     assert "Fix the parser" in shiftlog(home, "show", SESSION).out
+
+
+def test_the_summary_says_how_many_tokens_the_import_brought(home: Path, folder: Path) -> None:
+    used = usage_of(1_000, 500, 2_000, 1_200_000)
+    made = Claude(session=SESSION.replace("a", "b"), letter="b").prompt("Go")
+    made.block({"type": "text", "text": "Gone"}, message="M", request="r", usage=used)
+    path = folder / "claude" / "projects" / "-srv" / "b.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in made.records), encoding="utf-8")
+    header, *_, last = shiftlog(home, "import", env=where(folder)).out.splitlines()
+    assert header.split()[-4:] == ["bad", "skipped", "read", "MB/s"]
+    assert "     usage: 1.20 M tokens     " in last
+    again = shiftlog(home, "import", "--full", env=where(folder)).out.splitlines()
+    assert "     usage: 0 tokens     " in again[-1]
 
 
 def test_an_empty_home_is_no_failure(home: Path, tmp_path: Path) -> None:

@@ -28,6 +28,16 @@ def test_lone_surrogates_survive_beside_a_secret() -> None:
     assert redactor.text("\ud800 password: hunter2 \udfff").text == "\ud800 password: [REDACTED:password] \udfff"
 
 
+@given(text=suspicious_texts())
+@example(text="password: hunter2hunter2")
+@example(text="x" * 70_000)
+def test_what_is_clean_at_a_glance_has_nothing_to_mask(text: str) -> None:
+    if redactor.is_clean(text):
+        assert redactor.text(text).count == 0
+    else:
+        assert TRIGGER.search(text.encode("utf-8", "surrogatepass")) is not None or len(text) > 65_536
+
+
 @given(text=suspicious_texts(), by_rule=st.booleans())
 def test_redacting_twice_is_redacting_once(text: str, by_rule: bool) -> None:
     once = redactor.text(text, by_rule=by_rule).text

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import pytest
 from shiftlog import processes
 from shiftlog.client import Client, connect
 from tests.cli.support import shiftlog
-from tests.daemon.support import environment, eventually
+from tests.daemon.support import Bridge, environment, eventually
+from tests.ingest.office import Claude
 
 HOOK = Path(sys.executable).with_name("shiftlog-hook")
 SESSION = "5e551000-0000-4000-8000-{:012d}"
@@ -216,3 +218,28 @@ def test_doctor_shows_what_was_set_aside(home: Path) -> None:
     (check,) = [check for check in checks if check["name"] == "spool"]
     assert check["state"] == "warn"
     assert "its time lies in the future" in check["message"]
+
+
+def test_a_prompt_its_agents_turn_over_mcp_and_its_transcript_are_one_turn(home: Path, tmp_path: Path) -> None:
+    vendor, transcript = SESSION.format(7), tmp_path / "projects" / "app" / f"{SESSION.format(7)}.jsonl"
+    common = {"session_id": vendor, "cwd": str(tmp_path), "transcript_path": str(transcript)}
+    hook(home, {"hook_event_name": "SessionStart", "source": "startup", **common})
+    hook(home, {"hook_event_name": "UserPromptSubmit", "prompt": "Fix the upload", **common})
+    with connect(str(home)) as client:
+        eventually(lambda: not waiting(home) or None)
+        with Bridge(home) as bridge:
+            bridge.shake_hands()
+            given = {"session_id": vendor, "query_title": "Upload", "query_text": "Fix the upload"}
+            begun = bridge.request(1, "tools/call", name="begin_turn", arguments=given)["result"]["structuredContent"]
+            assert begun["superseded_request_id"] is None
+            claude = Claude(session=vendor, started=datetime.now(UTC)).prompt("Fix the upload")
+            claude.calls("toolu_1", "mcp__shiftlog__begin_turn", **given)
+            claude.returns("toolu_1", [{"type": "text", "text": json.dumps(begun)}]).says("It is fixed").ends()
+            transcript.parent.mkdir(parents=True)
+            transcript.write_text("".join(json.dumps(record) + "\n" for record in claude.records))
+            assert shiftlog(home, "import", str(transcript)).status == 0
+        shown = list(client.stream("show", {"session_id": vendor}))
+    (turn,) = [item["turn"] for item in shown if "turn" in item]
+    assert (turn["request_id"], turn["query_title"], turn["status"]) == (begun["request_id"], "Upload", "completed")
+    assert turn["response"] == "It is fixed"
+    assert shiftlog(home, "verify").status == 0

@@ -160,6 +160,30 @@ async def test_the_cost_follows_from_the_prices_of_each_class(tmp_path: Path) ->
         assert shown["warnings"] == []
 
 
+@pytest.mark.parametrize("until", ["2026-03-05", '"2026-03-05"'])
+async def test_a_response_costs_what_was_in_force_when_it_came(until: str, tmp_path: Path) -> None:
+    """Case 22, over time: a price that changed between two responses of one session."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "config.toml").write_text(
+        '[runs.prices."claude-opus-4-6"]\ninput = 1.0\noutput = 10.0\n'
+        f'[[runs.prices."claude-opus-4-6".earlier]]\nuntil = {until}\ninput = 3.0\noutput = 30.0\n'
+        '[[runs.prices."claude-opus-4-6".earlier]]\nuntil = 2026-03-01\ninput = 7.0\noutput = 70.0\n',
+        encoding="utf-8",
+    )
+    async with open_office(tmp_path) as office:
+        script = Claude().prompt("Go")
+        text = {"type": "text", "text": "a"}
+        script.block(text, message="M1", request="r1", usage=usage_of(1_000_000, 0, 0, 0))
+        script.block(text, message="M2", request="r2", usage=usage_of(1_000_000, 0, 0, 0))
+        script.records[-1]["timestamp"] = "2026-03-05T00:00:00.000Z"
+        await office.take(office.write("a.jsonl", script.records))
+        runs = office.desk.app.runs
+        for by in (["model"], ["day"]):
+            shown = await office.desk.read(lambda reader, by=by: total_usage(reader, runs, Filter(), by))
+            assert (shown["total"]["cost_usd"], shown["rows"][0]["cost_usd"]) == (4.0, 4.0)
+
+
 async def test_a_model_without_a_price_costs_an_unknown_amount_and_is_named(tmp_path: Path) -> None:
     """Case 22, second half."""
     async with open_office(tmp_path) as office:

@@ -1,5 +1,7 @@
 """Prices: the arithmetic of token classes, the spellings of model names, and what is unknown."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,3 +72,14 @@ def test_cached_input_is_taken_out_of_input_only_where_it_is_a_part_of_it(fresh:
 
 def test_more_cached_than_input_never_makes_less_than_nothing() -> None:
     assert counted(input_tokens=3, cached_input_tokens=5, cached_in_input=True).input_tokens == 0
+
+
+def test_the_price_in_force_at_a_moment_is_the_first_that_had_not_ended() -> None:
+    first, second = (datetime(2026, month, 1, tzinfo=UTC) for month in (2, 6))
+    old, older = Price(input=2.0, output=8.0), Price(input=3.0, output=9.0)
+    prices = Prices(models=PRICES.models, earlier={"big": ((first, older), (second, old))})
+    moment = timedelta(milliseconds=1)
+    found = [prices.price_of("big-20260101", at) for at in (first - moment, first, second - moment, second, None)]
+    assert found == [older, old, old, FULL, FULL]
+    assert prices.changes("big[200k]") == [first, second]
+    assert prices.changes("small") == []

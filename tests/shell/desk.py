@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,15 +63,17 @@ class ShellDesk:
 
 
 @asynccontextmanager
-async def shell_desk(folder: Path, *, settings: str = "", **opening: Any) -> AsyncGenerator[ShellDesk]:
+async def shell_desk(
+    folder: Path, *, settings: str = "", environ: Mapping[str, str] | None = None, **opening: Any
+) -> AsyncGenerator[ShellDesk]:
     """Open an app with an empty directory beside it, and a shell unless `opening` says `shell=False`."""
     home, place = folder / "home", folder / "place"
     home.mkdir(mode=0o700, exist_ok=True)
     place.mkdir(exist_ok=True)
     if settings:
         (home / "config.toml").write_text(settings, encoding="utf-8")
-    environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    async with open_app(home, {**environ, "SHIFTLOG_DURABILITY": "process"}) as app:
+    usual = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    async with open_app(home, {**usual, "SHIFTLOG_DURABILITY": "process", **(environ or {})}) as app:
         desk = ShellDesk(home=home, place=place, app=app)
         if opening.pop("shell", True):
             await desk.open(**opening)

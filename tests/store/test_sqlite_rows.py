@@ -6,13 +6,18 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
 
+from shiftlog.model.moves import TurnStatus
+from shiftlog.store.documents import encode, to_document
 from shiftlog.store.protocol import Indexed, Reader
+from shiftlog.store.sources import LongText
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.connections import open_for_writing
+from shiftlog.store.sqlite.sources import PAGE_BYTES, by_pages
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 from tests.contract import builders as b
 
@@ -52,6 +57,32 @@ async def test_the_same_long_text_is_kept_once(path: Path) -> None:
         await b.stored(store, long, of=b.session("two"))
     assert rows(path, "SELECT count(*), sum(length(data) < 1000) FROM blobs") == [(1, 1)]
     assert rows(path, "SELECT count(*) FROM blob_uses") == [(3,)]
+
+
+async def test_a_long_turn_that_is_over_is_kept_small_and_reads_as_one_that_is_not(path: Path) -> None:
+    words = " ".join(f"word{number % 50}" for number in range(400))
+    over = b.turn(1, query_text=words, status=TurnStatus.COMPLETED)
+    plain = b.turn(2, query_text=words)
+    async with SqliteStore(path) as store:
+        await b.stored(store, "one", turns=[over, plain])
+        assert await store.read(lambda reader: reader.turns(ONE)) == [over, plain]
+        [(small,), (large,)] = rows(path, "SELECT length(doc) FROM turns ORDER BY key")
+        assert cast(int, small) * 2 < cast(int, large)
+        with raw(path) as db:
+            db.execute("UPDATE turns SET doc = ? WHERE ordinal = 1", (encode(to_document(over)),))
+        assert await store.read(lambda reader: reader.turns(ONE)) == [over, plain]
+
+
+def test_long_texts_are_ordered_to_share_pages_and_none_is_lost() -> None:
+    sizes = [3_000, 900, 2_900, 1_000, 2_000, 1_900, 9_000, 500] * 4
+    texts = [LongText(bytes([number]), 1, bytes(size)) for number, size in enumerate(sizes)]
+    ordered = by_pages(texts)
+    assert sorted(ordered) == sorted(tuple(text) for text in texts)
+    free, pages = 0, 0
+    for _, _, data in ordered:
+        needed = len(data) % 4_092 + 50
+        free, pages = (free - needed, pages) if free >= needed else (PAGE_BYTES - needed, pages + 1)
+    assert pages * PAGE_BYTES < 1.2 * sum(len(data) % 4_092 for _, _, data in ordered)
 
 
 async def test_a_long_text_that_no_entry_uses_any_more_is_removed(path: Path) -> None:

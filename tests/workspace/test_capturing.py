@@ -4,6 +4,7 @@
 # File names here are bytes, which pathlib does not take.
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,23 @@ async def test_a_shown_name_limits_a_restore_to_that_file(yard: Yard) -> None:
 
     assert [change.path for change in result.changes] == ["caf\\xe9"]
     assert yard.read("other") == "2"
+
+
+async def test_a_link_to_itself_takes_the_place_of_a_directory(yard: Yard) -> None:
+    yard.write("a/b/c", "1\n")
+    yard.write("a/d", "2\n")
+    await yard.open()
+    saved = await yard.save()
+    before = tree_of(yard.path)
+    shutil.rmtree(yard.path / "a")
+    (yard.path / "a").symlink_to("a")
+    looped = await yard.save()
+    assert looped.files == 1
+    await yard.restore(saved.checkpoint_id)
+    assert tree_of(yard.path) == before
+    await yard.restore(looped.checkpoint_id, clean=True)
+    assert tree_of(yard.path) == {b"a": ("link", 0, b"a")}
+    assert (await yard.save()).files == 1
 
 
 async def test_links_modes_and_bytes_come_back_exactly(yard: Yard) -> None:

@@ -1,7 +1,9 @@
 """Records, retention and company: what is kept, what goes, and several callers at once."""
 
 import asyncio
+import json
 import multiprocessing
+import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +17,11 @@ from shiftlog.workspace.retention import droppable
 from tests.workspace.yard import Yard, local_runner, tree_of
 
 START = datetime(2026, 11, 15, tzinfo=UTC)
+
+# git as it is, but it writes down what it does.
+TELLING_GIT = """#!/bin/sh
+GIT_TRACE2_EVENT={trace} exec {git} "$@"
+"""
 
 
 def saved(number: int, kind: Kind = "auto", tree: str | None = None, *, reused: bool = False, **cause: str) -> Saved:
@@ -179,3 +186,37 @@ async def test_the_shadow_repository_of_a_workspace_is_found_again_by_any_spelli
     assert again.place == yard.workspace.place
     assert again.shadow.git_dir == yard.workspace.shadow.git_dir
     shutil.rmtree(tmp_path / "data", ignore_errors=True)
+
+
+@pytest.mark.parametrize("files", [3, 600])
+async def test_objects_are_on_the_disk_before_a_checkpoint_is_answered(
+    local_yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    yard = local_yard
+    trace, programs = tmp_path / "trace", tmp_path / "bin"
+    programs.mkdir()
+    waits = tmp_path / "waits"
+    for name, text in (
+        ("git", TELLING_GIT.format(trace=trace, git=shutil.which("git"))),
+        ("sync", f'#!/bin/sh\necho "$*" >>{waits}\nexec {shutil.which("sync")} "$@"\n'),
+    ):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    await yard.open()
+    await yard.save()
+    for number in range(files):
+        yard.write(f"f{number}", f"{number}\n")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    saved = await yard.save()
+    events = [json.loads(line) for line in trace.read_text().splitlines()]
+    flushes = [event for event in events if event.get("key") == "fsync/hardware-flush" and int(event["value"]) > 0]
+    ref = f"{yard.workspace.shadow.git_dir}/refs/checkpoints/{saved.checkpoint_id}"
+    told = waits.read_text().splitlines()
+    tree = (await yard.workspace.shadow.script('git rev-parse "$1^{tree}"', [saved.checkpoint_id])).decode().strip()
+    held = f"{yard.workspace.shadow.git_dir}/objects/{tree[:2]}/{tree[2:]}"
+    assert told[-1].split() == [ref, str(Path(ref).parent), held]
+    if files == 3:
+        assert len(flushes) == 3  # the files, their trees, the checkpoint itself
+    else:
+        assert told[0] == f"-f {yard.workspace.shadow.git_dir}"
+        assert len(flushes) == 1

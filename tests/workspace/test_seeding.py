@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftlog.workspace import runner
 from shiftlog.workspace.checkpoints import Checkpoints
 from tests.workspace.yard import Yard, tree_of
 
@@ -176,6 +177,107 @@ async def test_other_kinds_of_repositories_work_too(local_yard: Yard, kind: str)
     yard.write("a", "2\n")
     await yard.restore(saved.checkpoint_id)
     assert yard.read("a") == "1\n"
+
+
+async def test_tracked_files_that_a_rule_excludes_are_left_out_of_the_first_checkpoint(local_yard: Yard) -> None:
+    yard = local_yard
+    for name in ("a", "b.log", "out/c", "sub/.env", "sub/kept"):
+        yard.write(name, "1\n")
+    committed(yard)
+    yard.write(".gitignore", "*.log\n/out/\n")
+    yard.write("b.log", "2\n")
+    await yard.open()
+    saved = await yard.save()
+    assert saved.files == 3
+    for name in ("a", "b.log", "out/c", "sub/.env", "sub/kept", ".gitignore"):
+        yard.write(name, "3\n")
+    await yard.restore(saved.checkpoint_id)
+    assert [yard.read(name) for name in ("a", "b.log", "out/c", "sub/.env", "sub/kept")] == [
+        "1\n",
+        "3\n",
+        "3\n",
+        "3\n",
+        "1\n",
+    ]
+
+
+async def test_a_repository_made_in_a_tracked_directory_hides_none_of_its_files(local_yard: Yard) -> None:
+    yard = local_yard
+    for name in ("a", "lib/b", "lib/c"):
+        yard.write(name, "1\n")
+    committed(yard)
+    yard.git("init", "-q", at=yard.path / "lib")
+    yard.write("lib/new", "1\n")
+    await yard.open()
+    saved = await yard.save()
+    assert saved.files == 4
+    shutil.rmtree(yard.path / "lib")
+    await yard.restore(saved.checkpoint_id)
+    assert set(tree_of(yard.path)) == {b"a", b"lib/b", b"lib/c", b"lib/new"}
+
+
+async def test_deleted_retyped_and_new_files_of_a_dirty_repository_are_seen_at_first_sight(local_yard: Yard) -> None:
+    yard = local_yard
+    for name in ("a", "b", "c", "d/e", "f/g"):
+        yard.write(name, "1\n")
+    committed(yard, packed=True)
+    (yard.path / "a").unlink()
+    (yard.path / "b").unlink()
+    yard.write("b/now-a-directory", "2\n")
+    (yard.path / "c").unlink()
+    (yard.path / "c").symlink_to("d/e")
+    yard.write("d/e", "2\n", 0o640)
+    (yard.path / "f").rename(yard.path / "moved")
+    (yard.path / "f").symlink_to("moved")
+    before = tree_of(yard.path)
+    await yard.open()
+    saved = await yard.save()
+    assert saved.files == len(before)
+    for name in ("b", "d", "moved"):
+        shutil.rmtree(yard.path / name)
+    (yard.path / "c").unlink()
+    (yard.path / "f").unlink()
+    await yard.restore(saved.checkpoint_id)
+    assert tree_of(yard.path) == before
+
+
+async def test_permissions_of_a_clean_repository_are_kept_from_the_first_checkpoint_on(local_yard: Yard) -> None:
+    yard = local_yard
+    modes = {"plain": 0o644, "group": 0o664, "private": 0o600, "run": 0o755, "odd": 0o2750}
+    for name, mode in modes.items():
+        yard.write(name, "1\n", mode)
+    committed(yard, packed=True)
+    yard.write("plain", "1\n", 0o644)
+    before = tree_of(yard.path)
+    await yard.open()
+    saved = await yard.save()
+    for name in modes:
+        (yard.path / name).chmod(0o666)
+    await yard.restore(saved.checkpoint_id)
+    assert tree_of(yard.path) == before
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o664])
+async def test_a_clean_repository_is_saved_as_its_last_commit(
+    local_yard: Yard, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    yard = local_yard
+    monkeypatch.setattr(runner, "FRESH_S", -1)  # files count as old at once
+    yard.write("a", "1\n", mode)
+    yard.write("d/b", "1\n", 0o755)
+    committed(yard, packed=True)
+    before = tree_of(yard.path)
+    await yard.open()
+    saved = await yard.save(kind="open")
+    assert saved.files == 2
+    shadow = yard.workspace.shadow
+    files = await shadow.script('git rev-parse "$1:files"', [saved.checkpoint_id])
+    assert files.decode() == yard.git("rev-parse", "HEAD^{tree}")
+    assert (await yard.save(kind="auto")).checkpoint_id == saved.checkpoint_id
+    yard.write("a", "2\n", 0o600)
+    (yard.path / "d/b").unlink()
+    await yard.restore(saved.checkpoint_id)
+    assert tree_of(yard.path) == before
 
 
 async def test_a_write_after_the_users_own_add_in_the_same_second_is_seen(local_yard: Yard) -> None:

@@ -160,7 +160,9 @@ def _requests(rollout: "Rollout", session_id: str, parent_request: str | None) -
         is_child = rollout.parent is not None
         shown = _shown(as_subagents_turn(turn, rollout, parent_request) if is_child else turn)
         label = f"subagent-{rollout.nickname}-{own}" if is_child else f"parent-{own}"
-        log = {"sourceType": agent, "sessionId": session_id, "title": title, "turns": [shown]}
+        log: Turn = {"sourceType": agent, "sessionId": session_id, "title": title, "turns": [shown]}
+        if not is_child:
+            log["agentSessionId"] = rollout.thread
         requests.append(({"sessionLog": log}, label))
     return requests
 

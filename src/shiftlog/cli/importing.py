@@ -41,6 +41,7 @@ _COLUMNS = (
             "tools",
             "unknown",
             "bad",
+            "skipped",
             "read",
             "MB/s",
         )
@@ -171,11 +172,11 @@ def _show_report(report: Shown) -> None:
         screen.table(_COLUMNS, [_row(agent, figures, report) for agent, figures in by_agent.items()])
     elif not report["totals"]["files"]:
         screen.line("There is no transcript in the known folders.")
-    tokens = sum(report["redactions"].values())
-    masked = f"{tokens} ({_listed(report['redactions'])})" if tokens else "–"
+    secrets = sum(report["redactions"].values())
+    masked = f"{secrets} ({_listed(report['redactions'])})" if secrets else "–"
     screen.line(
         f"skipped: {_listed({k: v for k, v in report['skipped'].items() if v}) or '–'}     redacted: {masked}"
-        f"     {report['duration_s']:.1f} s"
+        f"     usage: {_tokens(report['totals']['usage_tokens'])}     {report['duration_s']:.1f} s"
     )
     for error in report["errors"]:
         click.echo(f"{error['code']}: {clean_line(error['message'])}", err=True)
@@ -192,10 +193,17 @@ def _row(agent: str, figures: Shown, report: Shown) -> list[str]:
         str(figures["changed"]),
         f"{figures['sessions']} ({figures['sessions_new']})",
         str(figures["child_sessions"]),
-        *(str(figures[name]) for name in ("turns", "entries", "tool_calls", "unknown_records", "bad_lines")),
+        *(str(figures[name]) for name in ("turns", "entries", "tool_calls", "unknown_records", "bad_lines", "skipped")),
         f"{read / 1e6:.1f} MB",
         f"{speed:.1f}",
     ]
+
+
+def _tokens(count: int) -> str:
+    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= size:
+            return f"{count / size:.2f} {unit} tokens"
+    return f"{count} tokens"
 
 
 def _listed(counts: Shown) -> str:

@@ -5,6 +5,7 @@ straight to the bridge.
 """
 
 import fcntl
+import json
 import os
 import socket
 import time
@@ -39,6 +40,7 @@ def _words(values: tuple[str, ...]) -> list[str]:
 @click.option("--tools", metavar="NAMES", multiple=True, help="Single tools to list.")
 @click.option("--exclude-tools", metavar="NAMES", multiple=True, help="Tools never to list.")
 @click.option("--dialect", metavar="NAMES", multiple=True, help="Dialects: nexo, mcpserver, execkit.")
+@click.option("--policy-file", metavar="FILE", multiple=True, help="Policy that must hold as well; see docs/policy.md.")
 @click.option("--read-only", is_flag=True, help="List only tools that change nothing.")
 @click.option("--in-process", is_flag=True, help="Do everything in this process, without the daemon.")
 def mcp(
@@ -46,6 +48,7 @@ def mcp(
     tools: tuple[str, ...],
     exclude_tools: tuple[str, ...],
     dialect: tuple[str, ...],
+    policy_file: tuple[str, ...],
     read_only: bool,
     in_process: bool,
 ) -> int:
@@ -69,11 +72,14 @@ def mcp(
     if read_only:
         options["read_only"] = True
     if in_process:
+        _ask_for_policy(policy_file)
         from shiftlog.daemon.in_process import serve_in_process
 
         return serve_in_process(opened_home(), options)
     from shiftlog.bridge import run
 
+    if policy_file:
+        options["policy_files"] = [*policy_file]
     return run(options)
 
 
@@ -85,7 +91,8 @@ def mcp(
     metavar="PORT",
     help="Port to listen on, 0 for any; http.port where left out.",
 )
-def serve(host: str | None, port: int | None) -> int:
+@click.option("--policy-file", metavar="FILE", multiple=True, help="Policy that holds as well for every client.")
+def serve(host: str | None, port: int | None, policy_file: tuple[str, ...]) -> int:
     """Serve MCP over HTTP on this machine until Ctrl-C.
 
     This is the daemon in the foreground with HTTP switched on; one that runs already makes way, and agents that
@@ -100,6 +107,7 @@ def serve(host: str | None, port: int | None) -> int:
     from shiftlog import client, daemon
 
     home = opened_home()
+    _ask_for_policy(policy_file)
     settings = _settings(Path(home), host, port)
     if not _serves_http(home):  # a daemon that does may hold the very port that it gives back
         _check_free(settings)
@@ -113,6 +121,14 @@ def serve(host: str | None, port: int | None) -> int:
     return daemon.main(["--home", home, "--foreground", "--idle-stop-s", "0"])
 
 
+def _ask_for_policy(files: tuple[str, ...]) -> None:
+    """Put policy files where whoever opens the state directory in this process reads them."""
+    from shiftlog.wire import ASKED_POLICY
+
+    if files:
+        os.environ[ASKED_POLICY] = json.dumps([str(Path(name).expanduser().absolute()) for name in files])
+
+
 def _settings(home: Path, host: str | None, port: int | None) -> "config.Http":
     """Put the options where the daemon reads its settings, and return what it will read there."""
     from shiftlog import config
@@ -123,12 +139,16 @@ def _settings(home: Path, host: str | None, port: int | None) -> "config.Http":
     if port is not None:
         os.environ["SHIFTLOG_HTTP_PORT"] = str(port)
     try:
-        return config.load(home, os.environ).http
+        read = config.load(home, os.environ)
     except config.ConfigError as error:
         if error.details.get("key") not in ("http.host", "SHIFTLOG_HTTP_HOST"):
             raise
         says = f"'{error.details.get('value')}' is no loopback address (127.0.0.1, ::1 or localhost)"
         raise InvalidParameter(says, details=error.details, hint=TEAM_HINT) from None
+    from shiftlog.app_policy import operator_policy
+
+    operator_policy(home, read, os.environ)  # what is wrong with it is said before a running daemon makes way
+    return read.http
 
 
 def _serves_http(home: str) -> bool:

@@ -7,7 +7,9 @@ that declaration to people. What a setting does is decided where it is used.
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -20,7 +22,7 @@ from shiftlog.model.resonance import Backend, Level, Resonance
 FILE_NAME = "config.toml"
 POLICY = "policy"
 # Variables of ours that are not settings: where state lives, and the clock of the tests.
-NOT_SETTINGS = frozenset({"SHIFTLOG_HOME", "SHIFTLOG_TEST", "SHIFTLOG_NOW"})
+NOT_SETTINGS = frozenset({"SHIFTLOG_HOME", "SHIFTLOG_TEST", "SHIFTLOG_NOW", "SHIFTLOG_ASKED_POLICY_FILES"})
 _SHIPPED = Path(__file__).parent.parent / "defaults"
 
 
@@ -293,12 +295,28 @@ def _resonance(section: Mapping[str, Any], source: str) -> Resonance:
 def _prices(section: Mapping[str, Any], source: str) -> Prices:
     """Lay the operator's prices over the shipped ones, value by value."""
     models: dict[str, Price] = {}
+    earlier: dict[str, tuple[tuple[datetime, Price], ...]] = {}
     for model, row in _overlaid(_shipped("prices")["models"], section["prices"]):
-        for name in ("input", "output"):
-            if row.get(name) is None:
-                raise ConfigError.invalid(source, f"runs.prices.{model}.{name}", "a value is required")
-        models[model] = Price(**row)
-    return Prices(models=models)
+        before: list[dict[str, Any]] = row.pop("earlier", None) or []
+        models[model] = _price(row, f"runs.prices.{model}", source)
+        ended = [
+            (_midnight(old["until"]), _price(old, f"runs.prices.{model}.earlier[{number}]", source))
+            for number, old in enumerate(before)
+        ]
+        if ended:
+            earlier[model] = tuple(sorted(ended, key=itemgetter(0)))
+    return Prices(models=models, earlier=earlier)
+
+
+def _price(row: Mapping[str, Any], key: str, source: str) -> Price:
+    for name in ("input", "output"):
+        if row.get(name) is None:
+            raise ConfigError.invalid(source, f"{key}.{name}", "a value is required")
+    return Price(**{name: value for name, value in row.items() if name != "until"})
+
+
+def _midnight(day: str) -> datetime:
+    return datetime.combine(date.fromisoformat(day), time(), UTC)
 
 
 def _overlaid(shipped: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -8,6 +8,7 @@ import difflib
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any, cast
 
 from shiftlog.model.errors import InvalidParameter
@@ -63,6 +64,19 @@ class Loopback(Text):
         if not loopback:
             raise InvalidParameter.invalid(path, "a loopback address (127.0.0.1, ::1 or localhost)", host)
         return host
+
+
+class Day(Text):
+    """A day, as a TOML date or as text."""
+
+    __slots__ = ()
+
+    def read(self, value: object, path: str) -> str:
+        text = value.isoformat() if isinstance(value, date) else super().read(value, path)
+        try:
+            return date.fromisoformat(text).isoformat()
+        except ValueError:
+            raise InvalidParameter.invalid(path, "a date such as 2026-01-31", text) from None
 
 
 class Pattern(Text):
@@ -141,15 +155,22 @@ _LIMIT = Record(
         "day_tokens": Integer(minimum=0, maximum=2**53, description="Tokens a day, all classes; 0 for no limit"),
     }
 )
+_PRICES: dict[str, Field] = {
+    "input": Number(description="US dollars for a million input tokens"),
+    "cached_input": Number(description="Input read from a cache; the price of input where left out"),
+    "cache_creation": Number(description="Input written to a cache; the price of input where left out"),
+    "cache_creation_1h": Number(description="Input written to a cache for an hour; as `cache_creation` if left out"),
+    "output": Number(description="Output, reasoning included"),
+}
+_EARLIER = Record(fields={"until": Day(required=True, description="The first day (UTC) without it"), **_PRICES})
 _PRICE = Record(
     fields={
-        "input": Number(description="US dollars for a million input tokens"),
-        "cached_input": Number(description="Input read from a cache; the price of input where left out"),
-        "cache_creation": Number(description="Input written to a cache; the price of input where left out"),
-        "cache_creation_1h": Number(
-            description="Input written to a cache for an hour; as `cache_creation` if left out"
+        **_PRICES,
+        "earlier": ListOf(
+            item=_EARLIER,
+            max_items=100,
+            description="What it cost before, each row with `until`, its first day without",
         ),
-        "output": Number(description="Output, reasoning included"),
     }
 )
 

@@ -34,6 +34,13 @@ FINISH_S = 15.0
 
 WATCH_AGAIN_S = 60.0
 
+# What a hello says about the policy that its client was given.
+CLIENT_POLICY = frozenset({"policy_files", "policy_variables"})
+
+# Within this time whoever started the daemon has said what for.
+FIRST_ASKED_S = 0.15
+LOOK_AGAIN_S = 0.5
+
 log = logging.getLogger(__name__)
 
 
@@ -43,6 +50,7 @@ class AppServices:
     def __init__(self, app: App) -> None:
         self._app = app
         self._servers: Servers | None = None
+        self._mcp_wanted = anyio.Event()
         self._loaded = anyio.Event()
         self._http: HttpFace | None = None
         self._page_wanted = anyio.Event()
@@ -60,6 +68,10 @@ class AppServices:
 
     async def open_mcp(self, options: dict[str, object]) -> ServeMcp:
         """Return what serves a client with these options; what they leave out the configuration says."""
+        if not CLIENT_POLICY.isdisjoint(options):
+            from shiftlog.app_policy import without_policy
+
+            options = without_policy(self._app, options)
         servers = await self._face()
         from shiftlog.mcp.native import selection_for
         from shiftlog.mcp.transport import serve_lines
@@ -74,6 +86,7 @@ class AppServices:
         return serve
 
     async def _face(self) -> "Servers":
+        self._mcp_wanted.set()
         await self._loaded.wait()
         assert self._servers is not None
         return self._servers
@@ -144,16 +157,28 @@ class AppServices:
         return {**await counts, "http": http, "page": page}
 
     async def run_beside(self, draining: anyio.Event) -> None:
-        """Load the MCP face, then serve HTTP, where enabled or once the page is wanted, and watch transcripts."""
-        self._servers = await anyio.to_thread.run_sync(self._load)
-        self._loaded.set()
-        await self._app.shells.recover()
-        self._read_queued()
+        """Load the MCP face and serve HTTP, where enabled or once the page is wanted, and watch transcripts."""
         async with anyio.create_task_group() as beside:
+            beside.start_soon(self._load_mcp, draining)
+            await self._app.shells.recover()
+            self._read_queued()
             beside.start_soon(self._app.hooks.run, draining)
             if self._app.config.ingest.watch:
                 beside.start_soon(self._watch, draining)
             await self._serve_http(draining)
+
+    async def _load_mcp(self, draining: anyio.Event) -> None:
+        """Load the MCP face at once for a client of it; else when no import has the cores and memory to itself."""
+        async with until(draining):
+            with anyio.move_on_after(FIRST_ASKED_S):
+                await self._mcp_wanted.wait()
+            while self._app.is_importing and not self._mcp_wanted.is_set():
+                with anyio.move_on_after(LOOK_AGAIN_S):
+                    await self._mcp_wanted.wait()
+        if draining.is_set() and not self._mcp_wanted.is_set():
+            return
+        self._servers = await anyio.to_thread.run_sync(self._load)
+        self._loaded.set()
 
     async def _watch(self, draining: anyio.Event) -> None:
         """Import transcripts as they grow, until the daemon drains; a failure is logged and tried again."""
@@ -185,11 +210,11 @@ class AppServices:
         if draining.is_set():
             self._http_made.set()
             return
-        assert self._servers is not None
+        servers = await self._face()
         from shiftlog.daemon.http import HttpFace
         from shiftlog.mcp.native import selection_for
 
-        server = self._servers.serving(selection_for(self._app, {})) if settings.enabled else None
+        server = servers.serving(selection_for(self._app, {})) if settings.enabled else None
         self._http = HttpFace(server, self._app, settings)
         self._http_made.set()
         await self._http.serve(draining)

@@ -96,7 +96,7 @@ class Redactor:
         if len(value) < _MIN_TEXT_CHARS and not self._rules.patterns:
             return Redacted(text=value)
         data = value.encode("utf-8", "surrogatepass")
-        if not self._rules.trigger(data) and (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data)):
+        if self._is_clean(data):
             return Redacted(text=value)
         scan = Scan(self.rules(by_rule=by_rule, only=only))
         masked, _ = scan.push(data, final=True)
@@ -105,6 +105,13 @@ class Redactor:
             return Redacted(text=value)
         classes = dict(sorted(scan.classes.items()))
         return Redacted(text=masked.decode("utf-8", "surrogatepass"), count=sum(classes.values()), classes=classes)
+
+    def is_clean(self, value: str) -> bool:
+        """Tell at a glance that a text has nothing to mask; False means that only masking it can tell."""
+        return self._is_clean(value.encode("utf-8", "surrogatepass"))
+
+    def _is_clean(self, data: bytes) -> bool:
+        return not self._rules.trigger(data) and (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data))
 
     def value(
         self, value: T, *, by_rule: bool = False, path_fields: frozenset[str] = frozenset()

@@ -20,7 +20,18 @@ from shiftlog.ingest.codex_thread import (
     on_turn_context,
 )
 from shiftlog.ingest.codex_turns import AGENT, named_turn
-from shiftlog.ingest.facts import AnyFact, Counts, Disposition, Hints, Note, SessionRef, Standing
+from shiftlog.ingest.facts import (
+    AnyFact,
+    Counts,
+    Disposition,
+    Hints,
+    Mac,
+    Note,
+    SessionRef,
+    SessionUpdated,
+    Standing,
+    TitleSource,
+)
 from shiftlog.ingest.reading import Object, object_in, raw_or_digest, read_line, text_in, turn_id, utc, whole_in
 
 MAX_NOTED = 1000
@@ -73,6 +84,7 @@ class CodexReader:
         self._hold: list[bytes] = zlib.decompress(self._state.hold).split(b"\n") if self._state.hold else []
         self._hold_bytes = sum(map(len, self._hold))
         self._state.hold = b""
+        self._titles: dict[str, SessionUpdated] = {}
 
     @property
     def agent(self) -> str:
@@ -118,6 +130,8 @@ class CodexReader:
         if state.turn is not None:
             self._rollout.begin(state.turn)
             self._rollout.give_fields(state.turn)
+        self._rollout.out += self._titles.values()
+        self._titles = {}
         return self._given()
 
     def standings(self) -> Sequence[Standing]:
@@ -227,6 +241,8 @@ class CodexReader:
             return "header", on_session_meta(rollout, record)
         if record.get("record_type") == "state":
             return "state", Disposition.COUNTED
+        if not kind and "thread_name" in record and "role" not in record:
+            return "index", self._index(record)
         rollout.ensure_session()
         if model := text_in(record, "model"):
             rollout.state.model = model
@@ -240,6 +256,18 @@ class CodexReader:
         if kind == "error":
             return kind, EVENTS["error"](rollout, record)
         return kind or "(none)", self._item(kind, record)
+
+    def _index(self, record: Object) -> Disposition:
+        """Read a line of the index of threads, which lies beside the rollouts; of a thread the last one wins."""
+        thread, title = text_in(record, "id", "thread_id"), text_in(record, "thread_name")
+        if thread and title and title.strip():
+            at = utc(record.get("updated_at"))
+            key = ("index", thread, Mac(title), at or "")
+            self._titles[thread] = SessionUpdated(
+                session=SessionRef(thread), key=key, at=at, changes={}, title=title.strip()[:500],
+                title_source=TitleSource.INDEX,
+            )  # fmt: skip
+        return Disposition.MAPPED
 
     def _release(self, kind: str, name: str, payload: Object) -> None:
         if name in _WAITING_FOR_A_START or kind in _WAITING_FOR_A_START:

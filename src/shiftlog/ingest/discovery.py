@@ -211,6 +211,8 @@ def hints_of(path: str, *, keep_images: bool = False) -> Hints:
         parent_id = folders[at - 1] if at else None
         deeper = folders[at + 1 :]
         run_id = deeper[1] if len(deeper) > 1 and deeper[0] == "workflows" else None
+        if agent_id is None:
+            session_id = parent_id  # a workflow's journal, whose records name no session
     elif given.parent.parent.name == "chats":
         parent_id = given.parent.name
     return Hints(

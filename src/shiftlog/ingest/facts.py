@@ -415,4 +415,4 @@ def decode_facts(data: bytes) -> list[AnyFact]:
 
 def key_text(key: Key, mac: Callable[[str], str]) -> str:
     """Return a key as the store keeps it: its parts joined with `:`, each `Mac` replaced by what `mac` gives."""
-    return ":".join(mac(part.text) if isinstance(part, Mac) else str(part) for part in key)
+    return ":".join([mac(part.text) if isinstance(part, Mac) else str(part) for part in key])

@@ -7,7 +7,7 @@ that depends on the files alone. What the journal does with a batch is its own (
 import asyncio
 import os
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -16,10 +16,11 @@ from functools import partial
 from typing import Protocol
 
 import anyio
+from anyio.abc import TaskGroup
 
 from shiftlog.ingest.discovery import Found
 from shiftlog.ingest.importing_files import UNKNOWN, FileJob, NotRecognised
-from shiftlog.ingest.importing_order import place_of
+from shiftlog.ingest.importing_order import places_of
 from shiftlog.ingest.importing_workers import Readers, worker_lost
 from shiftlog.ingest.report import FileReport, Report
 from shiftlog.ingest.sources import Judged, Known
@@ -30,6 +31,8 @@ from shiftlog.store.sources import Source
 
 # Below this, reading here is done before a worker would have started.
 SMALL_BYTES = 4 << 20
+# So many batches may wait for the writer: it always has the next one at hand, and commits those that wait together.
+WRITES_AHEAD = 5
 
 
 class Written(Protocol):
@@ -54,7 +57,9 @@ class Written(Protocol):
 class ImportJournal(Protocol):
     """What an import needs of the journal."""
 
-    async def write(self, batch: Batch, source: Source, *, moved_from: str | None = None) -> Written: ...
+    async def write(
+        self, batch: Batch, source: Source, *, moved_from: str | None = None, follows: int | None = None
+    ) -> Written: ...
     async def secure(self, path: str) -> None: ...
     async def sources(self) -> list[Source]: ...
     async def states(self, paths: Iterable[str]) -> dict[str, bytes]: ...
@@ -98,6 +103,18 @@ class _Work:
     judged: Judged
     report: FileReport
     batches: Iterator[Batch] | None = None
+    before: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Write:
+    """One batch on its way into the journal."""
+
+    work: _Work
+    batch: Batch
+    done: anyio.Event = field(default_factory=anyio.Event)
+    written: Written | None = None
+    error: ShiftlogError | None = None
 
 
 class StopSign:
@@ -156,6 +173,7 @@ class _Run:
         self._done_files = 0
         self._cut = False
         self._written: str | None = None
+        self._writes: deque[_Write] = deque()
         self._readers: Readers | None = None
         # One thread takes all batches: memory that many threads have used is not given back.
         self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import")
@@ -195,7 +213,8 @@ class _Run:
                 continue
             works.append(_Work(judged=judged, report=report))
         if len([work for work in works if work.judged.offset == 0]) > 1:
-            works.sort(key=lambda work: place_of(work.judged.found.path))
+            places = places_of(work.judged.found.path for work in works)
+            works.sort(key=lambda work: places[work.judged.found.path])
         else:
             works.sort(key=lambda work: work.judged.found.path)
         return works
@@ -224,17 +243,17 @@ class _Run:
         assert self._readers is not None
         resumed = [work.judged.source.path for work in works if work.judged.source and work.judged.offset != 0]
         states = await self._journal.states(resumed)
-        waiting = list(works)
-        ahead: list[_Work] = []
-        while (waiting or ahead) and not self._stop.is_set():
-            while waiting and len(ahead) < self._readers.at_once:
-                work = waiting.pop(0)
-                self._begin(work, states)
-                ahead.append(work)
-            work = ahead.pop(0)
-            await self._finish(work)
-            self._done_files += 1
-            await self._say()
+        waiting = deque(works)
+        ahead: deque[_Work] = deque()
+        async with anyio.create_task_group() as writers:
+            while (waiting or ahead) and not self._stop.is_set():
+                while waiting and len(ahead) < self._readers.at_once:
+                    work = waiting.popleft()
+                    self._begin(work, states)
+                    ahead.append(work)
+                await self._finish(ahead.popleft(), writers)
+            while self._writes:
+                await self._settle()
         self._report.interrupted = bool(waiting or ahead or self._cut)
         for work in (*ahead, *waiting):
             work.report.status, work.report.reason = "skipped", "interrupted"
@@ -256,28 +275,29 @@ class _Run:
         )
         work.batches = self._readers.read(job)
 
-    async def _finish(self, work: _Work) -> None:
-        """Write the batches of a file, reading the next while one is written."""
+    async def _finish(self, work: _Work, writers: TaskGroup) -> None:
+        """Hand the batches of a file to the writer, reading the next while some are written."""
         report = work.report
-        before = self._done_bytes
+        work.before = self._done_bytes
+        self._done_bytes += _bytes_to_read(work.judged)
         try:
-            source = self._source_of(work.judged)
-            moved_from = work.judged.moved_from
             assert work.batches is not None
+            follows: int | None = None
             pending = self._next(work.batches)
             while (batch := await pending) is not None:
                 if self._is_unwanted(batch, report):
                     await self._drain(work.batches)
                     break
                 pending = self._next(work.batches)
-                source = replace(source, agent=batch.agent)
-                written = await self._journal.write(batch, source, moved_from=moved_from)
-                source = replace(source, sessions=tuple(dict.fromkeys((*source.sessions, *written.sessions))))
-                moved_from = None
-                self._written = source.path
-                self._add(report, batch, written, work.judged)
-                self._done_bytes = before + min(batch.bytes_read, _bytes_to_read(work.judged))
-                await self._say()
+                write = _Write(work=work, batch=batch)
+                self._writes.append(write)
+                writers.start_soon(self._write, write, follows)
+                follows = batch.cursor
+                while len(self._writes) >= WRITES_AHEAD:
+                    await self._settle()
+                if report.status == "failed":
+                    await self._drain(work.batches)
+                    break
                 if self._stop.is_set() and not batch.last:
                     self._cut = True
                     break
@@ -290,7 +310,33 @@ class _Run:
             lost = worker_lost(error)
             report.status = "failed"
             report.error = _error(report.path, lost.code, lost.message)
-        self._done_bytes = before + _bytes_to_read(work.judged)
+        self._done_files += 1
+        await self._say()
+
+    async def _write(self, write: _Write, follows: int | None) -> None:
+        judged = write.work.judged
+        moved_from = judged.moved_from if follows is None else None
+        source = replace(self._source_of(judged), agent=write.batch.agent)
+        try:
+            write.written = await self._journal.write(write.batch, source, moved_from=moved_from, follows=follows)
+        except ShiftlogError as error:
+            write.error = error
+        finally:
+            write.done.set()
+
+    async def _settle(self) -> None:
+        """Wait for the batch that was handed over first, and report what came of it."""
+        write = self._writes.popleft()
+        await write.done.wait()
+        report, batch = write.work.report, write.batch
+        if write.error is not None:
+            if report.status != "failed":
+                report.status = "failed"
+                report.error = _error(report.path, write.error.code, write.error.message)
+        elif write.written is not None:
+            self._written = report.path
+            self._add(report, batch, write.written, write.work.judged)
+            await self._say(write.work.before + min(batch.bytes_read, _bytes_to_read(write.work.judged)))
 
     def _next(self, batches: Iterator[Batch]) -> "asyncio.Future[Batch | None]":
         taken = asyncio.get_running_loop().run_in_executor(self._hand, partial(next, batches, None))
@@ -355,13 +401,13 @@ class _Run:
         if judged.settles and not report.counts["entries"]:
             report.status = "unchanged"
 
-    async def _say(self) -> None:
+    async def _say(self, bytes_done: int | None = None) -> None:
         if self._tell is not None:
             await self._tell(
                 Progress(
                     files_done=self._done_files,
                     files=len(self._report.files),
-                    bytes_done=self._done_bytes,
+                    bytes_done=self._done_bytes if bytes_done is None else bytes_done,
                     bytes=self._all_bytes,
                 )
             )

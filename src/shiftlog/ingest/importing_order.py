@@ -5,6 +5,8 @@ What is looked at are the ends of a file and, in a Claude Code transcript, which
 
 import os
 import re
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from shiftlog.ingest.reading import utc
@@ -23,16 +25,34 @@ _LATEST = "9999"
 Place = tuple[str, bool, str, str]
 
 
-def place_of(path: str) -> Place:
-    """Return where a file stands among others of one run: first record, mixed files last, last record, path."""
+def places_of(paths: Iterable[str]) -> dict[str, Place]:
+    """Return where files stand among each other: by first record, then mixed files last, last record, path.
+
+    Most files differ in their first record; only those that do not are looked at whole.
+    """
+    first = {path: _first_of(path) for path in paths}
+    alike = Counter(first.values())
+    return {path: _place_of(path, at) if alike[at] > 1 else (at, False, at, path) for path, at in first.items()}
+
+
+def _first_of(path: str) -> str:
     if is_composed(path):
-        return (_LATEST, False, _LATEST, path)
+        return _LATEST
+    try:
+        with LineFile(path, CHUNK_BYTES) as file:
+            return _time_in(_TIME.search(file.start(EDGE_BYTES))) or _LATEST
+    except TranscriptUnreadable:
+        return _LATEST
+
+
+def _place_of(path: str, first: str) -> Place:
+    if is_composed(path):
+        return (first, False, _LATEST, path)
     try:
         with LineFile(path, CHUNK_BYTES) as file:
             start = file.start(EDGE_BYTES)
     except TranscriptUnreadable:
-        return (_LATEST, True, _LATEST, path)
-    first = _time_in(_TIME.search(start)) or _LATEST
+        return (first, True, _LATEST, path)
     if path.endswith(".zst"):
         return (first, False, first, path)
     mixed = _KIND in start or (_SESSION in start and _has_several_sessions(path))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from shiftlog.ingest.importing import Importer, ImportJournal, ImportRequest, Ma
 from shiftlog.ingest.importing_files import SETTLED_AFTER, SNIFF_BYTES
 from shiftlog.ingest.projects import Place, projects_of
 from shiftlog.ingest.report import Report
+from shiftlog.ingest.side_files import INDEX, side_files, to_read
 from shiftlog.ingest.sources_opencode import is_composed, with_sessions
 from shiftlog.ingest.streams import LineFile
 from shiftlog.model.errors import InvalidParameter, TranscriptUnreadable
@@ -78,6 +79,7 @@ class Imports:
     environ: Mapping[str, str]
     now: Callable[[], datetime]
     home: Path = field(default_factory=Path.home)
+    running: int = 0
 
     def roots(self, environ: Mapping[str, str] | None = None) -> list[Root]:
         """Return the folders where the known agents keep their transcripts."""
@@ -87,6 +89,13 @@ class Imports:
 
     async def run(self, options: ImportOptions, tell: Tell | None = None, stop: StopSign | None = None) -> Report:
         """Import what the options ask for."""
+        self.running += 1
+        try:
+            return await self._run(options, tell, stop)
+        finally:
+            self.running -= 1
+
+    async def _run(self, options: ImportOptions, tell: Tell | None, stop: StopSign | None) -> Report:
         now = self.now()
         stopped_at = options.stopped_at
         request = ImportRequest(
@@ -102,10 +111,28 @@ class Imports:
         make = self.readers(options.jobs)
         if not options.dry_run:
             report = await self.importer.run(request, make, tell, stop)
+            await self._read_beside(request, options, make, report)
             await self._learn_projects(report)
             return report
         async with self.scratch() as journal:
             return await Importer(journal=journal).run(request, make, tell, stop)
+
+    async def _read_beside(
+        self, request: ImportRequest, options: ImportOptions, make: MakeReaders, report: Report
+    ) -> None:
+        """Read what lies beside the transcripts and speaks of their sessions."""
+        folders = None if options.allowed is None else self._folders(options.allowed)
+        own = {str(root.folder.parent / INDEX) for root in self.roots(options.environ) if root.agent == "Codex"}
+
+        def may_read(path: str) -> bool:
+            return folders is None or path in own or _is_under(path, folders)
+
+        files = await anyio.to_thread.run_sync(side_files, request.found, may_read)
+        if files:
+            files = to_read(files, await self.importer.journal.sources(), report)
+        if files and not report.interrupted:
+            again = replace(request, found=files, full=True, since=None)
+            await self.importer.run(again, make)
 
     async def _learn_projects(self, report: Report) -> None:
         """Keep the projects of new sessions, and the folders in which transcripts are found now."""

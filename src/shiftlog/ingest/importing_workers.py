@@ -1,15 +1,18 @@
-"""Worker processes that read transcripts: jobs in, batches out, each worker at most a batch ahead of the writer.
+"""Worker processes that read transcripts: jobs in, batches out, ahead of the writer by a bounded number of bytes.
 
 A worker is a program of its own (its command is handed in), so that nothing of a daemon's threads is copied into it.
 """
 
 import gc
+import io
 import os
 import struct
 import subprocess
 import sys
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Protocol
+from typing import IO, Protocol, cast
 
 import msgspec
 
@@ -18,7 +21,10 @@ from shiftlog.ingest.placing import Placer
 from shiftlog.model.errors import InternalError, TranscriptUnreadable
 from shiftlog.store.incoming import Batch
 
-BATCH, END, NOT_RECOGNISED, UNREADABLE = b"B", b"E", b"N", b"U"
+BATCH, END, NOT_RECOGNISED, UNREADABLE, LOST = b"B", b"E", b"N", b"U", b"L"
+PIPE_BYTES = 1 << 20
+MOST_HELD_BYTES = 4 << 20
+FILES_AHEAD = 4
 
 _HEADER = struct.Struct("<cI")
 _encode = msgspec.msgpack.encode
@@ -62,63 +68,145 @@ class InProcess:
         """Nothing is left to end."""
 
 
+class _Stream:
+    """What a worker found in one file, as far as it was taken from the pipe; guarded by the lock of all workers."""
+
+    def __init__(self, job: FileJob) -> None:
+        self.job = job
+        self.frames: deque[tuple[bytes, bytes]] = deque()
+        self.has_taker = False
+
+
 class Workers:
-    """Reads in worker processes; a file keeps its worker until its last batch is taken."""
+    """Reads in worker processes: each takes the next file, and is ahead of the writer by a bounded number of bytes.
+
+    A thread for each worker empties its pipe, so that neither waits for the other while there is room.
+    """
 
     def __init__(self, command: Sequence[str], settings: bytes, count: int) -> None:
         self._command = list(command)
         self._settings = settings
         self._count = count
-        self._idle: list[subprocess.Popen[bytes]] = []
-        self._all: list[subprocess.Popen[bytes]] = []
+        self._workers: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
+        # Protects everything below: what waits to be read, what was read, and how much that is.
+        self._changed = threading.Condition()
+        self._jobs: deque[_Stream] = deque()
+        self._held_bytes = 0
+        self._alive = 0
+        self._idle = 0
+        self._is_closed = False
 
     @property
     def at_once(self) -> int:
-        """One file a worker."""
-        return self._count
+        """How many files are handed out before the first of them is done: small ones are read in a moment."""
+        return FILES_AHEAD * self._count
 
     def read(self, job: FileJob) -> Iterator[Batch]:
-        """Hand a file to an idle worker, starting one if need be, and return its batches."""
-        worker = self._idle.pop() if self._idle else self._started()
-        assert worker.stdin is not None
-        _send(worker.stdin, b"J", _encode(job))
-        return self._batches(worker, job)
+        """Put a file to the others, starting a worker if none is idle, and return its batches."""
+        stream = _Stream(job)
+        with self._changed:
+            self._jobs.append(stream)
+            if self._idle < len(self._jobs):
+                self._start()
+            self._changed.notify_all()
+        return self._batches(stream)
 
-    def _started(self) -> "subprocess.Popen[bytes]":
-        worker = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._all.append(worker)
-        assert worker.stdin is not None
-        _send(worker.stdin, b"S", self._settings)
-        return worker
+    def _start(self) -> None:
+        if self._alive >= self._count:
+            return
+        # Unbuffered and wide: a reading thread asks for the interpreter once or twice a batch, not twenty times.
+        worker = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, pipesize=PIPE_BYTES
+        )
+        thread = threading.Thread(target=self._attend, args=(worker,), name="import-worker", daemon=True)
+        self._workers.append((worker, thread))
+        self._alive += 1
+        thread.start()
 
-    def _batches(self, worker: "subprocess.Popen[bytes]", job: FileJob) -> Iterator[Batch]:
+    def _attend(self, worker: "subprocess.Popen[bytes]") -> None:
+        """Hand files to a worker and keep what it finds, until there are no more."""
+        assert worker.stdin is not None
         assert worker.stdout is not None
+        stream = None
+        try:
+            _send(worker.stdin, b"S", self._settings)
+            while (stream := self._next_job()) is not None:
+                _send(worker.stdin, b"J", _encode(stream.job))
+                tag = BATCH
+                while tag == BATCH:
+                    tag, data = _receive(worker.stdout)
+                    self._keep(stream, tag, data)
+        except (EOFError, OSError, ValueError) as error:
+            if stream is None:
+                stream = self._next_job()
+            if stream is not None:
+                self._keep(stream, LOST, str(error).encode())
+        with self._changed:
+            self._alive -= 1
+            if self._jobs and not self._is_closed:
+                self._start()
+
+    def _next_job(self) -> _Stream | None:
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: self._jobs or self._is_closed)
+            self._idle -= 1
+            return None if self._is_closed else self._jobs.popleft()
+
+    def _keep(self, stream: _Stream, tag: bytes, data: bytes) -> None:
+        """Keep a frame once there is room; for the file that is asked for there always is, or all might wait."""
+
+        def has_room() -> bool:
+            if self._held_bytes < MOST_HELD_BYTES or self._is_closed:
+                return True
+            return stream.has_taker and not stream.frames
+
+        with self._changed:
+            self._changed.wait_for(has_room)
+            stream.frames.append((tag, data))
+            self._held_bytes += len(data)
+            self._changed.notify_all()
+
+    def _batches(self, stream: _Stream) -> Iterator[Batch]:
         while True:
-            tag, data = _receive(worker.stdout)
+            tag, data = self._taken(stream)
             if tag == BATCH:
                 yield _batch_of(data)
-                continue
-            self._idle.append(worker)
-            if tag == NOT_RECOGNISED:
-                raise NotRecognised(job.path)
-            if tag == UNREADABLE:
-                raise TranscriptUnreadable(data.decode("utf-8", "replace"), details={"path": job.path})
-            return
+            elif tag == NOT_RECOGNISED:
+                raise NotRecognised(stream.job.path)
+            elif tag == UNREADABLE:
+                raise TranscriptUnreadable(data.decode("utf-8", "replace"), details={"path": stream.job.path})
+            elif tag == LOST:
+                raise EOFError(data.decode("utf-8", "replace"))
+            else:
+                return
+
+    def _taken(self, stream: _Stream) -> tuple[bytes, bytes]:
+        with self._changed:
+            stream.has_taker = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: stream.frames or self._is_closed)
+            if not stream.frames:
+                return LOST, b"the import ended"
+            tag, data = stream.frames.popleft()
+            self._held_bytes -= len(data)
+            self._changed.notify_all()
+        return tag, data
 
     def close(self) -> None:
         """End all workers."""
-        for worker in self._all:
-            for pipe in (worker.stdin, worker.stdout):
-                try:
-                    if pipe is not None:
-                        pipe.close()
-                except OSError:
-                    pass
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+            workers, self._workers = self._workers, []
+        for worker, _ in workers:
             worker.kill()
-        for worker in self._all:
+        for worker, thread in workers:
+            thread.join()
             worker.wait()
-        self._all.clear()
-        self._idle.clear()
+            for pipe in (worker.stdin, worker.stdout):
+                if pipe is not None:
+                    pipe.close()
 
 
 def serve(make_placer: Callable[[bytes], Placer]) -> int:
@@ -163,10 +251,18 @@ def _receive(source: IO[bytes]) -> tuple[bytes, bytes]:
 
 
 def _exactly(source: IO[bytes], size: int) -> bytes:
-    data = source.read(size)
-    if len(data) < size:
-        raise EOFError("the other side closed")
-    return data
+    data = source.read(size) or b""
+    if len(data) == size:
+        return data
+    whole = bytearray(size)
+    whole[: len(data)] = data
+    view, at = memoryview(whole), len(data)
+    while at < size:
+        count = cast(io.RawIOBase, source).readinto(view[at:])
+        if not count:
+            raise EOFError("the other side closed")
+        at += count
+    return bytes(whole)
 
 
 def worker_lost(error: Exception) -> InternalError:

@@ -25,6 +25,7 @@ MAC_DIGITS = 16
 
 Body = dict[str, Any]
 
+_NOTHING: dict[str, int] = {}
 _REMEMBERED = 64
 _MEMO_CHARS = 200
 _BLOB_REFERENCE = b'"$blob"'
@@ -76,8 +77,9 @@ class Placer:
 
     def place(self, fact: f.AnyFact) -> Incoming:
         """Return a fact as the journal takes it."""
-        self._masked = Counter()
-        what, body = self._composed(fact)
+        if self._masked:
+            self._masked = Counter()
+        what, body = _COMPOSERS[type(fact)](self, fact)
         prepared: Prepared | None = None
         if what == "usage":
             # Most responses are reported once: then this is the entry, and the writer need not make one.
@@ -100,7 +102,7 @@ class Placer:
             aliases=tuple(map(self._digest, fact.aliases)) if fact.aliases else (),
             body=body,
             prepared=prepared,
-            masked=dict(self._masked) or None,
+            masked=dict(self._masked) if self._masked else None,
         )
 
     def masked(self) -> dict[str, int]:
@@ -120,41 +122,14 @@ class Placer:
 
     def _salt(self, kind: str, fact: f.AnyFact) -> bytes:
         # Without the digests of texts: those are under a key of this store, and without it a guess could be confirmed.
-        parts = ("" if isinstance(part, f.Mac) else str(part) for part in fact.key)
+        parts = ["" if isinstance(part, f.Mac) else str(part) for part in fact.key]
         return self._salt_from(self._agent, kind, *parts)
 
     # Bodies
 
-    def _composed(self, fact: f.AnyFact) -> tuple[str, Body]:
-        match fact:
-            case f.DialogItem():
-                body = self._item(fact, fact.role, fact.category, fact.content, fact.images)
-                return "dialog", body | self._json(fact.extra)
-            case f.ToolCall():
-                # What is known only from a parent's progress is kept but is no call of a file's own.
-                return "dialog" if fact.nested else "tool_call", self._call(fact)
-            case f.ToolResult():
-                return "tool_result", self._result(fact)
-            case f.Usage():
-                return "usage", _usage(fact)
-            case f.TurnUpdated():
-                return "turn_updated", self._turn_updated(fact)
-            case f.Action():
-                return "action", self._action(fact)
-            case f.TurnBegun():
-                return "turn_begun", self._turn_begun(fact)
-            case f.TurnEnded():
-                return "turn_ended", self._turn_ended(fact)
-            case f.SessionOpened():
-                return "session_opened", self._opened(fact)
-            case f.SessionUpdated():
-                return "session_updated", self._session_updated(fact)
-            case f.RunUpdated():
-                return "run_updated", {"changes": self._changes(fact.changes)}
-            case f.ChildLink():
-                return "child_link", self._link(fact)
-            case f.Note():
-                return "note", {"kind": fact.kind, **self._json(fact.body)}
+    def _said(self, fact: f.DialogItem) -> tuple[str, Body]:
+        body = self._item(fact, fact.role, fact.category, fact.content, fact.images)
+        return "dialog", body | self._json(fact.extra) if fact.extra else body
 
     def _item(self, fact: f.AnyFact, role: str, category: str, content: str, images: tuple[f.Image, ...]) -> Body:
         at = fact.at or NO_TIME
@@ -168,14 +143,17 @@ class Placer:
             body["record"] = msgspec.to_builtins(fact.record)
         return body
 
-    def _call(self, fact: f.ToolCall) -> Body:
+    def _call(self, fact: f.ToolCall) -> tuple[str, Body]:
         body = self._item(fact, "tool", "tool_call", fact.content, ())
         body |= {"tool": fact.tool, "call_id": fact.call_id}
         if fact.input is not None:
             body["input"] = self._input(fact.input)
         if fact.nested:
             body["nested"] = True
-        return body | self._json(fact.extra)
+        if fact.extra:
+            body |= self._json(fact.extra)
+        # What is known only from a parent's progress is kept but is no call of a file's own.
+        return "dialog" if fact.nested else "tool_call", body
 
     def _input(self, value: Any) -> Any:
         masked = self.text(value) if isinstance(value, str) else self._value(value)
@@ -184,7 +162,7 @@ class Placer:
             return msgspec.json.encode(masked).decode()
         return masked
 
-    def _result(self, fact: f.ToolResult) -> Body:
+    def _result(self, fact: f.ToolResult) -> tuple[str, Body]:
         body = self._item(fact, "tool", "tool_result", fact.content, fact.images)
         body["call_id"] = fact.call_id
         for name in ("tool", "exit_code", "duration_ms"):
@@ -194,9 +172,9 @@ class Placer:
         for name in ("is_error", "interrupted", "orphan", "denied", "nested"):
             if getattr(fact, name):
                 body[name] = True
-        return body | self._json(fact.extra)
+        return "tool_result", body | self._json(fact.extra) if fact.extra else body
 
-    def _action(self, fact: f.Action) -> Body:
+    def _action(self, fact: f.Action) -> tuple[str, Body]:
         body: Body = {
             "description": self.text(fact.description)[:8192],
             "type": fact.type,
@@ -214,9 +192,9 @@ class Placer:
         for name in ("approximate", "user_modified"):
             if getattr(fact, name):
                 body[name] = True
-        return body | self._json(fact.extra)
+        return "action", body | self._json(fact.extra) if fact.extra else body
 
-    def _turn_begun(self, fact: f.TurnBegun) -> Body:
+    def _turn_begun(self, fact: f.TurnBegun) -> tuple[str, Body]:
         text, full = _cut(self.text(fact.query_text))
         body: Body = {
             "query_title": self.text(fact.query_title, counted=False),
@@ -233,21 +211,21 @@ class Placer:
             body["images"] = [_image(image) for image in fact.images]
         if fact.record is not None:
             body["record"] = msgspec.to_builtins(fact.record)
-        return body
+        return "turn_begun", body
 
-    def _turn_updated(self, fact: f.TurnUpdated) -> Body:
-        return {"sets": self._fields(fact.sets), "adds": self._fields(fact.adds)}
+    def _turn_updated(self, fact: f.TurnUpdated) -> tuple[str, Body]:
+        return "turn_updated", {"sets": self._fields(fact.sets), "adds": self._fields(fact.adds)}
 
-    def _turn_ended(self, fact: f.TurnEnded) -> Body:
+    def _turn_ended(self, fact: f.TurnEnded) -> tuple[str, Body]:
         body: Body = {"status": fact.status, "duration_ms": fact.duration_ms, "settled": fact.settled}
         body |= {"model": fact.model, "error_code": fact.error_code}
         if fact.response:
             body["response"] = _cut(self.text(fact.response, counted=False))[0]
         if fact.failure_note:
             body["failure_note"] = self.text(fact.failure_note, counted=False)
-        return body
+        return "turn_ended", body
 
-    def _opened(self, fact: f.SessionOpened) -> Body:
+    def _opened(self, fact: f.SessionOpened) -> tuple[str, Body]:
         body: Body = {"agent": fact.agent, "branch": fact.branch, "executable_version": fact.version}
         if fact.cwd:
             body["cwd"] = body["workspace"] = self._path(fact.cwd)
@@ -266,21 +244,27 @@ class Placer:
             body["forked_from"] = fact.forked_from
         if fact.background:
             body["background"] = True
-        return body | self._json(fact.extra)
+        return "session_opened", body | self._json(fact.extra) if fact.extra else body
 
-    def _session_updated(self, fact: f.SessionUpdated) -> Body:
+    def _session_updated(self, fact: f.SessionUpdated) -> tuple[str, Body]:
         body: Body = {"changes": self._changes(fact.changes)}
         if fact.title:
             title = self.text(fact.title, counted=False)
             body |= {"title": title[:500], "title_source": int(fact.title_source or 0)}
-        return body
+        return "session_updated", body
 
-    def _link(self, fact: f.ChildLink) -> Body:
+    def _link(self, fact: f.ChildLink) -> tuple[str, Body]:
         names = ("call_id", "child_agent_id", "child_thread_id", "run_id", "name", "rank")
         body: Body = {name: value for name in names if (value := getattr(fact, name)) is not None}
         if fact.description:
             body["description"] = self.text(fact.description, counted=False)
-        return body
+        return "child_link", body
+
+    def _run_updated(self, fact: f.RunUpdated) -> tuple[str, Body]:
+        return "run_updated", {"changes": self._changes(fact.changes)}
+
+    def _note(self, fact: f.Note) -> tuple[str, Body]:
+        return "note", {"kind": fact.kind, **self._json(fact.body)}
 
     # Masking
 
@@ -288,11 +272,13 @@ class Placer:
         """Return a text without secrets and bulk; copies of a text that is kept elsewhere are not counted again."""
         known = self._memo.get(value) if len(value) > _MEMO_CHARS else None
         if known is None:
-            redacted = self._redactor.text(value)
-            masked = redacted.text
+            masked, classes = value, _NOTHING
+            if not self._redactor.is_clean(value):
+                redacted = self._redactor.text(value)
+                masked, classes = redacted.text, redacted.classes
             if len(masked) >= 256:
                 masked, _ = fold_blobs(masked)
-            known = (masked, redacted.classes)
+            known = (masked, classes)
             if len(value) > _MEMO_CHARS:
                 if len(self._memo) >= _REMEMBERED:
                     self._memo.clear()
@@ -355,6 +341,21 @@ class Placer:
         return made
 
 
+_COMPOSERS: dict[type, Callable[[Placer, Any], tuple[str, Body]]] = {
+    f.DialogItem: Placer._said,  # pyright: ignore[reportPrivateUsage]
+    f.ToolCall: Placer._call,  # pyright: ignore[reportPrivateUsage]
+    f.ToolResult: Placer._result,  # pyright: ignore[reportPrivateUsage]
+    f.Usage: lambda _, fact: ("usage", _usage(fact)),
+    f.TurnUpdated: Placer._turn_updated,  # pyright: ignore[reportPrivateUsage]
+    f.Action: Placer._action,  # pyright: ignore[reportPrivateUsage]
+    f.TurnBegun: Placer._turn_begun,  # pyright: ignore[reportPrivateUsage]
+    f.TurnEnded: Placer._turn_ended,  # pyright: ignore[reportPrivateUsage]
+    f.SessionOpened: Placer._opened,  # pyright: ignore[reportPrivateUsage]
+    f.SessionUpdated: Placer._session_updated,  # pyright: ignore[reportPrivateUsage]
+    f.RunUpdated: Placer._run_updated,  # pyright: ignore[reportPrivateUsage]
+    f.ChildLink: Placer._link,  # pyright: ignore[reportPrivateUsage]
+    f.Note: Placer._note,  # pyright: ignore[reportPrivateUsage]
+}
 _PREPARED = {
     "dialog": Kind.DIALOG,
     "tool_call": Kind.DIALOG,

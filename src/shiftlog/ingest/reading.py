@@ -128,10 +128,13 @@ def _shown_integer(value: int) -> str:
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def text_in(record: Mapping[str, Any], *names: str) -> str | None:
+def text_in(record: Mapping[str, Any], name: str, *others: str) -> str | None:
     """Return the first of the named values that is a non-empty string."""
-    for name in names:
-        value = record.get(name)
+    value = record.get(name)
+    if isinstance(value, str) and value:
+        return value
+    for other in others:
+        value = record.get(other)
         if isinstance(value, str) and value:
             return value
     return None
@@ -139,14 +142,15 @@ def text_in(record: Mapping[str, Any], *names: str) -> str | None:
 
 def object_in(record: Mapping[str, Any], name: str) -> Object:
     """Return the named object, an empty one if it is none."""
+    # A cast is a call, and these are asked for a dozen times a record.
     value = record.get(name)
-    return cast("Object", value) if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def list_in(record: Mapping[str, Any], name: str) -> list[Any]:
     """Return the named list, an empty one if it is none."""
     value = record.get(name)
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
 
 
 def objects_in(record: Mapping[str, Any], name: str) -> list[Object]:
@@ -185,18 +189,30 @@ def utc(value: object) -> str | None:
     A time without zone counts as UTC; a number is seconds or milliseconds since the epoch.
     """
     if isinstance(value, str):
-        if len(value) == 24 and value[-1] == "Z" and value[10] == "T" and value[19] == "." and value.isascii():
-            head = value[:19]
-            if _seen_second.get(head):
-                return value if value[20:23].isdigit() else None
+        if len(value) == 24 and value[:10] in _seen_days and _is_rest_of_time(value):
+            return value
         return _parsed(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _from_epoch(value)
     return None
 
 
-# Checked seconds; consecutive records share them, so the costly parse runs once for many.
-_seen_second: dict[str, bool] = {}
+# Days that were read once: most records of a file are of the same one, and the rest of their times is told at sight.
+_seen_days: set[str] = set()
+
+
+def _is_rest_of_time(value: str) -> bool:
+    """Tell whether 24 characters end after the day as the journal writes times."""
+    hour, minute, second = value[11:13], value[14:16], value[17:19]
+    return (
+        value[10:20:3] == "T::."
+        and value[23] == "Z"
+        and (hour + minute + second + value[20:23]).isdigit()
+        and value.isascii()
+        and hour <= "23"
+        and minute <= "59"
+        and second <= "59"
+    )
 
 
 def _parsed(text: str) -> str | None:
@@ -209,9 +225,9 @@ def _parsed(text: str) -> str | None:
         return None
     shown = at.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
     if len(text) == 24 and shown == text:
-        if len(_seen_second) > 4096:
-            _seen_second.clear()
-        _seen_second[text[:19]] = True
+        if len(_seen_days) > 4096:
+            _seen_days.clear()
+        _seen_days.add(text[:10])
     return shown
 
 

@@ -23,6 +23,7 @@ FIGURES = (
     "copied_records",
     "redactions",
     "usage_responses",
+    "usage_tokens",
 )
 CHANGED = frozenset({"imported", "grown", "rewritten", "renamed", "copied"})
 
@@ -105,6 +106,7 @@ class Report:
             "by_agent": {
                 agent: _figures(file for file in self.files if file.agent == agent)
                 | {"bytes_read": sum(file.bytes_read for file in self.files if file.agent == agent)}
+                | {"skipped": sum(file.status == "skipped" for file in self.files if file.agent == agent)}
                 for agent in agents
             },
             "unknown": dict(sorted(unknown.items())),

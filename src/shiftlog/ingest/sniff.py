@@ -78,6 +78,8 @@ def _is_codex(record: Object) -> bool:
         return True
     if record.get("role") in _ROLES and "content" in record:
         return True
+    if kind is None and "thread_name" in record and "id" in record:
+        return True
     # The header of the first rollouts stands without an envelope.
     return all(name in record for name in ("id", "timestamp", "instructions"))
 

@@ -18,7 +18,7 @@ from shiftlog.journal.hooking_sessions import HookSessions
 from shiftlog.journal.ingest_batch import BatchWork
 from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
-from shiftlog.journal.ingest_prompts import brought_by_import, keep_prompt
+from shiftlog.journal.ingest_prompts import begun_by_agent, brought_by_import, keep_prompt
 from shiftlog.journal.ingest_turns import end_turn
 from shiftlog.journal.packing import salt_from
 from shiftlog.model.entry import Kind
@@ -199,6 +199,10 @@ class _EventWork:
             if brought is not None:
                 keep_prompt(self._memory, ledger.id, fact.prompt_name, brought.request_id, taken=True)
                 return ledger
+        agents = begun_by_agent(self._writer, ledger.session, fact.at)
+        if agents is not None:
+            self._keep(ledger, agents.request_id)
+            return ledger
         self._end_previous(ledger)
         stamp = fact.at.replace("-", "").replace(":", "")[:15] + "Z"
         minted, n = f"req-{stamp}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", 1
@@ -207,12 +211,16 @@ class _EventWork:
         request_id = numbered(minted, n)
         body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": "hook"}
         self._write(ledger, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
-        if fact.turn_name is not None:
-            origin = Origin(session_id=ledger.id, turn=request_id, doc={"live": True})
-            self._memory.put(fact.turn_name, origin)
-        elif fact.prompt_name is not None:
-            keep_prompt(self._memory, ledger.id, fact.prompt_name, request_id, taken=False)
+        self._keep(ledger, request_id)
         return ledger
+
+    def _keep(self, ledger: Ledger, request_id: str) -> None:
+        """Remember which turn the prompt has, under the name that its transcript will have for it."""
+        if self._fact.turn_name is not None:
+            origin = Origin(session_id=ledger.id, turn=request_id, doc={"live": True})
+            self._memory.put(self._fact.turn_name, origin)
+        elif self._fact.prompt_name is not None:
+            keep_prompt(self._memory, ledger.id, self._fact.prompt_name, request_id, taken=False)
 
     def _end_previous(self, ledger: Ledger) -> None:
         """End the turn before: as it stopped, or as superseded where no transcript will ever tell."""

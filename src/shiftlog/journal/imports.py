@@ -43,6 +43,13 @@ class Tally:
     skipped: int = 0
     amended: int = 0
 
+    def add(self, other: "Tally") -> None:
+        """Count what became of further turns."""
+        self.imported += other.imported
+        self.merged += other.merged
+        self.skipped += other.skipped
+        self.amended += other.amended
+
 
 def status_in(text: str | None) -> TurnStatus:
     """Return the status of a turn that comes with words of another system."""
@@ -92,17 +99,15 @@ def merge_session(pen: Pen, values: Values) -> None:
         pen.write(Kind.SESSION_UPDATED, changes)
 
 
-def import_turns(pen: Pen, turns: Sequence[Values]) -> Tally:
-    """Write what is new in the turns, the earliest first."""
-    tally = Tally()
+def import_turns(pen: Pen, turns: Sequence[Values], tally: Tally) -> None:
+    """Write what is new in the turns, the earliest first, and count what became of them."""
     for turn in sorted(turns, key=lambda turn: begun_at(turn, pen.now)):
         _import_turn(pen, turn, tally)
-    return tally
 
 
-def note_import(pen: Pen, tally: Tally) -> str:
-    """Write the entry that stands for the import, if it changed anything, and return the hash that names it."""
-    if pen.entries:
+def note_import(pen: Pen, tally: Tally, *, elsewhere: bool = False) -> str:
+    """Write the entry that stands for the import, if it changed anything here or elsewhere; return its hash."""
+    if pen.entries or elsewhere:
         counts = {"imported": tally.imported, "merged": tally.merged, "amended": tally.amended}
         return pen.write(Kind.IMPORT_NOTED, {"source": SOURCE, **counts}).hash
     return pen.session.import_hash or pen.session.head_hash

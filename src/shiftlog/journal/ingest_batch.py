@@ -1,6 +1,6 @@
 """One batch of imported facts against the store as it stands: which are new, whose they are, what each writes.
 
-Decisions only; entries are chained by the ledger, tokens counted in `ingest_usage`, lineage kept in `ingest_family`.
+Decisions only; entries are chained by the ledger, tokens counted in `ingest_counting`, lineage kept in `ingest_family`.
 """
 
 from collections import Counter
@@ -9,20 +9,12 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakMethod
 
+from shiftlog.journal.ingest_counting import Counting
 from shiftlog.journal.ingest_family import Family
 from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
-from shiftlog.journal.ingest_prompts import are_near, left_by_hook
+from shiftlog.journal.ingest_prompts import are_near, left_by_hook, turn_now
 from shiftlog.journal.ingest_turns import end_turn, late_dialog, update_turn
-from shiftlog.journal.ingest_usage import (
-    Growth,
-    compacted,
-    count_first,
-    count_maximum,
-    expanded,
-    growth_of_maximum,
-    whole_body,
-)
 from shiftlog.journal.packing import salt_from
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import numbered, slug
@@ -63,16 +55,17 @@ class BatchWork:
         self._late: dict[tuple[str, str], list[Incoming]] = {}
         self._masked: dict[str, Counter[str]] = {}
         self._shared: dict[str, Any] = {} if batch.first else dict(self._memory.document(f"shared:{source.path}") or {})
-        self._responses: dict[str, tuple[dict[str, Any] | None, dict[str, Any], Incoming]] = {}
+        self._counting = Counting(self._memory, WeakMethod(self.ledger), batch.agent, self.counts)
 
     def run(self) -> None:
         """Write everything that is new."""
         items = self._batch.items
         keys = [key for item in items for key in (item.key, *item.aliases)]
         self._memory.load(keys, self._names())
+        self._memory.load_turns(self._turns_named())
         for item in items:
             self._take(item)
-        self._settle_usage()
+        self._counting.settle()
         for (session_id, turn), late in self._late.items():
             late_dialog(self.ledger(session_id), turn, late)
         if self._batch.last:
@@ -85,8 +78,18 @@ class BatchWork:
     def _names(self) -> list[str]:
         """Return the names of what the batch will ask for, so that all is read at once."""
         names = [_session_key(name) for name in self._batch.sessions]
-        reports = (item.body for item in self._batch.items if item.what == "usage" and item.body)
-        return names + [f"msg:{body['message_id']}" for body in reports if body.get("message_id")]
+        for item in self._batch.items:
+            if item.what == "usage" and item.body and (message := item.body.get("message_id")):
+                names.append(f"msg:{message}")
+            elif item.what == "turn_begun" and item.body and (prompt := item.body.get("prompt_name")):
+                names.append(f"{prompt}:0")
+        return names
+
+    def _turns_named(self) -> set[tuple[str, str]]:
+        """Return the turns that the batch speaks of, in sessions that are known already."""
+        items = self._batch.items
+        known = {index: self._id_of(index) for index in dict.fromkeys(item.session for item in items)}
+        return {(found, item.turn) for item in items if item.turn and (found := known[item.session]) is not None}
 
     def _flush(self) -> None:
         for ledger in self._ledgers.values():
@@ -178,6 +181,7 @@ class BatchWork:
         self._write(ledger, Kind.SESSION_SUSPENDED, item.at, {"cause": IMPORTED})
         self._ids[item.session] = session_id
         self._memory.put(_session_key(name), Origin(session_id=session_id))
+        self._memory.open_session(session_id)
         self.opened.append(session_id)
         self.named[session_id] = ledger.session.parent_session_id is not None or bool(ledger.session.subagent)
         if parent or item.body.get("subagent"):
@@ -204,7 +208,7 @@ class BatchWork:
             return
         ledger = self.ledger(session_id)
         if item.what == "usage":
-            self._use(item, ledger)
+            self._counting.take(item, ledger)
             return
         if item.what == "adopt":
             self._adopt(item, ledger)
@@ -271,11 +275,12 @@ class BatchWork:
         """Tell whether a prompt that a hook brought is this one: same session, and begun at about the same time."""
         if owner.session_id != ledger.id or not (owner.doc or {}).get("live"):
             return False
-        turn = ledger.turn(owner.turn or "")
-        near = turn is not None and are_near(item.at, turn)
-        if near and item.turn and owner.turn:
-            self._memory.map_turn(ledger.id, item.turn, owner.turn)
-        return near
+        turn = turn_now(ledger, owner)
+        if turn is None or not are_near(item.at, turn):
+            return False
+        if item.turn:
+            self._memory.map_turn(ledger.id, item.turn, turn.request_id)
+        return True
 
     def _hooked(self, item: Incoming, ledger: Ledger) -> Origin | None:
         """Return the turn that a hook began for this prompt, unless its agent's own turn has it already."""
@@ -288,6 +293,9 @@ class BatchWork:
         assert item.turn is not None
         assert item.body is not None
         mapped = self._memory.turn_in(ledger.id, item.turn)
+        if mapped is None and self._came_otherwise(item, ledger):
+            mapped = item.turn
+            self._memory.map_turn(ledger.id, item.turn, mapped)
         if mapped is not None:
             update_turn(ledger, mapped, item.at, {"sets": {"model": item.body.get("model")}}, live=True)
             return
@@ -302,6 +310,12 @@ class BatchWork:
         body |= {"query_title": title, "query_text": body.get("query_text", ""), "imported": True}
         self._write(ledger, Kind.TURN_BEGUN, item.at, body, request_id)
         self.counts["turns"] += 1
+
+    def _came_otherwise(self, item: Incoming, ledger: Ledger) -> bool:
+        """Tell whether a session that was recorded live has this very turn already, as `importRecovery` brings it."""
+        origin = self._memory.origin(_session_key(self._batch.sessions[item.session]))
+        live = origin is not None and bool((origin.doc or {}).get("live"))
+        return live and item.turn is not None and ledger.has_turn(item.turn)
 
     def _adopt(self, item: Incoming, ledger: Ledger) -> None:
         """Send a vendor's turn to the turn that its agent began with our own tool."""
@@ -320,7 +334,7 @@ class BatchWork:
         turn = self._turn_of(item, ledger)
         if turn is None or item.body is None:
             return
-        self._settle_usage()
+        self._counting.settle()
         end_turn(ledger, turn, item.at, item.body, live=self._memory.is_live(ledger.id, item.turn))
 
     def _act(self, item: Incoming, ledger: Ledger) -> None:
@@ -378,57 +392,6 @@ class BatchWork:
         body = item.body or {}
         turn = item.turn if item.turn and ledger.has_turn(item.turn) else None
         ledger.write_note(item.at, turn, item.prepared, body)
-
-    def _use(self, item: Incoming, ledger: Ledger) -> None:
-        assert item.body is not None
-        report = item.body
-        turn = self._memory.turn_in(ledger.id, item.turn) or item.turn if item.turn else None
-        if turn is not None and not ledger.has_turn(turn):
-            turn = None
-        if report.get("rule") == "first":
-            key = self._memory.usage_key(item.key, report, ledger.id)
-            known = self._memory.origin(key)
-            document, growths = count_first(known.doc if known else None, report, ledger.id, turn)
-            if document is not None:
-                self._memory.put(key, Origin(session_id=ledger.id, turn=turn, doc=document))
-                self.counts["usage_responses"] += known is None
-            for growth in growths:
-                self._count(growth, item.at, item)
-            return
-        if not report.get("message_id"):
-            return
-        name = f"msg:{report['message_id']}"
-        waiting = self._responses.get(name)
-        if waiting is None:
-            known = self._memory.origin(name)
-            before = expanded(known.session_id, known.turn, known.doc) if known and known.doc else None
-            latest = before
-        else:
-            before, latest, _ = waiting
-        after, is_new = count_maximum(latest, report, ledger.id, turn)
-        if after != latest:
-            self._responses[name] = (before, after, item)
-            self.counts["usage_responses"] += is_new
-
-    def _settle_usage(self) -> None:
-        """Write what the reports since the last time add up to: one entry a response, not one a line."""
-        responses, self._responses = self._responses, {}
-        for name, (before, after, item) in responses.items():
-            for growth in growth_of_maximum(before, after):
-                self._count(growth, item.at, item)
-            session_id, turn, document = compacted(after)
-            self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
-
-    def _count(self, growth: Growth, at: str, item: Incoming) -> None:
-        ledger = self.ledger(growth.session_id)
-        turn, body = growth.turn, growth.body()
-        if turn is not None and not ledger.is_open(turn):
-            # A terminal turn never changes; its session still counts what came later.
-            turn, body = None, {**body, "request_id": turn}
-        if item.prepared is not None and item.body is not None and body == whole_body(item.body):
-            ledger.write_usage(at, turn, item.prepared, body)
-        else:
-            self._write(ledger, Kind.USAGE, at, body, turn)
 
     def _note_shared(self) -> None:
         """Note what a session shares with others, once it is known how much."""

@@ -7,10 +7,12 @@ and folded into session and turn together; what comes out is what `projection.ap
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import add
 from typing import Any
 
+from shiftlog.journal.adopting import adopter_of
 from shiftlog.journal.packing import prepare
-from shiftlog.journal.projection import apply, rolled, with_usage
+from shiftlog.journal.projection import apply, rolled
 from shiftlog.model.canonical import first_prev_hash
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn, Usage, changed
@@ -21,6 +23,33 @@ from shiftlog.store.sources import Packed
 
 _DIALOG = str(Kind.DIALOG)
 _USAGE = str(Kind.USAGE)
+_COUNTED = (
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_creation_tokens",
+    "cache_creation_1h_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+)
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Usage added up in place: every response counts three times, and most of a new `Usage` would be making it."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * len(_COUNTED))
+    cost_usd: float | None = None
+
+    def add(self, counts: list[int], cost_usd: float | None) -> None:
+        """Count one more report."""
+        self.counts = list(map(add, self.counts, counts))
+        if cost_usd is not None:
+            self.cost_usd = cost_usd if self.cost_usd is None else self.cost_usd + cost_usd
+
+    def plus(self, before: Usage | None) -> Usage:
+        """Return the usage that was known before and what has come since."""
+        used = Usage(**dict(zip(_COUNTED, self.counts, strict=True)), cost_usd=self.cost_usd)
+        return used if before is None else before.plus(used)
 
 
 @dataclass(slots=True)
@@ -31,8 +60,14 @@ class _Pending:
     items_hash: str = ""
     latest: str = ""
     last_seq: int = 0
-    used: Usage | None = None
-    by_model: dict[str, Usage] = field(default_factory=dict[str, Usage])
+    used: _Sum | None = None
+    by_model: dict[str, _Sum] = field(default_factory=dict[str, _Sum])
+
+    def count(self, counts: list[int], cost_usd: float | None) -> None:
+        """Count one more report of usage."""
+        if self.used is None:
+            self.used = _Sum()
+        self.used.add(counts, cost_usd)
 
 
 class Ledger:
@@ -67,6 +102,7 @@ class Ledger:
     @property
     def session(self) -> Session:
         """Return the session with everything written so far."""
+        # Only here: sums and maxima are the same whether what is pending comes before other entries or after.
         self._fold_session()
         if self._session is None:
             raise LookupError("the session is not open yet")
@@ -83,6 +119,10 @@ class Ledger:
         stored = {turn.request_id: turn for turn in self._reader.turns(self.id)}
         known = {request_id: self.turn(request_id) for request_id in list(self._turns)}
         return [turn for turn in {**stored, **known}.values() if turn is not None]
+
+    def adopter_of(self, request_id: str) -> str | None:
+        """Return the turn for which a hook's turn made way."""
+        return adopter_of(self._reader, self.id, request_id)
 
     def has_turn(self, request_id: str) -> bool:
         """Tell whether the session has a turn."""
@@ -113,8 +153,6 @@ class Ledger:
             self._count(at, turn, body)
             return
         digest = self._append(str(kind), at, turn, prepared)
-        if self._session is not None:
-            self._fold_session()
         entry = Entry(
             seq=self._seq,
             kind=kind,
@@ -151,7 +189,6 @@ class Ledger:
     def write_note(self, at: str, turn: str | None, prepared: Prepared, body: dict[str, Any]) -> None:
         """Chain an `import.noted` that is prepared already; `body` holds what its projection needs."""
         digest = self._append(str(Kind.IMPORT_NOTED), at, turn, prepared)
-        self._fold_session()
         entry = Entry(
             seq=self._seq,
             kind=Kind.IMPORT_NOTED,
@@ -165,17 +202,20 @@ class Ledger:
         self._session, _ = apply(self._session, self.turn(turn) if turn else None, entry, self.id)
 
     def _count(self, at: str, turn: str | None, body: dict[str, Any]) -> None:
-        used = Usage(**{name: body[name] for name in _USAGE_FIELDS if name in body})
-        model = body.get("model")
+        find = body.get
+        counts: list[int] = [find(name, 0) for name in _COUNTED]
+        cost_usd, model = find("cost_usd"), find("model")
         whole = self._whole
-        whole.used = used if whole.used is None else whole.used.plus(used)
+        whole.count(counts, cost_usd)
         if isinstance(model, str) and model:
-            before = whole.by_model.get(model)
-            whole.by_model[model] = used if before is None else before.plus(used)
+            by_model = whole.by_model.get(model)
+            if by_model is None:
+                by_model = whole.by_model[model] = _Sum()
+            by_model.add(counts, cost_usd)
         self._moved(whole, at)
         if turn is not None and self._known(turn) is not None:
             pending = self._pending_of(turn)
-            pending.used = used if pending.used is None else pending.used.plus(used)
+            pending.count(counts, cost_usd)
             self._moved(pending, at)
 
     def _pending_of(self, turn: str) -> _Pending:
@@ -218,9 +258,7 @@ class Ledger:
 
     def _fold_turn(self, request_id: str) -> None:
         pending, turn = self._pending.pop(request_id), self._turns[request_id]
-        used = turn.usage
-        if pending.used is not None:
-            used = pending.used if used is None else used.plus(pending.used)
+        used = turn.usage if pending.used is None else pending.used.plus(turn.usage)
         self._turns[request_id] = changed(
             turn,
             dialog_items=turn.dialog_items + pending.items,
@@ -235,15 +273,16 @@ class Ledger:
         if session is None or not pending.last_seq:
             return
         self._whole = _Pending()
+        used, by_model = session.usage, session.model_usage
         if pending.used is not None:
-            session = with_usage(session, pending.used, None)
-            by_model = {**session.model_usage}
-            for model, used in pending.by_model.items():
-                before = by_model.get(model)
-                by_model[model] = used if before is None else before.plus(used)
-            session = changed(session, model_usage=by_model)
+            used = pending.used.plus(used)
+            by_model = {**by_model}
+            for model, sum_of_model in pending.by_model.items():
+                by_model[model] = sum_of_model.plus(by_model.get(model))
         self._session = changed(
             session,
+            usage=used,
+            model_usage=by_model,
             dialog_items=session.dialog_items + pending.items,
             last_activity=max(session.last_activity, _time(pending.latest)),
             head_seq=self._seq,
@@ -264,17 +303,6 @@ class Ledger:
             writer.put_turn(self.id, self._turns[request_id])
         self._rows = []
         self._changed.clear()
-
-
-_USAGE_FIELDS = (
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_creation_tokens",
-    "cache_creation_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "cost_usd",
-)
 
 
 def _time(text: str) -> datetime:

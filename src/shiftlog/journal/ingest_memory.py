@@ -20,6 +20,8 @@ class Memory:
         self._known: dict[bytes, Origin | None] = {}
         self._changed: dict[bytes, Origin] = {}
         self._turns: dict[tuple[str, str], str | None] = {}
+        self._plain: dict[str, Origin] = {}
+        self._opened: set[str] = set()
 
     def load(self, keys: Iterable[bytes], names: Iterable[str]) -> None:
         """Read many origins at once."""
@@ -34,9 +36,10 @@ class Memory:
             self._changed = {}
 
     def _find(self, key: bytes) -> Origin | None:
-        if key not in self._known:
-            self._known[key] = self._writer.origins([key]).get(key)
-        return self._known[key]
+        found = self._known.get(key, self)
+        if isinstance(found, Memory):
+            found = self._known[key] = self._writer.origins([key]).get(key)
+        return found
 
     def _keep(self, key: bytes, origin: Origin) -> None:
         self._known[key] = self._changed[key] = origin
@@ -70,18 +73,32 @@ class Memory:
 
     def own(self, key: bytes, aliases: Sequence[bytes], session_id: str, turn: str | None) -> None:
         """Make a session the owner of a fact under all its keys that nobody has."""
-        origin = Origin(session_id=session_id, turn=turn)
+        origin = self._plain.get(session_id) if turn is None else Origin(session_id=session_id, turn=turn)
+        if origin is None:
+            origin = self._plain[session_id] = Origin(session_id=session_id)
         for each in (key, *aliases):
             if self._find(each) is None:
-                self._keep(each, origin)
+                self._known[each] = self._changed[each] = origin
 
     # Turns under other names
+
+    def open_session(self, session_id: str) -> None:
+        """Remember that a session is new: no turn of it can be known under another name."""
+        self._opened.add(session_id)
+
+    def load_turns(self, places: Iterable[tuple[str, str]]) -> None:
+        """Read at once to which turns of the journal those of the vendor were mapped, as sessions and turns."""
+        names = {place: f"map:{place[0]}:{place[1]}" for place in places if place[0] not in self._opened}
+        self.load((), names.values())
+        for place, name in names.items():
+            origin = self.origin(name)
+            self._turns[place] = origin.turn if origin else None
 
     def turn_in(self, session_id: str, turn: str) -> str | None:
         """Return the turn of the journal that a vendor's turn was mapped to."""
         place = (session_id, turn)
         if place not in self._turns:
-            origin = self.origin(f"map:{session_id}:{turn}")
+            origin = None if session_id in self._opened else self.origin(f"map:{session_id}:{turn}")
             self._turns[place] = origin.turn if origin else None
         return self._turns[place]
 
@@ -92,7 +109,9 @@ class Memory:
 
     def is_live(self, session_id: str, turn: str | None) -> bool:
         """Tell whether a vendor's turn was mapped to one that was written live."""
-        document = self.document(f"map:{session_id}:{turn}") if turn else None
+        if not turn or self.turn_in(session_id, turn) is None:
+            return False
+        document = self.document(f"map:{session_id}:{turn}")
         return bool(document and document.get("live"))
 
     # Families of forks

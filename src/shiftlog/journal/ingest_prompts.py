@@ -10,7 +10,7 @@ from itertools import count
 from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
 from shiftlog.model.nouns import Session, Turn
-from shiftlog.model.times import parse
+from shiftlog.model.times import parse, truncated
 from shiftlog.store.protocol import Reader
 from shiftlog.store.sources import Origin
 
@@ -27,12 +27,28 @@ def left_by_hook(memory: Memory, ledger: Ledger, name: str, at: str) -> Origin |
     """Return the turn that a hook began for a prompt and that no prompt of a transcript has taken yet; take it."""
     for key, origin in _known(memory, name):
         document = origin.doc or {}
-        turn = ledger.turn(origin.turn or "") if origin.session_id == ledger.id else None
+        turn = turn_now(ledger, origin)
         if turn is None or document.get("taken") or not are_near(at, turn):
             continue
         memory.put(key, Origin(session_id=origin.session_id, turn=origin.turn, doc={**document, "taken": True}))
         return origin
     return None
+
+
+def turn_now(ledger: Ledger, origin: Origin) -> Turn | None:
+    """Return the turn of a prompt: the hook's, or the one of its agent for which that made way."""
+    if origin.session_id != ledger.id or origin.turn is None:
+        return None
+    return ledger.turn(origin.turn) or ledger.turn(ledger.adopter_of(origin.turn) or "")
+
+
+def begun_by_agent(reader: Reader, session: Session, at: str) -> Turn | None:
+    """Return the open turn that an agent began for a prompt before the hook that saw the prompt was heard."""
+    turn = reader.turn(session.id, session.current_turn or "")
+    if turn is None or turn.is_terminal or not are_near(at, turn) or turn.begun_at < truncated(parse(at)):
+        return None
+    (begun,) = reader.entries(session.id, after=turn.begun_seq - 1, limit=1)
+    return None if begun.facts.get("imported") or begun.facts.get("opened_by") else turn
 
 
 def keep_prompt(memory: Memory, session_id: str, name: str, turn: str, *, taken: bool) -> None:

@@ -19,6 +19,7 @@ COUNTERS = (
     "reasoning_tokens",
     "web_searches",
 )
+_WHOLE = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
 ALONE = ""
 
 Counts = list[int]
@@ -37,6 +38,19 @@ class Growth:
     copied: bool = False
     vendor: Document | None = None
 
+    @classmethod
+    def whole(cls, report: Document, session_id: str, turn: str | None) -> "Growth":
+        """Return all of a report, for the first one of its response."""
+        return cls(
+            session_id=session_id,
+            turn=turn,
+            model=report.get("model"),
+            counts=counts_of(report),
+            cost_usd=report.get("cost_usd"),
+            copied=bool(report.get("copied")),
+            vendor=report.get("vendor"),
+        )
+
     def body(self) -> Document:
         """Return the body of the usage entry."""
         body: Document = {name: count for name, count in zip(COUNTERS, self.counts, strict=True) if count}
@@ -53,21 +67,24 @@ class Growth:
 
 def whole_body(report: Document) -> Document:
     """Return the body of the entry for a report that counts whole, as the first of its response."""
-    growth = Growth(
-        session_id="",
-        turn=None,
-        model=report.get("model"),
-        counts=counts_of(report),
-        cost_usd=report.get("cost_usd"),
-        copied=bool(report.get("copied")),
-        vendor=report.get("vendor"),
-    )
-    return growth.body()
+    return Growth.whole(report, "", None).body()
 
 
 def counts_of(report: Document) -> Counts:
     """Return a report's counters in their order."""
     return [int(report.get(name) or 0) for name in COUNTERS]
+
+
+def tokens_in(counts: Counts) -> int:
+    """Return the tokens of all classes; some counters are parts of others."""
+    return sum(counts[COUNTERS.index(name)] for name in _WHOLE)
+
+
+def is_lone(report: Document) -> bool:
+    """Tell whether a report of a response that nobody knows makes it what its usage entry and `compacted` say."""
+    if not report.get("request_id") or report.get("copied") or report.get("cost_usd") is not None:
+        return False
+    return any(counts_of(report))
 
 
 # -- the largest value of each counter ---------------------------------------------------------------------------------
@@ -96,6 +113,9 @@ def count_maximum(known: Document | None, report: Document, session_id: str, tur
         keys[request] = {**(before or owner), "counts": _largest(before["counts"] if before else None, counts)}
         shown: list[str] = seen.get(session_id, [])
         seen[session_id] = shown if request in shown else [*shown, request]
+    spent = report.get("cost_usd")
+    if spent is not None:
+        keys[request] = {**keys[request], "cost": max(spent, keys[request].get("cost") or 0.0)}
     before_total = len(_values(document))
     after: Document = {"keys": keys, "seen": seen, "bare": bare}
     return after, len(_values(after)) > before_total
@@ -108,7 +128,8 @@ def compacted(document: Document) -> tuple[str, str | None, Document]:
     owner = keys[request]
     session_id, turn = owner["session"], owner["turn"]
     if len(keys) == 1 and request != ALONE and document["seen"] == {session_id: [request]} and not document["bare"]:
-        return session_id, turn, {"r": request, "c": owner["counts"], "m": owner.get("model")}
+        short = {"r": request, "c": owner["counts"], "m": owner.get("model")}
+        return session_id, turn, short if owner.get("cost") is None else {**short, "u": owner["cost"]}
     kept = {name: {k: v for k, v in key.items() if k != "vendor"} for name, key in keys.items()}
     return session_id, turn, {**document, "keys": kept}
 
@@ -118,6 +139,8 @@ def expanded(session_id: str, turn: str | None, kept: Document) -> Document:
     if "r" not in kept:
         return kept
     key = {"session": session_id, "turn": turn, "model": kept["m"], "counts": kept["c"]}
+    if "u" in kept:
+        key["cost"] = kept["u"]
     return {"keys": {kept["r"]: key}, "seen": {session_id: [kept["r"]]}, "bare": {}}
 
 
@@ -125,17 +148,29 @@ def growth_of_maximum(before: Document | None, after: Document) -> Iterator[Grow
     """Yield what changed between two documents of a message id, once for each owner."""
     old, new = _values(before) if before else {}, _values(after)
     nothing = [0] * len(COUNTERS)
-    grown: dict[tuple[str, str | None, str | None], tuple[Counts, Document | None]] = {}
+    grown: dict[tuple[str, str | None, str | None], tuple[Counts, Document | None, float | None]] = {}
     for request in new | old:
         counts = [a - b for a, b in zip(new.get(request, nothing), old.get(request, nothing), strict=True)]
         owner = after["keys"][request]
         place = (owner["session"], owner["turn"], owner.get("model"))
         vendor: Document | None = owner.get("vendor") if request not in old else None
-        known, said = grown.get(place, (nothing, None))
-        grown[place] = [a + b for a, b in zip(known, counts, strict=True)], vendor or said
-    for (session_id, turn, model), (counts, vendor) in grown.items():
-        if any(counts):
-            yield Growth(session_id=session_id, turn=turn, model=model, counts=counts, vendor=vendor)
+        cost = _more_spent(before, owner, request)
+        known, said, spent = grown.get(place, (nothing, None, None))
+        together = cost if spent is None or cost is None else spent + cost
+        grown[place] = [a + b for a, b in zip(known, counts, strict=True)], vendor or said, together or spent
+    for (session_id, turn, model), (counts, vendor, cost) in grown.items():
+        if any(counts) or cost:
+            yield Growth(
+                session_id=session_id, turn=turn, model=model, counts=counts, cost_usd=cost, vendor=vendor
+            )  # fmt: skip
+
+
+def _more_spent(before: Document | None, owner: Document, request: str) -> float | None:
+    """Return what the vendor says that a response costs, beyond what it said before; None where it says nothing new."""
+    spent: float | None = owner.get("cost")
+    known: Document = before["keys"].get(request, {}) if before else {}
+    more = None if spent is None else spent - (known.get("cost") or 0.0)
+    return more or None
 
 
 def _values(document: Document) -> dict[str, Counts]:

@@ -7,11 +7,12 @@ never changed (what comes later is an amendment), and an import never opens, clo
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.ingest_batch import BatchWork
+from shiftlog.model.errors import StorageError
 from shiftlog.store.incoming import Batch
 from shiftlog.store.protocol import Reader, Store, Writer
 from shiftlog.store.sources import Source
@@ -40,12 +41,21 @@ class Ingest:
         self._store = store
         self._clock = clock
 
-    async def write(self, batch: Batch, source: Source, *, moved_from: str | None = None) -> Written:
+    async def write(
+        self, batch: Batch, source: Source, *, moved_from: str | None = None, follows: int | None = None
+    ) -> Written:
         """Write a batch and how far its source has been read, all of it or nothing.
 
-        What a loss of power takes is taken whole, and the next import brings it again; `secure` ends that.
+        `follows` is the cursor of the batch before it in the same reading; where that one was not stored, neither is
+        this. What a loss of power takes is taken whole, and the next import brings it again; `secure` ends that.
         """
-        return await self._store.write(lambda writer: self._write(writer, batch, source, moved_from), lasting=False)
+
+        def work(writer: Writer) -> Written:
+            return self._write(
+                writer, batch, source if follows is None else _going_on(writer, source, follows), moved_from
+            )
+
+        return await self._store.write(work, lasting=False)
 
     async def secure(self, path: str) -> None:
         """Make everything written so far last; `path` names a source of it."""
@@ -106,6 +116,15 @@ class Ingest:
                     writer.put_project_path(path, project)
 
         await self._store.write(work)
+
+
+def _going_on(writer: Writer, source: Source, follows: int) -> Source:
+    """Return a source with what the batches before this one have left of it."""
+    stored = writer.source(source.path)
+    if stored is None or stored.cursor != follows:
+        reason = f"the part of {source.path} up to {follows} was not stored"
+        raise StorageError("Storage error", details={"reason": reason})
+    return replace(source, sessions=stored.sessions)
 
 
 def import_key(path: Path) -> bytes:

@@ -4,6 +4,7 @@ What comes out is what `Entry.chained` and the store would have made of the same
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -18,12 +19,13 @@ from shiftlog.store.sources import LongText
 
 SALT_BYTES = 16
 
+_SIMPLE = frozenset({str, int, bool, type(None)})
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def prepare(kind: Kind, body: dict[str, Any], salt: bytes) -> Prepared:
     """Return a body ready for its row."""
-    spelling = _spelled(body)
+    spelling = spelled(body)
     document = spelling
     long_texts: list[LongText] = []
     if len(spelling) > blobs.LONG_TEXT_BYTES:
@@ -42,9 +44,9 @@ def prepare(kind: Kind, body: dict[str, Any], salt: bytes) -> Prepared:
     )
 
 
-def _spelled(body: dict[str, Any]) -> bytes:
+def spelled(body: dict[str, Any]) -> bytes:
     """Return the canonical spelling; the fast encoder writes the same for what is neither a float nor odd text."""
-    if all(_is_simple(value) for value in body.values()):
+    if _is_simple(body):
         try:
             return _encode(body)
         except (UnicodeEncodeError, OverflowError):
@@ -53,13 +55,21 @@ def _spelled(body: dict[str, Any]) -> bytes:
 
 
 def _is_simple(value: object) -> bool:
-    kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
-        return True
-    if kind is dict:
+    """Tell whether a value holds only texts, whole numbers and the like, under ASCII names; loops cost least here."""
+    if type(value) is dict:
         items = cast(dict[str, object], value)
-        return all(map(str.isascii, items)) and all(map(_is_simple, items.values()))
-    return kind is list and all(map(_is_simple, cast(list[object], value)))
+        for name in items:
+            if not name.isascii():
+                return False
+        parts = items.values()
+    elif type(value) is list or type(value) is tuple:
+        parts = cast(Sequence[object], value)
+    else:
+        return type(value) in _SIMPLE
+    for item in parts:  # noqa: SIM110 - a generator costs as much again
+        if type(item) not in _SIMPLE and not _is_simple(item):
+            return False
+    return True
 
 
 def salt_from(*parts: str) -> bytes:

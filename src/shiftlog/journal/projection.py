@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from shiftlog.journal.merge import normal_path
-from shiftlog.model.canonical import canonical, sha256
+from shiftlog.journal.packing import spelled
+from shiftlog.model.canonical import sha256
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import STATE_AFTER_CLOSE, RunStatus, SessionState, Succession, TurnStatus
@@ -62,7 +63,7 @@ def _moment(entry: Entry) -> datetime:
 
 def seal_of(turn: Turn, outcome: dict[str, Any]) -> str:
     """Return the hash that a terminal turn is sealed with; `items_hash` stands for its dialog and actions."""
-    return sha256(canonical({"turn": msgspec.to_builtins(turn), "outcome": outcome}))
+    return sha256(spelled({"turn": msgspec.to_builtins(turn), "outcome": outcome}))
 
 
 def _opened(entry: Entry, session_id: str) -> Session:

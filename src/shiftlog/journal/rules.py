@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from shiftlog.journal import adopting
 from shiftlog.journal.merge import action_key, changes_to, dialog_key, effective_clear, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.projection import seal_of
@@ -25,7 +26,7 @@ SUPERSEDED_NOTE = "Superseded by subsequent beginTurn without explicit complete/
 
 
 def begin_turn(pen: Pen, request: Request) -> dict[str, Any]:
-    """Start a turn; one still open is failed as superseded in the same transaction."""
+    """Start a turn; one still open is failed as superseded in the same transaction, unless a hook began it for this."""
     request_id = request.get("request_id") or ""
     if request_id:
         check_request_id(request_id)
@@ -39,10 +40,16 @@ def begin_turn(pen: Pen, request: Request) -> dict[str, Any]:
                     "existing_turn_status": str(existing.status),
                 },
             )
-    else:
-        request_id = _free_request_id(pen, request["query_title"])
-    superseded = supersede_open_turn(pen, SUPERSEDED_NOTE)
+    hooked = adopting.turn_of_hook(pen)
+    if hooked is not None and not request_id:
+        return adopting.go_on_in(pen, hooked, request)
+    request_id = request_id or _free_request_id(pen, request["query_title"])
     body: dict[str, Any] = {"query_title": request["query_title"], "query_text": request["query_text"]}
+    superseded = None
+    if hooked is not None and adopting.make_way(pen, hooked):
+        body[adopting.ADOPTS] = hooked.request_id
+    else:
+        superseded = supersede_open_turn(pen, SUPERSEDED_NOTE)
     for name in ("model", "plan_file", "todo_id"):
         if not is_empty(name, request.get(name)):
             body[name] = request[name]

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from math import fsum
 from typing import Any
 
+import msgspec
+
 from shiftlog.journal.continuity_requests import FIGURES
 from shiftlog.journal.journal import Answered, Journal, Request, find_session
 from shiftlog.journal.pen import Pen
@@ -142,7 +144,7 @@ class Runs:
             return
         else:
             model = _model(pen.session)
-            cost = self._prices.cost_of(model, self._reported(pen.session, facts))
+            cost = self._prices.cost_of(model, self._reported(pen.session, facts), pen.session.started)
             if cost is None:
                 named = f"model '{model}'" if model else "a run without a model"
                 pen.warn("unknown_model_price", f"{named} has no price; the cost is unknown")
@@ -155,11 +157,12 @@ class Runs:
 
     # Counting
 
-    def usage_of(self, session: Session) -> Usage | None:
+    def usage_of(self, session: Session, reader: Reader | None = None) -> Usage | None:
         """Return a session's tokens and cost, each counted once; None where nothing is known.
 
         The figures of its run come first, being totals; what its turns reported counts where there are none. A cost
-        that nobody stated follows from the prices as they are now.
+        that nobody stated follows from the prices in force then: as the session started, and where a price changed
+        while it went on, as each response came, for which a reader is needed.
         """
         run = session.run
         reported = {name: getattr(run, name) for name in TOKENS if getattr(run, name, None) is not None}
@@ -167,22 +170,22 @@ class Runs:
         cost = run.total_cost_usd if run else None
         if cost is None and used is not None:
             if session.model_usage and not reported:
-                cost = _sum_of(part.cost_usd for _, part in self.parts_of(session))
+                cost = _sum_of(part.cost_usd for _, part in self.parts_of(session, reader))
             else:
                 cost = used.cost_usd if used.cost_usd is not None else self._priced(session, used)
         if used is None and cost is None:
             return None
         return changed(used or Usage(), cost_usd=cost)
 
-    def parts_of(self, session: Session) -> list[tuple[str | None, Usage]]:
+    def parts_of(self, session: Session, reader: Reader | None = None) -> list[tuple[str | None, Usage]]:
         """Return what each model of a session used, priced by its own name; one part where nobody told them apart."""
         run = session.run
         if not session.model_usage or any(getattr(run, name, None) is not None for name in TOKENS):
-            used = self.usage_of(session)
+            used = self.usage_of(session, reader)
             return [] if used is None else [(_model(session), used)]
         parts: list[tuple[str | None, Usage]] = []
         for model, used in session.model_usage.items():
-            cost = used.cost_usd if used.cost_usd is not None else self._prices.cost_of(model, used)
+            cost = used.cost_usd if used.cost_usd is not None else self._cost_of(session, model, used, reader)
             parts.append((model, changed(used, cost_usd=cost)))
         rest = _rest_of(session)
         if rest is not None:
@@ -196,7 +199,19 @@ class Runs:
     def _priced(self, session: Session, used: Usage) -> float | None:
         """Return what the prices make of some tokens; of none they cannot say that the work was free."""
         tokens = used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
-        return self._prices.cost_of(_model(session), used) if tokens else None
+        return self._prices.cost_of(_model(session), used, session.started) if tokens else None
+
+    def _cost_of(self, session: Session, model: str, used: Usage, reader: Reader | None) -> float | None:
+        """Return what the prices make of what a model used, each response at the price in force as it came."""
+        changes = self._prices.changes(model)
+        if reader is None or not any(session.started < change <= session.last_activity for change in changes):
+            return self._prices.cost_of(model, used, session.started)
+        costs: list[float | None] = []
+        for entry in reader.entries(session.id, kinds=(Kind.USAGE,)):
+            if entry.facts.get("model") == model:
+                facts = {name: value for name, value in entry.facts.items() if name != "test_clock"}
+                costs.append(self._prices.cost_of(model, msgspec.convert(facts, Usage), entry.at))
+        return _sum_of(costs)
 
     def _reported(self, session: Session, tokens: Mapping[str, Any]) -> Usage:
         run = session.run
@@ -211,6 +226,10 @@ class Runs:
     def price_of(self, model: str | None) -> Price | None:
         """Return the price of a model as it is now."""
         return self._prices.price_of(model)
+
+    def has_changed(self, model: str | None) -> bool:
+        """Tell whether a model once had another price, so that only times tell what it cost."""
+        return bool(self._prices.changes(model))
 
     # Processes
 

@@ -12,12 +12,15 @@ from shiftlog.journal import sessionlog_ingest as ingest
 from shiftlog.journal import sessionlog_requests as requests
 from shiftlog.journal import sessionlog_turns as turns
 from shiftlog.journal.continuity import Continuity
+from shiftlog.journal.imports import Tally
+from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessionlog_calls import Asked, Calls, Prepare, Result, with_warnings
 from shiftlog.journal.sessionlog_current import Place, check_binding, closed, current_session
 from shiftlog.journal.sessionlog_errors import MethodNotFound
-from shiftlog.journal.sessionlog_history import expression_of, filter_of, find
+from shiftlog.journal.sessionlog_history import expression_of, filter_of, find, index_some
 from shiftlog.journal.sessionlog_objects import current_object, history_object
 from shiftlog.journal.sessionlog_sessions import already_exists, import_session, open_session, update_session
+from shiftlog.journal.sessionlog_threads import Threads, by_thread
 from shiftlog.model.errors import SessionNotFound
 from shiftlog.model.ids import check_request_id, check_session_id
 from shiftlog.model.nouns import Session
@@ -87,7 +90,7 @@ class Sessionlog:
                     raise
                 return None
             turn = reader.turn(session.id, session.current_turn) if session.current_turn else None
-            return current_object(session, turn)
+            return current_object(reader, session, turn)
 
         return await self.calls.read(asked, work)
 
@@ -175,12 +178,17 @@ class Sessionlog:
         where = filter_of(values, asked.place.workspace, self.calls.journal.clock.now())
         offset, limit = values.get("offset", 0), values.get("limit", default_limit)
 
+        unindexed: list[str] = []
+
         def work(reader: Reader) -> Result:
-            found, total = find(reader, where, expression, offset=offset, limit=limit)
+            found, total = find(reader, where, expression, offset=offset, limit=limit, unindexed=unindexed)
             shown = [show(reader, session) for session in found]
             return {name: shown, "totalCount": total, "offset": offset, "limit": limit}
 
-        return await self.calls.read(asked, work)
+        result = await self.calls.read(asked, work)
+        if unindexed:
+            await self.calls.tend(lambda writer: index_some(writer, unindexed))
+        return result
 
     async def import_recovery(self, method: str, params: object, place: Place) -> Result:
         """Import a session with turns that was recorded elsewhere, all of it or nothing."""
@@ -197,7 +205,13 @@ class Sessionlog:
                 return first
             existing = writer.session(name)
             pen = self.calls.journal.pen(writer, name, existing)
-            result = import_session(pen, existing, asked.values, asked.place)
+            values, others = by_thread(asked.values, existing)
+
+            def children(parent: Pen, tally: Tally) -> bool:
+                threads = Threads(writer, self.calls.journal.pen, parent, tally)
+                return sum(threads.store(thread, turns) for thread, turns in others.items()) > 0
+
+            result = import_session(pen, existing, values, asked.place, children)
             if existing is not None:
                 check_binding(writer, existing, asked.place)
                 if not pen.entries:

@@ -4,6 +4,7 @@ Checks come in the contract's order: parameters, forms of ids, session, a repeat
 is over has written nothing.
 """
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from shiftlog.guard.redaction import Redactor
 from shiftlog.journal.continuity import Continuity
 from shiftlog.journal.journal import Journal, Request
 from shiftlog.journal.pen import Pen
+from shiftlog.journal.sessionlog_children import Child, turn_of_child
 from shiftlog.journal.sessionlog_current import (
     Place,
     check_binding,
@@ -26,9 +28,9 @@ from shiftlog.journal.sessionlog_current import (
 )
 from shiftlog.journal.sessionlog_requests import Params
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import CommandTimeout, ShiftlogError
+from shiftlog.model.errors import CommandTimeout, ShiftlogError, StorageError
 from shiftlog.model.moves import SessionState
-from shiftlog.model.nouns import Session
+from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Reader, Writer
 
@@ -36,6 +38,8 @@ T = TypeVar("T")
 Result = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], tuple[Result, str | None]]
 Prepare = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+_log = logging.getLogger("shiftlog.journal")
 
 STALE_CHECK = timedelta(seconds=1)
 IGNORED_SHOWN = 100
@@ -116,6 +120,10 @@ class Calls:
             return first
         if not is_live(session):
             raise closed(session)
+        found = turn_of_child(writer, session, asked.values.get("request_id"))
+        if found is not None:
+            check_binding(writer, session, asked.place)
+            return self._apply_to_child(writer, asked, rule, *found)
         pen = self.journal.pen(writer, session.id, session)
         if session.state is SessionState.SUSPENDED:
             pen.write(Kind.SESSION_RESUMED, {"via": "write"})
@@ -125,6 +133,28 @@ class Calls:
         if len(pen.entries) == before:
             return self.unchanged(writer, asked, pen, session, result, turn)
         return self.stored(writer, asked, pen, result, turn)
+
+    def _apply_to_child(self, writer: Writer, asked: Asked, rule: Rule, child: Child, turn: Turn) -> Result:
+        """Run a rule on a turn of a subagent, which has another id in the subagent's own session."""
+        session, name = child.session, asked.values["request_id"]
+        first = self.repeated(writer, asked, session.id)
+        if first is not None:
+            return first
+        if not is_live(session):
+            raise closed(session)
+        pen = self.journal.pen(writer, session.id, session)
+        if session.state is SessionState.SUSPENDED:
+            pen.write(Kind.SESSION_RESUMED, {"via": "write"})
+        before = len(pen.entries)
+        try:
+            result, _ = rule(pen, {**asked.values, "request_id": turn.request_id})
+        except ShiftlogError as error:
+            error.details = {key: name if value == turn.request_id else value for key, value in error.details.items()}
+            raise
+        result = {key: name if value == turn.request_id else value for key, value in result.items()}
+        if len(pen.entries) == before:
+            return self.unchanged(writer, asked, pen, session, result, name)
+        return self.stored(writer, asked, pen, result, name)
 
     async def transaction(self, asked: Asked, work: Callable[[Writer], Result]) -> Result:
         """Run work as one transaction that is taken back when the call's time is over."""
@@ -140,6 +170,13 @@ class Calls:
     async def read(self, asked: Asked, work: Callable[[Reader], T]) -> T:
         """Run work over one consistent state."""
         return await self.journal.read(asked.request, work)
+
+    async def tend(self, work: Callable[[Writer], None]) -> None:
+        """Improve what searches rest on; what was asked for is answered even where that is not possible."""
+        try:
+            await self.journal.store.write(work, lasting=False)
+        except StorageError as error:
+            _log.warning("the index of a long session was not continued: %s", error.details.get("reason"))
 
     def _lost(self, reader: Reader, asked: Asked) -> Result | None:
         """Return the answer that a client lost with its connection, if the call was carried out."""

@@ -9,6 +9,7 @@ from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import compact
 from shiftlog.store.protocol import Filter, Page, Reader
 
+MARK = "-subagent-"
 MOST_CHILDREN = 1_000
 DEEPEST = 8
 _FALLBACK = {"ClaudeCode": "claude", "Codex": "codex"}
@@ -28,8 +29,13 @@ class Child:
 
     def request_id(self, turn: Turn) -> str:
         """Return the id of one of its turns among those of the parent."""
-        own = turn.request_id.split("-", 2)[-1]
-        return f"req-{compact(self.session.started)}-subagent-{self.nickname}-{own}"
+        given = turn.request_id
+        return given if MARK in given else self.prefix + given.split("-", 2)[-1]
+
+    @property
+    def prefix(self) -> str:
+        """Return what the ids of its turns begin with among those of the parent, unless they say so themselves."""
+        return f"req-{compact(self.session.started)}{MARK}{self.nickname}-"
 
     def marks(self) -> list[str]:
         """Return the tags of its turns."""
@@ -51,3 +57,18 @@ def children_of(reader: Reader, session: Session, depth: int = 0) -> Iterator[Ch
             yield Child(session=row.session)
             if depth < DEEPEST:
                 yield from children_of(reader, row.session, depth + 1)
+
+
+def turn_of_child(reader: Reader, session: Session, request_id: str | None) -> tuple[Child, Turn] | None:
+    """Return the turn of a subagent that is addressed by its id among those of the parent."""
+    if not request_id or MARK not in request_id or reader.turn(session.id, request_id) is not None:
+        return None
+    for child in children_of(reader, session):
+        turn = reader.turn(child.session.id, request_id)
+        if turn is not None:
+            return child, turn
+        if request_id.startswith(child.prefix):
+            for turn in reader.turns(child.session.id):
+                if child.request_id(turn) == request_id:
+                    return child, turn
+    return None

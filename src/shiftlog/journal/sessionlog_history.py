@@ -4,44 +4,27 @@ Reads write nothing. Ranked full text with snippets is the work of `history`.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from shiftlog.journal.history_requests import parse_bound
-from shiftlog.journal.sessionlog_children import children_of
+from shiftlog.journal.sessionlog_children import Child, children_of
 from shiftlog.journal.sessionlog_objects import NONE, items_of, turns_with_items
-from shiftlog.journal.sessionlog_search import Expression, covers, matches, parse
-from shiftlog.model.entry import Entry, Kind
+from shiftlog.journal.sessionlog_search import Expression, covers, has_negation, matches, parse, rules_out
+from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
-from shiftlog.store.protocol import Filter, Reader
+from shiftlog.model.turn_texts import ITEM_TEXTS, own_texts, texts_in
+from shiftlog.store.protocol import Filter, Reader, Writer
 
 LOOKED_AT = 200
 MOST_PARTS = 20
 MOST_COVERS = 8
 # Between the texts of a turn, so that no term can match across two of them.
 SEPARATOR = "\x00"
-_PLAIN = (
-    "request_id",
-    "query_title",
-    "query_text",
-    "interpretation",
-    "response",
-    "model",
-    "model_provider",
-    "plan_file",
-    "todo_id",
-    "failure_note",
-)
-_LISTS = (
-    "tags",
-    "context_list",
-    "design_decisions",
-    "requirements_discovered",
-    "files_modified",
-    "blockers",
-    "commits",
-)
+# How much of the sessions that no index helped with is indexed after a search, so that the next one is quick.
+MOST_CAUGHT_UP = 2_048
 
 
 def filter_of(values: Mapping[str, Any], workspace: str, now: datetime) -> Filter:
@@ -76,20 +59,29 @@ def expression_of(values: Mapping[str, Any]) -> Expression | None:
 
 
 def find(
-    reader: Reader, where: Filter, expression: Expression | None, *, offset: int, limit: int
+    reader: Reader, where: Filter, expression: Expression | None, *, offset: int, limit: int, unindexed: list[str]
 ) -> tuple[list[Session], int]:
-    """Return one page of the matching sessions, and how many match in all."""
+    """Return one page of the matching sessions, and how many match in all; name those that have no index yet."""
     if expression is None:
         found = reader.recent_sessions(where, offset=offset, limit=limit) if limit else []
         return found, reader.count("session", where)
     page: list[Session] = []
     total = 0
     for session in _all_sessions(reader, where):
-        if _session_matches(reader, session, expression):
+        if _session_matches(reader, session, expression, unindexed):
             if offset <= total < offset + limit:
                 page.append(session)
             total += 1
     return page, total
+
+
+def index_some(writer: Writer, session_ids: list[str]) -> None:
+    """Index a bounded part of sessions that searches had to look at whole."""
+    left = MOST_CAUGHT_UP
+    for session_id in session_ids:
+        left -= writer.catch_up_parts(session_id, left)
+        if left <= 0:
+            return
 
 
 def _all_sessions(reader: Reader, where: Filter) -> Iterator[Session]:
@@ -99,57 +91,75 @@ def _all_sessions(reader: Reader, where: Filter) -> Iterator[Session]:
         offset += len(sessions)
 
 
-def _session_matches(reader: Reader, session: Session, expression: Expression) -> bool:
+def _session_matches(reader: Reader, session: Session, expression: Expression, unindexed: list[str]) -> bool:
     own = SEPARATOR.join((session.title, session.id)).casefold()
-    sessions = [session, *(child.session for child in children_of(reader, session))]
-    if not any(each.turns_total for each in sessions):
+    children = list(children_of(reader, session))
+    if not session.turns_total and not any(child.session.turns_total for child in children):
         return matches(expression, own)
+    if rules_out(expression, own):
+        return False
+    places = [_Place(session=session, own=own), *(_place_of(child, own) for child in children)]
+    unindexed += [place.session.id for place in places if reader.lacks_parts(place.session.id)]
     return any(
-        matches(expression, own + SEPARATOR + turn_text(turn, entries))
-        for each in sessions
-        for turn, entries in _turns_in_question(reader, each, expression, own)
+        matches(expression, place.text_of(turn, entries))
+        for place in places
+        for turn, entries in _turns_in_question(reader, place, expression)
     )
 
 
-def _turns_in_question(
-    reader: Reader, session: Session, expression: Expression, own: str
-) -> Iterator[tuple[Turn, list[Entry]]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A session whose turns are looked at, and what all of them are found by; a child's are shown as its parent's."""
+
+    session: Session
+    own: str
+    child: Child | None = None
+
+    def text_of(self, turn: Turn, entries: list[Entry]) -> str:
+        """Return all that a turn is found by, folded."""
+        named = self.child.request_id(turn).casefold() + SEPARATOR if self.child else ""
+        return self.own + SEPARATOR + named + turn_text(turn, entries)
+
+    def is_of_turns(self, cover: tuple[str, ...]) -> bool:
+        """Tell whether only a turn's own texts can hold the terms, each within one of them."""
+        prefix = self.child.prefix.casefold() if self.child else ""
+        return all(
+            term.isprintable()
+            and term not in self.own
+            and not any(prefix.endswith(term[:length]) for length in range(1, len(term)))
+            for term in cover
+        )
+
+
+def _place_of(child: Child, own: str) -> _Place:
+    marks = SEPARATOR.join((child.prefix, *child.marks())).casefold()
+    return _Place(session=child.session, own=own + SEPARATOR + marks, child=child)
+
+
+def _turns_in_question(reader: Reader, place: _Place, expression: Expression) -> Iterator[tuple[Turn, list[Entry]]]:
     """Yield the turns that may match; the store narrows them down where it can be sure."""
-    sure = [cover for cover in covers(expression) if len(cover) <= MOST_PARTS and _is_of_turns(cover, own)]
-    names = reader.turns_that_may_hold(session.id, sure[:MOST_COVERS]) if sure else None
+    session_id = place.session.id
+    sure = [cover for cover in covers(expression) if len(cover) <= MOST_PARTS and place.is_of_turns(cover)]
+
+    def is_ruled_out(common: str) -> bool:
+        return rules_out(expression, place.own + SEPARATOR + common)
+
+    denied = is_ruled_out if has_negation(expression) else None
+    names = reader.turns_that_may_hold(session_id, sure[:MOST_COVERS], denied) if sure or denied else None
     if names is None:
-        yield from turns_with_items(reader, session.id)
+        yield from turns_with_items(reader, session_id)
         return
     for name in names:
-        turn = reader.turn(session.id, name)
+        turn = reader.turn(session_id, name)
         if turn is not None:
-            yield turn, items_of(reader, session.id, [turn])[name]
-
-
-def _is_of_turns(cover: tuple[str, ...], own: str) -> bool:
-    """Tell whether only a turn's own texts can hold the terms, and hold them as they stand in JSON text."""
-    return all(term.isprintable() and '"' not in term and "\\" not in term and term not in own for term in cover)
+            yield turn, items_of(reader, session_id, [turn])[name]
 
 
 def turn_text(turn: Turn, entries: list[Entry]) -> str:
     """Return everything that a turn is found by, folded."""
-    texts: list[str] = [getattr(turn, name) or "" for name in _PLAIN]
-    for name in _LISTS:
-        texts.extend(_words(getattr(turn, name)))
+    texts = list(own_texts(turn))
     for amendment in turn.amendments:
-        texts.extend(_words(amendment.fields))
+        texts.extend(texts_in(amendment.fields))
     for entry in entries:
-        names = ("content",) if entry.kind is Kind.DIALOG else ("description", "type", "file_path")
-        texts.extend(str(entry.facts.get(name, "")) for name in names)
+        texts.extend(str(entry.facts.get(name, "")) for name in ITEM_TEXTS[entry.kind])
     return SEPARATOR.join(texts).casefold()
-
-
-def _words(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in cast(Mapping[str, object], value).values():
-            yield from _words(item)
-    elif isinstance(value, list | tuple):
-        for item in cast(list[object], value):
-            yield from _words(item)

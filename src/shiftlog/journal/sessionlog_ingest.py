@@ -62,6 +62,7 @@ _RENAMED = frozenset(
         "partial_tails",
         "copied_records",
         "usage_responses",
+        "usage_tokens",
         "files_left_off",
         "not_recognised",
         "other_agent",

@@ -44,14 +44,15 @@ def headers(session: Session) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value}
 
 
-def current_object(session: Session, turn: Turn | None) -> dict[str, Any]:
+def current_object(reader: Reader, session: Session, turn: Turn | None) -> dict[str, Any]:
     """Show the current session and where its last turn stands."""
+    of_children = sum(child.session.turns_total for child in children_of(reader, session))
     return {
         **_head(session),
         "state": str(session.state),
         "currentTurnRequestId": turn.request_id if turn else None,
         "currentTurnStatus": str(turn.status) if turn else None,
-        "turnCount": session.turns_total,
+        "turnCount": session.turns_total + of_children,
         **headers(session),
     }
 

@@ -389,6 +389,7 @@ IMPORT_TURN = Record(
         "queryText": QUERY_TEXT,
         "status": Text(max_chars=NAME_CHARS),
         "failureNote": Text(lines=True, max_chars=ERROR_CHARS),
+        "sourceThreadId": Text(max_chars=NAME_CHARS),
     }
 )
 SESSION_OBJECT_FIELDS: dict[str, Field] = {

@@ -65,6 +65,38 @@ def matches(expression: Expression, folded: str) -> bool:
             return any(matches(part, folded) for part in parts)
 
 
+def rules_out(expression: Expression, folded: str) -> bool:
+    """Tell whether no text matches that has all of a folded text in it."""
+    return _known(expression, folded) is False
+
+
+def _known(expression: Expression, folded: str) -> bool | None:
+    """Return whether every text that has all of a folded text matches, or none does; None where either may be."""
+    match expression:
+        case Term(text=text):
+            return True if text in folded else None
+        case Not(part=part):
+            known = _known(part, folded)
+            return None if known is None else not known
+        case And(parts=parts):
+            each = [_known(part, folded) for part in parts]
+            return False if False in each else None if None in each else True
+        case Or(parts=parts):
+            each = [_known(part, folded) for part in parts]
+            return True if True in each else None if None in each else False
+
+
+def has_negation(expression: Expression) -> bool:
+    """Tell whether something in an expression must not match."""
+    match expression:
+        case Term():
+            return False
+        case Not():
+            return True
+        case And(parts=parts) | Or(parts=parts):
+            return any(has_negation(part) for part in parts)
+
+
 def covers(expression: Expression) -> list[tuple[str, ...]]:
     """Return covers: of the terms of each, every matching text holds at least one. Negations have none."""
     match expression:

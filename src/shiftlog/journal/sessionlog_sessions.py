@@ -1,11 +1,12 @@
 """The session log's methods on whole sessions: open or join, rename, delete, and import with all rules around it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from shiftlog.journal import imports
 from shiftlog.journal.merge import is_empty
 from shiftlog.journal.pen import Pen
+from shiftlog.journal.sessionlog_children import children_of
 from shiftlog.journal.sessionlog_current import Place, closed
 from shiftlog.journal.sessionlog_errors import status_of
 from shiftlog.model.entry import Kind
@@ -85,18 +86,23 @@ def delete_session(pen: Pen) -> None:
     pen.write(Kind.SESSION_UPDATED, {"hidden": True})
 
 
-def import_session(pen: Pen, existing: Session | None, values: Values, place: Place) -> dict[str, Any]:
-    """Write what an import brings, and say what became of its turns."""
+def import_session(
+    pen: Pen, existing: Session | None, values: Values, place: Place, children: Callable[[Pen, imports.Tally], bool]
+) -> dict[str, Any]:
+    """Write what an import brings, and say what became of its turns; `children` stores those of other threads."""
     if existing is not None and (existing.hidden or existing.state is SessionState.SEALED):
         raise closed(existing)
     if existing is None:
         imports.create_session(pen, values, opening_facts(pen.reader, values, place))
     else:
         imports.merge_session(pen, values)
-    tally = imports.import_turns(pen, values.get("turns") or ())
+    tally = imports.Tally()
+    imports.import_turns(pen, values.get("turns") or (), tally)
+    changed = children(pen, tally)
     if existing is None:
         imports.close_created(pen, values)
-    submit_id = imports.note_import(pen, tally)
+    submit_id = imports.note_import(pen, tally, elsewhere=changed)
+    of_children = sum(child.session.turns_total for child in children_of(pen.reader, pen.session))
     return {
         "sourceType": pen.session.agent,
         "sessionId": pen.session.id,
@@ -104,7 +110,7 @@ def import_session(pen: Pen, existing: Session | None, values: Values, place: Pl
         "importedTurns": tally.imported,
         "mergedTurns": tally.merged,
         "skippedTurns": tally.skipped,
-        "totalTurns": pen.session.turns_total,
+        "totalTurns": pen.session.turns_total + of_children,
         "submitId": submit_id,
         "amendedTurns": tally.amended,
     }

@@ -84,15 +84,22 @@ class ShellLog:
         except ShiftlogError:
             pass  # somebody closed it already, or goes on in it: then it is not ours to close
 
-    async def command_started(self, session_id: str, facts: Facts) -> str | None:
-        """Record that a command is about to run; return the turn that is open."""
+    async def settle(self) -> None:
+        """Make the starts of commands durable that are not yet."""
+        await self._journal.store.settle()
+
+    async def command_started(self, session_id: str, facts: Facts, *, waited_for: bool) -> str | None:
+        """Record that a command is about to run; return the turn that is open.
+
+        The start of one whose end is waited for need not last by itself: its end, which does, makes both last.
+        """
 
         def work(pen: Pen) -> str | None:
             turn = _open_turn(pen)
             self._put(pen, Kind.COMMAND_STARTED, facts, turn)
             return turn
 
-        return await self._write(session_id, work)
+        return await self._write(session_id, work, lasting=not waited_for)
 
     async def command_finished(self, session_id: str, request_id: str | None, facts: Facts) -> None:
         """Record how a command ended, also as an action of the turn that it began in while that is open."""
@@ -130,7 +137,7 @@ class ShellLog:
         """Record any other fact of a shell's session."""
         await self._write(session_id, lambda pen: self._put(pen, kind, facts, _open_turn(pen)))
 
-    async def _write(self, session_id: str, work: Callable[[Pen], T]) -> T:
+    async def _write(self, session_id: str, work: Callable[[Pen], T], *, lasting: bool = True) -> T:
         def transaction(writer: Writer) -> T:
             session = writer.session(session_id)
             if session is None:
@@ -140,7 +147,7 @@ class ShellLog:
             pen.commit(writer)
             return result
 
-        return await self._journal.store.write(transaction, brief=True)
+        return await self._journal.store.write(transaction, brief=True, lasting=lasting)
 
     def _put(self, pen: Pen, kind: Kind, facts: Facts, turn: str | None = None) -> None:
         body, _, _ = self._redactor.value(dict(facts), by_rule=True, path_fields=frozenset({"cwd", "workspace"}))

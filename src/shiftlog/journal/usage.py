@@ -43,14 +43,14 @@ def list_runs(reader: Reader, runs: Runs, where: Filter, limit: int) -> dict[str
     with_run = replace(where, with_run=True)
     rows = reader.find_sessions(with_run, Page(limit=limit))
     return {
-        "items": [_run_row(runs, row.session) for row in rows],
+        "items": [_run_row(reader, runs, row.session) for row in rows],
         "total": reader.count("session", with_run),
     }
 
 
-def _run_row(runs: Runs, session: Session) -> Item:
+def _run_row(reader: Reader, runs: Runs, session: Session) -> Item:
     assert session.run is not None
-    used = runs.usage_of(session)
+    used = runs.usage_of(session, reader)
     return {
         **run_item(session, session.run),
         "agent": session.agent,

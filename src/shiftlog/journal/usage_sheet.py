@@ -103,23 +103,25 @@ class Sheet:
         self._unpriced: Counter[str] = Counter()
         self._prices: dict[str | None, Price | None] = {}
 
-    def add_session(self, session: Session) -> None:
+    def add_session(self, session: Session, reader: Reader) -> None:
         """Count a session, unless it has neither a run nor used anything."""
-        used = self._runs.usage_of(session)
+        used = self._runs.usage_of(session, reader)
         if session.run is None and used is None:
             return
         self._unpriced.update(self._runs.unpriced(session))
         parts: Sequence[tuple[str | None, Usage | None]] = ()
         if "model" in self._by:
-            parts = self._runs.parts_of(session)
+            parts = self._runs.parts_of(session, reader)
         for model, part in parts or ((None, used),):
             group = tuple(_value(session, name, model) for name in self._by)
             self._groups.setdefault(group, Totals()).add(session, part)
         self._total.add(session, used)
 
     def add_tally(self, kin: Kin, figures: Figures) -> bool:
-        """Count the sessions of a tally; say no where their costs are rounded one by one."""
+        """Count the sessions of a tally; say no where their costs are rounded one by one, or depend on the time."""
         model, basis = kin.parts[kin.part]
+        if basis is Basis.PRICED and self._runs.has_changed(model):
+            return False
         used = self._used(kin, figures)
         cost = (figures.stated_cost, 0) if basis is Basis.STATED else None
         price = self._price_of(model) if basis is Basis.PRICED else None
@@ -178,7 +180,7 @@ def sheet_of_sessions(reader: Reader, runs: Runs, where: Filter, by: Sequence[st
     """Add up sessions one by one."""
     sheet = Sheet(runs, list(by))
     for session in _sessions(reader, where):
-        sheet.add_session(session)
+        sheet.add_session(session, reader)
     return sheet
 
 
@@ -193,7 +195,7 @@ def sheet_of_tallies(reader: Reader, runs: Runs, where: Filter, by: Sequence[str
         if basis is Basis.APART:
             session = reader.session(model or "")
             assert session is not None
-            sheet.add_session(session)
+            sheet.add_session(session, reader)
         elif not sheet.add_tally(kin, figures):
             return None
     return sheet

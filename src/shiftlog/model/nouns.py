@@ -14,26 +14,27 @@ from shiftlog.model.moves import LIVE, RunStatus, SessionState, Succession, Turn
 Noun = TypeVar("Noun")
 
 _put = object.__setattr__
-_readers: dict[type, tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], list[Callable[[Any, Any], None]]]] = {}
+_copiers: dict[type, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Callable[[Any, Any], None]]]] = {}
 
 
 def changed(noun: Noun, **values: Any) -> Noun:
-    """Return a noun with some fields changed: `dataclasses.replace`, in half of its time.
+    """Return a noun with some fields changed: `dataclasses.replace`, in a third of its time.
 
     Every entry moves a session and often a turn, each with dozens of fields; this is most of what applying costs.
     """
     kind = type(noun)
-    if kind not in _readers:
+    found = _copiers.get(kind)
+    if found is None:
         names = tuple(item.name for item in fields(cast(Any, kind)))
-        _readers[kind] = (names, attrgetter(*names), [getattr(kind, name).__set__ for name in names])
-    names, read, setters = _readers[kind]
-    after = dict(zip(names, read(noun), strict=True))
-    after.update(values)
-    if len(after) > len(names):
-        raise TypeError(f"{kind.__name__} has no field {sorted(values.keys() - set(names))}")
+        found = _copiers[kind] = (attrgetter(*names), {name: getattr(kind, name).__set__ for name in names})
+    read, setters = found
     copy = object.__new__(kind)
-    for put, value in zip(setters, after.values(), strict=True):
+    for put, value in zip(setters.values(), read(noun), strict=True):
         put(copy, value)
+    for name, value in values.items():
+        if name not in setters:
+            raise TypeError(f"{kind.__name__} has no field {name}")
+        setters[name](copy, value)
     return copy
 
 

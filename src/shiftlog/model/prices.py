@@ -6,7 +6,8 @@ Here are the shape of the data and the arithmetic. The prices themselves, model 
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import TypeVar
@@ -74,18 +75,35 @@ def _total(used: Usage, prices: Sequence[Amount]) -> Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """The known prices by model name."""
+    """The known prices by model name; `earlier` ones, the oldest first, each with the moment at which it ended."""
 
     models: Mapping[str, Price]
+    earlier: Mapping[str, tuple[tuple[datetime, Price], ...]] = field(
+        default_factory=dict[str, tuple[tuple[datetime, Price], ...]]
+    )
 
-    def price_of(self, model: str | None) -> Price | None:
-        """Return the price of a model: under its own name, else without variant (`[1m]`) or date at its end."""
-        return next((self.models[name] for name in _spellings(model or "") if name in self.models), None)
+    def price_of(self, model: str | None, at: datetime | None = None) -> Price | None:
+        """Return the price of a model in force at a moment, by default now.
 
-    def cost_of(self, model: str | None, used: Usage) -> float | None:
-        """Return the cost of counted tokens, or None where the model has no price."""
-        price = self.price_of(model)
+        It stands under the model's own name, else under that without variant (`[1m]`) or date at its end.
+        """
+        name = self._name(model)
+        if name is None:
+            return None
+        ended = (price for until, price in self.earlier.get(name, ()) if at is not None and at < until)
+        return next(ended, self.models[name])
+
+    def cost_of(self, model: str | None, used: Usage, at: datetime | None = None) -> float | None:
+        """Return the cost of tokens counted at a moment, or None where the model has no price."""
+        price = self.price_of(model, at)
         return None if price is None else price.cost_of(used)
+
+    def changes(self, model: str | None) -> list[datetime]:
+        """Return the moments at which the price of a model changed."""
+        return [until for until, _ in self.earlier.get(self._name(model) or "", ())]
+
+    def _name(self, model: str | None) -> str | None:
+        return next((name for name in _spellings(model or "") if name in self.models), None)
 
 
 def _spellings(model: str) -> Iterator[str]:

@@ -65,6 +65,7 @@ class EngineShell:
         self._pid: int | None = None
         self._cwd = "/"
         self._last_status = 0
+        self._traced = False
         self._foreground: EngineCommand | None = None
         self._commands: dict[str, EngineCommand] = {}
         self._lingering: list[EngineCommand] = []
@@ -159,7 +160,9 @@ class EngineShell:
         self._is_ready = False
         for words in self._words.values():
             words.forget()
-        self._tell(framing.lines(self._place, token, self._last_status))
+        traced = self._traced and command.in_shell
+        self._tell(framing.lines(self._place, token, self._last_status, traced=traced))
+        self._traced = self._traced or framing.may_trap(spec.text)
         if command.keyboard is not None:
             command.feed(spec.input)
         return command
@@ -191,6 +194,10 @@ class EngineShell:
             gate = self._make_gate(command)
             return command, framing.copy_unit(
                 spec.text, token, gate=gate, stdin=stdin, stdout=out.place, stderr=err.place
+            )
+        if self._traced:
+            return command, framing.traced_unit(
+                spec.text, self._last_status, stdin=stdin, stdout=out.place, stderr=err.place
             )
         return command, framing.unit(spec.text, stdin=stdin, stdout=out.place, stderr=err.place)
 

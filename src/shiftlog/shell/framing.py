@@ -27,9 +27,12 @@ DROP_SIGNAL = "RTMAX-3"
 BASH_OPTIONS = ("--noediting", "-i")
 WITHOUT_PROFILES = ("--norc", "--noprofile")
 
+_MAY_TRAP = re.compile(r"\bDEBUG\b", re.IGNORECASE)
 _LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY_CORRECT)\b")
 _REPORT = re.compile(rb"([0-9a-f]{32}) (end|pid|bad) (.*?)/\1\n", re.DOTALL)
 _LONGEST_REPORT = 64 * 1024
+#: Stands for the first slash of a unit's place where the unit has to switch tracing off; the place stays the same.
+_TRACED = "/././"
 
 _DRIVER = r"""\builtin set +o history +o histexpand +m
 \builtin history -c
@@ -86,20 +89,59 @@ def hello(token: str) -> str:
     return f'TIMEFORMAT="{token} pid $BASHPID/{token}" \\__shiftlog_report\n'
 
 
-def whole(text: str) -> str:
+def whole(text: str, *, traced_after: int | None = None) -> str:
     """Return the text so that bash parses it whole before any of it runs; a broken one then runs not at all.
 
     Bash reads line by line, so only texts of several lines need it. Texts that change how later lines are parsed
     (aliases, extended patterns) keep bash's own way. The nesting makes a text that closes more than it opened fail.
+
+    A DEBUG trap sees a `case`, but neither an `if` nor what runs in a subshell. With `traced_after`, the status that
+    the text is to find, those are used, at the price of a fork.
     """
     if "\n" not in text.rstrip("\n") or _LINE_BY_LINE.search(text):
         return text
+    if traced_after == 0:
+        return f"{{ if (\\builtin :); then {{ {text}\n\n}}; fi; }}"
+    if traced_after is not None:
+        return f"{{ if (\\builtin exit {traced_after}); then (\\builtin :); else {{ {text}\n\n}}; fi; }}"
     return f"{{ case x in x) {{ {text}\n\n}} ;; esac; }}"
+
+
+def may_trap(text: str) -> bool:
+    """Say whether a text may set a DEBUG trap, which the units after it are to let through.
+
+    Bash takes such a trap away while it sources a file, unless it traces functions; so `source` switches that on, and
+    `untraced` off again as the first thing in the file. The trap then sees the engine's words too, but what it prints
+    there leads nowhere.
+    """
+    return _MAY_TRAP.search(text) is not None
+
+
+def source(place: str, *, traced: bool) -> str:
+    """Return what makes the shell run the unit at a quoted place; `traced` lets a DEBUG trap through."""
+    if not traced:
+        return f"\\builtin . {place}"
+    return (
+        f"if [[ $- == *T* ]]; then \\builtin . {place}; "
+        f"else \\builtin set -T; \\builtin . {place.replace('/', _TRACED, 1)}; fi"
+    )
+
+
+def untraced() -> str:
+    """Return the first line of a unit whose `source` lets a DEBUG trap through."""
+    return f"[[ $BASH_SOURCE == *{_TRACED}* ]] && \\builtin set +T\n"
 
 
 def unit(text: str, *, stdin: str, stdout: str, stderr: str) -> str:
     """Return the unit that evaluates a text in the shell itself with fresh descriptors."""
     return f"\\builtin eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}\n"
+
+
+def traced_unit(text: str, last_status: int, *, stdin: str, stdout: str, stderr: str) -> str:
+    """Return such a unit that lets a DEBUG trap through; the first line has changed `$?`, so it is restored here."""
+    join = "||" if last_status else "&&"
+    start = f"{untraced()}\\__shiftlog_status {last_status} {join} \\builtin eval "
+    return f"{start}{quote(whole(text, traced_after=last_status))} <{stdin} >{stdout} 2>{stderr}\n"
 
 
 def copy_unit(text: str, token: str, *, gate: str, stdin: str, stdout: str, stderr: str) -> str:
@@ -127,10 +169,10 @@ def terminal_unit(token: str, *, gate: str, state: str, helper: list[str]) -> st
     )
 
 
-def lines(place: str, token: str, last_status: int) -> str:
+def lines(place: str, token: str, last_status: int, *, traced: bool = False) -> str:
     """Return what makes the shell run the unit at `place` and report; `$?` starts as the last command left it."""
-    start = f"\\builtin . {place}\n"
-    if last_status:
+    start = source(place, traced=traced) + "\n"
+    if last_status and not traced:
         start = f"\\__shiftlog_status {last_status} || {start}"
     return start + closing_lines(token)
 

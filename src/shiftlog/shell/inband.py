@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-import time
-from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
 from shiftlog.model.shell_errors import OpenFailed, ShellEnded, ShellLost
-from shiftlog.shell import framing, remote_words
+from shiftlog.shell import framing, inband_closing, remote_programs, remote_words
 from shiftlog.shell.engine_command import SIGNAL_NUMBERS
 from shiftlog.shell.inband_command import InbandCommand
 from shiftlog.shell.inband_terminal import InbandTerminal
+from shiftlog.shell.inband_watch import LOOKS_S, watch_silence
+from shiftlog.shell.inband_ways import Ways
 from shiftlog.shell.ports import (
     CommandSpec,
     EndedReason,
@@ -31,24 +30,14 @@ from shiftlog.shell.ports import (
 )
 from shiftlog.shell.remote import RemoteHost, Wire, WireEnd
 from shiftlog.shell.remote_aside import Aside, Table, upload
-from shiftlog.shell.remote_direct import Direct
-from shiftlog.shell.remote_line import Line
 from shiftlog.shell.remote_words import BashWords
 
 _READY_S = 2.0
-_ASK_S = 2.0
 _END_S = 1.5
 _SETTLE_S = 0.3
 _KILLED = 128 + 9
 #: Longer units are sent as a file: a shell reads a pipe byte by byte.
 _SHORT_UNIT = 32 * 1024
-_IDLE_LINES = 2
-#: No program that closes what it inherits, starts another and goes away is done as soon as this.
-_QUICK_S = 0.05
-_SCAN_S = 0.03
-_LOOKS_S = (1.5, 1.5, 3.0, 6.0, 15.0)
-_ASKED_S = 0.6
-_KILL_ROUNDS = 10
 
 
 class InbandShell:
@@ -61,20 +50,19 @@ class InbandShell:
         self.loop = asyncio.get_running_loop()
         self.host = host
         self.aside = Aside(host)
+        self._ways = Ways(host, self.aside)
         self.startup_output = b""
+        self.heard = 0  # how often anything came over the wire
         self.copies: set[InbandCommand] = set()
         self.terminals: set[InbandTerminal] = set()
         self._wire: Wire | None = None
-        self._kept: remote_words.Kept | None = None
+        self._kept: remote_programs.Kept | None = None
         self._words: remote_words.Words = remote_words.PortableWords()
         self._opening = b""
-        self._opened: asyncio.Future[remote_words.Kept | remote_words.Refused] = self.loop.create_future()
+        self._opened: asyncio.Future[remote_programs.Kept | remote_programs.Refused] = self.loop.create_future()
         self._reports = framing.ReportReader()
         self._keeper_token = framing.draw_token()
         self._token = framing.draw_token()
-        self._direct: Direct | None = None
-        self._held_by: list[Direct] = []
-        self._is_held = False
         self._is_ready = False
         self._ready = asyncio.Event()
         self._cwd = "/"
@@ -82,10 +70,6 @@ class InbandShell:
         self._last_status = 0
         self._commands: dict[str, InbandCommand] = {}
         self._foreground: InbandCommand | None = None
-        self._idle_lines: deque[Line] = deque()
-        self._lines: set[Line] = set()
-        self._scanning: asyncio.Task[bool] | None = None
-        self._is_written_to = False
         self._reason: EndedReason | None = None
         self._closing: asyncio.Task[int] | None = None
         self._main_end: asyncio.Future[WireEnd] = self.loop.create_future()
@@ -106,7 +90,7 @@ class InbandShell:
         return self._ended
 
     @property
-    def kept(self) -> remote_words.Kept:
+    def kept(self) -> remote_programs.Kept:
         """What the keeper told when the shell was opened."""
         assert self._kept is not None
         return self._kept
@@ -129,18 +113,21 @@ class InbandShell:
     async def _open(self, spec: ShellSpec) -> None:
         self._asked_cwd = spec.cwd
         self._wire = await self.host.open_wire(self)
-        program = remote_words.keeper(
+        program = remote_programs.keeper(
             self._keeper_token, name=framing.draw_token()[:16], wanted=spec.shell, cwd=spec.cwd, env=spec.env
         )
         self._wire.write(program.encode())
         kept = await self._opened
-        if isinstance(kept, remote_words.Refused):
+        if isinstance(kept, remote_programs.Refused):
             raise _failed(kept.why)
         self._kept = kept
+        self.aside.begin(kept)
+        self._ways.begin(kept)
         self._words = remote_words.words_named(kept.words)
         self._tell(self._words.prepare(self._token, kept))
         await self._ready.wait()
         self._check_alive()
+        self.spawn(self.aside.open())
         if spec.login:
             said = Said()
             command = await self.start(CommandSpec(text=self._words.profiles), said)
@@ -180,9 +167,17 @@ class InbandShell:
 
         def nudge() -> None:
             if not command.reported and self._foreground is command:
-                self._tell(self._words.closing(command.token))
+                self.ask_report(command)
 
         self.loop.call_later(after_s, nudge)
+
+    def ask_report(self, command: InbandCommand) -> None:
+        """Ask for the report of a command that runs in the shell itself."""
+        self._tell(self._words.closing(command.token))
+
+    def owes(self, command: InbandCommand) -> bool:
+        """Say whether the shell still owes the report of a command."""
+        return self._foreground is command and self._closing is None
 
     def drop_signal(self, number: int) -> int:
         """Return what makes this shell drop its command: only `framing`'s words trap the signal meant for that."""
@@ -206,13 +201,13 @@ class InbandShell:
 
     def received(self, stream: Stream, data: bytes) -> None:
         """Pass on a direct command's output and find reports; everything else on the wire is noise."""
-        if self._direct is not None:
-            data = self._direct.received(stream, data)
+        self.heard += 1
+        data = self._ways.received(stream, data)
         if stream != "stdout" or not data:
             return
         if not self._opened.done():
             self._opening = (self._opening + data)[-1_000_000:]
-            kept = remote_words.read_kept(self._opening, self._keeper_token, self._asked_cwd)
+            kept = remote_programs.read_kept(self._opening, self._keeper_token, self._asked_cwd)
             if kept is not None:
                 self._opened.set_result(kept)
             return
@@ -237,18 +232,18 @@ class InbandShell:
     def _on_pid(self, token: str, pid: int) -> None:
         command = self._commands.get(token)
         if token == remote_words.holds_token(self._token):
-            self._on_holds(pid != 0)
+            self._ways.tell_held(pid != 0)
         elif command is not None:
             command.on_pid(pid)
         elif token == self._token and self.pid is None:
             self.pid = pid
+            self._ways.own_pids.add(pid)
 
     def _on_end(self, report: framing.Report) -> None:
         status, cwd = report.end()
         command = self._commands.get(report.token)
         if report.token == self._keeper_token:
-            if self._direct is not None and not self._direct.is_told:
-                self._direct.tell_held(False)
+            self._ways.tell_over()
             self.finished(WireEnd(exit_code=status))
         elif command is not None and cwd == remote_words.CUT.encode():
             command.cut_status = status
@@ -269,19 +264,6 @@ class InbandShell:
             self._foreground = None
             command.on_report(status, self._cwd)
 
-    def _on_holds(self, held: bool) -> None:
-        """Learn whether anything that a command left behind may still write to the wire."""
-        self._is_held = held
-        direct = self._direct
-        if direct is not None and not direct.is_told:
-            direct.tell_held(held)
-            if held:
-                self._held_by.append(direct)
-        if not held:
-            for one in self._held_by:
-                one.released()
-            self._held_by.clear()
-
     async def _over(self, end: WireEnd) -> None:
         """Resolve what depended on the shell; left-overs of a shell that ended by itself are ended too."""
         asked = self._reason is not None
@@ -290,8 +272,7 @@ class InbandShell:
         command, self._foreground = self._foreground, None
         if command is not None and not lost:
             await command.outputs_settled(_SETTLE_S)
-        for direct in [*self._held_by, *([self._direct] if self._direct is not None else [])]:
-            direct.give_up()
+        self._ways.give_up()
         if command is not None:
             command.finish(None if lost or asked else end.exit_code, self._cwd, self._reason, lost=lost)
         if lost:
@@ -310,14 +291,13 @@ class InbandShell:
     async def _start(self, spec: CommandSpec, sink: OutputSink) -> InbandCommand:
         token = framing.draw_token()
         feeds = spec.stdin_open or spec.input is not None
-        if isinstance(self._words, BashWords) and not (feeds or spec.background or await self._may_be_written_to()):
-            self._direct = direct = Direct(token, self._keeper_token, sink)
+        if isinstance(self._words, BashWords) and not (feeds or spec.background or not await self._ways.is_wire_free()):
+            direct = self._ways.open_direct(token, self._keeper_token, sink)
             command = InbandCommand(self, spec, token, direct)
             direct.on_begin = command.on_pid
             unit = self._words.direct(spec.text, token, self._last_status, self.kept)
         else:
-            self._direct = None
-            line = await self._line_for(sink, once=feeds or spec.background, feeds=feeds)
+            line = await self._ways.open_line(sink, once=feeds or spec.background, feeds=feeds)
             command = InbandCommand(self, spec, token, line)
             if command.in_shell:
                 unit = self._words.unit(spec.text, token, self._last_status, line.places)
@@ -330,20 +310,22 @@ class InbandShell:
         self._ready.clear()
         if command.in_shell:
             self._foreground = command
-            self.loop.call_later(_LOOKS_S[0], self._watch, command)
-        self._tell(self._words.source(place) + self._words.closing(self._token))
+            self.loop.call_later(LOOKS_S[0], self._watch, command)
+        self._tell(self._words.source(place, in_shell=command.in_shell) + self._words.closing(self._token))
+        if command.in_shell:
+            self._words.learn(spec.text)
         if spec.input is not None:
             command.feed(spec.input)
         return command
 
-    async def _place(self, unit: str, token: str) -> str:
+    async def _place(self, unit: str, token: str) -> remote_words.UnitPlace:
         """Return where the shell finds a unit; a long one is sent as a file first."""
         data = unit.encode("utf-8", "surrogateescape")
         if len(data) <= _SHORT_UNIT:
-            return remote_words.heredoc(unit, framing.draw_token())
+            return self._words.here(unit, framing.draw_token())
         path = f"{self.kept.directory}/u{token}"
         await upload(self.host, path, data)
-        return framing.quote(path)
+        return remote_words.UnitPlace(path=framing.quote(path))
 
     async def _start_terminal(self, spec: CommandSpec, sink: OutputSink) -> InbandTerminal:
         """Run a text on a terminal of its own, with the shell's directory and exported variables."""
@@ -354,7 +336,7 @@ class InbandShell:
         await asyncio.shield(saving.ended)
         self._last_status = kept_status
         self._check_alive()
-        program = remote_words.terminal_script(
+        program = remote_programs.terminal_script(
             spec.text, kind=self.kind, cwd=self._cwd, exports=framing.quote(exports), pid=framing.quote(pid)
         )
         await upload(self.host, script, program.encode("utf-8", "surrogateescape"))
@@ -363,58 +345,15 @@ class InbandShell:
         self.terminals.add(command)
         return command
 
-    async def _take_line(self) -> Line:
-        """Return the line that was idle longest: one just used is still getting ready for its next command."""
-        while self._idle_lines:
-            line = self._idle_lines.popleft()
-            if not line.over:
-                return line
-        return await self._new_line(reusable=True)
-
-    async def _line_for(self, sink: OutputSink, *, once: bool, feeds: bool) -> Line:
-        line = await self._new_line(reusable=False, feeds=feeds) if once else await self._take_line()
-        line.begin(sink)
-        return line
-
-    async def _may_be_written_to(self) -> bool:
-        """Say whether something that an earlier command left behind could still write to the wire."""
-        if self._scanning is not None:
-            await asyncio.wait([self._scanning], timeout=_SCAN_S)
-            if not self._scanning.done():
-                return True
-            self._is_written_to = self._scanning.result()
-            self._scanning = self.loop.create_task(self._scan()) if self._is_written_to else None
-        return self._is_held or self._is_written_to
-
-    async def _scan(self) -> bool:
-        """Look for processes other than the shell's own that have the wire as output; some drop the pipe that tells."""
-        try:
-            data = await self.aside.ask(remote_words.writers(self.kept.keeper), 5 * _ASK_S)
-        except (TimeoutError, ConnectionError):
-            return True
-        own = {self.kept.keeper, self.kept.session, self.pid or 0}
-        return any(int(word) not in own for word in data.split())
-
-    async def _new_line(self, *, reusable: bool, feeds: bool = False) -> Line:
-        line = Line(self.kept.directory, reusable=reusable, feeds=feeds)
-        self._lines.add(line)
-        await line.start(self.host, self.kept.session)
-        return line
+    def _watch(self, command: InbandCommand) -> None:
+        if self.owes(command):
+            self.spawn(watch_silence(self, command))
 
     def let_go(self, command: InbandCommand) -> None:
-        """Forget a command that has ended; its line serves the next one if nothing of it is left."""
+        """Forget a command that has ended."""
         self._commands.pop(command.token, None)
         self.copies.discard(command)
-        line = command.line
-        if isinstance(line, Direct):
-            if time.monotonic() - command.since > _QUICK_S and self._closing is None:
-                self._scanning = self.loop.create_task(self._scan())
-            return
-        if line.reusable and line.clean and len(self._idle_lines) < _IDLE_LINES and self._closing is None:
-            self._idle_lines.append(line)
-        else:
-            line.leave()
-        self._lines = {one for one in self._lines if not one.over}
+        self._ways.let_go(command)
 
     async def _until_ready(self) -> None:
         """Wait for the proof that the shell is fit for a command; a shell that cannot give it is ended."""
@@ -440,91 +379,42 @@ class InbandShell:
         if self._wire is not None and not self._main_end.done():
             self._wire.write(lines.encode("utf-8", "surrogateescape"))
 
-    def _watch(self, command: InbandCommand) -> None:
-        if self._foreground is command and self._closing is None:
-            self.spawn(self.watch_silence(command))
-
-    async def watch_silence(self, command: InbandCommand) -> None:
-        """Look now and then whether the shell waits for its next line although it owes a report; ask, then end it."""
-        looks = 0
-        for pause_s in itertools.chain(_LOOKS_S, itertools.repeat(_LOOKS_S[-1])):
-            await asyncio.wait([command.ended], timeout=_ASKED_S if looks else pause_s)
-            if self._foreground is not command or self._closing is not None:
-                return
-            try:
-                said = await self.aside.ask(remote_words.waiting(self.kept.keeper, self.pid or 0), _ASK_S)
-            except (TimeoutError, ConnectionError):
-                continue
-            looks = looks + 1 if said.strip() == b"waiting" else 0
-            if looks == 1:
-                self._tell(self._words.closing(command.token))
-            elif looks > 1 and self._foreground is command:
-                await self._end_unsound()
+    # Ending
 
     async def _end_unsound(self) -> None:
         """End a shell whose words can no longer be believed."""
         await self.close("killed")
 
-    # Ending
-
     async def _close(self) -> int:
-        killed = 0
         lost = self._main_end.done() and self._main_end.result().lost
         self.host.leave()
-        if self._kept is not None and not lost:
-            with contextlib.suppress(TimeoutError, ConnectionError):
-                killed = await self._kill_all()
+        self._ways.leave()
+        self.aside.leave()
+        killed = await self._kill_session()
         if self._wire is not None and not self._main_end.done():
             await asyncio.wait([self._main_end], timeout=_END_S)
             self._wire.close()
-        for line in self._lines:
-            line.hang_up()
-        if self._lines and not lost:
-            await asyncio.wait([self.loop.create_task(line.gone(_READY_S / 2)) for line in self._lines])
-        if self._kept is not None and not lost:
+        await self._ways.hang_up(lost=lost)
+        if self._kept is not None and killed is not None:
             with contextlib.suppress(TimeoutError, ConnectionError):
-                await self._tidy()
-        for line in self._lines:
-            line.close()
+                await inband_closing.tidy(self.aside, self._kept, self._ways.stuck_pids)
+        self._ways.close()
         self.aside.close()
         self.finished(WireEnd(exit_code=None))
         self._end_copies(lost=False)
         await self.host.close()
         await asyncio.wait([self._ended])
-        return killed
+        return killed or 0
 
-    async def _kill_all(self) -> int:
-        """Kill what is in the shell's session or descends from it, until nothing is; the keeper stays to tidy up.
-
-        What is left after the first time starts new processes faster than they can be listed: only a signal to its
-        whole group reaches all of them at once.
-        """
-        killed: set[int] = set()
-        roots = [terminal.pid for terminal in self.terminals if terminal.pid is not None]
-        for number in range(_KILL_ROUNDS):
-            table = await self.aside.table(_ASK_S)
-            found = table.sessions({self.kept.session, *roots}, [self.kept.keeper])
-            victims = [one.pid for one in found if one.pid not in self._kept_pids()]
-            if not victims:
-                break
-            if number:
-                groups = {-one.group for one in found if one.group > 1}
-                await self.aside.ask(f"kill -9 -- {' '.join(map(str, groups))} 2>/dev/null", _ASK_S)
-            else:
-                await self.aside.kill(SIGNAL_NUMBERS["kill"], victims, _ASK_S)
-            killed.update(victims)
-        return len(killed)
-
-    def _kept_pids(self) -> set[int]:
-        return {self.kept.keeper, self.kept.session}
-
-    async def _tidy(self) -> None:
-        """End the programs of lines that did not go by themselves, and remove the private directory."""
-        stuck = {line.pid for line in self._lines if line.pid is not None and not line.over}
-        if stuck:
-            table = await self.aside.table(_ASK_S)
-            await self.aside.kill(9, [one.pid for one in table.sessions(stuck, stuck)], _ASK_S)
-        await self.aside.ask(f"rm -rf {framing.quote(self.kept.directory)}", _ASK_S)
+    async def _kill_session(self) -> int | None:
+        """Kill what the shell started, also where only its own wire is lost; return None where nobody answers."""
+        if self._kept is None:
+            return None
+        terminals = [terminal.pid for terminal in self.terminals if terminal.pid is not None]
+        try:
+            return await inband_closing.kill_session(self.aside, self._kept, terminals)
+        except (TimeoutError, ConnectionError):
+            return None
 
 
 class Said:

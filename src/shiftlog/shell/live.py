@@ -65,9 +65,19 @@ class Command:
     programs: list[dict[str, Any]] | None = None
     programs_total: int = 0
     stopping: Literal["timed_out", "cancelled"] | None = None
-    overdue: asyncio.Event = field(default_factory=asyncio.Event)
+    answerable: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     over: asyncio.Event = field(default_factory=asyncio.Event)
     recorded: bool = True
+
+    def answer(self) -> None:
+        """Let whoever waits for the command have an answer, over or not."""
+        if not self.answerable.done():
+            self.answerable.set_result(None)
+
+    def end(self) -> None:
+        """Note that nothing more is to come of the command."""
+        self.over.set()
+        self.answer()
 
     @property
     def is_running(self) -> bool:

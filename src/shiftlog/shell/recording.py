@@ -12,7 +12,11 @@ from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
 
 
 class ShellJournal(Protocol):
-    """The journal as shells need it; a fact is durable when the call returns. Failing to write raises StorageError."""
+    """The journal as shells need it; a fact is durable when the call returns. Failing to write raises StorageError.
+
+    The start of a command that the caller waits for survives this process, and a loss of power once `settle` or any
+    later fact is through: nobody was told of it before, and waiting for the disk twice is most of a short command.
+    """
 
     async def home(self, session_id: str | None, caller: Caller) -> ShellHome:
         """Find the session to belong to: the one named, else the one the caller has open, else a new implicit one."""
@@ -28,8 +32,12 @@ class ShellJournal(Protocol):
         """Record an end; an implicit session ends with its last shell."""
         ...
 
-    async def command_started(self, session_id: str, facts: Facts) -> str | None:
+    async def command_started(self, session_id: str, facts: Facts, *, waited_for: bool) -> str | None:
         """Record a start and return the turn that is open, if one is."""
+        ...
+
+    async def settle(self) -> None:
+        """Make the starts durable that are not yet."""
         ...
 
     async def command_finished(self, session_id: str, request_id: str | None, facts: Facts) -> None:

@@ -1,7 +1,8 @@
 """What a remote target is to the in-band engine: a host that opens wires, each one program with three byte streams.
 
 Here are only the seams; a wire over ssh is a channel (`ssh_wire.py`), one into a container a `docker exec` client
-(`docker_wire.py`). What travels over them is `remote_words.py`'s.
+(`docker_wire.py`). What travels over them is `remote_programs.py`'s and
+`remote_words.py`'s.
 """
 
 from __future__ import annotations

@@ -7,11 +7,12 @@ that a command defines reaches it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from shiftlog.shell import framing, remote_words
+from shiftlog.shell import framing, remote_programs
 from shiftlog.shell.ports import Stream
 from shiftlog.shell.reaper import Process, below
 from shiftlog.shell.remote import RemoteHost, Wire, WireEnd
@@ -19,6 +20,8 @@ from shiftlog.shell.remote import RemoteHost, Wire, WireEnd
 _TICKS = 100
 #: How far the start of a process, in whole ticks, may lie before the moment it is compared with.
 _SLACK_S = 0.02
+_OPEN_S = 10.0
+_BYE_S = 2.0
 
 
 class Gathered:
@@ -118,14 +121,27 @@ def read_table(data: bytes, asked_at: float) -> Table:
 
 
 class Aside:
-    """Opened when first needed, kept until it fails or is closed."""
+    """Opened with the shell, and again when it has failed.
+
+    While it is open it stands guard: should this process go away without a word, it ends what the shell started.
+    """
 
     def __init__(self, host: RemoteHost) -> None:
         self._host = host
+        self._kept: remote_programs.Kept | None = None
         self._wire: Wire | None = None
         self._heard: Gathered | None = None
+        self._is_leaving = False
         self._turn = asyncio.Lock()  # one question at a time: answers come on one stream
-        self.pids: set[int] = set()
+
+    def begin(self, kept: remote_programs.Kept) -> None:
+        """Learn which shell it stands beside."""
+        self._kept = kept
+
+    async def open(self) -> None:
+        """Begin to stand guard; where that fails the first question tries again."""
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            await self.ask(":", _OPEN_S)
 
     async def ask(self, script: str, timeout_s: float) -> bytes:
         """Run a script on the target and return what it printed; raises `TimeoutError` or `ConnectionError`."""
@@ -139,33 +155,43 @@ class Aside:
 
     async def table(self, timeout_s: float) -> Table:
         """Read the target's processes."""
-        data = await self.ask(remote_words.ASIDE_TABLE, timeout_s)
+        data = await self.ask(remote_programs.ASIDE_TABLE, timeout_s)
         return read_table(data, time.monotonic())
 
     async def kill(self, number: int, pids: Collection[int], timeout_s: float) -> None:
-        """Signal processes."""
+        """Signal processes, or whole groups by their negated number."""
         if pids:
+            # Without `--`, which the kill of some shells does not know.
             await self.ask(f"kill -{int(number)} {' '.join(map(str, pids))} 2>/dev/null", timeout_s)
 
+    def leave(self) -> None:
+        """Learn that the shell is to end: where a question fails from now on, the guard is left to do what it can."""
+        self._is_leaving = True
+
     def close(self) -> None:
-        """Let go of the wire; its program ends with its input."""
+        """Say goodbye."""
+        self._is_leaving = False
         self._drop()
 
     def _drop(self) -> None:
+        """Let the program end; only later let go of the wire, which could take the last word away with it."""
         if self._wire is not None:
+            if not self._is_leaving:
+                self._wire.write(remote_programs.ASIDE_BYE.encode())
             self._wire.write_eof()
-            self._wire.close()
+            asyncio.get_running_loop().call_later(_BYE_S, self._wire.close)
         self._wire = self._heard = None
 
     async def _ask(self, script: str) -> bytes:
+        assert self._kept is not None
         token = framing.draw_token()
         if self._heard is None or self._wire is None or self._heard.end.done():
             self._heard = Gathered()
             self._wire = await self._host.open_wire(self._heard)
             hello = framing.draw_token()
-            self._wire.write(f"trap '' INT HUP\nprintf '%s %s {hello}' {hello} $$\n".encode())
-            await self._heard.until(f"{hello} ".encode())
-            self.pids.add(int((await self._heard.until(f" {hello}".encode())).decode()))
+            self._wire.write(remote_programs.aside(hello, self._kept).encode("utf-8", "surrogateescape"))
+            await self._heard.until(hello.encode())
+            await self._heard.until(hello.encode())
         self._wire.write(f"{{ {script}\n}} </dev/null; printf %s {token}\n".encode("utf-8", "surrogateescape"))
         return await self._heard.until(token.encode())
 

@@ -1,7 +1,7 @@
 """A line: the wire that carries one command's streams, and the small scanner that finds where they end.
 
 A line is reused while nothing of a command holds its pipes; a child left behind keeps it, and what it writes later is
-dropped. What the line's program is stands in `remote_words.py`.
+dropped. What the line's program is stands in `remote_programs.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from shiftlog.shell import framing, remote_words
+from shiftlog.shell import framing, remote_programs
 from shiftlog.shell.ports import OutputSink, Stream
 from shiftlog.shell.remote import RemoteHost, Wire, WireEnd
 
@@ -93,14 +93,14 @@ class Line:
         """The streams of the current command whose end was not seen yet."""
         return frozenset(self._open)
 
-    async def start(self, host: RemoteHost, session: int) -> None:
+    async def start(self, host: RemoteHost) -> None:
         """Open the wire and wait until the pipes are there."""
         self._wire = await host.open_wire(self)
         make = {"directory": self._directory, "name": self._name}
         if self.reusable:
-            program = remote_words.line(self._token, self._mark, **make, session=session)
+            program = remote_programs.line(self._token, self._mark, **make)
         else:
-            program = remote_words.line_once(self._token, self._mark, **make, feeds=self.feeds)
+            program = remote_programs.line_once(self._token, self._mark, **make, feeds=self.feeds)
         self._wire.write(program.encode("utf-8", "surrogateescape"))
         await self._ready
 

@@ -110,6 +110,8 @@ class Commands:
             raise
         if not command.background:
             await self._answerable(command, progress)
+            if not command.over.is_set():
+                await self._shells.journal.settle()
         return results.ran(shell, command, budget or shell.budget, manner.shown_chars)
 
     async def _begin(self, shell: Shell, command: Command, values: Mapping[str, Any]) -> None:
@@ -118,7 +120,7 @@ class Commands:
         try:
             command.checkpoint_id = await self._shells.snapshots.before(shell, command)
             command.request_id = await self._shells.journal.command_started(
-                shell.session_id, results.starting_facts(shell, command)
+                shell.session_id, results.starting_facts(shell, command), waited_for=not command.background
             )
         except StorageError as error:
             shell.foreground = None
@@ -153,7 +155,7 @@ class Commands:
         if not command.is_running:
             return
         if keep_running:
-            command.overdue.set()
+            command.answer()
         else:
             self._stop(command, "timed_out")
 
@@ -176,12 +178,10 @@ class Commands:
 
     async def _answerable(self, command: Command, progress: Progress | None) -> None:
         """Wait until the command is over or the answer is due; tell the newest output meanwhile."""
-        over = asyncio.ensure_future(command.over.wait())
-        overdue = asyncio.ensure_future(command.overdue.wait())
+        pause = None if progress is None else FIRST_PROGRESS_S
         try:
-            pause = 0.0 if progress is None else FIRST_PROGRESS_S
-            while not (command.over.is_set() or command.overdue.is_set()):
-                await asyncio.wait((over, overdue), timeout=pause or None, return_when=asyncio.FIRST_COMPLETED)
+            while not command.answerable.done():
+                await asyncio.wait((command.answerable,), timeout=pause)
                 if progress is None or command.output is None or command.over.is_set():
                     continue
                 newest = command.output.newest()
@@ -190,9 +190,6 @@ class Commands:
                     pause = PROGRESS_EVERY_S
         except asyncio.CancelledError:
             raise CallCancelled(command.command_id) from None
-        finally:
-            over.cancel()
-            overdue.cancel()
 
     async def _command_over(self, shell: Shell, command: Command, end: CommandEnd) -> None:
         command.duration_ms = round((time.perf_counter() - command.began) * 1000, 1)
@@ -225,7 +222,7 @@ class Commands:
             command.recorded = False
         if not command.background:
             shell.leave()
-        command.over.set()
+        command.end()
 
     async def _refuse(self, shell: Shell, command: Command) -> Result:
         """Record a command that never runs, and answer or raise why."""
@@ -237,7 +234,7 @@ class Commands:
             await self._shells.journal.command_finished(shell.session_id, None, results.finishing_facts(shell, command))
         except (ShiftlogError, LookupError) as error:
             raise unavailable(error) from None
-        command.over.set()
+        command.end()
         if judged.refusal is not None:
             raise judged.refusal
         return results.ran(shell, command, None)

@@ -319,6 +319,7 @@ class Shells:
         closing = shell.session_id in self._implicit and not siblings
         with contextlib.suppress(ShiftlogError, LookupError):
             await self.journal.shell_ended(shell.session_id, results.ending_facts(shell), close_session=closing)
+        await shell.live.close(end.reason)  # what it left behind may still be on its way out
         await shell.guard.close()
 
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
@@ -332,6 +333,8 @@ class Shells:
         for tick in itertools.count(1):
             await asyncio.sleep(FLUSH_S)
             self.outputs.flush()
+            with contextlib.suppress(ShiftlogError):
+                await self.journal.settle()
             if tick % SWEEP_TICKS:
                 continue
             now, ttl = time.monotonic(), self.limits.idle_ttl_s

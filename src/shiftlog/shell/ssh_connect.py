@@ -141,7 +141,7 @@ async def _connect_one(
             host_based_auth=False,
             x509_trusted_certs=None,
             keepalive_interval=settings.keepalive_s,
-            keepalive_count_max=settings.keepalives,
+            keepalive_count_max=settings.keepalives - 1,  # that many unanswered ones are borne, the next one is not
             login_timeout=settings.connect_s,
             client_version="Shiftlog",
         )

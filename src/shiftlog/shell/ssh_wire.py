@@ -36,7 +36,7 @@ class SshHost:
             try:
                 return await _open(way[-1], listener, command, terminal)
             except asyncssh.ChannelOpenError as error:
-                if error.code != OPEN_CONNECT_FAILED and "open failed" not in error.reason.lower():
+                if not _is_full(way[-1], error):
                     raise ConnectionError(error.reason) from error
             except (asyncssh.Error, OSError) as error:
                 raise ConnectionError("the connection was lost") from error
@@ -53,6 +53,13 @@ class SshHost:
         """Close all connections."""
         for way in self._ways:
             close_all(way)
+
+
+def _is_full(connection: asyncssh.SSHClientConnection, error: asyncssh.ChannelOpenError) -> bool:
+    """Say whether a host refused one channel too many; a connection that is gone is never made again."""
+    if connection.is_closed() or "connection closed" in error.reason.lower():
+        return False
+    return error.code == OPEN_CONNECT_FAILED or "open failed" in error.reason.lower()
 
 
 async def _open(

@@ -4,6 +4,7 @@ A reference is the object `{"$blob": "<sha256 hex>"}`; no body of ours has such 
 """
 
 import hashlib
+import threading
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -11,6 +12,7 @@ import zstandard
 
 LONG_TEXT_BYTES = 4096
 REFERENCE = "$blob"
+LEVEL = 4
 
 
 def externalise(value: object, keep: Callable[[bytes, str], None]) -> object:
@@ -49,11 +51,22 @@ def internalise(value: object, fetch: Callable[[bytes], str]) -> object:
     return value
 
 
+class _Coders(threading.local):
+    """Compressors are not shared between threads, and making one costs as much as a short text."""
+
+    def __init__(self) -> None:
+        self.pack = zstandard.ZstdCompressor(level=LEVEL).compress
+        self.unpack = zstandard.ZstdDecompressor().decompress
+
+
+_coders = _Coders()
+
+
 def pack(text: str) -> bytes:
     """Compress a text; the inverse of `unpack`."""
-    return zstandard.ZstdCompressor(level=3).compress(text.encode("utf-8"))
+    return _coders.pack(text.encode("utf-8"))
 
 
 def unpack(data: bytes) -> str:
     """Return a compressed text."""
-    return zstandard.ZstdDecompressor().decompress(data).decode("utf-8")
+    return _coders.unpack(data).decode("utf-8")

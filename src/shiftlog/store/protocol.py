@@ -207,12 +207,18 @@ class Reader(Protocol):
     def recent_sessions(self, where: Filter, *, offset: int, limit: int) -> list[Session]: ...
     def tags_of(self, session_id: str) -> list[str]: ...
     def count_files(self, session_id: str) -> int: ...
-    def turns_that_may_hold(self, session_id: str, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
-        """Name turns, each once, among them all whose texts hold a part of each cover; None to look at all of them.
+    def turns_that_may_hold(
+        self, session_id: str, covers: Sequence[Sequence[str]], rules_out: Callable[[str], bool] | None = None
+    ) -> Iterator[str] | None:
+        """Name turns, among them all whose texts hold a part of each cover; None to look at all of them.
 
-        Parts are folded and have neither quotes, backslashes nor control characters. Names are found as they are asked
-        for.
+        Parts are folded and printable. `rules_out` says of a folded text whether no turn that has all of it, in
+        whatever order, is asked for. Names are found as they are asked for.
         """
+        ...
+
+    def lacks_parts(self, session_id: str) -> bool:
+        """Tell whether a good part of a session is not indexed by parts of words yet."""
         ...
 
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
@@ -257,6 +263,10 @@ class Writer(Reader, Protocol):
         ...
 
     def reindex(self, session_id: str, items: Iterable[Indexed]) -> None: ...
+    def catch_up_parts(self, session_id: str, most: int) -> int:
+        """Index as much of a session by parts of words as so many short entries take; return how many that took."""
+        ...
+
     def forget_clients(self, before: datetime) -> None:
         """Forget what was known of clients before a time, unless they hold a lease: grants, agents, expired tokens."""
         ...
@@ -281,6 +291,10 @@ class Store(Protocol):
         `brief` says that the work touches a handful of rows, so that a store may do it without handing it on. What is
         not `lasting` may be lost with the power, whole, until the next work that is; bulk work then waits for no disk.
         """
+        ...
+
+    async def settle(self) -> None:
+        """Make durable what was written without having to last; free where nothing is owed."""
         ...
 
     async def read(self, work: Callable[[Reader], T]) -> T:

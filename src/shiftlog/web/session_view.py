@@ -145,7 +145,7 @@ class SessionView:
 
     def facts(self, reader: Reader, session: Session, now: datetime) -> Item:
         """Return what the head of a session's page shows."""
-        used = self.app.runs.usage_of(session)
+        used = self.app.runs.usage_of(session, reader)
         facts = session_facts(session)
         ends = None if session.state is SessionState.OPEN and session.turns_open else facts["last_activity"]
         return facts | {

@@ -115,7 +115,7 @@ class SessionsView:
     def row(self, reader: Reader, session: Session, now: datetime) -> Item:
         """Return a session as lists show it."""
         item = session_item(session, now=now)
-        used = self.app.runs.usage_of(session)
+        used = self.app.runs.usage_of(session, reader)
         ends = None if session.state is SessionState.OPEN and session.turns_open else item["last_activity"]
         item |= {
             "cost_usd": used.cost_usd if used else None,

@@ -11,14 +11,20 @@ from shiftlog.workspace.ports import Place, Saved
 from shiftlog.workspace.scan import Scan
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
-# $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing.
+# $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing. What git has not
+# waited for itself (it does not for `mktree`) is waited for here; a `sync` that takes no files waits for everything.
 _COMMIT = """
 if [ -n "$4" ]; then cat >"$4" || exit 24; fi
 git commit-tree "$1" -m "$2" >"$GIT_DIR/made" &
 if [ -n "$3" ]; then git diff-tree -r -z --name-only --no-renames "$3" "$1" 2>/dev/null; fi
 wait $! || exit 70
 IFS= read -r commit <"$GIT_DIR/made" || exit 70
-printf '%s\\n' "$commit" >"$GIT_DIR/refs/checkpoints/$commit" || exit 71
+ref=$GIT_DIR/refs/checkpoints/$commit
+printf '%s\\n' "$commit" >"$ref" || exit 71
+name=${1#??}
+tree=$GIT_DIR/objects/${1%"$name"}/$name
+[ -f "$tree" ] || tree=$ref
+sync "$ref" "${ref%/*}" "$tree" 2>/dev/null || :
 printf '%s' "$commit"
 """
 

@@ -34,7 +34,7 @@ def split(output: bytes) -> list[bytes]:
 
 def joined(found: list[bytes]) -> bytes:
     """Return names as NUL-terminated input."""
-    return b"".join(name + b"\0" for name in found)
+    return b"\0".join([*found, b""])
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -37,6 +37,16 @@ class FileStat(NamedTuple):
     readable: bool
 
 
+class Survey(NamedTuple):
+    """Many files at a glance: their sizes in order, -1 where nothing is, and all facts of those that are not usual.
+
+    Usual is a file with permissions 644 or 755 that is not `fresh`.
+    """
+
+    sizes: list[int]
+    unusual: dict[bytes, FileStat]
+
+
 class Runner(Protocol):
     """A way to run programs on one target.
 
@@ -54,6 +64,10 @@ class Runner(Protocol):
 
     async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
         """Look at paths below `root`, in order; None where nothing is. `signed` wants a signature also of old files."""
+        ...
+
+    async def survey(self, root: str, paths: Sequence[bytes]) -> Survey:
+        """Look at many paths below `root` of which nearly all are usual files."""
         ...
 
     def lock(self, path: str) -> AbstractAsyncContextManager[None]:

@@ -17,6 +17,7 @@ EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 PHANTOM = b".shiftlog-phantom"
 NO_STATE = 10
 ROUNDS = 64
+MANY = 500
 
 # $1 the state file, $2 the current position, $3 "new" to look without a state; the rest goes to ls-files. Every program
 # that is not started counts here: the state's first line is read without one, its second only where it says so.
@@ -64,7 +65,8 @@ git ls-files -z -o "$@" || exit 11
 """
 
 # What a borrowed first look owes: with the trees of the user's last commit in a pack of our own, writing a tree writes
-# only what differs from it. Should they be gone by now, writing the tree writes them all.
+# only what differs from it. Should they be gone by now, writing the tree writes them all. $4 says that there are many
+# new objects: one wait for the whole file system is then shorter than one for each of them.
 _UPDATE = f"""
 {_BEGIN}
 if [ -f "$GIT_DIR/owed" ]; then
@@ -76,8 +78,11 @@ if [ -f "$GIT_DIR/owed" ]; then
   ) 2>/dev/null
   rm -f "$GIT_DIR/owed" "$GIT_DIR/trees"
 fi
-git update-index -z --add --remove --replace --stdin || exit 20
-files=$(git write-tree --missing-ok) || exit 21
+fsync=loose-object
+[ -z "$4" ] || fsync=none
+git -c core.fsync="$fsync" update-index -z --add --remove --replace --stdin || exit 20
+files=$(git -c core.fsync="$fsync" write-tree --missing-ok) || exit 21
+[ -z "$4" ] || sync -f "$GIT_DIR" 2>/dev/null || sync || exit 29
 tree=$(printf '040000 tree %s\\tfiles\\n100644 blob %s\\tmodes\\n' "$files" "$2" | git mktree) || exit 22
 printf '%s\\n' "$tree" >"$GIT_DIR/refs/tips/$3" || exit 23
 printf '%s' "$tree"
@@ -227,7 +232,8 @@ async def absorb(
     found = Sorted(drop=[*drop, *phantoms], removed=len(set(drop)))
     candidates = list(dict.fromkeys([*seen.dirty, *others, *again]))
     stats = await shadow.runner.stats(shadow.place.path, candidates)
-    _sort(candidates, stats, seen.dirty, set(others), limits, found)
+    below = await _below_links(shadow, candidates, stats, set(others), seen)
+    _sort([*candidates, *below], [*stats, *[None] * len(below)], seen.dirty, set(others), limits, found)
     found.drop += [path for path in found.update if path in again and path not in seen.dirty]
     state = seen.state
     if state.tree and not found.update and not found.drop:
@@ -243,9 +249,8 @@ async def absorb(
     if found.drop:
         await shadow.script(_DROP, [shadow.state_file], stdin=names.joined(found.drop))
     blob = await table_blob(shadow, memory, table)
-    output = await shadow.script(
-        _UPDATE, [shadow.state_file, blob, shadow.key], stdin=names.joined(found.update), writes=True
-    )
+    arguments = [shadow.state_file, blob, shadow.key, "many" if len(found.update) > MANY else ""]
+    output = await shadow.script(_UPDATE, arguments, stdin=names.joined(found.update), writes=True)
     memory.tree, memory.blob, memory.table = output.decode(), blob, table
     state = State(
         tree=memory.tree, files=files, size_bound=state.size_bound + found.size, recent={**recent, **found.recent}
@@ -301,6 +306,18 @@ async def _walk_nested(shadow: Shadow, others: list[bytes]) -> tuple[list[bytes]
         arguments = [shadow.state_file, *shadow.excludes(), *shadow.pathspec()]
         others = names.split(await shadow.script(_PHANTOMS, arguments, stdin=stdin))
     return [name for name in others if not name.endswith(b"/")], phantoms
+
+
+async def _below_links(
+    shadow: Shadow, candidates: list[bytes], stats: list[FileStat | None], others: set[bytes], seen: Look
+) -> list[bytes]:
+    """Return the tracked files whose directory became a link to itself: git cannot look there and says nothing."""
+    pairs = zip(candidates, stats, strict=True)
+    links = [path for path, stat in pairs if stat is not None and stat.kind == "link" and path in others]
+    if not links or not seen.state.files:
+        return []
+    output = await shadow.script("xargs -0 git ls-files -z -- || exit 28", stdin=names.joined(links))
+    return [path for path in names.split(output) if path not in seen.dirty and path not in others]
 
 
 def _sort(

@@ -5,14 +5,15 @@ git converts on the way (line ends, filters) is read again, because a checkpoint
 """
 
 import asyncio
-import re
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
 from shiftlog.workspace import modes, names
-from shiftlog.workspace.ports import Limits
+from shiftlog.workspace.ports import Limits, Survey
 from shiftlog.workspace.rules import roots
 from shiftlog.workspace.scan import (
-    LOOK,
+    EMPTY_BLOB,
     Look,
     Memory,
     Scan,
@@ -20,17 +21,18 @@ from shiftlog.workspace.scan import (
     absorb,
     check_limits,
     look,
-    look_arguments,
-    read_look,
+    read_raw,
     table_blob,
 )
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
-_USUAL = (modes.PLAIN, modes.EXECUTABLE)
 _NO_VALUE = (b"unspecified", b"unset")
+_ATTRIBUTE_FILE = b".gitattributes"
 
-# A line of `git ls-files -z -s -v` about a plain file or link whose working copy git vouches for: blob and path.
-_FIT = re.compile(rb"(?:\A|(?<=\0))H (?:100644|100755|120000) ([0-9a-f]{40}) 0\t([^\0]+)\0")
+# How a line of `git ls-files -z -s -v` begins for a plain file or link whose working copy git vouches for; it goes on
+# with the blob, the stage, which is 0 for these, and the path.
+_FIT = (b"H 100644 ", b"H 100755 ", b"H 120000 ")
+_BLOB, _PATH = slice(9, 49), slice(52, None)
 
 _GIT = """
 git=.git
@@ -38,9 +40,12 @@ if [ -f .git ]; then IFS= read -r line <.git; git=${line#gitdir: }; fi
 """
 
 # `cp -p` keeps the index's own time, by which git knows which entries it must not trust. Links to the user's packs
-# outlive the user's repository; they lie apart, so that git never refreshes their times.
+# outlive the user's repository; they lie apart, so that git never refreshes their times. Nothing else runs meanwhile,
+# so every program that is not started here counts.
 _BORROW = f"""
-rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$1"
+for file in "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$1"; do
+  [ ! -e "$file" ] || rm -f "$file" || exit 30
+done
 [ -e .git ] || exit 30
 {_GIT}
 common=$git
@@ -49,19 +54,22 @@ if [ -f "$git/commondir" ]; then
   case $line in /*) common=$line ;; *) common=$git/$line ;; esac
 fi
 [ -f "$git/index" ] && [ -d "$common/objects" ] || exit 30
-grep -qi 'objectformat *= *sha256' "$common/config" 2>/dev/null && exit 30
+if [ -f "$common/config" ]; then
+  while IFS= read -r line || [ -n "$line" ]; do
+    case $line in *[sS][hH][aA]256*) exit 30 ;; esac
+  done <"$common/config"
+fi
 objects=$(cd -P -- "$common/objects" && pwd -P) || exit 30
 case $objects in *[:\\"]* | *'
 '*) exit 30 ;; esac
 mkdir -p "$GIT_DIR/borrowed/pack" && printf '%s\\n' "$objects" >"$GIT_DIR/lender" || exit 30
-count=0
+set --
 for index in "$objects"/pack/pack-*.idx; do
-  count=$((count + 1))
-  [ -f "$index" ] && [ "$count" -le 64 ] || break
-  ln "${{index%.idx}}.pack" "$index" "$GIT_DIR/borrowed/pack/" 2>/dev/null || break
+  [ -f "$index" ] && [ $# -lt 128 ] || break
+  set -- "$@" "${{index%.idx}}.pack" "$index"
 done
+[ $# -eq 0 ] || ln "$@" "$GIT_DIR/borrowed/pack/" 2>/dev/null
 cp -p "$git/index" "$GIT_INDEX_FILE" || exit 30
-git ls-files -z -s -v || exit 30
 """
 
 # A lender that is gone is forgotten; what was linked from it stays.
@@ -91,28 +99,42 @@ esac
 tree=$(git rev-parse -q --verify "$head^{tree}" 2>/dev/null)
 """
 
-# Sizes of the blobs on standard input, tracked files that a rule excludes, the last commit's tree if the index is the
-# same, and a look: all at once, since starting programs one by one costs more than some of them take.
-_CHECK = f"""
+# Everything that needs nothing but the index, at once, since starting programs one by one costs more than some of them
+# take: the last commit's tree if the index is the same, all files that the rules let in, and what differs from the
+# index. The files are listed as if none were tracked: that is the walk for new files, and a tracked file that does not
+# appear in it is gone or excluded. The tree of a checkpoint whose files are all usual is made in passing.
+_WATCH = f"""
 {_GIT}
-exec 3<&0
-git cat-file --batch-check='%(objectsize)' --buffer <&3 >"$GIT_DIR/seed.sizes" &
-sizing=$! state=$1 position=$2
-shift 3
-git ls-files -z -c -i "$@" >"$GIT_DIR/seed.ignored" &
-ignoring=$!
+position=$1 key=$2
+shift 2
+git -c core.preloadIndex=false diff-files -z >"$GIT_DIR/seed.dirty" &
+looking=$!
 (
 {_HEAD}
 printf '%s\\n' "$tree" >"$GIT_DIR/owed" || exit 30
-[ -z "$tree" ] || ! git diff-index --cached --quiet "$tree" || printf '%s' "$tree"
-) >"$GIT_DIR/seed.tree" &
+[ -n "$tree" ] && git diff-index --cached --quiet "$tree" || exit 0
+unset GIT_ALTERNATE_OBJECT_DIRECTORIES
+made=$(printf '040000 tree %s\\tfiles\\n100644 blob {EMPTY_BLOB}\\tmodes\\n' "$tree" | git mktree --missing) || exit 30
+printf '%s\\n' "$made" >"$GIT_DIR/refs/tips/$key" && printf '%s\\n' "$made" "$tree" || exit 30
+) >"$GIT_DIR/seed.trees" &
 comparing=$!
-set -- "$state" "$position" new "$@"
-({LOOK}) >"$GIT_DIR/seed.look" || exit 30
-wait "$sizing" && wait "$ignoring" && wait "$comparing" || exit 30
-cat "$GIT_DIR/seed.tree" && printf '\\0' && cat "$GIT_DIR/seed.sizes" && printf '\\0' || exit 30
-cat "$GIT_DIR/seed.ignored" && printf '\\0' && cat "$GIT_DIR/seed.look" || exit 30
+GIT_INDEX_FILE=$GIT_DIR/seed.none git ls-files -z -o "$@" && printf '\\0' || {{ wait; exit 30; }}
+wait "$comparing" && wait "$looking" || exit 30
+made= whole=
+if [ -s "$GIT_DIR/seed.trees" ]; then {{ IFS= read -r made && IFS= read -r whole; }} <"$GIT_DIR/seed.trees"; fi
+[ -z "$position" ] || [ ! -f "$GIT_DIR/refs/checkpoints/$position" ] || printf 1
+printf '\\0%s\\0%s\\0' "$made" "$whole"
+if [ -s "$GIT_DIR/seed.dirty" ]; then cat "$GIT_DIR/seed.dirty" || exit 30; fi
 """
+
+# Tracked files that a rule excludes, and new files, as git itself tells them.
+_EXACT = """
+git ls-files -z -c -i "$@" || exit 30
+printf '\\0'
+git ls-files -z -o "$@" || exit 30
+"""
+
+_SIZES = "git cat-file --batch-check='%(objectsize)' --buffer || exit 30"
 
 # A clean workspace is the user's last commit: its tree needs no writing.
 _ADOPT = """
@@ -121,13 +143,21 @@ printf '%s\\n' "$tree" >"$GIT_DIR/refs/tips/$3" || exit 30
 printf '%s' "$tree"
 """
 
-# What converts files when the user adds them: attributes of the project, of its repository and of the user. They are
-# read through an empty repository, so that nothing the project configures can run. $3 says that the project has some.
+# What converts files when the user adds them: attributes of the project, of its repository and of the user. Of the
+# project's own files, named on standard input, only those count that speak of a filter or an encoding.
+_SPOKEN = f"""
+cd -P -- "$1" || exit 30
+{_GIT}
+[ -f "$git/info/attributes" ] || [ -f /etc/gitattributes ] || [ -f "$HOME/.config/git/attributes" ] ||
+  git config --global core.attributesFile >/dev/null || git config --system core.attributesFile >/dev/null ||
+  {{ [ -n "$2" ] && xargs -0 cat -- 2>/dev/null | grep -q -e filter -e encoding; }} || exit 0
+printf 1
+"""
+
+# They are read through an empty repository, so that nothing the project configures can run.
 _ATTRIBUTES = f"""
 cd -P -- "$1" || exit 30
 {_GIT}
-[ -n "$3" ] || [ -f "$git/info/attributes" ] || [ -f /etc/gitattributes ] || [ -f "$HOME/.config/git/attributes" ] ||
-  git config --global core.attributesFile >/dev/null || git config --system core.attributesFile >/dev/null || exit 0
 plain=$2/plain
 mkdir -p "$plain/objects" "$plain/refs" "$plain/info" && echo 'ref: refs/heads/none' >"$plain/HEAD" || exit 30
 rm -f "$plain/info/attributes"
@@ -136,8 +166,34 @@ set -- -c core.fsmonitor=false check-attr -z --stdin filter working-tree-encodin
 git --git-dir="$plain" --work-tree=. "$@" || exit 30
 """
 
-# Looking at 20,000 files keeps the interpreter busy; programs that start beside it should be on their way first.
-_HEAD_START_S = 0.01
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tracked:
+    """The user's index: what a checkpoint can start from, and the names of what it must read itself."""
+
+    paths: list[bytes]
+    blobs: list[bytes]
+    unfit: list[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Facts:
+    """What is known of the tracked files: on the disk, in their blobs, and of their attributes."""
+
+    survey: Survey
+    sizes: list[int]
+    filtered: set[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Watched:
+    """The workspace beside the index; `whole` is the last commit's tree, and `made` a checkpoint's of it, if equal."""
+
+    whole: str
+    made: str
+    position_stored: bool
+    files: bytes
+    dirty: dict[bytes, str]
 
 
 async def first_scan(
@@ -156,60 +212,126 @@ async def first_scan(
 
 
 async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits: Limits) -> Scan:
-    listed = await shadow.script(_BORROW, [shadow.state_file])
-    inside = roots(shadow.scope.paths)
-    fit: list[tuple[bytes, bytes]] = _FIT.findall(listed)
-    if inside:
-        fit = [entry for entry in fit if names.within(entry[1], inside)]
-    paths = [path for _, path in fit]
-    blobs = b"\n".join([blob for blob, _ in fit])
-    if len(paths) < listed.count(b"\0"):
+    await shadow.script(_BORROW, [shadow.state_file])
+    async with _side_by_side() as steps:
+        watching = steps.create_task(_watch(shadow, position))
+        knowing = steps.create_task(_known(shadow))
+    watched, (tracked, facts) = watching.result(), knowing.result()
+    if tracked.unfit:
         # Submodules, conflicts, entries that hide their files: whatever is on the disk there is read.
-        unfit = {line.partition(b"\t")[2] for line in names.split(listed)}.difference(paths)
-        await shadow.script("git update-index -z --force-remove --stdin || exit 30", stdin=names.joined([*unfit]))
-    has_attributes = b".gitattributes\0" in listed
-    checks = asyncio.gather(
-        shadow.script(_CHECK, look_arguments(shadow, position, new=True), stdin=blobs),
-        _attributes(shadow, paths, has_attributes=has_attributes),
-    )
-    await asyncio.wait([checks], timeout=_HEAD_START_S)
-    stats = await shadow.runner.stats(shadow.place.path, paths)
-    output, attributes = await checks
-    whole, sizes, output = output.split(b"\0", 2)
-    ignored, _, output = (b"", b"", output[1:]) if output.startswith(b"\0") else output.partition(b"\0\0")
-    seen = read_look(output)
-    assert seen is not None
-    if not has_attributes and any(path.endswith(b".gitattributes") for path in seen.others):
-        attributes = await _attributes(shadow, paths, has_attributes=True)
-    drop = set(ignored.split(b"\0")) - {b""}
-    forced = _filtered(attributes)
+        unfit = names.joined(tracked.unfit)
+        await shadow.script("git update-index -z --force-remove --stdin || exit 30", stdin=unfit)
+        watched = await _watch(shadow, position)
+    others, drop = await _sides(shadow, tracked, watched)
+    filtered = facts.filtered
+    if any(path.endswith(_ATTRIBUTE_FILE) for path in others):
+        filtered = await _filtered(shadow, tracked.paths, others)
     table: modes.Modes = {}
-    held = 0
-    for path, stat, size in zip(paths, stats, sizes.split(b"\n"), strict=False):
-        if stat is None:
-            continue
-        held += stat.size
-        if stat.permissions not in _USUAL:
-            modes.note(table, path, stat)
-        # Line ends and keywords that were rewritten show in the size; a filter may not, so those were asked for.
-        if b"%d" % stat.size != size or stat.fresh or stat.size > limits.file_bytes:
-            forced.add(path)
+    for path, stat in facts.survey.unusual.items():
+        modes.note(table, path, stat)
+    forced = filtered | _converted(tracked, facts, limits)
     started = Look(
-        state=State(files=len(paths), size_bound=held),
-        position_stored=seen.position_stored,
-        others=seen.others,
-        dirty={path: status for path, status in seen.dirty.items() if path not in drop},
+        state=State(files=len(tracked.paths), size_bound=sum(facts.survey.sizes) + facts.survey.sizes.count(-1)),
+        position_stored=watched.position_stored,
+        others=others,
+        dirty={path: status for path, status in watched.dirty.items() if path not in drop},
     )
-    if whole and not (forced or drop or started.others or started.dirty):
-        return await _adopt(shadow, memory, started, whole.decode(), table, limits)
+    if watched.whole and not (forced or drop or started.others or started.dirty):
+        return await _adopt(shadow, memory, started, watched, table, limits)
     return await absorb(shadow, memory, started, limits, forced=forced - drop, drop=drop, table=table)
 
 
-async def _adopt(shadow: Shadow, memory: Memory, seen: Look, whole: str, table: modes.Modes, limits: Limits) -> Scan:
+@asynccontextmanager
+async def _side_by_side() -> AsyncGenerator[asyncio.TaskGroup]:
+    """Run steps side by side; when one fails the others are ended before its error goes on."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+
+
+async def _known(shadow: Shadow) -> tuple[_Tracked, _Facts]:
+    tracked = _read_index(await shadow.script("git ls-files -z -s -v || exit 30"), roots(shadow.scope.paths))
+    async with _side_by_side() as steps:
+        sizing = steps.create_task(shadow.script(_SIZES, stdin=b"\n".join(tracked.blobs)))
+        asking = steps.create_task(_filtered(shadow, tracked.paths))
+        surveying = steps.create_task(shadow.runner.survey(shadow.place.path, tracked.paths))
+    told = sizing.result().split(b"\n")[:-1]
+    try:
+        sizes = [*map(int, told)]
+    except ValueError:
+        # A blob that cannot be found has no number; its file is read like one that was converted.
+        sizes = [int(line) if line.isdigit() else -2 for line in told]
+    return tracked, _Facts(survey=surveying.result(), sizes=sizes, filtered=asking.result())
+
+
+def _read_index(listed: bytes, inside: tuple[bytes, ...]) -> _Tracked:
+    lines = names.split(listed)
+    fit, unfit = lines, list[bytes]()
+    counted = listed.startswith(_FIT) + sum(listed.count(b"\0" + head) for head in _FIT)
+    if inside or counted < len(lines):
+        fit = [line for line in lines if line.startswith(_FIT) and names.within(line[_PATH], inside)]
+        unfit = [*{line.partition(b"\t")[2] for line in lines}.difference([line[_PATH] for line in fit])]
+    return _Tracked(paths=[line[_PATH] for line in fit], blobs=[line[_BLOB] for line in fit], unfit=unfit)
+
+
+async def _watch(shadow: Shadow, position: str | None) -> _Watched:
+    output = await shadow.script(_WATCH, [position or "", shadow.key, *shadow.excludes(), *shadow.pathspec()])
+    files, _, rest = (b"", b"", output[1:]) if output.startswith(b"\0") else output.partition(b"\0\0")
+    stored, made, whole, dirty = rest.split(b"\0", 3)
+    return _Watched(
+        whole=whole.decode(),
+        made=made.decode(),
+        position_stored=stored == b"1",
+        files=files + b"\0" if files else b"",
+        dirty=read_raw(dirty),
+    )
+
+
+async def _sides(shadow: Shadow, tracked: _Tracked, watched: _Watched) -> tuple[list[bytes], set[bytes]]:
+    """Return the new files, and the tracked ones that a rule excludes.
+
+    The walk knew of no tracked file, so where one is missing in it, or a nested repository hides what is below it, git
+    is asked again.
+    """
+    if watched.files == names.joined(tracked.paths):
+        return [], set()
+    walked, known = names.split(watched.files), set(tracked.paths)
+    others = [name for name in walked if name not in known]
+    missing = known.difference(walked)
+    if any(watched.dirty.get(name) != "D" for name in missing) or any(name.endswith(b"/") for name in others):
+        output = await shadow.script(_EXACT, [*shadow.excludes(), *shadow.pathspec()])
+        ignored, _, rest = (b"", b"", output[1:]) if output.startswith(b"\0") else output.partition(b"\0\0")
+        return names.split(rest), set(ignored.split(b"\0")) - {b""}
+    return others, set()
+
+
+def _converted(tracked: _Tracked, facts: _Facts, limits: Limits) -> set[bytes]:
+    """Return files that may hold other bytes than their blob, and those that are too large.
+
+    Line ends and keywords that were rewritten show in the size; a filter may not, so attributes are asked for as well.
+    """
+    found = {path for path, stat in facts.survey.unusual.items() if stat.fresh}
+    sizes = facts.survey.sizes
+    if sizes != facts.sizes or max(sizes, default=0) > limits.file_bytes:
+        found |= {
+            path
+            for path, size, told in zip(tracked.paths, sizes, facts.sizes, strict=True)
+            if size >= 0 and (size != told or size > limits.file_bytes)
+        }
+    return found
+
+
+async def _adopt(
+    shadow: Shadow, memory: Memory, seen: Look, watched: _Watched, table: modes.Modes, limits: Limits
+) -> Scan:
     state = seen.state
     check_limits(state.files, state.size_bound, limits)
     blob = await table_blob(shadow, memory, table)
-    tree = (await shadow.script(_ADOPT, [whole, blob, shadow.key], writes=True)).decode()
+    tree = watched.made
+    if blob != EMPTY_BLOB:
+        tree = (await shadow.script(_ADOPT, [watched.whole, blob, shadow.key], writes=True)).decode()
     memory.tree, memory.blob, memory.table = tree, blob, table
     return Scan(
         state=replace(state, tree=tree),
@@ -220,17 +342,19 @@ async def _adopt(shadow: Shadow, memory: Memory, seen: Look, whole: str, table: 
     )
 
 
-async def _attributes(shadow: Shadow, paths: list[bytes], *, has_attributes: bool) -> bytes:
-    """Return what git says of the attributes that name a filter or an encoding; nothing where nobody set any."""
-    arguments = [shadow.place.path, shadow.git_dir, "yes" if has_attributes else ""]
-    ran = await shadow.runner.run(["sh", "-c", _ATTRIBUTES, "sh", *arguments], stdin=names.joined(paths))
+async def _filtered(shadow: Shadow, paths: list[bytes], others: Sequence[bytes] = ()) -> set[bytes]:
+    """Return the files for which git would run a filter or change the encoding; asks nothing where nobody set any."""
+    named = [path for path in (*paths, *others) if path.endswith(_ATTRIBUTE_FILE)]
+    place = shadow.place.path
+    if await _ask(shadow, _SPOKEN, [place, "1" if named else ""], names.joined(named)):
+        fields = (await _ask(shadow, _ATTRIBUTES, [place, shadow.git_dir], names.joined(paths))).split(b"\0")[:-1]
+        return {path for path, value in zip(fields[::3], fields[2::3], strict=True) if value not in _NO_VALUE}
+    return set()
+
+
+async def _ask(shadow: Shadow, script: str, arguments: list[str], stdin: bytes) -> bytes:
+    """Run a script that sees the user's own git settings."""
+    ran = await shadow.runner.run(["sh", "-c", script, "sh", *arguments], stdin=stdin)
     if ran.exit_code != 0:
         raise ShadowBroken("attributes of the user's repository", ran)
     return ran.stdout
-
-
-def _filtered(output: bytes) -> set[bytes]:
-    fields = output.split(b"\0")[:-1]
-    if output.count(b"\0unspecified\0") * 3 == len(fields):
-        return set()
-    return {path for path, value in zip(fields[::3], fields[2::3], strict=True) if value not in _NO_VALUE}

@@ -2,14 +2,16 @@
 
 import base64
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.dialects.mcpserver.log import SESSION, TURN, Log
+from tests.dialects.mcpserver.log import SESSION, TURN, Log, Tools
 from tests.ingest.office import Codex
 
 PROGRAM = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())"]
@@ -105,14 +107,79 @@ def test_subagents_are_found_and_their_turns_have_ids_and_tags_of_their_own(log:
     assert json.loads(run(log, "subagents", CHILDREN[0])) == []
     for path in (parent, *children):
         run(log, "import", str(path), SESSION, TURN, "--apply")
-    turns = log.turns()
+    turns = listed(log)
     name = "req-20260304T060000Z-subagent-ada-lovelace-000b-turn"
     assert turns[name]["tags"] == ["subagent", "ada-lovelace", f"parent:{TURN}"]
     assert len(turns) == 4
-    before = turns
+    heads = log.heads()
     for path in (parent, *children):
         run(log, "import", str(path), SESSION, TURN, "--apply")
-    assert log.turns() == before
+    assert (listed(log), log.heads()) == (turns, heads)
+
+
+def listed(log: Log) -> dict[str, dict[str, Any]]:
+    """Return the turns that the session log lists under the session."""
+    with Tools(log) as tools:
+        (item,) = tools.do("sessionlog_query", agent="Codex")["items"]
+    return {turn["requestId"]: turn for turn in item["turns"]}
+
+
+def children_in(log: Log) -> dict[str, tuple[str | None, str | None, int]]:
+    """Return the sessions of subagents by thread: parent, the turn there, and how many turns of their own."""
+    with closing(sqlite3.connect(log.home / "shiftlog.db")) as database:
+        rows = database.execute("SELECT vendor_id, doc FROM sessions WHERE parent_id IS NOT NULL").fetchall()
+    found = {vendor: json.loads(doc) for vendor, doc in rows}
+    return {
+        vendor: (doc["parent_session_id"], doc.get("parent_turn"), doc["turns_total"]) for vendor, doc in found.items()
+    }
+
+
+def test_turns_of_another_thread_go_to_a_child_session_that_hangs_on_the_parents_turn(log: Log) -> None:
+    """Case 42, natively."""
+    _, children = families(log)
+    log.do("openSession", sessionId=SESSION, title="Fix upload", agentSessionId=PARENT)
+    log.do("beginTurn", requestId=TURN, queryTitle="Fix", queryText="Fix both files")
+    for path in children:
+        run(log, "import", str(path), SESSION, TURN, "--apply")
+    assert children_in(log) == dict.fromkeys(CHILDREN, (SESSION, TURN, 1))
+    actions = listed(log)[TURN]["actions"]
+    assert [action["type"] for action in actions] == ["session_log"] * 2
+    assert CHILDREN[0] in actions[0]["description"]
+    assert log.do("currentSession")["turnCount"] == 3
+    assert log.do("queryHistory", text="Found subagent")["totalCount"] == 1
+
+
+def test_a_subagents_turn_is_addressed_among_those_of_its_parent(log: Log) -> None:
+    _, children = families(log)
+    log.do("openSession", sessionId=SESSION, title="Fix upload", agentSessionId=PARENT)
+    for path in children:
+        run(log, "import", str(path), SESSION, "--apply")
+    name = "req-20260304T060000Z-subagent-ada-lovelace-000b-turn"
+    refused = log.error("updateTurn", sessionId=SESSION, requestId=name, tags=["late"])
+    assert (refused["code"], refused["details"]["turnRequestId"]) == ("turn_immutable", name)
+    taken = log.error("beginTurn", sessionId=SESSION, requestId=name, queryTitle="x", queryText="x")
+    assert (taken["code"], taken["details"]["requestId"]) == ("turn_already_exists", name)
+    unfinished = {"requestId": "req-20260304T070000Z-subagent-ada-lovelace-more", "sourceThreadId": CHILDREN[0]}
+    log.do("importRecovery", agent="Codex", sessionId=SESSION, title="Fix upload", turns=[unfinished])
+    name = unfinished["requestId"]
+    done = log.do("completeTurn", sessionId=SESSION, requestId=name, response="ok")
+    assert (done["turnRequestId"], done["status"]) == (name, "completed")
+    assert listed(log)[name]["response"] == "ok"
+
+
+def test_a_subagent_is_stored_once_whichever_way_it_comes(log: Log) -> None:
+    parent, children = families(log)
+    lines = [line for path in (parent, *children) for line in run(log, "import", str(path), SESSION).splitlines()]
+    requests = [json.loads(base64.b64decode(line.split("\t")[1])) for line in lines]
+    first = [log.do("importRecovery", **request) for request in requests]
+    assert [(one["importedTurns"], one["totalTurns"]) for one in first] == [(1, 1), (1, 2), (1, 3), (1, 4)]
+    sessions = log.workspace.parent / "codex" / "sessions"
+    for _ in range(2):
+        taken = log.do("repl.sessionlog.ingestTranscripts", path=str(sessions))
+        assert (taken["totals"]["sessionsNew"], taken["totals"]["turns"]) == (0, 0)
+    assert {thread: figures[2] for thread, figures in children_in(log).items()} == dict.fromkeys(CHILDREN, 1)
+    again = [log.do("importRecovery", **request) for request in requests]
+    assert [one["importedTurns"] for one in again] == [0] * 4
 
 
 def test_the_lines_of_an_import_are_dispatched_by_the_script_and_again_change_nothing(log: Log) -> None:

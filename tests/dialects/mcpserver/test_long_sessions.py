@@ -7,16 +7,19 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shiftlog.journal import sessionlog_history
 from shiftlog.journal.sessionlog_current import Place
 from shiftlog.journal.sessionlog_history import SEPARATOR, turn_text
 from shiftlog.journal.sessionlog_objects import turns_with_items
 from shiftlog.journal.sessionlog_search import matches, parse
 from shiftlog.model.caller import LIBRARY
 from shiftlog.store.protocol import Reader
+from shiftlog.store.sqlite import grams
 from shiftlog.store.sqlite.grams import GRAM_BATCH
 from tests.journal.desk import Desk, open_desk
 
@@ -37,6 +40,7 @@ class Long:
         turns = [self._turn(n) for n in range(TURNS)]
         for start in range(0, TURNS, 30):
             self.do("importRecovery", agent="Codex", sessionId=SESSION, title=TITLE, turns=turns[start : start + 30])
+        self.do("importRecovery", agent="Codex", sessionId=SESSION, title=TITLE, turns=[self._open(999)])
         late = [{**turns[n], "response": self._text(9) + "amended"} for n in (3, 70)]
         self.do("importRecovery", agent="Codex", sessionId=SESSION, title=TITLE, turns=late)
 
@@ -49,11 +53,14 @@ class Long:
         return {
             "requestId": f"req-20260701T080000Z-turn{n}",
             "status": "completed",
-            "response": self._text(6),
+            "response": f"The same words, {self._text(6)}",
             "tags": [self._text(4)],
             "processingDialog": [item | {"content": self._text(5) * (2000 if n % 40 == 7 else 1)}],
             "actions": [action | {"description": self._text(7), "filePath": f"src/{n}.py"}],
         }
+
+    def _open(self, n: int) -> dict[str, Any]:
+        return {"requestId": f"req-20260701T080000Z-turn{n}", "status": "in_progress", "response": self._text(6)}
 
     def do(self, method: str, **params: Any) -> Any:
         place = Place(caller=LIBRARY, workspace="/work")
@@ -86,6 +93,18 @@ class Long:
 
         return self.read(named)
 
+    def names_without(self, part: str) -> list[str] | None:
+        def named(reader: Reader) -> list[str] | None:
+            found = reader.turns_that_may_hold(SESSION, [], lambda common: part in common)
+            return None if found is None else list(found)
+
+        return self.read(named)
+
+    def unindex(self) -> None:
+        db = apsw.Connection(str(self.desk.home / "shiftlog.db"))
+        db.execute("DELETE FROM gram_marks; DELETE FROM gram_blocks; INSERT INTO grams (grams) VALUES ('delete-all')")
+        db.close()
+
     def close(self) -> None:
         self._runner.run(self._stack.aclose())
         self._runner.close()
@@ -98,10 +117,11 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Generator[Long]:
     made.close()
 
 
-LETTERS = st.text(st.sampled_from(ALPHABET), min_size=2, max_size=5)
+LETTERS = st.text(st.sampled_from(ALPHABET), min_size=1, max_size=5)
 QUOTED = LETTERS.filter(lambda text: '"' not in text and "\n" not in text).map(lambda text: f'"{text}"')
 EXPRESSIONS = st.recursive(
-    QUOTED | st.sampled_from(["turn149", "amended", "src/7.py", "nowhere", "TITLE", "turn1"]),
+    QUOTED
+    | st.sampled_from(["turn149", "amended", "src/7.py", "nowhere", "TITLE", "turn1", "same words", "ORDS", "qx", "q"]),
     lambda inner: st.one_of(
         inner.map(lambda part: f"!({part})"),
         st.tuples(inner, inner).map(lambda parts: f"({parts[0]} && {parts[1]})"),
@@ -127,6 +147,36 @@ def test_a_rare_part_leaves_few_turns_in_question(long: Long) -> None:
     assert len(long.names("query_title") or []) < TURNS // 2
 
 
+def test_a_part_of_one_or_two_characters_that_is_nowhere_leaves_few_turns_in_question(long: Long) -> None:
+    unreached = GRAM_BATCH // 4
+    assert len(long.names("ab") or []) > unreached
+    assert len(long.names("qx") or []) <= unreached
+    assert len(long.names("q") or []) > unreached  # stands in every id
+    assert len(long.names("ж") or []) < TURNS // 2  # what has other than ASCII is looked at itself
+
+
+def test_what_all_turns_say_leaves_few_in_question_that_do_not_say_it(long: Long) -> None:
+    unreached = GRAM_BATCH // 4
+    for part in ("words", "same words,", "ords", "the same"):
+        left = long.names_without(part) or []
+        assert len(left) <= unreached, part
+        assert "req-20260701T080000Z-turn999" in left
+    assert len(long.names_without("turn149") or []) > unreached
+
+
+def test_a_session_without_an_index_gets_one_from_being_searched(long: Long) -> None:
+    before = long.names("turn9", "amended"), long.names_without("words")
+    long.unindex()
+    with_limit = sessionlog_history.MOST_CAUGHT_UP
+    assert with_limit >= long.head(), "one search is enough here"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grams, "MOST_UNREACHED", GRAM_BATCH)
+        assert long.names("turn77") is None
+        assert long.do("queryHistory", text="turn77")["totalCount"] == 1
+        assert long.do("queryHistory", text="qx")["totalCount"] == 0
+    assert (long.names("turn9", "amended"), long.names_without("words")) == before
+
+
 def test_what_is_erased_is_no_longer_found_and_the_rest_still_is(long: Long) -> None:
     def said(reader: Reader) -> int:
         entries = reader.entries(SESSION, turn="req-20260701T080000Z-turn42")
@@ -143,3 +193,18 @@ def test_rebuilding_a_long_session_changes_nothing_that_is_found(long: Long) -> 
     (done,) = long.run(long.desk.rebuild(SESSION))
     assert done.changed is False
     assert long.names("turn9", "amended") == before
+
+
+def test_erasing_in_the_middle_forgets_only_what_comes_after(long: Long) -> None:
+    def blocks() -> list[tuple[Any, ...]]:
+        db = apsw.Connection(str(long.desk.home / "shiftlog.db"))
+        found = db.execute("SELECT level, block, pairs, common FROM gram_blocks ORDER BY 1, 2").fetchall()
+        db.close()
+        return found
+
+    whole = blocks()
+    assert {level for level, *_ in whole} == {0, 1}
+    long.run(long.desk.app.maintenance.erase(SESSION, [2 * GRAM_BATCH + 5], "asked"))
+    assert [row for row in blocks() if row[0] == 0] == whole[:2]
+    assert long.do("queryHistory", text='!"same words"')["totalCount"] == 1
+    assert long.do("queryHistory", text="qx")["totalCount"] == 0

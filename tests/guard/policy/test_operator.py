@@ -3,7 +3,7 @@
 import pytest
 
 from shiftlog.guard.policy import OperatorPolicy, combine, read_policy
-from shiftlog.guard.policy.operator import READERS
+from shiftlog.guard.policy.operator import READERS, tightening
 from shiftlog.model.errors import ConfigError
 
 EVERYTHING: dict[str, object] = {
@@ -102,3 +102,38 @@ def test_a_key_that_only_one_policy_sets_is_taken_from_it() -> None:
     joined = combine(read_policy({"hosts": ["build"]}, "one"), read_policy({"deny": ["nc"]}, "other"))
     assert joined.hosts == (("build",),)
     assert combine() == OperatorPolicy()
+
+
+def _read(**keys: object) -> OperatorPolicy:
+    return read_policy(keys, "p.json")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "keys"),
+    [
+        ({}, {}, []),
+        ({}, {"deny": ["ls"]}, ["deny"]),
+        ({"deny": ["ls", "rm"]}, {"deny": ["rm"]}, []),
+        ({"allow": ["git"]}, {"allow": ["git", "ls"]}, ["allow"]),
+        ({"allow": ["git"]}, {"allow": ["git"]}, []),
+        ({}, {"dangerous": "off", "accept_new_host_keys": True, "require_known_hosts": False}, []),
+        ({"dangerous": "off"}, {"dangerous": "on"}, ["dangerous"]),
+        ({}, {"require_known_hosts": True, "require_kernel": True}, ["require_kernel", "require_known_hosts"]),
+        ({}, {"transports": ["local"], "hosts": ["*"]}, ["transports"]),
+        ({"sandbox_max": "read-only"}, {"sandbox_max": "workspace-write"}, []),
+        ({}, {"sandbox_max": "workspace-write", "sandbox_default": "full-access"}, ["sandbox_max"]),
+        ({}, {"sandbox_write": []}, ["sandbox_write"]),
+        ({}, {"workspaces": ["*"]}, []),
+        ({}, {"workspaces": ["/srv/*"]}, ["workspaces"]),
+        ({}, {"key_dir": "/keys"}, ["key_dir"]),
+        ({"key_dir": "/keys"}, {"key_dir": "/keys", "known_hosts": "/k"}, ["known_hosts"]),
+        ({}, {"limits": {"shells": 64, "idle_ttl_s": 0}}, []),
+        ({}, {"limits": {"shells": 63}}, ["limits"]),
+        ({"limits": {"shells": 4}}, {"limits": {"shells": 5, "spool_days": 1}}, ["limits"]),
+        ({"redaction": {"disable": ["jwt"]}}, {"redaction": {"disable": []}}, ["redaction_disable"]),
+    ],
+)
+def test_only_the_keys_that_would_tighten_are_named(
+    mine: dict[str, object], theirs: dict[str, object], keys: list[str]
+) -> None:
+    assert tightening(_read(**mine), _read(**theirs)) == keys

@@ -14,7 +14,7 @@ START_S = 30.0
 IMAGE = "shiftlog-test"
 PROGRAMS = (
     "bash sh cat mkdir mkfifo rm sleep ls ps seq mktemp rmdir tail head wc env touch stty tr grep ln basename id "
-    "printf true false setsid nohup"
+    "printf true false setsid nohup yes"
 ).split()
 #: A container without bash.
 PLAIN = "cat mkdir mkfifo rm sleep sh".split()
@@ -49,7 +49,16 @@ class Engine:
         """Start a container that does nothing, and return its id."""
         loop = "while :; do sleep 1; done"
         return self.docker(
-            "run", "-d", "--init=false", "--network=none", f"--name={name}", image, "/bin/sh", "-c", loop
+            "run",
+            "-d",
+            "--init=false",
+            "--network=none",
+            "--pids-limit=2000",
+            f"--name={name}",
+            image,
+            "/bin/sh",
+            "-c",
+            loop,
         )
 
     def stop(self) -> None:

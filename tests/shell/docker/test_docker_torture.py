@@ -8,7 +8,7 @@ from shiftlog.shell.ports import ShellSpec, Target
 from shiftlog.shell.ssh_settings import DockerSettings
 from tests.shell.docker.engine import IMAGE, Engine
 from tests.shell.engine_probe import run
-from tests.shell.remote_torture import check_case, remote_cases
+from tests.shell.remote_torture import check_case, check_endless_case, remote_cases
 from tests.shell.torture import Case
 
 
@@ -20,6 +20,10 @@ def _target(engine: Engine, container: str) -> Target:
 @pytest.mark.parametrize("case", remote_cases(), ids=lambda case: case.name)
 async def test_the_shell_survives_or_says_plainly_that_it_ended(engine: Engine, container: str, case: Case) -> None:
     await check_case(await _target(engine, container).open(ShellSpec(cwd="/", env=case.env)), case)
+
+
+async def test_a_trap_that_starts_processes_without_end_ends_with_its_shell(engine: Engine, container: str) -> None:
+    await check_endless_case(_target(engine, container))
 
 
 async def test_a_container_without_bash_gets_sh_and_says_so(engine: Engine) -> None:

@@ -1,6 +1,5 @@
 """Shells over ssh through the service: contract cases 49 to 51, keys, pins, aliases, jumps, lost connections."""
 
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,13 @@ from shiftlog.model.shell_errors import (
     SshKeyNotPermitted,
 )
 from tests.shell.desk import ShellDesk, shell_desk, until
+from tests.shell.ssh.places import settings_for, where
 from tests.shell.ssh.server import USER, SshServer
-
-
-def _settings(server: SshServer, **more: object) -> str:
-    policy: dict[str, object] = {"key_dir": str(server.key_dir), "ssh_agent": False, **more}
-    return "[policy]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in policy.items())
-
-
-def _where(server: SshServer, **more: Any) -> dict[str, Any]:
-    return {"transport": "ssh", "host": "127.0.0.1", "port": server.port, "user": USER, "cwd": "/", **more}
 
 
 @pytest.fixture
 async def desk(tmp_path: Path, server: SshServer) -> AsyncIterator[ShellDesk]:
-    async with shell_desk(tmp_path, settings=_settings(server), **_where(server)) as desk:
+    async with shell_desk(tmp_path, settings=settings_for(server), **where(server)) as desk:
         yield desk
 
 
@@ -62,7 +53,7 @@ async def test_input_reaches_a_command_over_ssh(desk: ShellDesk) -> None:
 
 async def test_case_51_lists_hold_over_ssh_by_the_text_alone(tmp_path: Path, server: SshServer) -> None:
     """Case 51, first part."""
-    async with shell_desk(tmp_path, settings=_settings(server), **_where(server, deny=["ls"])) as desk:
+    async with shell_desk(tmp_path, settings=settings_for(server), **where(server, deny=["ls"])) as desk:
         with pytest.raises(ShiftlogError) as refused:
             await desk.run("ls")
         assert refused.value.code == "policy_denied"
@@ -87,19 +78,19 @@ async def test_case_51_a_cut_connection_leaves_the_command_unknown_and_the_shell
 
 async def test_case_49_a_host_outside_the_list_is_refused_without_contact(tmp_path: Path, server: SshServer) -> None:
     """Case 49: the name does not resolve, so a look-up would have failed in other words."""
-    async with shell_desk(tmp_path, settings=_settings(server, hosts=["build-*"]), shell=False) as desk:
+    async with shell_desk(tmp_path, settings=settings_for(server, hosts=["build-*"]), shell=False) as desk:
         with pytest.raises(HostNotAllowed) as refused:
-            await desk.open(**_where(server, host="nowhere.invalid"))
+            await desk.open(**where(server, host="nowhere.invalid"))
     assert refused.value.details == {"kind": "host", "value": "nowhere.invalid"}
 
 
 async def test_case_49_an_unknown_key_is_refused_and_never_shown(tmp_path: Path, server: SshServer) -> None:
     """Case 49: with a pin too, while the operator requires known hosts."""
     server.know("")
-    async with shell_desk(tmp_path, settings=_settings(server), shell=False) as desk:
+    async with shell_desk(tmp_path, settings=settings_for(server), shell=False) as desk:
         for pin in (None, server.fingerprint, "SHA256:" + "A" * 43):
             with pytest.raises(HostKeyUnknown) as refused:
-                await desk.open(**_where(server, fingerprint=pin))
+                await desk.open(**where(server, fingerprint=pin))
             assert server.fingerprint.removeprefix("SHA256:") not in repr((refused.value, refused.value.details))
             assert refused.value.details == {"host": "127.0.0.1"}
 
@@ -113,12 +104,12 @@ async def test_case_50_three_bad_keys_get_one_identical_answer(tmp_path: Path, s
     link.unlink(missing_ok=True)
     link.symlink_to(outside)
     answers: set[str] = set()
-    async with shell_desk(tmp_path, settings=_settings(server), shell=False) as desk:
+    async with shell_desk(tmp_path, settings=settings_for(server), shell=False) as desk:
         for path in (str(outside), "missing", str(server.key_dir / "folder"), "link", "../keys/../../outside"):
             with pytest.raises(SshKeyNotPermitted) as refused:
-                await desk.open(**_where(server, key_path=path))
+                await desk.open(**where(server, key_path=path))
             answers.add(repr((refused.value.message, refused.value.details, refused.value.hint)))
-        await desk.open(**_where(server, key_path="id_ed25519"))
+        await desk.open(**where(server, key_path="id_ed25519"))
     assert len(answers) == 1
 
 
@@ -150,19 +141,19 @@ async def test_a_host_key_is_judged_by_the_operator_first_and_the_pin_second(
     }
     server.know(lines[known])
     pin = {"right": server.fingerprint, "wrong": "SHA256:" + "A" * 43}.get(pinned or "")
-    settings = _settings(server, require_known_hosts=required)
+    settings = settings_for(server, require_known_hosts=required)
     async with shell_desk(tmp_path, settings=settings, shell=False) as desk:
         if error is None:
-            assert (await desk.open(**_where(server, fingerprint=pin)))["state"] == "idle"
+            assert (await desk.open(**where(server, fingerprint=pin)))["state"] == "idle"
         else:
             with pytest.raises(error):
-                await desk.open(**_where(server, fingerprint=pin))
+                await desk.open(**where(server, fingerprint=pin))
     assert (server.key_dir / "known_hosts").read_text(encoding="utf-8") == lines[known]
 
 
 async def test_a_new_key_is_recorded_where_the_operator_accepts_them(tmp_path: Path, server: SshServer) -> None:
     server.know("")
-    async with shell_desk(tmp_path, settings=_settings(server, accept_new_host_keys=True), **_where(server)):
+    async with shell_desk(tmp_path, settings=settings_for(server, accept_new_host_keys=True), **where(server)):
         pass
     assert (server.key_dir / "known_hosts").read_text(encoding="utf-8") == server.host_line
 
@@ -177,13 +168,13 @@ async def test_an_alias_gives_host_user_port_and_a_way_through_jump_hosts(tmp_pa
         f"Host outer\n  HostName 127.0.0.1\n  User {USER}\n  Port {server.port}\n", encoding="utf-8"
     )
     try:
-        settings = _settings(server, hosts=["inner", f"*@127.0.0.1:{server.port}"])
+        settings = settings_for(server, hosts=["inner", f"*@127.0.0.1:{server.port}"])
         async with shell_desk(tmp_path, settings=settings, transport="ssh", host="inner", cwd="/tmp") as desk:
             assert await desk.out("pwd") == "/tmp"
             assert len(server.connections()) >= 2
             with pytest.raises(HostNotAllowed):
                 await desk.open(transport="ssh", host="elsewhere", user="x")
-        async with shell_desk(tmp_path, settings=_settings(server), shell=False) as desk:
+        async with shell_desk(tmp_path, settings=settings_for(server), shell=False) as desk:
             with pytest.raises(SshConnectFailed, match="ProxyCommand"):
                 await desk.open(transport="ssh", host="runs")
     finally:
@@ -191,23 +182,24 @@ async def test_an_alias_gives_host_user_port_and_a_way_through_jump_hosts(tmp_pa
 
 
 async def test_a_login_that_is_refused_says_what_was_tried_and_no_secret(tmp_path: Path, server: SshServer) -> None:
-    async with shell_desk(tmp_path, settings=_settings(server), shell=False) as desk:
+    async with shell_desk(tmp_path, settings=settings_for(server), shell=False) as desk:
         with pytest.raises(SshAuthFailed) as refused:
-            await desk.open(**_where(server, password="correct horse 9"))
+            await desk.open(**where(server, password="correct horse 9"))
         assert "correct horse" not in repr((refused.value, refused.value.details))
         with pytest.raises(InvalidParameter):
-            await desk.open(**_where(server, user=None))
+            await desk.open(**where(server, user=None))
         with pytest.raises(SshConnectFailed):
-            await desk.open(**_where(server, port=1, key_path="id_ed25519", fingerprint=server.fingerprint))
+            await desk.open(**where(server, port=1, key_path="id_ed25519", fingerprint=server.fingerprint))
 
 
 async def test_nothing_is_left_behind_on_the_host(tmp_path: Path, server: SshServer) -> None:
-    async with shell_desk(tmp_path, settings=_settings(server), **_where(server, env={"TMPDIR": "/tmp"})) as desk:
+    async with shell_desk(tmp_path, settings=settings_for(server), **where(server, env={"TMPDIR": "/tmp"})) as desk:
         pid = int(await desk.out("echo $$"))
         await desk.run("sleep 300 &")
         await desk.close()
         await until(lambda: not Path(f"/proc/{pid}").exists())
     await until(lambda: not server.connections())
+    assert server.private_places() == []
 
 
 def _hashed(name: str) -> str:
@@ -230,7 +222,7 @@ async def test_a_workspace_on_the_host_has_checkpoints_there(tmp_path: Path, ser
     place.mkdir()
     (place / "a.txt").write_text("good\n")
     more = {"workspace": str(place), "cwd": str(place)}
-    async with shell_desk(tmp_path, settings=_settings(server), **_where(server, **more)) as desk:
+    async with shell_desk(tmp_path, settings=settings_for(server), **where(server, **more)) as desk:
         [first] = (await desk.app.workspaces.list_checkpoints({"shell_id": desk.shell_id}, _caller()))["checkpoints"]
         bad = await desk.run("echo BAD > a.txt; echo n > n.txt")
         assert bad["checkpoint_id"] == first["checkpoint_id"]

@@ -5,7 +5,7 @@ import pytest
 from shiftlog.shell.guarding import NoGuard
 from shiftlog.shell.ports import ShellSpec, Target
 from shiftlog.shell.ssh_places import SshPlaces
-from tests.shell.remote_torture import check_case, remote_cases
+from tests.shell.remote_torture import check_case, check_endless_case, remote_cases
 from tests.shell.ssh.server import USER, SshServer
 from tests.shell.torture import Case
 
@@ -19,3 +19,7 @@ def target(server: SshServer) -> Target:
 @pytest.mark.parametrize("case", remote_cases(), ids=lambda case: case.name)
 async def test_the_shell_survives_or_says_plainly_that_it_ended(target: Target, case: Case) -> None:
     await check_case(await target.open(ShellSpec(cwd="/", env=case.env)), case)
+
+
+async def test_a_trap_that_starts_processes_without_end_ends_with_its_shell(target: Target) -> None:
+    await check_endless_case(target)

@@ -24,6 +24,8 @@ LIMITS = frozenset(
     "timeout_s_max shells background idle_ttl_s spool_command_bytes spool_total_bytes spool_days ready_s ssh_connect_s "
     "checkpoint_file_bytes checkpoint_files checkpoint_tree_bytes checkpoints_auto".split()
 )
+# What holds where nobody sets them.
+USUAL_LIMITS: Mapping[str, int] = {"timeout_s_max": 3600, "shells": 64, "background": 16, "idle_ttl_s": 1800}
 UNBOUNDED_AT_ZERO = frozenset({"idle_ttl_s"})
 MAX_ENTRY_CHARS = 255
 ANY = (("*",),)
@@ -86,6 +88,23 @@ def read_policy(mapping: Mapping[str, object], source: str) -> OperatorPolicy:
 def combine(*policies: OperatorPolicy) -> OperatorPolicy:
     """Join policies so that all hold: deny united, allow intersected, of every other key the tighter."""
     return reduce(_combine_two, policies, OperatorPolicy())
+
+
+def tightening(policy: OperatorPolicy, other: OperatorPolicy) -> list[str]:
+    """Return the keys by which `other` would be tighter than `policy`; none means that `policy` holds all of it."""
+    return [name for name in sorted(other.given) if _tightens(name, getattr(policy, name), getattr(other, name))]
+
+
+def _tightens(name: str, mine: object, theirs: object) -> bool:
+    if name == "limits":
+        held = {**USUAL_LIMITS, **cast("Mapping[str, int]", mine)}
+        return _lower_limits(held, cast("Mapping[str, int]", theirs)) != held
+    if mine is None:
+        # The default depends on where it is used; only what permits everything is surely no tighter.
+        return theirs not in (False, SANDBOXES[-1], ANY)
+    if name in ("key_dir", "known_hosts"):
+        return mine != theirs
+    return _TIGHTER[name](mine, theirs) != mine
 
 
 def shell_rules(

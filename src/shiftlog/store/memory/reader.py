@@ -1,6 +1,6 @@
 """Reading the in-memory store: the `Reader` half, by looking at everything there is."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TypeVar
@@ -268,8 +268,13 @@ class MemoryReader:
         shelf = self._shelves.sessions.get(session_id)
         return len({path for turn in shelf.turns.values() for path in turn.files}) if shelf else 0
 
-    def turns_that_may_hold(self, session_id: str, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
+    def turns_that_may_hold(
+        self, session_id: str, covers: Sequence[Sequence[str]], rules_out: Callable[[str], bool] | None = None
+    ) -> Iterator[str] | None:
         return iter([turn.request_id for turn in self.turns(session_id)])
+
+    def lacks_parts(self, session_id: str) -> bool:
+        return False
 
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
         if days_asked(where) is None:

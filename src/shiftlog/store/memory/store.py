@@ -41,6 +41,9 @@ class MemoryStore:
             undo.roll_back()
             raise
 
+    async def settle(self) -> None:
+        """Nothing here outlives the process."""
+
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work over what is there."""
         self._check_open()

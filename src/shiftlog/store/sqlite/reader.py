@@ -1,6 +1,6 @@
 """Reading one consistent state of the SQLite file: the `Reader` half of the store."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -10,6 +10,7 @@ from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
 from shiftlog.store import blobs
 from shiftlog.store.documents import decode, from_document, read_document
+from shiftlog.store.documents_packed import unpacked
 from shiftlog.store.protocol import (
     Answer,
     Counts,
@@ -24,7 +25,7 @@ from shiftlog.store.protocol import (
     Unit,
 )
 from shiftlog.store.sqlite.filters import match_expression, session_conditions, turn_conditions
-from shiftlog.store.sqlite.grams import turns_in_question
+from shiftlog.store.sqlite.grams import has_much_left, turns_in_question
 from shiftlog.store.sqlite.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.rows import (
     ENTRY_COLUMNS,
@@ -106,6 +107,7 @@ class SqliteReader(SourceReader):
         return [self._turn_of(row[0]) for row in rows]
 
     def _turn_of(self, data: bytes) -> Turn:
+        data = unpacked(data)
         if REFERENCE_MARK not in data:
             return read_document(data, Turn)
         document = blobs.internalise(decode(data), lambda digest: fetch_blob(self._db, digest))
@@ -385,9 +387,15 @@ class SqliteReader(SourceReader):
         sql = f"SELECT count(*) FROM ({_distinct('turn_files', 'path')})"
         return int(self._value(sql, self._key(session_id)) or 0)
 
-    def turns_that_may_hold(self, session_id: str, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
+    def turns_that_may_hold(
+        self, session_id: str, covers: Sequence[Sequence[str]], rules_out: Callable[[str], bool] | None = None
+    ) -> Iterator[str] | None:
         key = self._key(session_id)
-        return iter(()) if key is None else turns_in_question(self._db, key, covers)
+        return iter(()) if key is None else turns_in_question(self._db, key, covers, rules_out)
+
+    def lacks_parts(self, session_id: str) -> bool:
+        key = self._key(session_id)
+        return key is not None and has_much_left(self._db, key)
 
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
         return read_tallies(self._db, where, by)

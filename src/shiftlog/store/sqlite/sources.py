@@ -9,7 +9,7 @@ import msgspec
 
 from shiftlog.model.entry import Body
 from shiftlog.store.documents import decode, encode
-from shiftlog.store.sources import Origin, Packed, Source
+from shiftlog.store.sources import LongText, Origin, Packed, Source
 from shiftlog.store.sqlite.rows import Row, entry_id
 
 _ASKED_AT_ONCE = 256
@@ -18,6 +18,12 @@ _READ_ORIGIN = (
     "SELECT o.key, j.id, o.turn, o.doc FROM origins o JOIN journals j ON j.key = o.session_key WHERE o.key = ?"
 )
 _READ_ORIGINS = _READ_ORIGIN.removesuffix("= ?") + f"IN ({', '.join('?' * _ASKED_AT_ONCE)})"
+
+# Of the pages of 4 KiB that SQLite makes unless it is told otherwise; what a row has besides its text is an estimate.
+PAGE_BYTES = 4061
+_OVERFLOW_BYTES = 4092
+_LEAST_LOCAL = 489
+_ROW_BYTES = 50
 
 _source_of = msgspec.json.Decoder(Source).decode
 
@@ -95,21 +101,47 @@ class SourceWriter(SourceReader):
 
     def insert_packed(self, key: int, entries: Sequence[Packed]) -> None:
         """Insert the rows of packed entries and the blobs of their long texts."""
+        base = entry_id(key, entries[-1].seq) - entries[-1].seq
         rows = [
-            (entry_id(key, e.seq), e.kind, e.at, e.turn, e.facet, e.document, e.salt, e.body_hash, e.hash)
-            for e in entries
+            (base + seq, kind, at, turn, facet, document, salt, body_hash, digest)
+            for seq, kind, at, turn, facet, document, salt, body_hash, digest, _, _ in entries
         ]
         self._db.executemany(
             "INSERT INTO entries (id, kind, at, turn, facet, body, salt, body_hash, hash)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
-        texts = [(long, entry_id(key, e.seq)) for e in entries for long in e.long_texts]
+        texts = [(long, base + e.seq) for e in entries for long in e.long_texts]
         if texts:
-            self._db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", [tuple(long) for long, _ in texts])
+            new = {long.digest: long for long, _ in texts}
+            self._db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", by_pages([*new.values()]))
             self._db.executemany(
                 "INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", [(long.digest, row) for long, row in texts]
             )
+
+
+def by_pages(texts: list[LongText]) -> list[tuple[bytes, int, bytes]]:
+    """Return the rows of long texts in an order in which those fill a page that fit into it together.
+
+    A row goes to the end of the table, to the last page if there is room for all of it there. As texts come, a fifth of
+    the pages would stay empty.
+    """
+    pages: list[tuple[int, list[LongText]]] = []
+    for text in sorted(texts, key=lambda text: (-_room_of(text), text.digest)):
+        needed = _room_of(text)
+        place = next((place for place, (free, _) in enumerate(pages) if free >= needed), None)
+        if place is None:
+            pages.append((PAGE_BYTES - needed, [text]))
+        else:
+            free, kept = pages[place]
+            pages[place] = (free - needed, [*kept, text])
+    return [tuple(text) for _, kept in pages for text in kept]
+
+
+def _room_of(text: LongText) -> int:
+    """Return how much of a leaf page a long text takes; SQLite gives whole pages of their own to what is longer."""
+    size = len(text.data) + _ROW_BYTES
+    return size if size <= PAGE_BYTES else _LEAST_LOCAL + (size - _LEAST_LOCAL) % _OVERFLOW_BYTES
 
 
 def origin_rows(

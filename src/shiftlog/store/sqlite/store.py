@@ -8,6 +8,7 @@ Other processes may use the same file: SQLite's lock orders the writers and each
 
 import asyncio
 import math
+import os
 import queue
 import threading
 import time
@@ -77,6 +78,7 @@ class SqliteStore:
         # Held by whoever uses the writer's connection.
         self._writing = threading.Lock()
         self._prompt = False
+        self._owes_sync = False  # something was committed that a loss of power would take away
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_open = False
         self._thread: threading.Thread | None = None
@@ -134,6 +136,25 @@ class SqliteStore:
                 await asyncio.wait((future,))
             return future.result()
 
+    async def settle(self) -> None:
+        """Bring the log to disk where something was committed without."""
+        if self._owes_sync:
+            await self._running_loop().run_in_executor(self._readers, self._sync_log)
+
+    def _sync_log(self) -> None:
+        self._owes_sync = False
+        try:
+            log = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return  # all of it is in the file itself
+        try:
+            os.fsync(log)
+        except OSError as error:
+            self._owes_sync = True
+            raise _storage_error(error) from error
+        finally:
+            os.close(log)
+
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a reader's connection, in one read transaction."""
         return await self._running_loop().run_in_executor(self._readers, self._read, work)
@@ -187,6 +208,7 @@ class SqliteStore:
         if level != self._level:
             db.pragma("synchronous", level)
             self._level = level
+        self._owes_sync = level != self._synchronous
 
     def _committed(self, db: apsw.Connection, group: list[Job]) -> list[Outcome]:
         start = time.perf_counter()

@@ -16,6 +16,7 @@ from shiftlog.model.search import Expr
 from shiftlog.model.times import millis, precise
 from shiftlog.store import blobs
 from shiftlog.store.documents import decode, encode, encoded, from_document, to_document
+from shiftlog.store.documents_packed import packed
 from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
 from shiftlog.store.sources import Origin, Packed
 from shiftlog.store.sqlite import grams
@@ -24,17 +25,22 @@ from shiftlog.store.sqlite.rows import REFERENCE_MARK, Row, entry_id, hash_bytes
 from shiftlog.store.sqlite.sources import SourceWriter, origin_rows
 from shiftlog.store.sqlite.tallies import project_of, recount, tally
 
+# A turn that is over is written once and read seldom, so what is long of it is kept small.
+PACKED_TURN_BYTES = 1024
+
 
 @dataclass(slots=True)
 class Backlog:
     """What a group of works still owes the full-text index, so that the group makes one segment of it, not many.
 
     FTS5 writes a segment at every savepoint; with many writers, merging the small ones takes a sixth of the work.
+    `grown` names the session and range of entries whose parts are indexed last, when their turns are stored too.
     """
 
     texts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     indexed: int = 0
     erased: bool = False
+    grown: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
     def settle(self, db: apsw.Connection) -> None:
         """Index what is not indexed yet."""
@@ -45,18 +51,21 @@ class Backlog:
     def finish(self, db: apsw.Connection) -> None:
         """Bring the index up to date; after an erasure also merge it, because until then erased words stay in it."""
         self.settle(db)
+        for grown in self.grown:
+            grams.extend(db, *grown)
         if self.erased:
             db.execute("INSERT INTO found (found) VALUES ('optimize')")
             db.execute("INSERT INTO grams (grams) VALUES ('optimize')")
 
-    def mark(self) -> tuple[int, int, bool]:
+    def mark(self) -> tuple[int, int, bool, int]:
         """Return a state that `back_to` can return to."""
-        return len(self.texts), self.indexed, self.erased
+        return len(self.texts), self.indexed, self.erased, len(self.grown)
 
-    def back_to(self, mark: tuple[int, int, bool]) -> None:
+    def back_to(self, mark: tuple[int, int, bool, int]) -> None:
         """Forget what was owed since a mark; what was indexed since then is rolled back by the caller."""
-        count, self.indexed, self.erased = mark
+        count, self.indexed, self.erased, grown = mark
         del self.texts[count:]
+        del self.grown[grown:]
 
 
 def _tags(turn: Turn) -> tuple[str, ...]:
@@ -140,7 +149,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
         key = self._move_head(session_id, first.seq, last.seq, hash_bytes(last.hash))
         for item in entries:
             self._insert(key, item)
-        grams.extend(self._db, key, first.seq, last.seq)
+        self._backlog.grown.append((key, first.seq, last.seq))
 
     def append_packed(self, session_id: str, entries: Sequence[Packed]) -> None:
         if not entries:
@@ -240,6 +249,8 @@ class SqliteWriter(SourceWriter, SqliteReader):
         document = encoded(turn)
         if len(document) > blobs.LONG_TEXT_BYTES or REFERENCE_MARK in document:
             document = self._encoded(to_document(turn), None)
+        if turn.is_terminal and len(document) >= PACKED_TURN_BYTES:
+            document = packed(document)
         stored = self._turns.get((session_id, turn.request_id)) or self.turn(session_id, turn.request_id)
         self._turns[session_id, turn.request_id] = turn
         turn_key = entry_id(key, turn.begun_seq)
@@ -400,7 +411,13 @@ class SqliteWriter(SourceWriter, SqliteReader):
             self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
             if item.text:
                 self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, item.text))
-        grams.renew(self._db, key)
+        grams.forget(self._db, entry_id(key, 1))
+        head = self.head(session_id)
+        self._backlog.grown.append((key, 1, head[0] if head else 0))
+
+    def catch_up_parts(self, session_id: str, most: int) -> int:
+        key = self._key(session_id)
+        return 0 if key is None else grams.catch_up(self._db, key, most)
 
     def forget_clients(self, before: datetime) -> None:
         limit = (millis(before),)

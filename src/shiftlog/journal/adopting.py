@@ -1,0 +1,82 @@
+"""A turn that a hook began and its agent then begins too: both mean one prompt, so there is one turn.
+
+An agent that names no id goes on in the hook's turn. One that names its own gets that, and the hook's, of which nothing
+but its beginning is recorded, makes way; whoever asks for it later is led to the agent's.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from shiftlog.journal.merge import is_empty
+from shiftlog.journal.pen import Pen
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.nouns import Turn
+from shiftlog.model.times import shown
+from shiftlog.store.protocol import Reader
+
+Request = Mapping[str, Any]
+
+BY_HOOK = "hook"
+ADOPTS = "adopts"
+# A prompt and the beginning of its turn by the agent are no further apart.
+SAME_MOMENT = timedelta(minutes=10)
+_ITEMS = (Kind.TURN_UPDATED, Kind.DIALOG, Kind.ACTION)
+# What an item has that was recorded from a vendor's own record; an agent's own items have none of them.
+_OF_VENDOR = ("call_id", "record", "vendor")
+
+
+def turn_of_hook(pen: Pen) -> Turn | None:
+    """Return the open turn that a hook began just now and that no agent has made its own yet."""
+    turn = pen.turn(pen.session.current_turn or "")
+    if turn is None or turn.is_terminal or pen.now - turn.begun_at > SAME_MOMENT:
+        return None
+    session_id, name = pen.session.id, turn.request_id
+    begun = pen.reader.entries(session_id, after=turn.begun_seq - 1, limit=1, turn=name)
+    if not begun or begun[0].facts.get("opened_by") != BY_HOOK:
+        return None
+    later = pen.reader.entries(session_id, after=turn.begun_seq, turn=name, kinds=_ITEMS)
+    return None if any(map(_is_of_agent, later)) else turn
+
+
+def _is_of_agent(entry: Entry) -> bool:
+    if entry.kind is Kind.TURN_UPDATED:
+        return bool(entry.facts.get("adopted"))
+    return not any(name in entry.facts for name in _OF_VENDOR)
+
+
+def go_on_in(pen: Pen, turn: Turn, request: Request) -> dict[str, Any]:
+    """Make the hook's turn the agent's: with its words, under the id that it has."""
+    names = ("query_title", "query_text", "model", "plan_file", "todo_id")
+    sets = {name: request[name] for name in names if not is_empty(name, request.get(name))}
+    adds: dict[str, list[str]] = {}
+    for name in ("tags", "context_list"):
+        known: tuple[str, ...] = getattr(turn, name)
+        adds[name] = [item for item in dict.fromkeys(request.get(name) or ()) if item.strip() and item not in known]
+    body = {"set": sets, "add": {name: items for name, items in adds.items() if items}, "adopted": True}
+    pen.write(Kind.TURN_UPDATED, {name: value for name, value in body.items() if value}, turn.request_id)
+    if pen.turn_began is not None:
+        pen.turn_began(turn.request_id)
+    return {
+        "session_id": pen.session.id,
+        "request_id": turn.request_id,
+        "status": "in_progress",
+        "timestamp": shown(turn.begun_at),
+        "superseded_request_id": None,
+    }
+
+
+def make_way(pen: Pen, turn: Turn) -> bool:
+    """Take the hook's turn out of its session, if nothing but its beginning is recorded."""
+    if turn.last_seq != turn.begun_seq:
+        return False
+    pen.write(Kind.TURN_UPDATED, {"deleted": True, "current_turn": None}, turn.request_id)
+    return True
+
+
+def adopter_of(reader: Reader, session_id: str, request_id: str) -> str | None:
+    """Return the turn for which a hook's turn made way."""
+    for entry in reader.entries(session_id, kinds=(Kind.TURN_BEGUN,)):
+        if entry.facts.get(ADOPTS) == request_id:
+            return entry.turn
+    return None

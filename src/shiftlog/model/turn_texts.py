@@ -1,0 +1,50 @@
+"""What a turn is found by, besides its dialog items and actions: the one list that searches and their indexes share."""
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from shiftlog.model.nouns import Turn
+
+_PLAIN = (
+    "request_id",
+    "query_title",
+    "query_text",
+    "interpretation",
+    "response",
+    "model",
+    "model_provider",
+    "plan_file",
+    "todo_id",
+    "failure_note",
+)
+_LISTS = (
+    "tags",
+    "context_list",
+    "design_decisions",
+    "requirements_discovered",
+    "files_modified",
+    "blockers",
+    "commits",
+)
+# By the kind of an item's entry: which of its facts a turn is found by.
+ITEM_TEXTS = {"dialog": ("content",), "action": ("description", "type", "file_path")}
+
+
+def own_texts(turn: Turn) -> Iterator[str]:
+    """Yield the texts of a turn itself; once it is finished they never change."""
+    for name in _PLAIN:
+        yield getattr(turn, name) or ""
+    for name in _LISTS:
+        yield from texts_in(getattr(turn, name))
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Yield every text in a value, at any depth; keys are none."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in cast(Mapping[str, object], value).values():
+            yield from texts_in(item)
+    elif isinstance(value, list | tuple):
+        for item in cast(list[object], value):
+            yield from texts_in(item)

@@ -1,0 +1,73 @@
+"""Searching an imported session: indexed by the searches themselves, and what is found never changes by that."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from shiftlog.journal import sessionlog_history
+from shiftlog.journal.sessionlog_current import Place
+from shiftlog.journal.sessionlog_history import SEPARATOR, turn_text
+from shiftlog.journal.sessionlog_objects import turns_with_items
+from shiftlog.journal.sessionlog_search import matches, parse
+from shiftlog.model.caller import LIBRARY
+from shiftlog.store.protocol import Reader
+from shiftlog.store.sqlite import grams
+from shiftlog.store.sqlite.grams import GRAM_BATCH
+from tests.ingest.office import Claude, Office, open_office
+
+TURNS = 90
+WORDS = 'upload lock Temp ſtraße "quoted" C:\\dir ﬁle 日本語 é qz'.split()
+QUERIES = [
+    *("upload", "temp", "lock", "q", "qz", "zq", "xq", "ß", "本", "straSSE", "C:\\dir", "e\\d", "nowhere", "turn 42 "),
+    *("!said", "!(said || nowhere)", "said !lock", "!upload", '!"always said"', "!nowhere", "qz !本", "!é || xq"),
+]
+
+
+def transcript(office: Office) -> Path:
+    random = Random(3)
+    claude = Claude()
+    for number in range(TURNS):
+        claude.prompt(f"turn {number} " + " ".join(random.choices(WORDS, k=3)))
+        claude.calls(f"toolu_{number}", command="ls " + random.choice(WORDS)).returns(f"toolu_{number}", "a.py")
+        claude.says("This is always said. " + "".join(random.choices(WORDS, k=2)) * random.choice((1, 400)))
+        claude.ends()
+    return office.write("projects/app/a.jsonl", claude.records)
+
+
+async def test_searches_index_an_imported_session_step_by_step_and_find_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grams, "MOST_UNREACHED", GRAM_BATCH)
+    monkeypatch.setattr(sessionlog_history, "MOST_CAUGHT_UP", GRAM_BATCH)
+    async with open_office(tmp_path) as office:
+        await office.take(transcript(office))
+        (session,) = (await office.sessions()).values()
+
+        def haystacks(reader: Reader) -> list[str]:
+            own = SEPARATOR.join((session.title, session.id)).casefold()
+            return [own + SEPARATOR + turn_text(*found) for found in turns_with_items(reader, session.id)]
+
+        def indexed() -> int:
+            with office.desk.database() as database:
+                rows: list[Any] = list(database.execute("SELECT seq FROM gram_marks"))
+            return rows[0][0] if rows else 0
+
+        async def found(text: str) -> int:
+            asked = {"text": text, "limit": 0}
+            place = Place(caller=LIBRARY, workspace="/srv/app")
+            answer = await office.desk.app.sessionlog.call("workflow.sessionlog.queryHistory", asked, place)
+            assert answer is not None
+            return answer["totalCount"]
+
+        texts = await office.desk.read(haystacks)
+        expected = {text: int(any(matches(parse(text), each) for each in texts)) for text in QUERIES}
+        assert set(expected.values()) == {0, 1}
+        assert session.head_seq > 2 * GRAM_BATCH
+        assert indexed() == 0
+        assert await found("upload") == expected["upload"]
+        assert indexed() == GRAM_BATCH
+        assert {text: await found(text) for text in QUERIES} == expected
+        assert session.head_seq - indexed() < 2 * GRAM_BATCH
+        assert {text: await found(text) for text in QUERIES} == expected
