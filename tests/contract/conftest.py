@@ -1,19 +1,28 @@
 """The stores that the contract is checked on: a store that is added here has to pass every test beside this file."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from shiftlog.store.memory import MemoryStore
-from shiftlog.store.protocol import Store
+from shiftlog.store.protocol import Store, Writer
 from shiftlog.store.sqlite import SqliteStore
 
+T = TypeVar("T")
 
-@pytest.fixture(params=["memory", "sqlite"])
+
+class SmallWorks(SqliteStore):
+    """The embedded store, told that every work is a small one."""
+
+    async def write(self, work: Callable[[Writer], T], *, brief: bool = False, lasting: bool = True) -> T:
+        return await super().write(work, brief=True, lasting=lasting)
+
+
+@pytest.fixture(params=["memory", "sqlite", "sqlite, small works"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made: Store = (
-        MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "shiftlog.db", durability="process")
-    )
+    kind = {"sqlite": SqliteStore, "sqlite, small works": SmallWorks}.get(request.param)
+    made: Store = MemoryStore() if kind is None else kind(tmp_path / "shiftlog.db", durability="process")
     async with made:
         yield made

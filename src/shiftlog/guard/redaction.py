@@ -145,23 +145,13 @@ class Redactor:
             return value, 0, {}
         return cast(T, masked), walk.counts.total(), dict(sorted(walk.counts.items()))
 
-    def _nothing_in(self, value: object, depth: int = 0) -> bool:
+    def _nothing_in(self, value: object) -> bool:
         """Tell at a glance that there is nothing to mask in a small value; False means that only the walk can tell."""
-        if isinstance(value, str):
-            if len(value) > _GLANCE_CHARS:
-                return False
-            return not self._rules.trigger(value.encode("utf-8", "surrogatepass"))
-        if depth > _GLANCE_DEPTH:
+        texts: list[str] = []
+        if not _gathered(value, texts, 0):
             return False
-        if isinstance(value, dict):
-            items = cast(dict[object, object], value)
-            return all(_is_innocent_key(key) and self._nothing_in(item, depth + 1) for key, item in items.items())
-        if isinstance(value, list | tuple):
-            parts = cast(Sequence[object], value)
-            if len(parts) > 1 and not all(isinstance(part, dict) for part in parts):
-                return False  # what stands side by side may announce each other
-            return all(self._nothing_in(part, depth + 1) for part in parts)
-        return value is None or isinstance(value, int | float)
+        # No pattern looks beyond a line, so one search of all texts finds what one of each would.
+        return not self._rules.trigger("\n".join(texts).encode("utf-8", "surrogatepass"))
 
     def rules(self, *, by_rule: bool = False, only: frozenset[str] | None = None) -> Rules:
         """Return what a scan needs to know to mask as this redactor does."""
@@ -173,6 +163,26 @@ class Redactor:
         """Return a redactor that also masks these values wherever they appear."""
         learned = self._learned.union(values)
         return Redactor(self._extra_rules, self._rules.silenced, learned=learned)
+
+
+def _gathered(value: object, texts: list[str], depth: int) -> bool:
+    """Add the texts of a value to a list; say no where they have to be looked at one by one."""
+    if isinstance(value, str):
+        texts.append(value)
+        return len(value) <= _GLANCE_CHARS
+    if depth > _GLANCE_DEPTH:
+        return False
+    if isinstance(value, dict):
+        for key, item in cast(dict[object, object], value).items():
+            if not _is_innocent_key(key) or not _gathered(item, texts, depth + 1):
+                return False
+        return True
+    if isinstance(value, list | tuple):
+        parts = cast(Sequence[object], value)
+        if len(parts) > 1 and not all(isinstance(part, dict) for part in parts):
+            return False  # what stands side by side may announce each other
+        return all(_gathered(part, texts, depth + 1) for part in parts)
+    return value is None or isinstance(value, int | float)
 
 
 @lru_cache(maxsize=1024)

@@ -1,6 +1,7 @@
 """Reading one consistent state of the SQLite file: the `Reader` half of the store."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import apsw
@@ -41,17 +42,28 @@ from shiftlog.store.sqlite.rows import (
 )
 from shiftlog.store.sqlite.sources import SourceReader
 from shiftlog.store.sqlite.tallies import read_tallies
+from shiftlog.store.sqlite.unindexed import IndexBehind, is_behind
 from shiftlog.store.tallies import Figures, Kin
+
+
+@dataclass(slots=True)
+class Known:
+    """What was read or written of single sessions and turns."""
+
+    keys: dict[str, int] = field(default_factory=dict[str, int])
+    sessions: dict[str, Session] = field(default_factory=dict[str, Session])
+    turns: dict[tuple[str, str], Turn] = field(default_factory=dict[tuple[str, str], Turn])
 
 
 class SqliteReader(SourceReader):
     """The questions that the store answers, over one connection inside one transaction."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: apsw.Connection, *, known: Known | None = None, checks_index: bool = False) -> None:
         self._db = db
-        self._keys: dict[str, int] = {}
-        self._sessions: dict[str, Session] = {}
-        self._turns: dict[tuple[str, str], Turn] = {}
+        self._checks_index = checks_index
+        self._knows = known is not None
+        known = known or Known()
+        self._keys, self._sessions, self._turns = known.keys, known.sessions, known.turns
 
     # Single things
 
@@ -65,6 +77,8 @@ class SqliteReader(SourceReader):
         return key
 
     def session(self, session_id: str) -> Session | None:
+        if self._knows and (known := self._sessions.get(session_id)) is not None:
+            return known
         row = self._db.execute("SELECT key, doc FROM sessions WHERE id = ?", (session_id,)).fetchone()
         if row is None:
             return None
@@ -90,6 +104,8 @@ class SqliteReader(SourceReader):
         return None if row is None else (int(row[0]), hash_shown(row[1]))
 
     def turn(self, session_id: str, request_id: str) -> Turn | None:
+        if self._knows and (known := self._turns.get((session_id, request_id))) is not None:
+            return known
         row = self._db.execute(
             "SELECT doc FROM turns WHERE session_key = ? AND request_id = ?",
             (self._key(session_id), request_id),
@@ -250,6 +266,8 @@ class SqliteReader(SourceReader):
         most: int,
         facets: Iterable[str] | None = None,
     ) -> Found:
+        if self._checks_index and is_behind(self._db):
+            raise IndexBehind
         Ranking(self._db).begin(expr, each_entry=unit == "entry")
         candidates, values = self._candidates(expr, where, facets, turns_only=unit == "turn")
         group = {"entry": "id", "turn": f"id >> {SEQ_BITS}, turn", "session": f"id >> {SEQ_BITS}"}[unit]

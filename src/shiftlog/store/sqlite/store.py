@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import anyio
 import apsw
@@ -23,7 +23,8 @@ import apsw
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sqlite.connections import BUSY_MS, connect, open_for_writing, scrub
-from shiftlog.store.sqlite.reader import SqliteReader
+from shiftlog.store.sqlite.reader import Known, SqliteReader
+from shiftlog.store.sqlite.unindexed import IndexBehind
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
 T = TypeVar("T")
@@ -33,6 +34,16 @@ READERS = 2
 
 # A disk on which the last commit took longer than this holds up nobody but the writer thread.
 PROMPT_S = 0.003
+
+# After so many rounds of the loop without company a brief work is not held back to the end of its round.
+CALM_ROUNDS = 8
+
+# So many turns are kept in memory from one small work to the next.
+KNOWN_TURNS = 64
+
+# So many texts may wait for the full-text index, and so long; who searches waits for none.
+UNINDEXED = 64
+UNINDEXED_S = 0.5
 
 
 class Job:
@@ -66,6 +77,25 @@ class Job:
 Outcome = tuple[Job, Any, BaseException | None]
 
 
+class Memory:
+    """What small works have read and written, for the next one; void as soon as anything else changed the file."""
+
+    def __init__(self) -> None:
+        self._known = Known()
+        self._version: int | None = None
+
+    def recall(self, db: apsw.Connection) -> Known:
+        """Return what is known inside a transaction that has begun; it counts again only once that is kept."""
+        if db.data_version() != self._version or len(self._known.turns) > KNOWN_TURNS:
+            self._known = Known()
+        self._version = None
+        return self._known
+
+    def keep(self, db: apsw.Connection) -> None:
+        """Rely on what is known now, after the commit; any later one, our own too, moves the file's version on."""
+        self._version = db.data_version()
+
+
 class SqliteStore:
     """A store in one file; `durability` is `full` (survives power loss) or `process` (survives kill -9)."""
 
@@ -78,6 +108,10 @@ class SqliteStore:
         # Held by whoever uses the writer's connection.
         self._writing = threading.Lock()
         self._prompt = False
+        self._calm = 0  # rounds of the loop in a row in which no two works came together
+        self._is_round_used = False
+        self._memory = Memory()
+        self._unindexed = 0
         self._owes_sync = False  # something was committed that a loss of power would take away
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_open = False
@@ -120,6 +154,8 @@ class SqliteStore:
         loop = self._running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job = Job(work, future, brief=brief, lasting=lasting)
+        if brief and self._begins_round() and self._done_here(job):
+            return future.result()
         if not self._arrived:
             loop.call_soon(self._dispatch)
         self._arrived.append(job)
@@ -135,6 +171,17 @@ class SqliteStore:
             with anyio.CancelScope(shield=True):
                 await asyncio.wait((future,))
             return future.result()
+
+    def _begins_round(self) -> bool:
+        """Say whether a work may be done this moment: one a round of the loop, as long as works come one by one."""
+        if self._calm < CALM_ROUNDS or self._arrived or self._is_round_used or self._loop is None:
+            return False
+        self._is_round_used = True
+        self._loop.call_soon(self._end_round)
+        return True
+
+    def _end_round(self) -> None:
+        self._is_round_used = False
 
     async def settle(self) -> None:
         """Bring the log to disk where something was committed without."""
@@ -156,15 +203,19 @@ class SqliteStore:
             os.close(log)
 
     async def read(self, work: Callable[[Reader], T]) -> T:
-        """Run work on a reader's connection, in one read transaction."""
-        return await self._running_loop().run_in_executor(self._readers, self._read, work)
+        """Run work on a reader's connection, in one read transaction; what searches, with all in the index."""
+        try:
+            return await self._running_loop().run_in_executor(self._readers, self._read, work, True)
+        except IndexBehind:
+            await self._index()
+            return await self._running_loop().run_in_executor(self._readers, self._read, work, False)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None or not self._is_open:
             raise StorageError("Storage error", details={"reason": "the store is not open"})
         return self._loop
 
-    def _read(self, work: Callable[[Reader], T]) -> T:
+    def _read(self, work: Callable[[Reader], T], checks_index: bool) -> T:
         try:
             db: apsw.Connection | None = getattr(self._reader_db, "db", None)
             if db is None:
@@ -172,15 +223,38 @@ class SqliteStore:
                 self._reader_dbs.append(db)
             db.execute("BEGIN")
             try:
-                return work(SqliteReader(db))
+                return work(SqliteReader(db, checks_index=checks_index))
             finally:
                 db.execute("COMMIT")
         except apsw.Error as error:
             raise _storage_error(error) from error
 
+    async def _index(self) -> None:
+        """Index the texts that wait; after a loss of power they wait again."""
+        self._unindexed = 0
+        await self.write(_take_up, lasting=False)
+
+    def _left(self, count: int) -> None:
+        """Have texts indexed that wait: soon, or at once where they are many."""
+        if count and self._loop is not None:
+            if not self._unindexed:
+                self._loop.call_later(UNINDEXED_S, self._index_soon)
+            self._unindexed += count
+            if self._unindexed - count < UNINDEXED <= self._unindexed:
+                self._index_soon()
+
+    def _index_soon(self) -> None:
+        if self._is_open and self._unindexed and self._loop is not None:
+            self._unindexed = 0
+            taken: asyncio.Future[None] = self._loop.create_future()
+            # Nobody waits for it, and where it fails the texts go on waiting.
+            taken.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._jobs.put(Job(_take_up, taken, brief=False, lasting=False))
+
     def _dispatch(self) -> None:
         """Hand what arrived in this round of the loop to the writer, or do it here if it is one brief piece."""
         jobs, self._arrived = self._arrived, []
+        self._calm = self._calm + 1 if len(jobs) == 1 else 0
         if len(jobs) == 1 and jobs[0].brief and self._done_here(jobs[0]):
             return
         for job in jobs:
@@ -197,7 +271,9 @@ class SqliteStore:
             self._choose_level(db, [job])
             if not _begun_at_once(db):
                 return False
-            _settle(self._committed(db, [job]))
+            outcomes, left = self._committed(db, [job])
+            _settle(outcomes)
+            self._left(left)
             return True
         finally:
             self._writing.release()
@@ -208,13 +284,14 @@ class SqliteStore:
         if level != self._level:
             db.pragma("synchronous", level)
             self._level = level
-        self._owes_sync = level != self._synchronous
 
-    def _committed(self, db: apsw.Connection, group: list[Job]) -> list[Outcome]:
+    def _committed(self, db: apsw.Connection, group: list[Job]) -> tuple[list[Outcome], int]:
         start = time.perf_counter()
-        outcomes = _commit_group(db, group)
+        outcomes, left = _commit_group(db, group, self._memory)
         self._prompt = time.perf_counter() - start < PROMPT_S
-        return outcomes
+        if any(error is None for _, _, error in outcomes):
+            self._owes_sync = self._level != self._synchronous
+        return outcomes, left
 
     def _write_loop(self, ready: "Future[None]", loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -227,12 +304,24 @@ class SqliteStore:
             while (group := self._next_group()) is not None:
                 with self._writing:
                     self._choose_level(db, group)
-                    outcomes = self._committed(db, group)
-                _answer(loop, outcomes)
+                    outcomes, left = self._committed(db, group)
+                self._answer(loop, outcomes, left)
         finally:
             with self._writing:
                 self._db = None
                 db.close()
+
+    def _answer(self, loop: asyncio.AbstractEventLoop, outcomes: list[Outcome], left: int) -> None:
+        """Wake the waiting callers, all of a group at once."""
+
+        def answer() -> None:
+            _settle(outcomes)
+            self._left(left)
+
+        try:
+            loop.call_soon_threadsafe(answer)
+        except RuntimeError:
+            pass  # the loop was closed; nobody waits any more, and what was committed stays
 
     def _next_group(self) -> list[Job] | None:
         first = self._jobs.get()
@@ -263,28 +352,36 @@ def _begun_at_once(db: apsw.Connection) -> bool:
     return True
 
 
-def _commit_group(db: apsw.Connection, group: list[Job]) -> list[Outcome]:
-    """Run a group as one transaction and return what each work came to."""
+def _commit_group(db: apsw.Connection, group: list[Job], memory: Memory) -> tuple[list[Outcome], int]:
+    """Run a group as one transaction; return what each work came to and how many texts are left to be indexed."""
     backlog = Backlog()
     outcomes: list[Outcome] = []
+    left = 0
     try:
         if not db.in_transaction:
             db.execute("BEGIN IMMEDIATE")
         begun = [job for job in group if job.begin()]
+        is_small = len(begun) == 1 and begun[0].brief
         if len(begun) == 1:
             # The transaction is this piece alone, so it needs no savepoint of its own.
-            outcomes = [(begun[0], begun[0].work(SqliteWriter(db, backlog)), None)]
+            writer = SqliteWriter(db, backlog, memory.recall(db) if is_small else None)
+            outcomes = [(begun[0], begun[0].work(writer), None)]
         else:
             outcomes = [(job, *_attempt(db, job.work, backlog)) for job in begun]
-        backlog.finish(db)
+        if is_small:
+            left = backlog.leave(db)
+        else:
+            backlog.finish(db)
         db.execute("COMMIT")
+        if is_small:
+            memory.keep(db)
     except BaseException as error:  # noqa: BLE001 - handed to the callers that wait for it
         _roll_back(db)
         kept = _storage_error(error) if isinstance(error, apsw.Error) else error
-        return [(job, None, kept) for job in group if job.begin()]
+        return [(job, None, kept) for job in group if job.begin()], 0
     if backlog.erased:
         scrub(db)
-    return outcomes
+    return outcomes, left
 
 
 def _roll_back(db: apsw.Connection) -> None:
@@ -311,12 +408,8 @@ def _attempt(db: apsw.Connection, work: Callable[[Writer], Any], backlog: Backlo
     return result, None
 
 
-def _answer(loop: asyncio.AbstractEventLoop, outcomes: list[Outcome]) -> None:
-    """Wake the waiting callers, all of a group at once."""
-    try:
-        loop.call_soon_threadsafe(_settle, outcomes)
-    except RuntimeError:
-        pass  # the loop was closed; nobody waits any more, and what was committed stays
+def _take_up(writer: Writer) -> None:
+    cast(SqliteWriter, writer).take_up_texts()
 
 
 def _settle(outcomes: list[Outcome]) -> None:

@@ -19,8 +19,8 @@ from shiftlog.store.documents import decode, encode, encoded, from_document, to_
 from shiftlog.store.documents_packed import packed
 from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
 from shiftlog.store.sources import Origin, Packed
-from shiftlog.store.sqlite import grams
-from shiftlog.store.sqlite.reader import SqliteReader
+from shiftlog.store.sqlite import grams, unindexed
+from shiftlog.store.sqlite.reader import Known, SqliteReader
 from shiftlog.store.sqlite.rows import REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
 from shiftlog.store.sqlite.sources import SourceWriter, origin_rows
 from shiftlog.store.sqlite.tallies import project_of, recount, tally
@@ -33,8 +33,9 @@ PACKED_TURN_BYTES = 1024
 class Backlog:
     """What a group of works still owes the full-text index, so that the group makes one segment of it, not many.
 
-    FTS5 writes a segment at every savepoint; with many writers, merging the small ones takes a sixth of the work.
-    `grown` names the session and range of entries whose parts are indexed last, when their turns are stored too.
+    FTS5 writes a segment at every savepoint; with many writers, merging the small ones takes a sixth of the work. A
+    single small work lets its texts wait instead (`unindexed`). `grown` names the session and range of entries whose
+    parts are indexed last, when their turns are stored too.
     """
 
     texts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
@@ -43,10 +44,19 @@ class Backlog:
     grown: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
     def settle(self, db: apsw.Connection) -> None:
-        """Index what is not indexed yet."""
+        """Index what is not indexed yet, also what waits since earlier."""
+        unindexed.take_up(db)
         if self.indexed < len(self.texts):
             db.executemany("INSERT INTO found (rowid, text) VALUES (?, ?)", self.texts[self.indexed :])
             self.indexed = len(self.texts)
+
+    def leave(self, db: apsw.Connection) -> int:
+        """Let the texts wait for the index where that pays, and say how many do."""
+        texts = self.texts[self.indexed :]
+        if self.erased or (texts and not unindexed.leave(db, texts)):
+            self.finish(db)
+            return 0
+        return len(texts)
 
     def finish(self, db: apsw.Connection) -> None:
         """Bring the index up to date; after an erasure also merge it, because until then erased words stay in it."""
@@ -138,8 +148,8 @@ def _moved(before: Session, after: Session) -> dict[str, str | int | None]:
 class SqliteWriter(SourceWriter, SqliteReader):
     """The changes that the store makes, over the writer's connection."""
 
-    def __init__(self, db: apsw.Connection, backlog: Backlog) -> None:
-        super().__init__(db)
+    def __init__(self, db: apsw.Connection, backlog: Backlog, known: Known | None = None) -> None:
+        super().__init__(db, known=known)
         self._backlog = backlog
 
     def append(self, session_id: str, entries: Sequence[Indexed]) -> None:
@@ -289,6 +299,10 @@ class SqliteWriter(SourceWriter, SqliteReader):
                 )
         if len(new) < len(before):
             self._db.execute("DELETE FROM turn_files WHERE turn_key = ? AND place >= ?", (turn_key, len(new)))
+
+    def take_up_texts(self) -> None:
+        """Index the texts that earlier works let wait."""
+        unindexed.take_up(self._db)
 
     def next_alias(self) -> int:
         self._db.execute("INSERT INTO aliases DEFAULT VALUES")

@@ -1,0 +1,212 @@
+"""What the embedded store does otherwise for one small work alone: at once, with texts that wait for the index."""
+
+import asyncio
+import functools
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import apsw
+import pytest
+
+from shiftlog.model.search import parse
+from shiftlog.store.protocol import Filter, Store, Writer
+from shiftlog.store.sqlite import SqliteStore
+from shiftlog.store.sqlite.store import CALM_ROUNDS, UNINDEXED
+from tests.contract import builders as b
+
+ONE = b.session_id("one")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "shiftlog.db"
+
+
+async def add(store: Store, chain: b.Chain, text: str, *, lasting: bool = True) -> None:
+    """Add one entry to a session as a small work."""
+
+    def work(writer: Writer) -> None:
+        writer.append(ONE, [chain.indexed(text)])
+        owner = writer.session(ONE) or b.session()
+        writer.put_session(replace(owner, head_seq=chain.seq, head_hash=chain.hash))
+
+    await store.write(work, brief=True, lasting=lasting)
+
+
+async def found(store: Store, text: str) -> set[int]:
+    hits = await store.read(lambda reader: reader.search(parse(text), Filter(), unit="entry", limit=99, most=999))
+    return {hit.seq for hit in hits.hits}
+
+
+def waiting(path: Path) -> int:
+    """Count the texts that wait for the index."""
+    with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as db:
+        ((count,),) = db.execute("SELECT count(*) FROM unindexed").fetchall()
+    return count
+
+
+async def test_a_text_that_waits_for_the_index_is_found_by_whoever_searches(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await add(store, chain := b.Chain(), "the first word")
+        await add(store, chain, "another word")
+        assert waiting(path) == 2
+        assert await found(store, "word") == {1, 2}
+        assert waiting(path) == 0
+        await add(store, chain, "the last word")
+        assert await found(store, "word !another") == {1, 3}
+
+
+async def test_texts_left_waiting_by_a_process_that_ended_are_found_by_the_next(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await add(store, b.Chain(), "left behind")
+    assert waiting(path) == 1
+    async with SqliteStore(path) as store:
+        assert await found(store, "behind") == {1}
+
+
+async def test_another_process_that_searches_finds_what_waits_too(path: Path) -> None:
+    async with SqliteStore(path) as writing, SqliteStore(path) as searching:
+        await add(writing, chain := b.Chain(), "theirs")
+        assert await found(searching, "theirs") == {1}
+        await add(writing, chain, "theirs again")
+        assert await found(searching, "theirs") == {1, 2}
+
+
+async def test_many_texts_do_not_wait_for_somebody_to_search(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        chain = b.Chain()
+        for n in range(UNINDEXED):
+            await add(store, chain, f"word {n}")
+        await store.write(lambda writer: None)
+        assert waiting(path) == 0
+
+
+async def test_a_few_texts_wait_only_for_a_moment(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await add(store, b.Chain(), "soon")
+        with anyio.fail_after(10):
+            while waiting(path):
+                await anyio.sleep(0.02)
+
+
+async def test_a_long_text_is_indexed_at_once(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await add(store, b.Chain(), "long " * 1000)
+        assert waiting(path) == 0
+        assert await found(store, "long") == {1}
+
+
+async def test_a_larger_work_indexes_what_waits_before_it(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await add(store, b.Chain(), "small")
+        await b.stored(store, "large", of=b.session("two"))
+        assert waiting(path) == 0
+
+
+async def test_not_a_word_of_a_text_that_waited_is_left_after_its_erasure(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await add(store, b.Chain(), "unmistakable")
+        await store.write(lambda writer: writer.erase_body(ONE, 1))
+        assert await found(store, "unmistakable") == set()
+    left = b"".join(item.read_bytes() for item in path.parent.iterdir())
+    assert b"unmistakable" not in left
+
+
+async def test_small_works_see_what_another_process_wrote_in_between(path: Path) -> None:
+    async with SqliteStore(path) as ours, SqliteStore(path) as theirs:
+        chain = b.Chain()
+        for n in range(4):
+            await add(ours if n % 2 else theirs, chain, f"entry {n}")
+
+        def retitle(writer: Writer) -> None:
+            owner = writer.session(ONE)
+            assert owner is not None
+            writer.put_session(replace(owner, title=f"{owner.title}."))
+
+        for n in range(6):
+            await (ours if n % 2 else theirs).write(retitle, brief=True)
+        session = await ours.read(lambda reader: reader.session(ONE))
+    assert session is not None
+    assert session.title == "Session one......"
+    assert session.head_seq == 4
+
+
+async def test_a_small_work_that_fails_leaves_no_memory_of_what_it_did(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await add(store, b.Chain(), "first")
+
+        def fail(writer: Writer) -> None:
+            owner = writer.session(ONE)
+            assert owner is not None
+            writer.put_session(replace(owner, title="never"))
+            raise LookupError("refused")
+
+        with pytest.raises(LookupError):
+            await store.write(fail, brief=True)
+        titles: list[str] = []
+
+        def look(writer: Writer) -> None:
+            owner = writer.session(ONE)
+            titles.append(owner.title if owner else "")
+
+        await store.write(look, brief=True)
+    assert titles == ["Session one"]
+
+
+async def test_works_that_come_together_after_a_calm_time_still_share_a_commit(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        chain = b.Chain()
+        for n in range(2 * CALM_ROUNDS):
+            await add(store, chain, f"calm {n}")
+        commits = 0
+        (db, *_) = [db for db in apsw.connections() if db.filename == str(path)]
+
+        def count() -> bool:
+            nonlocal commits
+            commits += 1
+            return False
+
+        db.set_commit_hook(count)
+        async with anyio.create_task_group() as group:
+            for n in range(20):
+                put = functools.partial(b.put, of=b.session(f"s{n}"))
+                group.start_soon(functools.partial(store.write, put, brief=True))
+        db.set_commit_hook(None)
+        assert await store.read(lambda reader: len(reader.session_ids())) == 21
+    assert commits <= 3
+
+
+async def test_one_caller_that_writes_and_writes_leaves_room_for_others(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        chain, turns = b.Chain(), 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        beside = asyncio.create_task(others())
+        for n in range(60):
+            await add(store, chain, f"entry {n}")
+        beside.cancel()
+    assert turns >= 25
+
+
+async def test_what_need_not_last_is_brought_to_disk_once_when_asked_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd)))
+    async with SqliteStore(path) as store:
+        chain = b.Chain()
+        await add(store, chain, "lasts")
+        await store.settle()
+        assert not any(name.endswith("-wal") for name in synced)
+        await add(store, chain, "need not", lasting=False)
+        await store.settle()
+        await store.settle()
+    assert [name for name in synced if name.endswith("-wal")] == [f"{path}-wal"]
