@@ -56,16 +56,20 @@ class Backlog:
         if self.erased or (texts and not unindexed.leave(db, texts)):
             self.finish(db)
             return 0
+        self._index_parts(db)
         return len(texts)
 
     def finish(self, db: apsw.Connection) -> None:
         """Bring the index up to date; after an erasure also merge it, because until then erased words stay in it."""
         self.settle(db)
-        for grown in self.grown:
-            grams.extend(db, *grown)
+        self._index_parts(db)
         if self.erased:
             db.execute("INSERT INTO found (found) VALUES ('optimize')")
             db.execute("INSERT INTO grams (grams) VALUES ('optimize')")
+
+    def _index_parts(self, db: apsw.Connection) -> None:
+        for grown in self.grown:
+            grams.extend(db, *grown)
 
     def mark(self) -> tuple[int, int, bool, int]:
         """Return a state that `back_to` can return to."""
