@@ -16,7 +16,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench.peers", description="Measure other tools beside ours.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"what to measure: {', '.join(PARTS)}; all by default")
     parser.add_argument("--rounds", type=int, default=40, help="rounds of five `true` for each shell")
-    parser.add_argument("--only", default="", metavar="NAME", help="of the shells only ours, the floor and this peer")
+    parser.add_argument("--only", default="", metavar="NAME", help="only ours, the floor and this peer")
     parser.add_argument("--files", type=int, default=20_000, help="files in the tree that is checkpointed")
     parser.add_argument("--mb", type=int, default=30, help="megabytes of transcripts to generate; 300 for a full run")
     parser.add_argument("--corpus", type=Path, help="a folder of transcripts instead of generated ones")
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
         if "transcripts" in chosen:
             from bench.peers import transcripts
 
-            transcripts.main(scratch, given.mb, given.corpus)
+            transcripts.main(scratch, given.mb, given.corpus, given.only)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(f"\nload average at the end {' '.join(f'{value:.1f}' for value in os.getloadavg())}")

@@ -125,8 +125,8 @@ class Peak:
             self.bytes = max(self.bytes, memory_marked(self._mark))
 
 
-def main(scratch: Path, megabytes: int, given: Path | None) -> None:
-    """Measure and print."""
+def main(scratch: Path, megabytes: int, given: Path | None, only: str = "") -> None:
+    """Measure and print; of the peers only the one that is named, if one is."""
     corpus = scratch / "corpus"
     if given is None:
         write_corpus(corpus, megabytes * MB, turns=16)
@@ -137,7 +137,7 @@ def main(scratch: Path, megabytes: int, given: Path | None) -> None:
     files = sorted(corpus.rglob("*.jsonl"))
     raw = sum(path.read_bytes().__len__() for path in files)  # read, so that every tool finds them in the cache
     word = _rare_word(files[len(files) // 2])
-    tools = _tools(scratch, corpus, pages, word)
+    tools = [tool for tool in _tools(scratch, corpus, pages, word) if not (only and tool.peer) or tool.name == only]
     try:
         _measure(tools, _claude_files(corpus), _claude_files(pages))
     finally:
@@ -268,7 +268,7 @@ def _size(path: Path) -> int:
 
 def _print(tools: list[Tool], raw: int, files: int) -> None:
     floor = tools[0].at("cold")
-    viewed = next(tool.at("cold") for tool in tools if tool.name == "agentsview")
+    viewed = next((tool.at("cold") for tool in tools if tool.name == "agentsview"), None)
     rows: list[list[str]] = []
     for tool in tools:
         cold = tool.at("cold")

@@ -25,6 +25,7 @@ BATCH, END, NOT_RECOGNISED, UNREADABLE, LOST = b"B", b"E", b"N", b"U", b"L"
 PIPE_BYTES = 1 << 20
 MOST_HELD_BYTES = 4 << 20
 FILES_AHEAD = 4
+NICENESS = 5
 
 _HEADER = struct.Struct("<cI")
 _encode = msgspec.msgpack.encode
@@ -211,6 +212,8 @@ class Workers:
 
 def serve(make_placer: Callable[[bytes], Placer]) -> int:
     """Be a worker: read settings, then jobs, from standard input, and write batches until it closes."""
+    # There is one writer, and whoever else works on the machine: both go first.
+    os.nice(NICENESS)
     # Records come and go in their thousands and make no cycles; looking for some is a tenth of the work.
     gc.freeze()
     gc.set_threshold(200_000, 50, 100)

@@ -294,7 +294,8 @@ class Checkpoints:
         memory = workspace.memory(shadow)
         position = here.checkpoint_id if here is not None else None
         try:
-            seen = await look(shadow, position)
+            # Where nothing was ever saved, a look would only find that out.
+            seen = await look(shadow, position) if here is not None or memory.tree else None
             if seen is None:
                 return await first_scan(shadow, memory, position, self._limits)
             return await absorb(shadow, memory, seen, self._limits, created=created)

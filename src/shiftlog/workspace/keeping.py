@@ -11,8 +11,9 @@ from shiftlog.workspace.ports import Place, Saved
 from shiftlog.workspace.scan import Scan
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
-# $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing. What git has not
-# waited for itself (it does not for `mktree`) is waited for here; a `sync` that takes no files waits for everything.
+# $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing. The one wait
+# for the disk is here: the objects were handed to it before (but that of `mktree`, which reads no configuration), so
+# what makes the ref durable makes all of them so. A `sync` that takes no files waits for everything.
 _COMMIT = """
 if [ -n "$4" ]; then cat >"$4" || exit 24; fi
 git commit-tree "$1" -m "$2" >"$GIT_DIR/made" &
@@ -24,7 +25,7 @@ printf '%s\\n' "$commit" >"$ref" || exit 71
 name=${1#??}
 tree=$GIT_DIR/objects/${1%"$name"}/$name
 [ -f "$tree" ] || tree=$ref
-sync "$ref" "${ref%/*}" "$tree" 2>/dev/null || :
+sync "$tree" "$ref" "${ref%/*}" 2>/dev/null || sync || exit 74
 printf '%s' "$commit"
 """
 

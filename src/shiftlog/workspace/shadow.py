@@ -17,8 +17,8 @@ from shiftlog.workspace.rules import data_pattern, exclude_arguments, exclude_fi
 
 OLDEST_GIT = (2, 22)
 
-# A split index makes a small change cost a small write, whatever the size of the tree. Objects are on the disk before
-# a checkpoint is answered (git >= 2.36; `batch` hands them all over first and then waits once).
+# A split index makes a small change cost a small write, whatever the size of the tree. git hands the
+# objects that it writes to the disk (2.36 and newer); the last step of a checkpoint waits once for all of them.
 _CONFIG = b"""[core]
 \trepositoryformatversion = 0
 \tbare = false
@@ -41,7 +41,7 @@ _CONFIG = b"""[core]
 \tlogAllRefUpdates = false
 \tcompression = 1
 \tfsync = loose-object
-\tfsyncMethod = batch
+\tfsyncMethod = writeout-only
 \tquotePath = false
 [gc]
 \tauto = 0

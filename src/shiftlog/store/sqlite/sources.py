@@ -135,7 +135,7 @@ def by_pages(texts: list[LongText]) -> list[tuple[bytes, int, bytes]]:
         else:
             free, kept = pages[place]
             pages[place] = (free - needed, [*kept, text])
-    return [tuple(text) for _, kept in pages for text in kept]
+    return [(text.digest, text.chars, text.data) for _, kept in pages for text in kept]
 
 
 def _room_of(text: LongText) -> int:

@@ -30,6 +30,8 @@ from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 T = TypeVar("T")
 
 GROUP_LIMIT = 256
+CHECKPOINT_PAGES = 1_000  # SQLite's own
+BULK_CHECKPOINT_PAGES = 8_000
 READERS = 2
 
 # A disk on which the last commit took longer than this holds up nobody but the writer thread.
@@ -280,10 +282,13 @@ class SqliteStore:
 
     def _choose_level(self, db: apsw.Connection, group: list[Job]) -> None:
         """Wait for the disk at the end of a group only if one of its works must last; a later one makes all last."""
-        level = self._synchronous if any(job.lasting for job in group) else "NORMAL"
+        lasts = any(job.lasting for job in group)
+        level = self._synchronous if lasts else "NORMAL"
         if level != self._level:
             db.pragma("synchronous", level)
             self._level = level
+        # An import writes many pages again and again; the longer the log, the fewer of them reach the file twice.
+        db.wal_autocheckpoint(CHECKPOINT_PAGES if lasts else BULK_CHECKPOINT_PAGES)
 
     def _committed(self, db: apsw.Connection, group: list[Job]) -> tuple[list[Outcome], int]:
         start = time.perf_counter()
