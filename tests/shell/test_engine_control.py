@@ -130,7 +130,7 @@ async def test_a_shell_that_ignores_signals_is_ended_as_unresponsive(shell: Engi
 
 async def test_closing_stops_what_runs(shell: EngineShell, tmp_path: Path) -> None:
     """Case 12."""
-    command, sink = await start(shell, "echo $BASHPID; sleep 5; touch f")
+    command, sink = await start(shell, "sleep 5 & echo $!; wait; touch f")
     await sink.until(b"\n")
     assert await shell.close() >= 2
     end = await finish(command)

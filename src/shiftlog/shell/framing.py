@@ -38,7 +38,8 @@ _DRIVER = r"""\builtin set +o history +o histexpand +m
 \builtin history -c
 \builtin unset PS1 PS2 PROMPT_COMMAND MAILCHECK MAIL TMOUT
 __shiftlog_report() { { time; } 2>REPLY; }
-__shiftlog_done() { \builtin trap ON_DROP DROP && { time; } 2>REPLY; }
+__shiftlog_done() { \builtin local TIMEFORMAT="$1 end $? ${WHERE+${WHERE//[%]/%%}}/$1" &&
+\builtin trap ON_DROP DROP && { time; } 2>REPLY; }
 __shiftlog_bad() { { [[ ${__shiftlog_never:?$1 bad /$1} ]]; } 2>REPLY; }
 __shiftlog_status() { \builtin return "$1"; }
 __shiftlog_state() {
@@ -74,14 +75,18 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def driver(reply: str, script: str) -> str:
+def driver(reply: str, script: str, where: str = "PWD") -> str:
     """Return the lines that prepare a fresh shell; `reply` is where its reports go, as a redirection target.
+
+    `where` is the variable that says where the shell is. The functions hold every word that need not be sent with each
+    command: a shell reads its script byte by byte, which takes a third of a microsecond each.
 
     `script` names the pipe that the shell reads as fd 0: a bash interrupted from a trap while it reads its next line
     crashes, so the trap interrupts only when fd 0 is another file, which it is inside of every command.
     """
     on_drop = quote(f"[[ /dev/stdin -ef {script} ]] || \\builtin kill -INT $$")
-    return _DRIVER.replace("ON_DROP", on_drop).replace("REPLY", reply).replace("DROP", DROP_SIGNAL)
+    words = _DRIVER.replace("ON_DROP", on_drop).replace("REPLY", reply).replace("DROP", DROP_SIGNAL)
+    return words.replace("WHERE", where)
 
 
 def hello(token: str) -> str:
@@ -183,7 +188,7 @@ def closing_lines(token: str) -> str:
     A status from 128 on proves nothing: a late interrupt dropped the first line, and whoever sent it asks again.
     """
     return (
-        f'FUNCNEST=1 TIMEFORMAT="{token} end $? ${{PWD+${{PWD//[%]/%%}}}}/{token}" \\__shiftlog_done\n'
+        f"FUNCNEST=1 \\__shiftlog_done {token}\n"
         f"[[ $? == 0 || $? -ge 128 ]] || \\__shiftlog_bad {token}\n"
     )
 

@@ -31,7 +31,10 @@ _BASH_MORE = r"""\exec HELD<>PLACE
 \exec HELD<&HOLDS HOLDS<&-
 __shiftlog_begin() { { time; } 2>&OUT; { time; } 2>&ERR; \builtin return "$1"; }
 __shiftlog_err() { { time; } 2>&ERR; }
-\builtin readonly -f __shiftlog_begin __shiftlog_err
+__shiftlog_left() {
+\builtin local TIMEFORMAT="$1 pid 0/$1"; \builtin read -t 0 -u HELD || TIMEFORMAT="$1 pid 1/$1"; { time; } 2>&OUT
+}
+\builtin readonly -f __shiftlog_begin __shiftlog_err __shiftlog_left
 """
 #: Stands in place of the directory where the end of a command's output is told, before that of the command.
 CUT = "="
@@ -106,7 +109,7 @@ class BashWords:
         )
         return (
             f"\\exec {_OUT}>&8 {_ERR}>&9 8>&- 9>&-\n"
-            + framing.driver(f"&{_OUT}", f"/proc/{kept.keeper}/fd/0")
+            + framing.driver(f"&{_OUT}", f"/proc/{kept.keeper}/fd/0", where="DIRSTACK")
             + more
             + framing.hello(token)
             + self.closing(token)
@@ -152,13 +155,11 @@ class BashWords:
 
         Then mark the end on stderr too, and tell whether anything is left that holds a command's outputs.
         """
-        holds = holds_token(token)
         return (
-            f'FUNCNEST=1 TIMEFORMAT="{token} end $? ${{DIRSTACK+${{DIRSTACK//[%]/%%}}}}/{token}" \\__shiftlog_done\n'
+            f"FUNCNEST=1 \\__shiftlog_done {token}\n"
             f"[[ $? == 0 ]] || \\__shiftlog_bad {token}\n"
             f'TIMEFORMAT="{token}" \\__shiftlog_err\n'
-            f'\\builtin read -t 0 -u {_HELD} && TIMEFORMAT="{holds} pid 0/{holds}" \\__shiftlog_report || '
-            f'TIMEFORMAT="{holds} pid 1/{holds}" \\__shiftlog_report\n'
+            f"\\__shiftlog_left {holds_token(token)}\n"
         )
 
     def _begin(self, token: str, last_status: int) -> str:
