@@ -25,7 +25,7 @@ BATCH, END, NOT_RECOGNISED, UNREADABLE, LOST = b"B", b"E", b"N", b"U", b"L"
 PIPE_BYTES = 1 << 20
 MOST_HELD_BYTES = 4 << 20
 FILES_AHEAD = 4
-NICENESS = 5
+NICENESS = 3
 
 _HEADER = struct.Struct("<cI")
 _encode = msgspec.msgpack.encode

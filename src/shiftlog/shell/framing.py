@@ -187,10 +187,7 @@ def closing_lines(token: str) -> str:
 
     A status from 128 on proves nothing: a late interrupt dropped the first line, and whoever sent it asks again.
     """
-    return (
-        f"FUNCNEST=1 \\__shiftlog_done {token}\n"
-        f"[[ $? == 0 || $? -ge 128 ]] || \\__shiftlog_bad {token}\n"
-    )
+    return f"FUNCNEST=1 \\__shiftlog_done {token}\n[[ $? == 0 || $? -ge 128 ]] || \\__shiftlog_bad {token}\n"
 
 
 class ReportReader:
