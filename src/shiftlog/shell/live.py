@@ -65,14 +65,33 @@ class Command:
     programs: list[dict[str, Any]] | None = None
     programs_total: int = 0
     stopping: Literal["timed_out", "cancelled"] | None = None
-    answerable: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    is_answerable: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
     recorded: bool = True
+    _asking: "asyncio.Future[None] | None" = None
 
     def answer(self) -> None:
         """Let whoever waits for the command have an answer, over or not."""
-        if not self.answerable.done():
-            self.answerable.set_result(None)
+        self.is_answerable = True
+        self._wake()
+
+    async def answerable(self, within_s: float | None) -> bool:
+        """Wait until there is an answer, or for so long; there is one who waits, the caller of the command."""
+        if self.is_answerable:
+            return True
+        loop = asyncio.get_running_loop()
+        self._asking = loop.create_future()
+        timer = None if within_s is None else loop.call_later(within_s, self._wake)
+        try:
+            await self._asking
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self.is_answerable
+
+    def _wake(self) -> None:
+        if self._asking is not None and not self._asking.done():
+            self._asking.set_result(None)
 
     def end(self) -> None:
         """Note that nothing more is to come of the command."""

@@ -21,6 +21,7 @@ from shiftlog.shell.ports import OutputSink, Stream
 DEFAULT_CHARS = 30_000
 BINARY_CHARS = 1_000
 PROGRESS_CHARS = 2_000
+SMALL_BYTES = 1_000
 TRUNCATED_HINT = "output was truncated; pass budget (grep/keep/max_chars) to shape it"
 
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
@@ -60,6 +61,7 @@ class CommandOutput(OutputSink):
         self._settled = settled  # called at the command's end, and again when a left-over child closed a stream
         self._waiters: set[asyncio.Future[None]] = set()
         self._newest = b""
+        self._whole: ShownOutput | None = None
 
     def stream(self, name: Stream) -> StreamOutput:
         """Return one of the streams."""
@@ -116,10 +118,12 @@ class CommandOutput(OutputSink):
 
     def show(self, budget: Budget | None = None, default_chars: int = DEFAULT_CHARS) -> ShownOutput:
         """Shape both streams by a budget for a command's result."""
+        if budget is None and self._whole is not None:
+            return self._whole
         shown: dict[Stream, Shaped] = {name: self._shape(name, budget or WHOLE, default_chars) for name in _STREAMS}
         truncated = any(shaped.truncated for shaped in shown.values())
         reported = budget is not None and not budget.keeps_everything
-        return ShownOutput(
+        result = ShownOutput(
             stdout=shown["stdout"].text,
             stderr=shown["stderr"].text,
             truncated=truncated,
@@ -128,6 +132,9 @@ class CommandOutput(OutputSink):
             redactions=self.redactions,
             hint=TRUNCATED_HINT if truncated and not reported else None,
         )
+        if budget is None and self.over and not truncated and self.raw_bytes <= SMALL_BYTES:
+            self._whole = result  # what is shown whole once is shown so to everybody
+        return result
 
     def page(
         self,

@@ -180,9 +180,8 @@ class Commands:
         """Wait until the command is over or the answer is due; tell the newest output meanwhile."""
         pause = None if progress is None else FIRST_PROGRESS_S
         try:
-            while not command.answerable.done():
-                await asyncio.wait((command.answerable,), timeout=pause)
-                if progress is None or command.output is None or command.over.is_set():
+            while not await command.answerable(pause):
+                if progress is None or command.output is None:
                     continue
                 newest = command.output.newest()
                 if newest:

@@ -285,7 +285,7 @@ class SqliteStore:
         lasts = any(job.lasting for job in group)
         level = self._synchronous if lasts else "NORMAL"
         if level != self._level:
-            db.pragma("synchronous", level)
+            db.execute(f"PRAGMA synchronous = {level}")  # as a statement it is parsed once
             self._level = level
         # An import writes many pages again and again; the longer the log, the fewer of them reach the file twice.
         db.wal_autocheckpoint(CHECKPOINT_PAGES if lasts else BULK_CHECKPOINT_PAGES)
