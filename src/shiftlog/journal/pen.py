@@ -6,6 +6,7 @@ Rules decide by writing with a pen; nothing reaches the store before `commit`, s
 from collections.abc import Callable
 from datetime import datetime
 
+from shiftlog.journal.packing import spelled
 from shiftlog.journal.projection import apply
 from shiftlog.journal.texts import facet, search_text
 from shiftlog.model.canonical import first_prev_hash
@@ -77,6 +78,7 @@ class Pen:
             seq=session.head_seq + 1 if session else 1,
             prev_hash=session.head_hash if session and session.head_hash else first_prev_hash(self._session_id),
             at=self.now,
+            spelling=spelled(body),
         )
         self._session, after = apply(session, self.turn(turn) if turn else None, entry, self._session_id)
         if turn is not None and after is not None:

@@ -1,6 +1,5 @@
 """What an entry says in words: the text it is found by, its facet, and a one-line summary for lists."""
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 from shiftlog.model.entry import Body, Entry, Kind
@@ -71,19 +70,23 @@ def body_text(kind: Kind, facts: Body) -> str:
     return "\n".join(_words(facts))
 
 
-def _words(value: object, name: str = "") -> Iterator[str]:
+def _words(facts: Body) -> list[str]:
+    words: list[str] = []
+    _add_words(facts, "", words)
+    return words
+
+
+def _add_words(value: object, name: str, words: list[str]) -> None:
     if name in _UNSEARCHED:
         return
     if isinstance(value, str):
-        yield value
+        words.append(value)
     elif isinstance(value, dict):
-        items = cast(dict[str, Any], value)
-        for key, item in items.items():
-            yield from _words(item, key)
+        for key, item in cast(dict[str, Any], value).items():
+            _add_words(item, key, words)
     elif isinstance(value, list | tuple):
-        parts = cast(list[Any], value)
-        for item in parts:
-            yield from _words(item, name)
+        for item in cast(list[Any], value):
+            _add_words(item, name, words)
 
 
 def facet(entry: Entry) -> str | None:
