@@ -64,9 +64,19 @@ _coders = _Coders()
 
 def pack(text: str) -> bytes:
     """Compress a text; the inverse of `unpack`."""
-    return _coders.pack(text.encode("utf-8"))
+    return pack_bytes(text.encode("utf-8"))
 
 
 def unpack(data: bytes) -> str:
     """Return a compressed text."""
-    return _coders.unpack(data).decode("utf-8")
+    return unpack_bytes(data).decode("utf-8")
+
+
+def pack_bytes(data: bytes) -> bytes:
+    """Compress bytes; the inverse of `unpack_bytes`."""
+    return _coders.pack(data)
+
+
+def unpack_bytes(data: bytes) -> bytes:
+    """Return compressed bytes."""
+    return _coders.unpack(data)

@@ -39,8 +39,6 @@ _EVERYTHING = (1 << _BITS) - 1
 
 _WORD = re.compile(r"\w+")
 _PIECE = re.compile(r"\S+")
-_pack = zstandard.ZstdCompressor(level=3).compress
-_unpack = zstandard.ZstdDecompressor().decompress
 
 # Whether a block may be left out, by its pairs and by what its ended turns have in common (None: no turn ended in it).
 Leaves = Callable[[int, str | None], bool]
@@ -194,7 +192,7 @@ def _build(db: apsw.Connection, key: int, level: int, block: int) -> None:
 
 
 def _write(db: apsw.Connection, key: int, level: int, block: int, pairs: int, common: str | None) -> None:
-    packed = (_pack(pairs.to_bytes(_BITS // 8, "little")), None if common is None else _pack(common.encode()))
+    packed = (blobs.pack_bytes(pairs.to_bytes(_BITS // 8, "little")), None if common is None else blobs.pack(common))
     db.execute("INSERT OR REPLACE INTO gram_blocks VALUES (?, ?, ?, ?, ?)", (key, level, block, *packed))
 
 
@@ -204,7 +202,8 @@ def _read(db: apsw.Connection, key: int, level: int, block: int) -> tuple[int, s
     ).fetchone()
     if row is None:
         return None
-    return int.from_bytes(_unpack(row[0]), "little"), None if row[1] is None else _unpack(row[1]).decode()
+    common = None if row[1] is None else blobs.unpack(row[1])
+    return int.from_bytes(blobs.unpack_bytes(row[0]), "little"), common
 
 
 # -- Asking ------------------------------------------------------------------------------------------------------------
