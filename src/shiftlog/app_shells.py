@@ -113,6 +113,7 @@ def _shells(limits: Mapping[str, int]) -> ShellLimits:
     return ShellLimits(
         timeout_s_max=limits.get("timeout_s_max", usual.timeout_s_max),
         shells=limits.get("shells", usual.shells),
+        session_shells=limits.get("session_shells", usual.session_shells),
         background=limits.get("background", usual.background),
         idle_ttl_s=limits.get("idle_ttl_s", usual.idle_ttl_s),
     )

@@ -1,5 +1,6 @@
 """Rules on shells as agents meet them: the policy half of the contract's acceptance cases, on a real bash."""
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncGenerator
@@ -182,6 +183,18 @@ async def test_transports_and_limits_of_the_operator_hold(tmp_path: Path) -> Non
         await desk.close()
         with pytest.raises(TransportNotAllowed):
             await desk.open(transport="docker", container="c", timeout_s=5)
+
+
+async def test_one_session_may_be_given_fewer_shells_than_there_are(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, settings="[policy.limits]\nsession_shells = 2\n") as desk:
+        first = desk.session_id
+        opened = await asyncio.gather(*(desk.open(session_id=first) for _ in range(3)), return_exceptions=True)
+        refused = [one for one in opened if isinstance(one, ShellLimit)]
+        assert [error.details for error in refused] == [{"limit": 2, "kind": "session_shells"}] * 2
+        other = await desk.open()
+        assert other["session_id"] != first
+        await desk.close(next(one["shell_id"] for one in opened if not isinstance(one, BaseException)))
+        await desk.open(session_id=first)
 
 
 async def test_a_workspace_outside_the_operators_globs_is_refused(tmp_path: Path) -> None:

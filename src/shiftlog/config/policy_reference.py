@@ -48,6 +48,7 @@ ROWS = (
     PolicyRow("redaction.add", "list of tables with `id` and `pattern`", "Further redaction rules", "[]"),
     PolicyRow("limits.timeout_s_max", "seconds", "The longest time limit of a command", "3600"),
     PolicyRow("limits.shells", "number", "Live shells at a time", "64"),
+    PolicyRow("limits.session_shells", "number", "Live shells of one session at a time", "64"),
     PolicyRow("limits.background", "number", "Background commands of one shell at a time", "16"),
     PolicyRow("limits.idle_ttl_s", "seconds", "Idle time until a shell is closed; 0 never", "1800"),
     PolicyRow("limits.spool_command_bytes", "bytes", "Output kept of one command", "2 GiB"),

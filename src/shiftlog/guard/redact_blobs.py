@@ -13,7 +13,12 @@ from shiftlog.guard.redact_re2 import compile_linear
 
 MIN_RUN_CHARS = 256
 
-_RUNS = compile_linear(rf"[A-Za-z0-9+/_-]{{{MIN_RUN_CHARS}}}|data:[\w.+/-]+;base64,|-----BEGIN ")
+MARKS = r"data:[\w.+/-]+;base64,|-----BEGIN "
+_RUNS = compile_linear(rf"[A-Za-z0-9+/_-]{{{MIN_RUN_CHARS}}}|{MARKS}")
+_STEP = 8
+_RUN_CHARS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
+_IN_RUN = bytes(ord("x") if byte in _RUN_CHARS else ord(" ") for byte in range(256))
+_SAMPLED_RUN = b"x" * (MIN_RUN_CHARS // _STEP)
 _BLOB = re.compile(
     r"data:(?P<media>[\w.+/-]{1,80});base64,(?P<data>[A-Za-z0-9+/]{4,}={0,2})"
     r"|-----BEGIN (?P<label>(?:[A-Z0-9]{1,12} ){0,4}[A-Z0-9]{1,12})-----(?P<pem>(?:\s+[A-Za-z0-9+/]{1,128}={0,2})+)\s+"
@@ -23,6 +28,11 @@ _BLOB = re.compile(
     re.ASCII,
 )
 _HEX = re.compile(r"[0-9a-fA-F]+")
+
+
+def may_hold_run(data: bytes) -> bool:
+    """Tell at a glance whether UTF-8 may hold a run as long as a blob: every eighth byte is enough to see that."""
+    return len(data) >= MIN_RUN_CHARS and _SAMPLED_RUN in data[::_STEP].translate(_IN_RUN)
 
 
 def fold_blobs(text: str) -> tuple[str, int]:

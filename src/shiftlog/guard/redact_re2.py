@@ -3,7 +3,7 @@
 Patterns run over bytes: UTF-8 text with lone surrogates passed through. No pattern ever matches across a line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, cast
 
 import re2
@@ -23,6 +23,7 @@ class LinearPattern(Protocol):
     """A compiled pattern."""
 
     groups: int
+    pattern: bytes
 
     def search(self, text: bytes, pos: int = 0) -> LinearMatch | None: ...
     def finditer(self, text: bytes) -> Iterator[LinearMatch]: ...
@@ -43,6 +44,16 @@ def compile_linear(pattern: str, *, text: bool = False) -> LinearPattern:
     except _re2.error as error:
         reason = error.args[0] if error.args else b""
         raise PatternError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
+
+
+def tells_whether(pattern: LinearPattern) -> Callable[[bytes], bool]:
+    """Return a function that tells whether a pattern is found in some bytes, without the cost of saying where."""
+    match, unanchored = cast(Any, pattern)._regexp.Match, _re2._Anchor.UNANCHORED
+
+    def is_found(data: bytes) -> bool:
+        return match(unanchored, data, 0, len(data))[0][0] >= 0
+
+    return is_found
 
 
 def _options(*, text: bool) -> Any:

@@ -17,7 +17,7 @@ from shiftlog.guard.detect_kinds import ENV_VALUE, PRIVATE_KEY, SIGNATURE, Findi
 from shiftlog.guard.detect_names import SecretName
 from shiftlog.guard.detect_values import Setting, is_secret
 from shiftlog.guard.detectors import TRIGGER, find_in_line, settle
-from shiftlog.guard.redact_re2 import LinearPattern
+from shiftlog.guard.redact_re2 import LinearPattern, tells_whether
 
 SECRET_BYTES = 16 * 1024
 LINE_BYTES = 64 * 1024
@@ -27,6 +27,7 @@ _VALUE_END = re.compile(r"[\s\"'`<>]", re.ASCII)
 _MASKED = re.compile(r"\[REDACTED(?::[\w.-]+)?\]", re.ASCII)
 _MAX_PASSES = 8
 _KEY_HEADERS, _KEY_BODY, _KEY_LAST = 1, 2, 3
+_is_triggered = tells_whether(TRIGGER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,11 @@ class Rules:
 
     def trigger(self, data: bytes) -> bool:
         """Tell whether anything in the data is worth a look."""
-        return TRIGGER.search(data) is not None or any(pattern.search(data) is not None for pattern, _ in self.patterns)
+        return _is_triggered(data) or (bool(self.patterns) and self.trigger_added(data))
+
+    def trigger_added(self, data: bytes) -> bool:
+        """Tell whether anything in the data is worth a look for the added patterns."""
+        return any(pattern.search(data) is not None for pattern, _ in self.patterns)
 
     def find(self, line: str) -> Iterator[Finding]:
         """Yield what the added patterns find in a line: their first group, where they have one."""

@@ -8,13 +8,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeVar, cast
 
 from shiftlog.guard.detect_assignments import find_assignments
 from shiftlog.guard.detect_kinds import LEARNED, Kind, placeholder
+from shiftlog.guard.detectors import TRIGGER
+from shiftlog.guard.redact_blobs import MARKS, may_hold_run
 from shiftlog.guard.redact_json import JsonMask, is_innocent_name
-from shiftlog.guard.redact_re2 import LinearPattern, PatternError, compile_linear, quote_literal
+from shiftlog.guard.redact_re2 import LinearPattern, PatternError, compile_linear, quote_literal, tells_whether
 from shiftlog.guard.redact_scan import LINE_BYTES, Rules, Scan, find_long_line
 
 _RULE_ID = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
@@ -110,6 +112,13 @@ class Redactor:
         """Tell at a glance that a text has nothing to mask; False means that only masking it can tell."""
         return self._is_clean(value.encode("utf-8", "surrogatepass"))
 
+    def is_plain(self, value: str) -> bool:
+        """Tell at a glance that a text has nothing to mask and no blob to fold; False means that it may have some."""
+        data = value.encode("utf-8", "surrogatepass")
+        if _marked()(data) or (self._rules.patterns and self._rules.trigger_added(data)):
+            return False
+        return (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data)) and not may_hold_run(data)
+
     def _is_clean(self, data: bytes) -> bool:
         return not self._rules.trigger(data) and (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data))
 
@@ -163,6 +172,12 @@ class Redactor:
         """Return a redactor that also masks these values wherever they appear."""
         learned = self._learned.union(values)
         return Redactor(self._extra_rules, self._rules.silenced, learned=learned)
+
+
+@cache
+def _marked() -> Callable[[bytes], bool]:
+    """Return what finds the start of a secret or of a blob: most texts have neither, and are searched once for both."""
+    return tells_whether(compile_linear(f"{TRIGGER.pattern.decode('latin-1')}|{MARKS}"))
 
 
 def _gathered(value: object, texts: list[str], depth: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from shiftlog.guard.redact_blobs import fold_blobs
+from shiftlog.guard.redact_blobs import MIN_RUN_CHARS, fold_blobs
 from shiftlog.guard.redact_json import PATH_CLASSES, PATH_FIELDS
 from shiftlog.guard.redaction import Redactor
 from shiftlog.ingest import facts as f
@@ -273,11 +273,11 @@ class Placer:
         known = self._memo.get(value) if len(value) > _MEMO_CHARS else None
         if known is None:
             masked, classes = value, _NOTHING
-            if not self._redactor.is_clean(value):
+            if not self._redactor.is_plain(value):
                 redacted = self._redactor.text(value)
                 masked, classes = redacted.text, redacted.classes
-            if len(masked) >= 256:
-                masked, _ = fold_blobs(masked)
+                if len(masked) >= MIN_RUN_CHARS:
+                    masked, _ = fold_blobs(masked)
             known = (masked, classes)
             if len(value) > _MEMO_CHARS:
                 if len(self._memo) >= _REMEMBERED:

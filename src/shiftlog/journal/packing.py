@@ -55,17 +55,18 @@ def spelled(body: dict[str, Any]) -> bytes:
 
 
 def _is_simple(value: object) -> bool:
-    """Tell whether a value holds only texts, whole numbers and the like, under ASCII names; loops cost least here."""
+    """Tell whether a value holds only texts, whole numbers and the like, under ASCII names."""
     if type(value) is dict:
         items = cast(dict[str, object], value)
-        for name in items:
-            if not name.isascii():
-                return False
+        if not "".join(items).isascii():
+            return False
         parts = items.values()
     elif type(value) is list or type(value) is tuple:
         parts = cast(Sequence[object], value)
     else:
         return type(value) in _SIMPLE
+    if _SIMPLE.issuperset(map(type, parts)):
+        return True
     for item in parts:  # noqa: SIM110 - a generator costs as much again
         if type(item) not in _SIMPLE and not _is_simple(item):
             return False

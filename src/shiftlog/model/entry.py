@@ -69,9 +69,7 @@ class Entry:
     hash: str
 
     @classmethod
-    def chained(
-        cls, draft: Draft, *, seq: int, prev_hash: str, at: datetime, spelling: bytes | None = None
-    ) -> "Entry":
+    def chained(cls, draft: Draft, *, seq: int, prev_hash: str, at: datetime, spelling: bytes | None = None) -> "Entry":
         """Fix a draft's place in the chain; `spelling` is its body's canonical JSON, where that is known already."""
         salt = draft.salt or os.urandom(16)
         hash_of_body = canonical.body_hash(salt, spelling or canonical.canonical(draft.body))

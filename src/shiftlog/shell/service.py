@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -43,6 +44,7 @@ class ShellLimits:
 
     timeout_s_max: int = 3600
     shells: int = 64
+    session_shells: int = 64
     background: int = 16
     idle_ttl_s: int = 1800
 
@@ -64,7 +66,7 @@ class Shells:
     live: dict[str, Shell] = field(default_factory=dict[str, Shell])
     commands: Commands = field(init=False)
     approvals: Approvals = field(init=False)
-    _opening: int = 0
+    _opening: Counter[str] = field(default_factory=Counter[str])
     _tasks: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
     _sweeper: "asyncio.Task[None] | None" = None
 
@@ -89,16 +91,21 @@ class Shells:
         values["dialect"] = manner.dialect
         timeout_s = values.get("timeout_s", min(120, self.limits.timeout_s_max))
         self.check_timeout(timeout_s)
-        if len(self.live_ids()) + self._opening >= self.limits.shells:
-            raise ShellLimit(
-                f"limit reached ({self.limits.shells})", details={"limit": self.limits.shells, "kind": "shells"}
-            )
-        self._opening += 1
+        if len(self.live_ids()) + self._opening.total() >= self.limits.shells:
+            raise _limit_reached(self.limits.shells, "shells")
+        belongs_to = values.get("session_id") or ""
+        self._opening[belongs_to] += 1
         try:
             await self.opener.check(values, caller)
             self.snapshots.check(values)
             self._check_enclosing(values, caller)
             home = await self.journal.home(values.get("session_id"), caller)
+            self._opening[belongs_to] -= 1
+            belongs_to = home.session_id
+            self._opening[belongs_to] += 1
+            live = sum(shell.session_id == belongs_to for shell in self.live.values() if shell.is_live)
+            if live + self._opening[belongs_to] > self.limits.session_shells:
+                raise _limit_reached(self.limits.session_shells, "session_shells")
             if home.implicit:
                 self._implicit.add(home.session_id)
             try:
@@ -116,7 +123,7 @@ class Shells:
                 await ready.guard.close()
                 raise unavailable(error) from None
         finally:
-            self._opening -= 1
+            self._opening -= Counter((belongs_to,))
         shell.guard.watch(shell.roots)
         self.live[shell.shell_id] = shell
         ready.live.ended.add_done_callback(lambda ended: self.spawn(self._shell_over(shell, ended.result())))
@@ -343,6 +350,10 @@ class Shells:
                     self.spawn(self._close(shell, "idle"))
                 elif shell.ended_at is not None and self.now() - shell.ended_at > SHOWN_FOR:
                     del self.live[shell.shell_id]
+
+
+def _limit_reached(limit: int, kind: str) -> ShellLimit:
+    return ShellLimit(f"limit reached ({limit})", details={"limit": limit, "kind": kind})
 
 
 def _not_found(shell_id: str) -> ShellNotFound:

@@ -21,11 +21,17 @@ SANDBOXES: tuple[Sandbox, ...] = ("read-only", "workspace-write", "full-access")
 TRANSPORTS = ("local", "ssh", "docker")
 BUILD_CACHES = ("~/.cache", "~/.npm", "~/.cargo/registry", "~/.cargo/git", "~/go/pkg", "~/.gradle", "~/.m2")
 LIMITS = frozenset(
-    "timeout_s_max shells background idle_ttl_s spool_command_bytes spool_total_bytes spool_days ready_s ssh_connect_s "
+    "timeout_s_max shells session_shells background idle_ttl_s spool_command_bytes spool_total_bytes spool_days ready_s ssh_connect_s "
     "checkpoint_file_bytes checkpoint_files checkpoint_tree_bytes checkpoints_auto".split()
 )
 # What holds where nobody sets them.
-USUAL_LIMITS: Mapping[str, int] = {"timeout_s_max": 3600, "shells": 64, "background": 16, "idle_ttl_s": 1800}
+USUAL_LIMITS: Mapping[str, int] = {
+    "timeout_s_max": 3600,
+    "shells": 64,
+    "session_shells": 64,
+    "background": 16,
+    "idle_ttl_s": 1800,
+}
 UNBOUNDED_AT_ZERO = frozenset({"idle_ttl_s"})
 MAX_ENTRY_CHARS = 255
 ANY = (("*",),)
