@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.app import open_app
+from shiftlog.model.caller import LIBRARY
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import ConfigError
 from shiftlog.model.shell_errors import (
@@ -191,8 +192,8 @@ async def test_one_session_may_be_given_fewer_shells_than_there_are(tmp_path: Pa
         opened = await asyncio.gather(*(desk.open(session_id=first) for _ in range(3)), return_exceptions=True)
         refused = [one for one in opened if isinstance(one, ShellLimit)]
         assert [error.details for error in refused] == [{"limit": 2, "kind": "session_shells"}] * 2
-        other = await desk.open()
-        assert other["session_id"] != first
+        other = await desk.app.sessions.open_session({"agent": "Codex", "title": "beside"}, LIBRARY)
+        await desk.open(session_id=other["session_id"])
         await desk.close(next(one["shell_id"] for one in opened if not isinstance(one, BaseException)))
         await desk.open(session_id=first)
 
