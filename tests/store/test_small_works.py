@@ -13,7 +13,7 @@ import pytest
 from shiftlog.model.search import parse
 from shiftlog.store.protocol import Filter, Store, Writer
 from shiftlog.store.sqlite import SqliteStore
-from shiftlog.store.sqlite.store import CALM_ROUNDS, UNINDEXED
+from shiftlog.store.sqlite.store import CALM_ROUNDS, CHECKPOINT_PAGES, UNINDEXED, WORN_IN_AFTER
 from tests.contract import builders as b
 
 ONE = b.session_id("one")
@@ -217,3 +217,45 @@ async def test_what_need_not_last_is_brought_to_disk_once_when_asked_for(
         await store.settle()
         await store.settle()
     assert [name for name in synced if name.endswith("-wal")] == [f"{path}-wal"]
+
+
+async def test_after_a_few_small_works_the_log_has_its_full_length_and_nothing_else_changes(path: Path) -> None:
+    log = path.with_name("shiftlog.db-wal")
+    async with SqliteStore(path) as store:
+        chain = b.Chain()
+        for n in range(WORN_IN_AFTER + 2):
+            await add(store, chain, f"entry {n}")
+        with anyio.fail_after(10):
+            while log.stat().st_size < CHECKPOINT_PAGES * 4096:  # noqa: ASYNC110 - the store says nothing
+                await anyio.sleep(0.01)
+        length = log.stat().st_size
+        for n in range(20):
+            await add(store, chain, f"later {n}")
+        assert log.stat().st_size == length
+        assert await found(store, "entry || later") == set(range(1, chain.seq + 1))
+        assert await store.read(lambda reader: len(reader.entries(ONE))) == chain.seq
+    db = apsw.Connection(str(path))
+    try:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert db.execute("SELECT count(*) FROM blobs").fetchall() == [(0,)]
+    finally:
+        db.close()
+    assert path.stat().st_size < 1_000_000
+
+
+async def test_a_killed_process_with_a_lengthened_log_leaves_every_entry(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy" / "shiftlog.db"
+    async with SqliteStore(path) as store:
+        chain = b.Chain()
+        for n in range(3 * WORN_IN_AFTER):
+            await add(store, chain, f"entry {n}")
+        with anyio.fail_after(10):
+            while path.with_name("shiftlog.db-wal").stat().st_size < CHECKPOINT_PAGES * 4096:  # noqa: ASYNC110 - as above
+                await anyio.sleep(0.01)
+        await add(store, chain, "the last one")
+        copy.parent.mkdir()
+        for name in ("shiftlog.db", "shiftlog.db-wal"):  # what is on disk is what a kill leaves
+            copy.with_name(name).write_bytes(path.with_name(name).read_bytes())
+    async with SqliteStore(copy) as store:
+        assert await store.read(lambda reader: len(reader.entries(ONE))) == chain.seq
+        assert await found(store, "last") == {chain.seq}

@@ -20,6 +20,7 @@ from shiftlog.store.documents_packed import packed
 from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
 from shiftlog.store.sources import Origin, Packed
 from shiftlog.store.sqlite import grams, unindexed
+from shiftlog.store.sqlite.connections import lengthen_log
 from shiftlog.store.sqlite.reader import Known, SqliteReader
 from shiftlog.store.sqlite.rows import REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
 from shiftlog.store.sqlite.sources import SourceWriter, origin_rows
@@ -303,6 +304,10 @@ class SqliteWriter(SourceWriter, SqliteReader):
                 )
         if len(new) < len(before):
             self._db.execute("DELETE FROM turn_files WHERE turn_key = ? AND place >= ?", (turn_key, len(new)))
+
+    def lengthen_log(self, pages: int) -> None:
+        """Let the log have so many pages already."""
+        lengthen_log(self._db, pages)
 
     def take_up_texts(self) -> None:
         """Index the texts that earlier works let wait."""
