@@ -5,8 +5,12 @@ import hashlib
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from shiftlog.guard.redact_blobs import fold_blobs
+from shiftlog.guard.redact_blobs import MIN_RUN_CHARS, fold_blobs, may_hold_run
+from shiftlog.guard.redaction import Redactor, Rule
+from tests.guard.redaction_corpus import CASES
 
 DATA = random.Random(1).randbytes(300)
 ENCODED = base64.b64encode(DATA).decode()
@@ -48,3 +52,35 @@ def test_folding_twice_is_folding_once() -> None:
     once, count = fold_blobs(f"a {ENCODED} b {ENCODED}")
     assert count == 2
     assert fold_blobs(once) == (once, 0)
+
+
+@given(before=st.text(max_size=40), run=st.integers(0, 80), after=st.text(max_size=40))
+def test_a_glance_never_passes_over_a_run(before: str, run: int, after: str) -> None:
+    text = before + ENCODED[: MIN_RUN_CHARS + run] + after
+    assert may_hold_run(text.encode("utf-8", "surrogatepass"))
+
+
+def test_a_glance_passes_over_prose() -> None:
+    assert not may_hold_run(("a word of some letters, " * 200).encode())
+    assert not may_hold_run(ENCODED[: MIN_RUN_CHARS - 1].encode())
+
+
+@given(st.lists(st.sampled_from([ENCODED, f"data:image/png;base64,{ENCODED[:8]}", PEM, "word ", "\n", "é", "=" * 9])))
+def test_a_plain_text_has_nothing_to_mask_or_fold(parts: list[str]) -> None:
+    redactor, text = Redactor(), "".join(parts)
+    if redactor.is_plain(text):
+        assert redactor.text(text).text == text
+        assert fold_blobs(text) == (text, 0)
+
+
+def test_no_text_with_a_secret_is_plain() -> None:
+    redactor = Redactor()
+    masked = [case.text for case in CASES if redactor.text(case.text).count]
+    assert len(masked) > 100
+    assert not [text for text in masked if redactor.is_plain(text)]
+
+
+def test_what_only_a_rule_of_the_operator_finds_is_not_plain() -> None:
+    redactor = Redactor([Rule(id="ticket", pattern=r"TICKET-\d+")])
+    assert not redactor.is_plain("see TICKET-77")
+    assert redactor.is_plain("see ticket 77")

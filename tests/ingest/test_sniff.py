@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.ingest.sniff import MAX_BYTES, sniff
+from shiftlog.ingest.sniff import MAX_BYTES, MAX_RECORDS, sniff
 from tests.ingest.claude_tally import OWN, SHARED
 
 CASES = {
@@ -47,6 +47,13 @@ def test_bad_lines_and_strays_do_not_outvote_the_rest() -> None:
     stray = b'{"role":"user","content":"x"}\n'
     own = b'{"type":"user","uuid":"u","sessionId":"s"}\n'
     assert sniff(b"{\n[]\n" + stray + own * 3) == "ClaudeCode"
+
+
+def test_the_agent_of_more_than_half_of_the_records_is_told_wherever_they_stand() -> None:
+    claude, *_, codex = list(CASES)[:5]
+    few, many = MAX_RECORDS // 2 - 1, MAX_RECORDS // 2 + 1
+    assert sniff(b"\n".join([codex] * few + [claude] * many)) == "ClaudeCode"
+    assert sniff(b"\n".join([claude] * few + [codex] * many)) == "Codex"
 
 
 def test_a_first_record_longer_than_what_is_read_is_still_told() -> None:

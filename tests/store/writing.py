@@ -29,8 +29,9 @@ def append(writer: Writer, name: str, text: str) -> str:
 
 
 async def main(path: Path, name: str, count: int) -> None:
-    """Write from a few tasks at once, so that there are groups to commit."""
+    """Write from a few tasks at once, so that there are groups to commit; or one by one, for a name with an even number."""
     numbers = itertools.count(1)
+    alone = name[-1] in "02468"
 
     async with SqliteStore(path) as store, anyio.create_task_group() as group:
 
@@ -39,10 +40,12 @@ async def main(path: Path, name: str, count: int) -> None:
                 if count and n > count:
                     return
                 where = "shared" if n % 2 else name
-                line = await store.write(lambda writer, n=n, where=where: append(writer, where, f"{name} number {n} "))
+                line = await store.write(
+                    lambda writer, n=n, where=where: append(writer, where, f"{name} number {n} "), brief=alone
+                )
                 print(line, flush=True)
 
-        for _ in range(AT_ONCE):
+        for _ in range(1 if alone else AT_ONCE):
             group.start_soon(write)
 
 
