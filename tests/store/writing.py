@@ -29,7 +29,7 @@ def append(writer: Writer, name: str, text: str) -> str:
 
 
 async def main(path: Path, name: str, count: int) -> None:
-    """Write from a few tasks at once, so that there are groups to commit; or one by one, for a name with an even number."""
+    """Write from a few tasks at once, so that there are groups to commit; under a name with an even number, alone."""
     numbers = itertools.count(1)
     alone = name[-1] in "02468"
 

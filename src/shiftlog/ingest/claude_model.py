@@ -200,7 +200,8 @@ def usage_key(message: Object, record: Object) -> str | None:
 
 
 def _web_searches(message: Object) -> int:
-    return tokens_in(object_in(object_in(message, "usage"), "server_tool_use"), "web_search_requests")
+    used = object_in(object_in(message, "usage"), "server_tool_use")
+    return tokens_in(used, "web_search_requests") if used else 0
 
 
 def read_usage(desk: Desk, strand: Strand, record: Object, *, nested: bool = False) -> None:
@@ -210,9 +211,10 @@ def read_usage(desk: Desk, strand: Strand, record: Object, *, nested: bool = Fal
     key = usage_key(message, record) if usage else None
     if key is None:
         return
-    given, output, created, cached = (tokens_in(usage, name) for name in _COUNTERS)
+    given, output, created, cached = [tokens_in(usage, name) for name in _COUNTERS]
     split = object_in(usage, "cache_creation")
-    created = max(created, sum(tokens_in(split, name) for name in split))
+    if split:
+        created = max(created, sum([tokens_in(split, name) for name in split]))
     searches = _web_searches(message)
     if not (given or output or created or cached or searches):
         return
@@ -245,4 +247,8 @@ def read_usage(desk: Desk, strand: Strand, record: Object, *, nested: bool = Fal
 
 
 def _as_written(usage: Object) -> Object:
-    return {name: bounded(value) for name, value in usage.items() if value and not isinstance(value, list)}
+    return {
+        name: value if type(value) is str else bounded(value)
+        for name, value in usage.items()
+        if value and not isinstance(value, list)
+    }

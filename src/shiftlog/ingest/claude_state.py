@@ -129,13 +129,17 @@ class Seen:
     def __init__(self, ids: bytes = b"", places: list[int] | None = None) -> None:
         keys = (ids[at : at + _ID_BYTES] for at in range(0, len(ids), _ID_BYTES))
         self._places: dict[bytes, int] = dict(zip(keys, places or [], strict=False))
+        self._asked: tuple[str, bytes] = ("", b"")
 
     def __contains__(self, uuid: str) -> bool:
-        return _digest(uuid) in self._places
+        digest = _digest(uuid)
+        self._asked = (uuid, digest)  # who asks for a record mostly adds it next
+        return digest in self._places
 
     def add(self, uuid: str, strand: int, ordinal: int) -> None:
         """Remember a record, or its new place."""
-        self._places[_digest(uuid)] = strand << _ORDINAL_BITS | ordinal
+        asked, digest = self._asked
+        self._places[digest if asked == uuid and digest else _digest(uuid)] = strand << _ORDINAL_BITS | ordinal
 
     def place(self, uuid: str | None) -> tuple[int, int] | None:
         """Return (strand, ordinal of the turn) of a record, None if it is not known."""

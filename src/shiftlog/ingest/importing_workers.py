@@ -74,7 +74,7 @@ class _Stream:
 
     def __init__(self, job: FileJob) -> None:
         self.job = job
-        self.frames: deque[tuple[bytes, bytes]] = deque()
+        self.frames: deque[tuple[bytes, bytes | bytearray]] = deque()
         self.has_taker = False
 
 
@@ -154,7 +154,7 @@ class Workers:
             self._idle -= 1
             return None if self._is_closed else self._jobs.popleft()
 
-    def _keep(self, stream: _Stream, tag: bytes, data: bytes) -> None:
+    def _keep(self, stream: _Stream, tag: bytes, data: bytes | bytearray) -> None:
         """Keep a frame once there is room; for the file that is asked for there always is, or all might wait."""
 
         def has_room() -> bool:
@@ -182,7 +182,7 @@ class Workers:
             else:
                 return
 
-    def _taken(self, stream: _Stream) -> tuple[bytes, bytes]:
+    def _taken(self, stream: _Stream) -> tuple[bytes, bytes | bytearray]:
         with self._changed:
             stream.has_taker = True
             self._changed.notify_all()
@@ -210,7 +210,7 @@ class Workers:
                     pipe.close()
 
 
-def serve(make_placer: Callable[[bytes], Placer]) -> int:
+def serve(make_placer: Callable[[bytes | bytearray], Placer]) -> int:
     """Be a worker: read settings, then jobs, from standard input, and write batches until it closes."""
     # There is one writer, and whoever else works on the machine: both go first.
     os.nice(NICENESS)
@@ -247,25 +247,22 @@ def _send(sink: IO[bytes], tag: bytes, data: bytes) -> None:
     sink.flush()
 
 
-def _receive(source: IO[bytes]) -> tuple[bytes, bytes]:
+def _receive(source: IO[bytes]) -> tuple[bytes, bytearray]:
     header = _exactly(source, _HEADER.size)
     tag, size = _HEADER.unpack(header)
     return tag, _exactly(source, size)
 
 
-def _exactly(source: IO[bytes], size: int) -> bytes:
-    data = source.read(size) or b""
-    if len(data) == size:
-        return data
+def _exactly(source: IO[bytes], size: int) -> bytearray:
+    # Into its place at once: batches are large, and every copy of them is made while the writer waits.
     whole = bytearray(size)
-    whole[: len(data)] = data
-    view, at = memoryview(whole), len(data)
+    view, at = memoryview(whole), 0
     while at < size:
         count = cast(io.RawIOBase, source).readinto(view[at:])
         if not count:
             raise EOFError("the other side closed")
         at += count
-    return bytes(whole)
+    return whole
 
 
 def worker_lost(error: Exception) -> InternalError:

@@ -26,6 +26,7 @@ MAC_DIGITS = 16
 Body = dict[str, Any]
 
 _NOTHING: dict[str, int] = {}
+_TEXT = frozenset({str})
 _REMEMBERED = 64
 _MEMO_CHARS = 200
 _BLOB_REFERENCE = b'"$blob"'
@@ -114,13 +115,17 @@ class Placer:
         return f"p:{vendor_id}:{self._mac(text.strip())}"
 
     def _digest(self, key: f.Key) -> bytes:
-        return origin_key(self._agent, f.key_text(key, self._mac))
+        # Nearly all keys are texts alone.
+        named = ":".join(cast("tuple[str, ...]", key)) if _TEXT.issuperset(map(type, key)) else None
+        return origin_key(self._agent, f.key_text(key, self._mac) if named is None else named)
 
     def _mac(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
         return hmac.digest(self._mac_key, data, "sha256").hex()[:MAC_DIGITS]
 
     def _salt(self, kind: str, fact: f.AnyFact) -> bytes:
+        if _TEXT.issuperset(map(type, fact.key)):
+            return self._salt_from(self._agent, kind, *fact.key)
         # Without the digests of texts: those are under a key of this store, and without it a guess could be confirmed.
         parts = ["" if isinstance(part, f.Mac) else str(part) for part in fact.key]
         return self._salt_from(self._agent, kind, *parts)
@@ -157,21 +162,30 @@ class Placer:
 
     def _input(self, value: Any) -> Any:
         masked = self.text(value) if isinstance(value, str) else self._value(value)
-        if not isinstance(masked, str) and _BLOB_REFERENCE in msgspec.json.encode(masked):
+        if not isinstance(masked, str) and _BLOB_REFERENCE in (spelling := msgspec.json.encode(masked)):
             # The store keeps long texts under this very key, so such an input is kept as the text that it is.
-            return msgspec.json.encode(masked).decode()
+            return spelling.decode()
         return masked
 
     def _result(self, fact: f.ToolResult) -> tuple[str, Body]:
         body = self._item(fact, "tool", "tool_result", fact.content, fact.images)
         body["call_id"] = fact.call_id
-        for name in ("tool", "exit_code", "duration_ms"):
-            value = getattr(fact, name)
-            if value is not None:
-                body[name] = value
-        for name in ("is_error", "interrupted", "orphan", "denied", "nested"):
-            if getattr(fact, name):
-                body[name] = True
+        if fact.tool is not None:
+            body["tool"] = fact.tool
+        if fact.exit_code is not None:
+            body["exit_code"] = fact.exit_code
+        if fact.duration_ms is not None:
+            body["duration_ms"] = fact.duration_ms
+        if fact.is_error:
+            body["is_error"] = True
+        if fact.interrupted:
+            body["interrupted"] = True
+        if fact.orphan:
+            body["orphan"] = True
+        if fact.denied:
+            body["denied"] = True
+        if fact.nested:
+            body["nested"] = True
         return "tool_result", body | self._json(fact.extra) if fact.extra else body
 
     def _action(self, fact: f.Action) -> tuple[str, Body]:
@@ -295,7 +309,8 @@ class Placer:
 
     def _value(self, value: Any) -> Any:
         masked, _, classes = self._redactor.value(value, path_fields=_PATHS)
-        self._masked.update(classes)
+        if classes:
+            self._masked.update(classes)
         return _folded(masked)
 
     def _json(self, value: Body) -> Body:
@@ -418,9 +433,12 @@ def _cut(text: str) -> tuple[str, Body | None]:
 def _folded(value: Any) -> Any:
     """Fold encoded data in the strings of a JSON value, and cut what is longer than a stored text may be."""
     if isinstance(value, str):
-        return _cut(fold_blobs(value)[0])[0] if len(value) >= 256 else value
+        return _cut(fold_blobs(value)[0])[0] if len(value) >= MIN_RUN_CHARS else value
     if isinstance(value, dict):
-        return {name: _folded(item) for name, item in cast(Body, value).items()}
+        items = cast(Body, value).items()
+        return {
+            name: item if type(item) is str and len(item) < MIN_RUN_CHARS else _folded(item) for name, item in items
+        }
     if isinstance(value, list):
         return [_folded(item) for item in cast(list[Any], value)]
     return value

@@ -26,6 +26,7 @@ _decode: Callable[[bytes], object] = msgspec.json.Decoder().decode
 _SAFE_INTEGER = 2**53 - 1
 
 _CONTAINERS = (dict, list)
+_TEXTS = frozenset({str, bool, type(None)})
 
 Object = dict[str, Any]
 
@@ -105,8 +106,12 @@ def _without_surrogates(value: object) -> object:
 
 def bounded(value: Any) -> Any:
     """Return JSON with every integer that other programs could not hold exactly turned into its text."""
+    if type(value) is int:
+        return value if -_SAFE_INTEGER <= value <= _SAFE_INTEGER else _shown_integer(value)
     if isinstance(value, dict):
         pairs = cast("Object", value)
+        if _TEXTS.issuperset(map(type, pairs.values())):
+            return pairs
         kept = [item if isinstance(item, str) else bounded(item) for item in pairs.values()]
         if all(map(operator.is_, kept, pairs.values())):
             return pairs
@@ -115,8 +120,6 @@ def bounded(value: Any) -> Any:
         items = cast("list[Any]", value)
         kept = [item if isinstance(item, str) else bounded(item) for item in items]
         return items if all(map(operator.is_, kept, items)) else kept
-    if isinstance(value, int) and not -_SAFE_INTEGER <= value <= _SAFE_INTEGER:
-        return _shown_integer(value)
     return value
 
 

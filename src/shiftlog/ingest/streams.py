@@ -151,15 +151,16 @@ class LineFile:
         held = 0
         skipping = False
         position = offset
+        is_compressed, limit = self.is_compressed, self._limit
         while chunk := self._read(CHUNK_BYTES):
             start = 0
             while (end := chunk.find(b"\n", start)) >= 0:
                 piece = chunk[start : end + 1]
                 start = end + 1
                 position += held + len(piece)
-                if self.is_compressed:
+                if is_compressed:
                     self._edge = b"".join((self._edge, *pending, piece))[-EDGE_BYTES:]
-                if skipping or held + len(piece) > self._limit:
+                if skipping or held + len(piece) > limit:
                     yield Line(None, position)
                 elif pending:
                     pending.append(piece)

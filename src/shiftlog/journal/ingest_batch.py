@@ -20,7 +20,7 @@ from shiftlog.model.entry import Kind
 from shiftlog.model.ids import numbered, slug
 from shiftlog.model.moves import SessionState
 from shiftlog.model.times import parse
-from shiftlog.store.incoming import Batch, Incoming, SessionName
+from shiftlog.store.incoming import Batch, Incoming, Prepared, SessionName
 from shiftlog.store.protocol import Writer
 from shiftlog.store.sources import Origin, Source
 
@@ -200,33 +200,34 @@ class BatchWork:
     # Facts
 
     def _take(self, item: Incoming) -> None:
-        if item.what == "session_opened":
+        what = item.what
+        if what == "session_opened":
             self._open(item)
             return
-        session_id = self._id_of(item.session)
+        session_id = self._ids.get(item.session) or self._id_of(item.session)
         if session_id is None or session_id in self.sealed:
             return
-        ledger = self.ledger(session_id)
-        if item.what == "usage":
+        ledger = self._ledgers.get(session_id) or self.ledger(session_id)
+        if what == "usage":
             self._counting.take(item, ledger)
             return
-        if item.what == "adopt":
+        if what == "adopt":
             self._adopt(item, ledger)
             return
         owner = self._memory.owner(item.key, item.aliases)
-        if owner is None and item.what == "turn_begun":
+        if owner is None and what == "turn_begun":
             owner = self._hooked(item, ledger)
-        if owner is not None and not (item.what == "turn_begun" and self._takes_over(item, ledger, owner)):
+        if owner is not None and not (what == "turn_begun" and self._takes_over(item, ledger, owner)):
             self._again(item, ledger, owner)
             return
-        self._memory.own(item.key, item.aliases, session_id, item.turn if item.what == "turn_begun" else None)
+        self._memory.own(item.key, item.aliases, session_id, item.turn if what == "turn_begun" else None)
         if item.masked:
             self.redactions.update(item.masked)
             self._masked.setdefault(session_id, Counter()).update(item.masked)
-        if item.prepared is not None and item.what != "note":
-            self._say(item, ledger)
+        if item.prepared is not None and what != "note":
+            self._say(item, item.prepared, ledger)
         else:
-            _HANDLERS[item.what](self, item, ledger)
+            _HANDLERS[what](self, item, ledger)
 
     def _again(self, item: Incoming, ledger: Ledger, owner: Origin) -> None:
         """Count a fact that is known already: again, or copied from another session."""
@@ -246,15 +247,14 @@ class BatchWork:
         if item.what == "turn_begun" and owner.turn and owner.turn not in shared["turns"]:
             shared["turns"].append(owner.turn)
 
-    def _say(self, item: Incoming, ledger: Ledger) -> None:
-        assert item.prepared is not None
-        turn = self._turn_of(item, ledger)
+    def _say(self, item: Incoming, prepared: Prepared, ledger: Ledger) -> None:
+        turn = self._turn_of(item, ledger) if item.turn is not None else None
         if item.what == "tool_call":
             self.counts["tool_calls"] += 1
         if turn is not None and not ledger.is_open(turn):
             self._late.setdefault((ledger.id, turn), []).append(item)
             return
-        ledger.write_dialog(item.at, turn, item.prepared)
+        ledger.write_dialog(item.at, turn, prepared)
 
     # Turns
 

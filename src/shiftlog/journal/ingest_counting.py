@@ -41,6 +41,7 @@ class LoneResponse(NamedTuple):
     item: Incoming
     session_id: str
     turn: str | None
+    counts: list[int]
 
     @property
     def report(self) -> dict[str, Any]:
@@ -89,8 +90,8 @@ class Counting:
         waiting = self._responses.get(name)
         if waiting is None:
             known = self._memory.origin(name)
-            if known is None and is_lone(report):
-                self._responses[name] = LoneResponse(item, ledger.id, turn)
+            if known is None and is_lone(report, counts := counts_of(report)):
+                self._responses[name] = LoneResponse(item, ledger.id, turn, counts)
                 self._counts["usage_responses"] += 1
                 return
             before = expanded(known.session_id, known.turn, known.doc) if known and known.doc else None
@@ -118,18 +119,14 @@ class Counting:
             self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
     def _count_lone(self, name: str, response: LoneResponse) -> None:
-        item, session_id, turn = response
+        item, session_id, turn, counts = response
         ledger = self._ledger(session_id)
         if item.prepared is not None and (turn is None or ledger.is_open(turn)):
-            ledger.write_usage(item.at, turn, item.prepared, response.report)
-            self._counts["usage_tokens"] += tokens_in(counts_of(response.report))
+            ledger.write_usage(item.at, turn, item.prepared, response.report, counts)
+            self._counts["usage_tokens"] += tokens_in(counts)
         else:
             self._count(Growth.whole(response.report, session_id, turn), item.at, item)
-        document = {
-            "r": response.report["request_id"],
-            "c": counts_of(response.report),
-            "m": response.report.get("model"),
-        }
+        document = {"r": response.report["request_id"], "c": counts, "m": response.report.get("model")}
         self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
     def _count(self, growth: Growth, at: str, item: Incoming) -> None:
@@ -140,7 +137,7 @@ class Counting:
             # A terminal turn never changes; its session still counts what came later.
             turn, body = None, {**body, "request_id": turn}
         if item.prepared is not None and item.body is not None and body == whole_body(item.body):
-            ledger.write_usage(at, turn, item.prepared, body)
+            ledger.write_usage(at, turn, item.prepared, body, growth.counts)
         else:
             salt = salt_from(self._agent, ledger.id, str(Kind.USAGE), str(ledger.next_seq))
             ledger.write(Kind.USAGE, at, body, salt, turn)

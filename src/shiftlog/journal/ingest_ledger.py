@@ -11,6 +11,7 @@ from operator import add
 from typing import Any
 
 from shiftlog.journal.adopting import adopter_of
+from shiftlog.journal.ingest_usage import COUNTERS
 from shiftlog.journal.packing import prepare
 from shiftlog.journal.projection import apply, rolled
 from shiftlog.model.canonical import first_prev_hash
@@ -23,14 +24,7 @@ from shiftlog.store.sources import Packed
 
 _DIALOG = str(Kind.DIALOG)
 _USAGE = str(Kind.USAGE)
-_COUNTED = (
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_creation_tokens",
-    "cache_creation_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-)
+_COUNTED = COUNTERS[: COUNTERS.index("web_searches")]
 
 
 @dataclass(slots=True)
@@ -75,7 +69,6 @@ class Ledger:
 
     def __init__(self, reader: Reader, session_id: str, session: Session | None, *, test_clock: bool) -> None:
         self.id = session_id
-        self.entries = 0
         self._reader = reader
         self._session = session
         self._test_clock = test_clock
@@ -85,9 +78,14 @@ class Ledger:
         self._pending: dict[str, _Pending] = {}
         self._whole = _Pending()
         self._rows: list[Packed] = []
-        self._seq = session.head_seq if session else 0
+        self._seq = self._before = session.head_seq if session else 0
         head = session.head_hash if session and session.head_hash else first_prev_hash(session_id)
         self._head = bytes.fromhex(head[7:])
+
+    @property
+    def entries(self) -> int:
+        """Return how many entries were written."""
+        return self._seq - self._before
 
     @property
     def next_seq(self) -> int:
@@ -150,7 +148,7 @@ class Ledger:
         prepared = prepare(kind, body, salt)
         if kind is Kind.USAGE:
             self._append(_USAGE, at, turn, prepared)
-            self._count(at, turn, body)
+            self._count(at, turn, body, [body.get(name, 0) for name in _COUNTED])
             return
         digest = self._append(str(kind), at, turn, prepared)
         entry = Entry(
@@ -174,17 +172,19 @@ class Ledger:
         """Chain a dialog item that is prepared already."""
         digest = self._append(_DIALOG, at, turn, prepared)
         if turn is not None and turn in self._turns:
-            pending = self._pending_of(turn)
+            pending = self._pending.get(turn) or self._pending_of(turn)
             pending.items += 1
             pending.items_hash = rolled(pending.items_hash, "sha256:" + digest.hex())
             self._moved(pending, at)
             self._whole.items += 1
         self._moved(self._whole, at)
 
-    def write_usage(self, at: str, turn: str | None, prepared: Prepared, body: dict[str, Any]) -> None:
-        """Chain a usage entry that is prepared already."""
+    def write_usage(
+        self, at: str, turn: str | None, prepared: Prepared, body: dict[str, Any], counts: list[int]
+    ) -> None:
+        """Chain a usage entry that is prepared already; `counts` are the counters in its body, in their order."""
         self._append(_USAGE, at, turn, prepared)
-        self._count(at, turn, body)
+        self._count(at, turn, body, counts[: len(_COUNTED)])
 
     def write_note(self, at: str, turn: str | None, prepared: Prepared, body: dict[str, Any]) -> None:
         """Chain an `import.noted` that is prepared already; `body` holds what its projection needs."""
@@ -201,10 +201,8 @@ class Ledger:
         )
         self._session, _ = apply(self._session, self.turn(turn) if turn else None, entry, self.id)
 
-    def _count(self, at: str, turn: str | None, body: dict[str, Any]) -> None:
-        find = body.get
-        counts: list[int] = [find(name, 0) for name in _COUNTED]
-        cost_usd, model = find("cost_usd"), find("model")
+    def _count(self, at: str, turn: str | None, body: dict[str, Any], counts: list[int]) -> None:
+        cost_usd, model = body.get("cost_usd"), body.get("model")
         whole = self._whole
         whole.count(counts, cost_usd)
         if isinstance(model, str) and model:
@@ -231,30 +229,27 @@ class Ledger:
             pending.latest = at
 
     def _append(self, kind: str, at: str, turn: str | None, prepared: Prepared) -> bytes:
-        self._seq += 1
-        self.entries += 1
+        seq = self._seq = self._seq + 1
+        body_hash = prepared.body_hash
         named = "null" if turn is None else f'"{turn}"'
-        place = (
-            f'{{"at":"{at}","body_hash":"sha256:{prepared.body_hash.hex()}","kind":"{kind}"'
-            f',"seq":{self._seq},"turn":{named}}}'
-        )
-        self._head = hashlib.sha256(self._head + place.encode("ascii")).digest()
+        place = f'{{"at":"{at}","body_hash":"sha256:{body_hash.hex()}","kind":"{kind}","seq":{seq},"turn":{named}}}'
+        head = self._head = hashlib.sha256(self._head + place.encode("ascii")).digest()
         self._rows.append(
             Packed(
-                self._seq,
+                seq,
                 kind,
                 at,
                 turn,
                 prepared.facet,
                 prepared.document,
                 prepared.salt,
-                prepared.body_hash,
-                self._head,
+                body_hash,
+                head,
                 prepared.text,
                 prepared.long_texts,
             )
         )
-        return self._head
+        return head
 
     def _fold_turn(self, request_id: str) -> None:
         pending, turn = self._pending.pop(request_id), self._turns[request_id]

@@ -17,6 +17,7 @@ class Memory:
     def __init__(self, writer: Writer, agent: str) -> None:
         self._writer = writer
         self._agent = agent
+        self._keys: dict[str, bytes] = {}
         self._known: dict[bytes, Origin | None] = {}
         self._changed: dict[bytes, Origin] = {}
         self._turns: dict[tuple[str, str], str | None] = {}
@@ -25,7 +26,7 @@ class Memory:
 
     def load(self, keys: Iterable[bytes], names: Iterable[str]) -> None:
         """Read many origins at once."""
-        wanted = [*keys, *(origin_key(self._agent, name) for name in names)]
+        wanted = [*keys, *map(self._key, names)]
         self._known.update(dict.fromkeys(wanted))
         self._known.update(self._writer.origins(wanted))
 
@@ -34,6 +35,12 @@ class Memory:
         if self._changed:
             self._writer.put_origins(self._changed)
             self._changed = {}
+
+    def _key(self, name: str) -> bytes:
+        key = self._keys.get(name)
+        if key is None:
+            key = self._keys[name] = origin_key(self._agent, name)
+        return key
 
     def _find(self, key: bytes) -> Origin | None:
         found = self._known.get(key, self)
@@ -46,11 +53,11 @@ class Memory:
 
     def origin(self, name: str | bytes) -> Origin | None:
         """Return the origin of a name or key."""
-        return self._find(name if isinstance(name, bytes) else origin_key(self._agent, name))
+        return self._find(name if isinstance(name, bytes) else self._key(name))
 
     def put(self, name: str | bytes, origin: Origin) -> None:
         """Set the origin of a name or key."""
-        self._keep(name if isinstance(name, bytes) else origin_key(self._agent, name), origin)
+        self._keep(name if isinstance(name, bytes) else self._key(name), origin)
 
     def document(self, name: str) -> Document | None:
         """Return the document kept under a name."""
@@ -76,6 +83,9 @@ class Memory:
         origin = self._plain.get(session_id) if turn is None else Origin(session_id=session_id, turn=turn)
         if origin is None:
             origin = self._plain[session_id] = Origin(session_id=session_id)
+        if not aliases and self._known.get(key, origin) is None:
+            self._known[key] = self._changed[key] = origin
+            return
         for each in (key, *aliases):
             if self._find(each) is None:
                 self._known[each] = self._changed[each] = origin

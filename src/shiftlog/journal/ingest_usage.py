@@ -19,7 +19,6 @@ COUNTERS = (
     "reasoning_tokens",
     "web_searches",
 )
-_WHOLE = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
 ALONE = ""
 
 Counts = list[int]
@@ -67,24 +66,35 @@ class Growth:
 
 def whole_body(report: Document) -> Document:
     """Return the body of the entry for a report that counts whole, as the first of its response."""
-    return Growth.whole(report, "", None).body()
+    find = report.get
+    body: Document = {name: int(count) for name in COUNTERS if (count := find(name))}
+    if (cost := find("cost_usd")) is not None:
+        body |= {"cost_usd": cost, "cost_source": "vendor"}
+    if model := find("model"):
+        body["model"] = model
+    if find("copied"):
+        body["copied"] = True
+    if vendor := find("vendor"):
+        body["vendor"] = vendor
+    return body
 
 
 def counts_of(report: Document) -> Counts:
     """Return a report's counters in their order."""
-    return [int(report.get(name) or 0) for name in COUNTERS]
+    find = report.get
+    return [find(name) or 0 for name in COUNTERS]
 
 
 def tokens_in(counts: Counts) -> int:
     """Return the tokens of all classes; some counters are parts of others."""
-    return sum(counts[COUNTERS.index(name)] for name in _WHOLE)
+    return counts[0] + counts[1] + counts[2] + counts[4]
 
 
-def is_lone(report: Document) -> bool:
+def is_lone(report: Document, counts: Counts) -> bool:
     """Tell whether a report of a response that nobody knows makes it what its usage entry and `compacted` say."""
     if not report.get("request_id") or report.get("copied") or report.get("cost_usd") is not None:
         return False
-    return any(counts_of(report))
+    return any(counts)
 
 
 # -- the largest value of each counter ---------------------------------------------------------------------------------

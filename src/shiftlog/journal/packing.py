@@ -20,6 +20,9 @@ from shiftlog.store.sources import LongText
 SALT_BYTES = 16
 
 _SIMPLE = frozenset({str, int, bool, type(None)})
+_RECENT = 128
+_RECENT_BYTES = 16_384
+_recent: dict[bytes, LongText] = {}
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -31,7 +34,7 @@ def prepare(kind: Kind, body: dict[str, Any], salt: bytes) -> Prepared:
     if len(spelling) > blobs.LONG_TEXT_BYTES:
 
         def keep(digest: bytes, text: str) -> None:
-            long_texts.append(LongText(digest, len(text), blobs.pack(text)))
+            long_texts.append(_long_text(digest, text))
 
         document = _encode(blobs.externalise(body, keep))
     return Prepared(
@@ -42,6 +45,18 @@ def prepare(kind: Kind, body: dict[str, Any], salt: bytes) -> Prepared:
         facet=body_facet(kind, body),
         long_texts=tuple(long_texts),
     )
+
+
+def _long_text(digest: bytes, text: str) -> LongText:
+    """Return a long text compressed; transcripts hold the same file or output again soon after."""
+    known = _recent.get(digest)
+    if known is None:
+        known = LongText(digest, len(text), blobs.pack(text))
+        if len(known.data) <= _RECENT_BYTES:
+            if len(_recent) >= _RECENT:
+                _recent.clear()
+            _recent[digest] = known
+    return known
 
 
 def spelled(body: dict[str, Any]) -> bytes:
