@@ -48,7 +48,10 @@ def compile_linear(pattern: str, *, text: bool = False) -> LinearPattern:
 
 def tells_whether(pattern: LinearPattern) -> Callable[[bytes], bool]:
     """Return a function that tells whether a pattern is found in some bytes, without the cost of saying where."""
-    match, unanchored = cast(Any, pattern)._regexp.Match, _re2._Anchor.UNANCHORED
+    try:
+        match, unanchored = cast(Any, pattern)._regexp.Match, _re2._Anchor.UNANCHORED
+    except AttributeError:  # inside of the wrapper, where another version may have other names
+        return lambda data: pattern.search(data) is not None
 
     def is_found(data: bytes) -> bool:
         return match(unanchored, data, 0, len(data))[0][0] >= 0

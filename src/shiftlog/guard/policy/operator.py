@@ -21,7 +21,8 @@ SANDBOXES: tuple[Sandbox, ...] = ("read-only", "workspace-write", "full-access")
 TRANSPORTS = ("local", "ssh", "docker")
 BUILD_CACHES = ("~/.cache", "~/.npm", "~/.cargo/registry", "~/.cargo/git", "~/go/pkg", "~/.gradle", "~/.m2")
 LIMITS = frozenset(
-    "timeout_s_max shells session_shells background idle_ttl_s spool_command_bytes spool_total_bytes spool_days ready_s ssh_connect_s "
+    "timeout_s_max shells session_shells background idle_ttl_s ready_s ssh_connect_s "
+    "spool_command_bytes spool_total_bytes spool_days "
     "checkpoint_file_bytes checkpoint_files checkpoint_tree_bytes checkpoints_auto".split()
 )
 # What holds where nobody sets them.
