@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import apsw
 import msgspec
 
 from bench.corpus import MB, write_corpus
+from bench.peak import Peak
 from bench.tables import print_table
 
 SHOWN = ("text", "thinking", "content", "input", "output", "message", "arguments", "last_agent_message")
@@ -68,33 +68,10 @@ def _insert(db: apsw.Connection, pending: list[tuple[str]]) -> int:
     return count
 
 
-class Memory:
-    """The largest resident memory of a home's processes together, watched from a thread."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = str(home)
-        self._stop = threading.Event()
-        self.peak = 0
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> "Memory":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.1):
-            self.peak = max(self.peak, self._now())
-
-    def _now(self) -> int:
-        total = 0
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit() and folder.name != str(os.getpid()):
-                total += _resident(folder, self._home)
-        return total
+def resident(home: Path) -> int:
+    """Return the memory of a home's processes together."""
+    folders = (folder for folder in Path("/proc").iterdir() if folder.name.isdigit())
+    return sum(_resident(folder, str(home)) for folder in folders if folder.name != str(os.getpid()))
 
 
 def _resident(folder: Path, home: str) -> int:
@@ -115,13 +92,13 @@ def run(home: Path, corpus: Path, *arguments: str) -> tuple[float, dict[str, Any
     env = {name: value for name, value in os.environ.items() if not name.startswith("SHIFTLOG_")}
     env |= {"SHIFTLOG_HOME": str(home), "HOME": str(home)}
     env |= {"CLAUDE_CONFIG_DIR": str(corpus / "claude"), "CODEX_HOME": str(corpus / "codex")}
-    with Memory(home) as memory:
+    with Peak(lambda: resident(home)) as peak:
         start = time.perf_counter()
         done = subprocess.run([*PROGRAM, "import", "--json", *arguments], env=env, capture_output=True, check=False)
         wall = time.perf_counter() - start
     if done.returncode:
         raise SystemExit(done.stderr.decode())
-    return wall, json.loads(done.stdout), memory.peak
+    return wall, json.loads(done.stdout), peak.bytes
 
 
 def stop(home: Path) -> None:

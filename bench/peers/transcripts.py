@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from bench.corpus import MB, write_corpus
+from bench.peak import Peak
 from bench.peers.installs import AGENTSVIEW, CCUSAGE, CLAUDE_CODE_LOG, Peer, install, version
 from bench.peers.talks import MARK, end_marked, memory_marked
 from bench.tables import percentile, print_table
@@ -58,7 +59,11 @@ class Tool:
         served = {"AGENTSVIEW_NO_DAEMON": "0"} if job in ("serve", "search", "stop") else {}
         mark = f"{self.name} {os.getpid()}"
         # Files, not pipes: a daemon that a job leaves behind would hold a pipe open.
-        with Peak(mark) as peak, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with (
+            Peak(lambda: memory_marked(mark)) as peak,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+        ):
             begun = time.perf_counter()
             try:
                 process = subprocess.Popen(
@@ -104,28 +109,6 @@ class Tool:
     def shown(self, job: str) -> str:
         value = self.at(job)
         return "–" if value is None else f"{value:.2f} s"
-
-
-class Peak:
-    """The largest memory of all processes with a mark together, watched from a thread."""
-
-    def __init__(self, mark: str) -> None:
-        self._mark = mark
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.bytes = 0
-
-    def __enter__(self) -> "Peak":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.05):
-            self.bytes = max(self.bytes, memory_marked(self._mark))
 
 
 def main(scratch: Path, megabytes: int, given: Path | None, only: str = "") -> None:

@@ -23,3 +23,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
     shiftlog(path, "run", "--demo")
     yield path
     end_daemon(path)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+    """Give a state directory with a daemon and no rules, for tests that do not mind each other's sessions."""
+    path = tmp_path_factory.mktemp("served")
+    shiftlog(path, "daemon", "start")
+    yield path
+    end_daemon(path)

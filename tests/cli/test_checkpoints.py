@@ -1,23 +1,14 @@
 """`checkpoints`, `diff`, `undo`, `rewind` and `gc`: real shells change a real directory, and it comes back."""
 
 import subprocess
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.agent import Agent, agent
-from tests.cli.support import PROGRAM, Done, on_terminal, shiftlog
-from tests.daemon.support import DEADLINE_S, end_daemon, environment
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
-    path = tmp_path_factory.mktemp("served")
-    shiftlog(path, "daemon", "start")
-    yield path
-    end_daemon(path)
+from tests.cli.support import PROGRAM, Done, on_terminal
+from tests.daemon.support import DEADLINE_S, environment
 
 
 @pytest.fixture

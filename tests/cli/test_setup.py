@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.cli.setup import setup
 from shiftlog.cli.setup_agents import AGENT_FILES
 from shiftlog.cli.setup_files import write_atomically
 from shiftlog.cli.splice import CannotEdit
+from tests.cli.setup_runs import report, run
 
 FILES = {
     "codex": ".codex/config.toml",
@@ -41,16 +40,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("SHIFTLOG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     return home
-
-
-def run(*args: str, status: int = 0) -> Result:
-    result = CliRunner().invoke(setup, list(args))
-    assert result.exit_code == status, result.output
-    return result
-
-
-def report(*args: str) -> dict[str, Any]:
-    return json.loads(run(*args, "--json").stdout)
 
 
 def servers(agent: str, path: Path) -> dict[str, Any]:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shiftlog.cli.plugin_files import HOOK_EVENTS, repository_files
-from shiftlog.cli.setup import setup
+from tests.cli.setup_runs import report, run
 
 ROOT = Path(__file__).parent.parent.parent
 OTHER_HOOKS = """{
@@ -44,16 +43,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("SHIFTLOG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     return home
-
-
-def run(*args: str, status: int = 0) -> Result:
-    result = CliRunner().invoke(setup, list(args))
-    assert result.exit_code == status, result.output
-    return result
-
-
-def report(*args: str) -> dict[str, Any]:
-    return json.loads(run(*args, "--json").stdout)
 
 
 def files_below(folder: Path) -> dict[str, bytes]:

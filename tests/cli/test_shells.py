@@ -13,16 +13,7 @@ import pytest
 
 from tests.cli.agent import Agent, agent
 from tests.cli.support import PROGRAM, Terminal, on_terminal, recorded_session, shiftlog
-from tests.daemon.support import DEADLINE_S, control, end_daemon, environment, eventually
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
-    """Give a state directory with a daemon and no rules, for tests that do not mind each other's sessions."""
-    path = tmp_path_factory.mktemp("served")
-    shiftlog(path, "daemon", "start")
-    yield path
-    end_daemon(path)
+from tests.daemon.support import DEADLINE_S, control, environment, eventually
 
 
 @contextmanager

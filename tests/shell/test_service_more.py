@@ -1,7 +1,6 @@
 """Budgets, spellings, volume, speed and annotations through the whole service: the longer tables of the contract."""
 
 import asyncio
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -21,9 +20,9 @@ from tests.guard.policy.test_table import LETTERS, ROWS
 from tests.shell import budget_rows
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk
 from tests.shell.engine_probe import Remembered
+from tests.shell.much import check_much
 
 LISTED = "name-that-only-a-listing-shows"
-RSS_BYTES = 64 << 20
 TRUES = 1_000
 RATIO = 8
 QUICK_S = 0.000_15
@@ -49,36 +48,16 @@ async def test_case_29_every_row_of_the_table_of_budgets(tmp_path: Path) -> None
             assert stdout["lines"] == (row.lines if row.report is None else row.report[1]), row
 
 
-def resident_bytes() -> int:
-    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-
-async def the_end_of_much(folder: Path, size: int) -> None:
-    """Case 22: all lines are counted, the last two shown, and the server stays as small as it was."""
-    async with shell_desk(folder) as desk:
-        await desk.run("seq 1 1000")
-        before = most = resident_bytes()
-        tail = {"keep": {"mode": "tail", "n": 2}}
-        running = asyncio.ensure_future(desk.run(f"yes | head -c {size}", budget=tail, timeout_s=600))
-        while not running.done():
-            await asyncio.wait([running], timeout=0.05)
-            most = max(most, resident_bytes())
-        result = await running
-        assert result["stdout"] == f"... {size // 2 - 2} lines elided ...\ny\ny"
-        assert result["budget"]["stdout"] == {"mode": "tail", "lines_total": size // 2, "lines_kept": 2}
-        assert result["output"]["stdout"]["bytes"] == size
-        assert most - before <= RSS_BYTES
-
-
 async def test_case_22_the_end_of_much_output_leaves_memory_as_it_was(tmp_path: Path) -> None:
-    await the_end_of_much(tmp_path, 64 << 20)
+    async with shell_desk(tmp_path) as desk:
+        await check_much(desk, 64 << 20)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 async def test_case_22_the_end_of_a_gigabyte_leaves_memory_as_it_was(tmp_path: Path) -> None:
-    await the_end_of_much(tmp_path, 1 << 30)
+    async with shell_desk(tmp_path) as desk:
+        await check_much(desk, 1 << 30)
 
 
 async def test_case_23_a_command_takes_less_than_a_millisecond() -> None:

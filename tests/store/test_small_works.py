@@ -211,11 +211,11 @@ async def test_what_need_not_last_is_brought_to_disk_once_when_asked_for(
     async with SqliteStore(path) as store:
         chain = b.Chain()
         await add(store, chain, "lasts")
-        await store.settle()
+        await store.sync()
         assert not any(name.endswith("-wal") for name in synced)
         await add(store, chain, "need not", lasting=False)
-        await store.settle()
-        await store.settle()
+        await store.sync()
+        await store.sync()
     assert [name for name in synced if name.endswith("-wal")] == [f"{path}-wal"]
 
 

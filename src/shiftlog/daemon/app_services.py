@@ -39,6 +39,7 @@ CLIENT_POLICY = frozenset({"policy_files", "policy_variables"})
 
 # Within this time whoever started the daemon has said what for.
 FIRST_ASKED_S = 0.15
+# Who imported looks at what came of it next, and has the cores to itself for that.
 LOOK_AGAIN_S = 3.0
 
 log = logging.getLogger(__name__)
@@ -173,7 +174,6 @@ class AppServices:
             with anyio.move_on_after(FIRST_ASKED_S):
                 await self._mcp_wanted.wait()
             while self._app.is_importing and not self._mcp_wanted.is_set():
-                # Who imports looks at what came of it next.
                 with anyio.move_on_after(LOOK_AGAIN_S):
                     await self._mcp_wanted.wait()
         if draining.is_set() and not self._mcp_wanted.is_set():

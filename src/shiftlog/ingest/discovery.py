@@ -47,6 +47,18 @@ class Found:
     skip: str | None = None
     error: str | None = None
 
+    @classmethod
+    def of(cls, path: str, status: os.stat_result, skip: str | None = None) -> "Found":
+        """Return a file by its status."""
+        return cls(
+            path=path,
+            device=status.st_dev,
+            inode=status.st_ino,
+            size=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            skip=skip,
+        )
+
     @property
     def is_compressed(self) -> bool:
         """Tell whether the file is compressed with zstd."""
@@ -175,16 +187,7 @@ def _unique(paths: Iterable[str]) -> list[Found]:
         elif not status.st_size:
             skip = "empty"
         targets.add(target)
-        found.append(
-            Found(
-                path=path,
-                device=status.st_dev,
-                inode=status.st_ino,
-                size=status.st_size,
-                mtime_ns=status.st_mtime_ns,
-                skip=skip,
-            )
-        )
+        found.append(Found.of(path, status, skip))
     return found
 
 

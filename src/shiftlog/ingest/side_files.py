@@ -4,6 +4,7 @@ They are read after the transcripts, whole, when they have changed or new sessio
 """
 
 import os
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -27,16 +28,8 @@ def side_files(found: Iterable[Found], may_read: Callable[[str], bool]) -> list[
             status = Path(path).lstat()
         except OSError:
             continue
-        if status.st_size and Path(path).is_file() and not Path(path).is_symlink() and may_read(path):
-            made.append(
-                Found(
-                    path=path,
-                    device=status.st_dev,
-                    inode=status.st_ino,
-                    size=status.st_size,
-                    mtime_ns=status.st_mtime_ns,
-                )
-            )
+        if status.st_size and stat.S_ISREG(status.st_mode) and may_read(path):
+            made.append(Found.of(path, status))
     return made
 
 

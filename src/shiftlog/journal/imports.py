@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shiftlog.journal import rules
-from shiftlog.journal.merge import LIST_FIELDS, TEXT_FIELDS, is_empty
+from shiftlog.journal.merge import TEXT_FIELDS, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.model.entry import Kind
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Turn
 from shiftlog.model.times import COMPACT, parse, precise, shown, truncated
+from shiftlog.model.turn_texts import LIST_FIELDS
 
 Values = Mapping[str, Any]
 

@@ -146,15 +146,19 @@ class Family:
             write(parent, Kind.ACTION, link.get("at") or precise(turn.last_updated), action, turn.request_id)
 
 
-def _pointer(child_id: str, link: Document, turn: Turn) -> Document:
-    named = link.get("name") or "subagent"
-    action = {
+def pointer(named: str, child_id: str, turn: Turn) -> Document:
+    """Return the action of a turn that leads to the session of a subagent."""
+    return {
         "order": turn.last_order + 1,
         "description": f"{named}: {child_id}",
         "type": "session_log",
         "status": "completed",
         "file_path": "",
     }
+
+
+def _pointer(child_id: str, link: Document, turn: Turn) -> Document:
+    action = pointer(link.get("name") or "subagent", child_id, turn)
     return {**action, "call_id": link["call"]} if link.get("call") else action
 
 

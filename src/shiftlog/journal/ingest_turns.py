@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 
 from shiftlog.journal.ingest_ledger import Ledger
-from shiftlog.journal.merge import LIST_FIELDS, MAX_LIST_ITEMS, TEXT_FIELDS, changes_to, is_empty
+from shiftlog.journal.merge import MAX_LIST_ITEMS, TEXT_FIELDS, changes_to, is_empty
 from shiftlog.journal.packing import salt_from
 from shiftlog.journal.projection import seal_of
 from shiftlog.model.entry import Kind
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Turn
+from shiftlog.model.turn_texts import LIST_FIELDS
 from shiftlog.store import blobs
 from shiftlog.store.documents_packed import unpacked
 from shiftlog.store.incoming import Incoming

@@ -10,16 +10,9 @@ from typing import Any
 
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Turn
+from shiftlog.model.turn_texts import LIST_FIELDS
 
 TEXT_FIELDS = ("query_title", "interpretation", "response", "model", "model_provider", "plan_file", "todo_id")
-LIST_FIELDS = (
-    "tags",
-    "context_list",
-    "design_decisions",
-    "requirements_discovered",
-    "files_modified",
-    "blockers",
-)
 CLEARABLE = ("response", "interpretation", *LIST_FIELDS, "commits", "dialog", "actions")
 MAX_LIST_ITEMS = 10_000
 _EMPTY_WORDS = {"model": "unknown", "plan_file": "None", "todo_id": "None"}

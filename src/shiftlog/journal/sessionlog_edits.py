@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shiftlog.journal import rules
-from shiftlog.journal.merge import LIST_FIELDS, changes_to, is_empty
+from shiftlog.journal.merge import changes_to, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessionlog_errors import AmbiguousItem
 from shiftlog.journal.sessionlog_requests import SECTIONS
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Turn
+from shiftlog.model.turn_texts import LIST_FIELDS
 
 Values = Mapping[str, Any]
 Edit = Callable[[Pen, Values], str]

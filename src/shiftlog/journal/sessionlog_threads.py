@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from shiftlog.journal import imports
+from shiftlog.journal.ingest_family import pointer
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessionlog_children import Child
 from shiftlog.journal.sessionlog_current import closed
@@ -141,13 +142,7 @@ class Threads:
         turn = parent.turn(parent_turn) if parent_turn else None
         if turn is None:
             return
-        action = {
-            "order": turn.last_order + 1,
-            "description": f"{Child(session=session).nickname}: {session.id}",
-            "type": "session_log",
-            "status": "completed",
-            "file_path": "",
-        }
+        action = pointer(Child(session=session).nickname, session.id, turn)
         if turn.is_terminal:
             body = {"source": imports.SOURCE, "seal": turn.seal, "fields": {"actions": [action]}}
             parent.write(Kind.IMPORT_NOTED, body, turn.request_id)

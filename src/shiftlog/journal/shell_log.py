@@ -84,9 +84,9 @@ class ShellLog:
         except ShiftlogError:
             pass  # somebody closed it already, or goes on in it: then it is not ours to close
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         """Make the starts of commands durable that are not yet."""
-        await self._journal.store.settle()
+        await self._journal.store.sync()
 
     async def command_started(self, session_id: str, facts: Facts, *, waited_for: bool) -> str | None:
         """Record that a command is about to run; return the turn that is open.

@@ -17,14 +17,14 @@ _PLAIN = (
     "todo_id",
     "failure_note",
 )
-_LISTS = (
+# The lists of a turn that hold texts.
+LIST_FIELDS = (
     "tags",
     "context_list",
     "design_decisions",
     "requirements_discovered",
     "files_modified",
     "blockers",
-    "commits",
 )
 # By the kind of an item's entry: which of its facts a turn is found by.
 ITEM_TEXTS = {"dialog": ("content",), "action": ("description", "type", "file_path")}
@@ -34,7 +34,7 @@ def own_texts(turn: Turn) -> Iterator[str]:
     """Yield the texts of a turn itself; once it is finished they never change."""
     for name in _PLAIN:
         yield getattr(turn, name) or ""
-    for name in _LISTS:
+    for name in (*LIST_FIELDS, "commits"):
         yield from texts_in(getattr(turn, name))
 
 

@@ -14,7 +14,7 @@ from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
 class ShellJournal(Protocol):
     """The journal as shells need it; a fact is durable when the call returns. Failing to write raises StorageError.
 
-    The start of a command that the caller waits for survives this process, and a loss of power once `settle` or any
+    The start of a command that the caller waits for survives this process, and a loss of power once `sync` or any
     later fact is through: nobody was told of it before, and waiting for the disk twice is most of a short command.
     """
 
@@ -36,7 +36,7 @@ class ShellJournal(Protocol):
         """Record a start and return the turn that is open, if one is."""
         ...
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         """Make the starts durable that are not yet."""
         ...
 

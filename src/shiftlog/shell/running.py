@@ -111,7 +111,7 @@ class Commands:
         if not command.background:
             await self._answerable(command, progress)
             if not command.over.is_set():
-                await self._shells.journal.settle()
+                await self._shells.journal.sync()
         return results.ran(shell, command, budget or shell.budget, manner.shown_chars)
 
     async def _begin(self, shell: Shell, command: Command, values: Mapping[str, Any]) -> None:

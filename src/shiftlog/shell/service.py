@@ -341,7 +341,7 @@ class Shells:
             await asyncio.sleep(FLUSH_S)
             self.outputs.flush()
             with contextlib.suppress(ShiftlogError):
-                await self.journal.settle()
+                await self.journal.sync()
             if tick % SWEEP_TICKS:
                 continue
             now, ttl = time.monotonic(), self.limits.idle_ttl_s

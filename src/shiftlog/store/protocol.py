@@ -293,7 +293,7 @@ class Store(Protocol):
         """
         ...
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         """Make durable what was written without having to last; free where nothing is owed."""
         ...
 

@@ -13,8 +13,8 @@ from shiftlog.shell.framing import draw_token
 from tests.shell.desk import ShellDesk, shell_desk, until
 from tests.shell.docker.engine import Engine
 from tests.shell.docker.places import environ_of, settings_for, where
+from tests.shell.much import check_much
 from tests.shell.remote_left import MARK, kill_busy_server, marked, stop_marked, until_gone
-from tests.shell.remote_much import check_much
 
 
 @pytest.fixture

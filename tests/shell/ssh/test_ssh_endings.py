@@ -12,8 +12,8 @@ from shiftlog.shell.ports import ShellSpec
 from shiftlog.shell.ssh_places import SshPlaces
 from tests.shell.desk import shell_desk, until
 from tests.shell.engine_probe import PATIENCE_S, finish, start
+from tests.shell.much import check_much
 from tests.shell.remote_left import MARK, kill_busy_server, marked, stop_marked, until_gone
-from tests.shell.remote_much import check_much
 from tests.shell.ssh.places import settings_for, where
 from tests.shell.ssh.server import USER, SshServer, start_server
 

@@ -41,7 +41,7 @@ class MemoryStore:
             undo.roll_back()
             raise
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         """Nothing here outlives the process."""
 
     async def read(self, work: Callable[[Reader], T]) -> T:

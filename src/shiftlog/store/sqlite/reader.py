@@ -42,7 +42,7 @@ from shiftlog.store.sqlite.rows import (
 )
 from shiftlog.store.sqlite.sources import SourceReader
 from shiftlog.store.sqlite.tallies import read_tallies
-from shiftlog.store.sqlite.unindexed import IndexBehind, is_behind
+from shiftlog.store.sqlite.unindexed import IndexBehind, are_waiting
 from shiftlog.store.tallies import Figures, Kin
 
 
@@ -266,7 +266,7 @@ class SqliteReader(SourceReader):
         most: int,
         facets: Iterable[str] | None = None,
     ) -> Found:
-        if self._checks_index and is_behind(self._db):
+        if self._checks_index and are_waiting(self._db):
             raise IndexBehind
         Ranking(self._db).begin(expr, each_entry=unit == "entry")
         candidates, values = self._candidates(expr, where, facets, turns_only=unit == "turn")

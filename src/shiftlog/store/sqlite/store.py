@@ -83,7 +83,7 @@ class Job:
 Outcome = tuple[Job, Any, BaseException | None]
 
 
-class Memory:
+class Recollection:
     """What small works have read and written, for the next one; void as soon as anything else changed the file."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class SqliteStore:
         self._prompt = False
         self._calm = 0  # rounds of the loop in a row in which no two works came together
         self._is_round_used = False
-        self._memory = Memory()
+        self._recollection = Recollection()
         self._small_works = 0
         self._wearing_in: asyncio.Task[None] | None = None
         self._unindexed = 0
@@ -193,7 +193,7 @@ class SqliteStore:
     def _end_round(self) -> None:
         self._is_round_used = False
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         """Bring the log to disk where something was committed without."""
         if self._owes_sync:
             await self._running_loop().run_in_executor(self._readers, self._sync_log)
@@ -248,7 +248,7 @@ class SqliteStore:
         """Give the log its full length, and bring that to disk."""
         with contextlib.suppress(StorageError):
             await self.write(_lengthen_log, lasting=False)
-            await self.settle()
+            await self.sync()
 
     def _left(self, count: int) -> None:
         """Have texts indexed that wait: soon, or at once where they are many."""
@@ -309,7 +309,7 @@ class SqliteStore:
 
     def _committed(self, db: apsw.Connection, group: list[Job]) -> tuple[list[Outcome], int]:
         start = time.perf_counter()
-        outcomes, left = _commit_group(db, group, self._memory)
+        outcomes, left = _commit_group(db, group, self._recollection)
         self._prompt = time.perf_counter() - start < PROMPT_S
         if any(error is None for _, _, error in outcomes):
             self._owes_sync = self._level != self._synchronous
@@ -374,7 +374,7 @@ def _begun_at_once(db: apsw.Connection) -> bool:
     return True
 
 
-def _commit_group(db: apsw.Connection, group: list[Job], memory: Memory) -> tuple[list[Outcome], int]:
+def _commit_group(db: apsw.Connection, group: list[Job], recollection: Recollection) -> tuple[list[Outcome], int]:
     """Run a group as one transaction; return what each work came to and how many texts are left to be indexed."""
     backlog = Backlog()
     outcomes: list[Outcome] = []
@@ -386,7 +386,7 @@ def _commit_group(db: apsw.Connection, group: list[Job], memory: Memory) -> tupl
         is_small = len(begun) == 1 and begun[0].brief
         if len(begun) == 1:
             # The transaction is this piece alone, so it needs no savepoint of its own.
-            writer = SqliteWriter(db, backlog, memory.recall(db) if is_small else None)
+            writer = SqliteWriter(db, backlog, recollection.recall(db) if is_small else None)
             outcomes = [(begun[0], begun[0].work(writer), None)]
         else:
             outcomes = [(job, *_attempt(db, job.work, backlog)) for job in begun]
@@ -396,7 +396,7 @@ def _commit_group(db: apsw.Connection, group: list[Job], memory: Memory) -> tupl
             backlog.finish(db)
         db.execute("COMMIT")
         if is_small:
-            memory.keep(db)
+            recollection.keep(db)
     except BaseException as error:  # noqa: BLE001 - handed to the callers that wait for it
         _roll_back(db)
         kept = _storage_error(error) if isinstance(error, apsw.Error) else error

@@ -17,7 +17,7 @@ class IndexBehind(Exception):
     """A search that would miss texts which wait for the index."""
 
 
-def is_behind(db: apsw.Connection) -> bool:
+def are_waiting(db: apsw.Connection) -> bool:
     """Tell whether texts wait for the index."""
     return db.execute("SELECT 1 FROM unindexed LIMIT 1").fetchone() is not None
 
@@ -32,6 +32,6 @@ def leave(db: apsw.Connection, texts: Sequence[tuple[int, str]]) -> bool:
 
 def take_up(db: apsw.Connection) -> None:
     """Index the texts that wait."""
-    if is_behind(db):
+    if are_waiting(db):
         db.execute("INSERT INTO found (rowid, text) SELECT id, text FROM unindexed")
         db.execute("DELETE FROM unindexed")

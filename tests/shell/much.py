@@ -1,4 +1,4 @@
-"""Much output of a remote shell: all of it is counted, the end shown, and the server stays as small as it was."""
+"""Much output of a shell anywhere: all of it is counted, the end shown, and the server stays as small as it was."""
 
 import asyncio
 import os
