@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -54,7 +55,11 @@ def start(home: Path, number: int, source: str, cwd: Path, agent: str = "claude"
 
 
 def waiting(home: Path) -> list[str]:
-    return [line for file in (home / "spool").glob("hooks-*.jsonl") for line in file.read_text().splitlines()]
+    found: list[str] = []
+    for file in (home / "spool").glob("hooks-*.jsonl"):
+        with suppress(FileNotFoundError):  # the daemon has taken it up meanwhile
+            found += file.read_text().splitlines()
+    return found
 
 
 def test_events_of_fifty_hooks_at_once_wait_for_the_daemon_and_are_taken_once(home: Path) -> None:
