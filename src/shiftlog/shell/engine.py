@@ -303,9 +303,9 @@ class EngineShell:
                 self._end_unsound()
 
     def _watch(self) -> None:
-        """Look now and then whether the shell waits for its next line although it owes a report."""
+        """Look now and then whether the shell waits for its next line although it owes this report."""
+        self._silent_s = 0.0
         if self._watching is None:
-            self._silent_s = 0.0
             self._watching = self.loop.call_later(_LOOK_S, self._look)
 
     def _look(self) -> None:
