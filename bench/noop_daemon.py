@@ -1,6 +1,7 @@
 """The floor of a tool call: the same daemon, bridge and SDK, with one tool that does nothing.
 
-Run as `python -m bench.noop_daemon --home DIR`.
+`python -m bench.noop_daemon sdk --home DIR` serves it as the SDK does by itself; with `registry` it is a tool like
+ours, which the daemon answers on its short way for ordinary calls.
 """
 
 import sys
@@ -9,11 +10,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import mcp_types as types
+from mcp.server.lowlevel.server import Server
 
 from shiftlog.daemon import main
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
+from shiftlog.mcp.calls import Context
 from shiftlog.mcp.registry import Registry, Reply, Selection, Tool
 from shiftlog.mcp.server import Servers
 from shiftlog.mcp.transport import serve_lines
@@ -40,17 +44,36 @@ NOOP = Tool(
 )
 
 
+def _registry_server() -> Server[Any]:
+    return Servers(Registry(tools=(NOOP,))).serving(Selection())
+
+
+def _sdk_server() -> Server[Any]:
+    listed = types.ListToolsResult(tools=[NOOP.as_listed()])
+
+    async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return listed
+
+    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return types.CallToolResult(content=[types.TextContent(text='{"ok":true}')], structured_content={"ok": True})
+
+    return Server("noop", version="1", on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+MADE = {"sdk": _sdk_server, "registry": _registry_server}
+
+
 class NoopServices:
     """What the lifecycle needs, with nothing behind it."""
 
     idle_stop_s: float | None = 60.0
     log_level = "info"
 
-    def __init__(self) -> None:
-        self._servers = Servers(Registry(tools=(NOOP,)))
+    def __init__(self, server: Server[Any]) -> None:
+        self._server = server
 
     async def open_mcp(self, options: dict[str, object]) -> ServeMcp:
-        server = self._servers.serving(Selection())
+        server = self._server
 
         async def serve(lines: LineStream, caller: Caller, draining: anyio.Event) -> None:
             await serve_lines(server, lines, lines, caller, drain=draining)
@@ -75,11 +98,11 @@ class NoopServices:
     async def run_beside(self, draining: anyio.Event) -> None: ...
 
 
-@asynccontextmanager
-async def open_noop_services(home: str) -> AsyncGenerator[NoopServices]:
-    """Open nothing."""
-    yield NoopServices()
-
-
 if __name__ == "__main__":
+    made = MADE[sys.argv.pop(1)]
+
+    @asynccontextmanager
+    async def open_noop_services(home: str) -> AsyncGenerator[NoopServices]:
+        yield NoopServices(made())
+
     sys.exit(main(open_services=open_noop_services))

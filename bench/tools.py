@@ -20,6 +20,7 @@ from shiftlog.model.caller import LIBRARY
 CALLS = 800
 # The first call after a change finds cold caches; as no multiple of the story's steps, it is each tool's turn.
 TOGETHER = 11
+SDK_NOOP, REGISTRY_NOOP = "(no-op tool of the SDK)", "(no-op tool in our registry)"
 TEXT = "The upload test flakes because two workers clean the same temp directory; lock it."
 
 Call = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -82,42 +83,46 @@ def _services(app: App) -> dict[str, Any]:
 
 
 @contextmanager
-def noop_daemon(home: Path) -> Generator[None]:
-    """Run the no-op daemon for the time of a with block."""
-    process = subprocess.Popen([sys.executable, "-m", "bench.noop_daemon", "--home", str(home), "--foreground"])
+def noop_client(kind: str, home: Path) -> Generator[BridgeClient]:
+    """Run a no-op daemon and a bridge to it for the time of a with block."""
+    process = subprocess.Popen([sys.executable, "-m", "bench.noop_daemon", kind, "--home", str(home), "--foreground"])
     try:
         deadline = time.monotonic() + 30
         while not (home / "daemon.sock").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
-        yield
+        with BridgeClient(home) as client:
+            client.initialize()
+            yield client
     finally:
         process.terminate()
         process.wait(timeout=30)
 
 
-def through_bridge(home: Path, noop_home: Path) -> tuple[Spans, list[float]]:
-    """Time the tools as an agent's client sees them, a few calls at a time beside the no-op tool."""
-    spans, noop, session_id = Spans(), list[float](), ""
-    with noop_daemon(noop_home), BridgeClient(noop_home) as floor, BridgeClient(home) as client:
-        floor.initialize()
+def through_bridge(home: Path, sdk_home: Path, registry_home: Path) -> Spans:
+    """Time the tools as an agent's client sees them, a few calls at a time beside both no-op tools."""
+    spans, session_id = Spans(), ""
+    with (
+        noop_client("sdk", sdk_home) as sdk,
+        noop_client("registry", registry_home) as registry,
+        BridgeClient(home) as client,
+    ):
         client.initialize()
         for number, (tool, arguments) in enumerate(itertools.islice(story(), CALLS)):
             if number % TOGETHER == 0:
-                noop += _timed_noops(floor)
+                _time_noops(spans, SDK_NOOP, sdk)
+                _time_noops(spans, REGISTRY_NOOP, registry)
             start = time.perf_counter()
             answer = client.call(tool, _addressed(tool, arguments, session_id))
             spans.add(tool, time.perf_counter() - start)
             session_id = answer.get("session_id", session_id)
-    return spans, noop
+    return spans
 
 
-def _timed_noops(client: BridgeClient) -> list[float]:
-    spans: list[float] = []
+def _time_noops(spans: Spans, name: str, client: BridgeClient) -> None:
     for _ in range(TOGETHER):
         start = time.perf_counter()
         client.call("noop", {"text": TEXT})
-        spans.append(time.perf_counter() - start)
-    return spans
+        spans.add(name, time.perf_counter() - start)
 
 
 def bare_inserts(home: Path) -> list[float]:
@@ -155,34 +160,33 @@ async def throughput(home: Path, writers: int = 32, calls: int = 50) -> float:
 
 def main(scratch: Path) -> None:
     """Measure and print."""
-    homes = {name: scratch / name for name in ("in-process", "bridge", "noop", "bare", "throughput")}
+    homes = {name: scratch / name for name in ("in-process", "bridge", "sdk", "registry", "bare", "throughput")}
     for home in homes.values():
         home.mkdir(mode=0o700)
     bare = percentile(bare_inserts(homes["bare"]), 0.5)
     inside = anyio.run(in_process, homes["in-process"])
-    bridged, noop = through_bridge(homes["bridge"], homes["noop"])
-    floor = percentile(noop, 0.5)
+    bridged = through_bridge(homes["bridge"], homes["sdk"], homes["registry"])
+    sdk, registry = (percentile(bridged.by_tool[name], 0.5) for name in (SDK_NOOP, REGISTRY_NOOP))
     stop = {"SHIFTLOG_HOME": str(homes["bridge"])}
     subprocess.run([str(SHIFTLOG), "daemon", "stop"], env=stop, check=True, stdout=subprocess.DEVNULL)
-    rows: list[list[str]] = [
-        ["(no-op tool)", "", "", ms(floor), ms(percentile(noop, 0.95)), "1.00×"],
-        ["(bare insert)", ms(bare), "", "", "", ""],
-    ]
+    rows: list[list[str]] = [["(bare insert)", ms(bare), "", "", "", "", ""]]
     for tool, spans in bridged.by_tool.items():
-        local = inside.by_tool[tool]
+        local = inside.by_tool.get(tool)
+        middle = percentile(spans, 0.5)
         rows.append(
             [
                 tool,
-                ms(percentile(local, 0.5)),
-                ms(percentile(local, 0.95)),
-                ms(percentile(spans, 0.5)),
+                ms(percentile(local, 0.5)) if local else "",
+                ms(percentile(local, 0.95)) if local else "",
+                ms(middle),
                 ms(percentile(spans, 0.95)),
-                ratio(percentile(spans, 0.5), floor),
+                ratio(middle, sdk),
+                ratio(middle, registry),
             ]
         )
     print_table(
         "Journal tools, durable (fsync) writes",
-        ["tool", "in-process p50", "p95", "bridge p50", "p95", "bridge ÷ no-op"],
+        ["tool", "in-process p50", "p95", "bridge p50", "p95", "÷ the SDK's no-op", "÷ ours"],
         rows,
     )
     rate = anyio.run(throughput, homes["throughput"])

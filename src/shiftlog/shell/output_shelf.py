@@ -4,16 +4,18 @@ Small texts lie in their line, so that a command that prints little costs one ap
 that a crash tore is passed over.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
+
+import msgspec
 
 LOG_NAME = "finished.log"
 
 _LINE = re.compile(rb'^\{"n":(?P<number>[0-9]+),"at":(?P<at>[0-9.]+),"size":(?P<size>[0-9]+),.*\}$', re.MULTILINE)
+_decode = msgspec.json.Decoder(dict[str, object]).decode
 
 
 class Shelved(NamedTuple):
@@ -33,7 +35,7 @@ class Shelf:
     def add(self, shell: str, one: Shelved, record: Mapping[str, object]) -> None:
         """Note a command that ended; a later note on it replaces this one."""
         line = {"n": one.number, "at": round(one.at, 3), "size": one.size, **record}
-        data = b"\n" + json.dumps(line, separators=(",", ":")).encode()
+        data = b"\n" + msgspec.json.encode(line)
         path = f"{self._folder}/{shell}/{LOG_NAME}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
@@ -53,8 +55,8 @@ class Shelf:
         while position >= 0:
             end = data.find(b"\n", position + 1)
             try:
-                return cast(dict[str, object], json.loads(data[position + 1 : end if end >= 0 else len(data)]))
-            except ValueError:
+                return _decode(data[position + 1 : end if end >= 0 else len(data)])
+            except msgspec.DecodeError:
                 position = data.rfind(mark, 0, position)
         return None
 
