@@ -15,7 +15,7 @@ def main(arguments: list[str]) -> int:
     """Run the parts asked for, or all."""
     parser = argparse.ArgumentParser(prog="bench.peers", description="Measure other tools beside ours.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"what to measure: {', '.join(PARTS)}; all by default")
-    parser.add_argument("--rounds", type=int, default=40, help="rounds of five `true` for each shell")
+    parser.add_argument("--rounds", type=int, default=12, help="rounds of twenty-five `true` for each shell")
     parser.add_argument("--only", default="", metavar="NAME", help="only ours, the floor and this peer")
     parser.add_argument("--files", type=int, default=20_000, help="files in the tree that is checkpointed")
     parser.add_argument("--mb", type=int, default=30, help="megabytes of transcripts to generate; 300 for a full run")

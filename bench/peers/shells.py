@@ -10,11 +10,26 @@ from bench.peers.installs import install, version
 from bench.peers.talks import Failed
 from bench.tables import ms, percentile, print_table
 
-TOGETHER = 5
+# A tool has so many calls in a row before the next one has its turn; the first of them find cold caches.
+IN_A_ROW = 25
+COLD = 5
+AGAIN = 5
 MANY = 50
 SEQ_TIMES = 5
 SLOW_S = 15.0
-HEADER = ["shell", "p50", "p95", "÷ floor", "÷ execkit-mcp", "start + open", "open", "memory a shell", "50 at once"]
+HEADER = [
+    "shell",
+    "p50",
+    "p95",
+    "÷ floor",
+    "÷ execkit-mcp",
+    "first five",
+    "÷ execkit-mcp",
+    "start + open",
+    "open",
+    "memory a shell",
+    "50 at once",
+]
 PEER = "execkit-mcp"
 FLOOR = "floor, pipe and marker"
 
@@ -85,7 +100,7 @@ def main(scratch: Path, rounds: int, only: str = "") -> None:
 
 def _start_again(figures: Figures, entrant: Entrant) -> None:
     """Start a second client beside the first: the usual case, in which the daemon is there."""
-    for _ in range(TOGETHER):
+    for _ in range(AGAIN):
         second = entrant.build()
         figures.take("start warm", lambda: _seconds(second.start))  # noqa: B023
         second.leave()
@@ -93,10 +108,11 @@ def _start_again(figures: Figures, entrant: Entrant) -> None:
 
 def _race(racing: list[tuple[Figures, Contestant]], rounds: int) -> None:
     for _, contestant in racing:
-        _try(lambda: contestant.trues(TOGETHER))  # noqa: B023 - the first calls pay for what later ones find
+        _try(lambda: contestant.trues(COLD))  # noqa: B023 - the first calls pay for what later ones find
     for _ in range(rounds):
         for figures, contestant in racing:
-            figures.take("true", lambda: contestant.trues(TOGETHER))  # noqa: B023
+            if figures.take("true", lambda: contestant.trues(IN_A_ROW)):  # noqa: B023
+                figures.spans.setdefault("true cold", []).extend(figures.spans["true"][-IN_A_ROW:][:COLD])
     for what, budget in (("seq tail", True), ("seq", False)):
         for number in range(SEQ_TIMES):
             for figures, contestant in racing:
@@ -107,7 +123,7 @@ def _race(racing: list[tuple[Figures, Contestant]], rounds: int) -> None:
 def _crowd(racing: list[tuple[Figures, Contestant]]) -> None:
     """Open shells one by one, then fifty more at once; the memory of those is what a shell costs."""
     for figures, contestant in racing:
-        for _ in range(TOGETHER):
+        for _ in range(AGAIN):
             figures.take("open", lambda: contestant.open(1))  # noqa: B023
         before = contestant.memory()
         if figures.take("open many", lambda: contestant.open(MANY)):  # noqa: B023
@@ -140,10 +156,10 @@ def _stop_daemons(scratch: Path) -> None:
 def _print(everyone: list[Figures]) -> None:
     floor = next((figures.at("true") for figures in everyone if figures.name == FLOOR), None)
     peers = [figures for figures in everyone if figures.name.startswith(PEER)]
-    peer = peers[0].at("true") if peers else None
+    peer, cold_peer = (peers[0].at(what) if peers else None for what in ("true", "true cold"))
     rows: list[list[str]] = []
     for figures in everyone:
-        own = figures.at("true")
+        own, cold = figures.at("true"), figures.at("true cold")
         memory = "–" if figures.memory_mb is None else f"{figures.memory_mb:.1f} MB"
         rows.append(
             [
@@ -152,6 +168,8 @@ def _print(everyone: list[Figures]) -> None:
                 figures.shown("true", 0.95),
                 f"{own / floor:.1f}×" if own and floor else "–",
                 f"{own / peer:.3f}×" if own and peer else "–",
+                figures.shown("true cold"),
+                f"{cold / cold_peer:.3f}×" if cold and cold_peer else "–",
                 figures.shown("start"),
                 figures.shown("open"),
                 memory,
@@ -159,7 +177,8 @@ def _print(everyone: list[Figures]) -> None:
             ]
         )
     count = max((len(figures.spans.get("true", [])) for figures in everyone), default=0)
-    print_table(f"`true`, {count} times each in turns; 50 more shells opened at once + `true` in all", HEADER, rows)
+    title = f"`true`, {count} times each in turns of {IN_A_ROW}; 50 more shells opened at once + `true` in all"
+    print_table(title, HEADER, rows)
     _print_volume(everyone, peers)
     reasons = [
         (figures.name, what, reason)
