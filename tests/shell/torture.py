@@ -261,8 +261,8 @@ CASES: tuple[Case, ...] = (
         "functions that pass through", 'builtin() { command builtin "$@"; }; eval() { builtin eval "$@"; }', None
     ),
     _mischief("a function named like a reserved word", "function time { echo F; }; function [[ { echo F; }", None),
-    _mischief("functions named like the engine's", "__shiftlog_done() { echo F; }; __shiftlog_report() { :; }", None),
-    _mischief("removing the engine's functions", "unset -f __shiftlog_done __shiftlog_report __shiftlog_status", None),
+    _mischief("functions named like the engine's", "__sl_end() { echo F; }; __shiftlog_report() { :; }", None),
+    _mischief("removing the engine's functions", "unset -f __sl_end __shiftlog_report __shiftlog_status", None),
     _mischief(
         "aliases of everything",
         "alias builtin='echo F' eval='echo F' .='echo F' [[='echo F' {='echo F' time='echo F'",

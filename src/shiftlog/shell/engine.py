@@ -47,8 +47,8 @@ class EngineShell:
         self.copies: dict[int, EngineCommand] = {}
         self.startup_output = b""
         self._directory = str(directory)
-        self._unit = f"{self._directory}/unit"
-        self._place = framing.quote(self._unit)
+        self._unit = f"{self._directory}/u"
+        self._place = framing.word(self._unit)
         self._unit_file = os.open(self._unit, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._poll = OutputPoll(self.loop)
         self._last_unit = b""

@@ -4,9 +4,9 @@ The shell is an interactive bash without terminal, prompt, history or job contro
 only an interactive bash drops a running command on SIGINT and goes on with all its state. A command is a *unit*, a
 text sourced from a private place (which keeps bash's own job notices silent), and the unit evaluates the caller's text
 with fresh fds 0, 1 and 2. The next line proves that `builtin` still is bash's own, then reports status and cwd with the
-command's token; where the proof fails, the line after it says so and the shell has to end. Reports are written by the
-reserved word `time`, a nesting limit of one guards the proof (a function in place of the builtin would be one too
-deep), and every word is quoted, so no function or alias of a command is ever called. A unit that never opened its
+command's token; where the proof fails no report comes, and asked again the shell says why and has to end. Reports are
+written by the reserved word `time`, a nesting limit of one guards the proof (a function in place of the builtin is
+one too deep), and no word is one that a function or an alias of a command could stand for. A unit that never opened its
 outputs never ran (someone disabled `.` or `eval`); that the engine sees on the pipes.
 
 An in-band engine (ssh, docker) reuses this as it is: it sends `driver("&N", …)` with N a copy of its channel made by
@@ -29,7 +29,8 @@ WITHOUT_PROFILES = ("--norc", "--noprofile")
 
 _MAY_TRAP = re.compile(r"\bDEBUG\b", re.IGNORECASE)
 _LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY_CORRECT)\b")
-_REPORT = re.compile(rb"([0-9a-f]{32}) (end|pid|bad) (.*?)/\1\n", re.DOTALL)
+_PLAIN = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
+_REPORT = re.compile(rb"([0-9a-f]{24}) (end|pid|bad) (.*?)/\1\n", re.DOTALL)
 _LONGEST_REPORT = 64 * 1024
 #: Stands for the first slash of a unit's place where the unit has to switch tracing off; the place stays the same.
 _TRACED = "/././"
@@ -38,14 +39,14 @@ _DRIVER = r"""\builtin set +o history +o histexpand +m
 \builtin history -c
 \builtin unset PS1 PS2 PROMPT_COMMAND MAILCHECK MAIL TMOUT
 __shiftlog_report() { { time; } 2>REPLY; }
-__shiftlog_done() { \builtin local TIMEFORMAT="$1 end $? ${WHERE+${WHERE//[%]/%%}}/$1" &&
+__sl_end() { \builtin local TIMEFORMAT="$1 end $? ${WHERE+${WHERE//[%]/%%}}/$1" &&
 \builtin trap ON_DROP DROP && { time; } 2>REPLY; }
-__shiftlog_bad() { { [[ ${__shiftlog_never:?$1 bad /$1} ]]; } 2>REPLY; }
+__sl_bad() { [[ $? == 0 || $? -ge 128 ]] || { [[ ${__shiftlog_never:?$1 bad /$1} ]]; } 2>REPLY; }
 __shiftlog_status() { \builtin return "$1"; }
 __shiftlog_state() {
 \builtin declare -p; \builtin declare -f; \builtin alias -p; \builtin shopt -p; \builtin umask -p; \builtin set +o
 }
-\builtin readonly -f __shiftlog_report __shiftlog_done __shiftlog_bad __shiftlog_status __shiftlog_state
+\builtin readonly -f __shiftlog_report __sl_end __sl_bad __shiftlog_status __shiftlog_state
 """
 
 ReportKind = Literal["end", "pid", "bad"]
@@ -66,8 +67,8 @@ class Report:
 
 
 def draw_token() -> str:
-    """Draw the 128 random bits that mark one command's reports."""
-    return secrets.token_hex(16)
+    """Draw the 96 random bits that mark one command's reports."""
+    return secrets.token_hex(12)
 
 
 def quote(text: str) -> str:
@@ -75,11 +76,16 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
+def word(text: str) -> str:
+    """Return a text as a word that bash reads back unchanged, quoted only where it has to be."""
+    return text if _PLAIN.fullmatch(text) else quote(text)
+
+
 def driver(reply: str, script: str, where: str = "PWD") -> str:
     """Return the lines that prepare a fresh shell; `reply` is where its reports go, as a redirection target.
 
     `where` is the variable that says where the shell is. The functions hold every word that need not be sent with each
-    command: a shell reads its script byte by byte, which takes a third of a microsecond each.
+    command, and those that are have short names: a shell reads its script byte by byte, a third of a microsecond each.
 
     `script` names the pipe that the shell reads as fd 0: a bash interrupted from a trap while it reads its next line
     crashes, so the trap interrupts only when fd 0 is another file, which it is inside of every command.
@@ -179,15 +185,19 @@ def lines(place: str, token: str, last_status: int, *, traced: bool = False) -> 
     start = source(place, traced=traced) + "\n"
     if last_status and not traced:
         start = f"\\__shiftlog_status {last_status} || {start}"
-    return start + closing_lines(token)
+    return start + _closing_line(token)
 
 
 def closing_lines(token: str) -> str:
-    """Return the lines that prove the shell sound and report the command's end, or else report that it is not.
+    """Return the lines that ask again for a command's end, and report a shell that cannot prove itself sound.
 
     A status from 128 on proves nothing: a late interrupt dropped the first line, and whoever sent it asks again.
     """
-    return f"FUNCNEST=1 \\__shiftlog_done {token}\n[[ $? == 0 || $? -ge 128 ]] || \\__shiftlog_bad {token}\n"
+    return f"{_closing_line(token)}\\__sl_bad {token}\n"
+
+
+def _closing_line(token: str) -> str:
+    return f"FUNCNEST=1 \\__sl_end {token}\n"
 
 
 class ReportReader:

@@ -156,8 +156,8 @@ class BashWords:
         Then mark the end on stderr too, and tell whether anything is left that holds a command's outputs.
         """
         return (
-            f"FUNCNEST=1 \\__shiftlog_done {token}\n"
-            f"[[ $? == 0 ]] || \\__shiftlog_bad {token}\n"
+            f"FUNCNEST=1 \\__sl_end {token}\n"
+            f"[[ $? == 0 ]] || \\__sl_bad {token}\n"
             f'TIMEFORMAT="{token}" \\__shiftlog_err\n'
             f"\\__shiftlog_left {holds_token(token)}\n"
         )
