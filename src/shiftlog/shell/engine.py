@@ -312,19 +312,24 @@ class EngineShell:
         self._watching = None
         if self._foreground is None or self._closing is not None:
             return
-        before, self._silent_s = self._silent_s, self._silent_s + _LOOK_S if self._is_between_commands() else 0.0
+        before, self._silent_s = self._silent_s, self._silent_s + _LOOK_S if self._awaits_words() else 0.0
         if before < _NUDGE_S <= self._silent_s:  # an interrupt may have taken the line that asks for the report
             self._tell(framing.closing_lines(self._token))
         elif self._silent_s >= _SILENT_S:
             self._end_unsound()
         self._watching = self.loop.call_later(_LOOK_S, self._look)
 
-    def _is_between_commands(self) -> bool:
-        """Say whether the shell's fd 0 is its script; while it runs a command it never is."""
+    def _awaits_words(self) -> bool:
+        """Say whether the shell sleeps with its script as fd 0, which it never is while it runs a command.
+
+        One that waits for a processor, or was stopped, has only not come to its words yet.
+        """
         try:
-            return str(Path(f"/proc/{self._pid}/fd/0").readlink()).startswith(f"{self._directory}/script")
+            state = Path(f"/proc/{self._pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+            place = str(Path(f"/proc/{self._pid}/fd/0").readlink())
         except OSError:
             return False
+        return state == b"S" and place.startswith(f"{self._directory}/script")
 
     def _end_unsound(self) -> None:
         """End a shell whose words can no longer be believed."""

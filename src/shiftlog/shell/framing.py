@@ -11,7 +11,7 @@ outputs never ran (someone disabled `.` or `eval`); that the engine sees on the 
 
 An in-band engine (ssh, docker) reuses this as it is: it sends `driver("&N", …)` with N a copy of its channel made by
 `exec N>&1`, sends the unit as `\builtin . /dev/stdin <<'TOKEN'` … `TOKEN`, gives `unit` redirections to the channel
-(`>&N`), and after `done` lets `time` write the token to the stderr channel too, so that both streams are cut there.
+(`>&N`), and after the report lets `time` write the token to the stderr channel too, so that both streams are cut there.
 """
 
 from __future__ import annotations
