@@ -124,23 +124,47 @@ def test_a_slug_is_lower_case_words_of_at_most_48_characters(text: str, made: st
     assert ids.slug(text, "fallback") == made
 
 
+def the_nth(minted: str, n: int) -> str:
+    """Return the id that is free where so many less one are taken."""
+    taken = {minted, *(f"{minted}-{number}" for number in range(2, n))} if n > 1 else set[str]()
+    return ids.free_id(minted, taken.__contains__)
+
+
 @given(st.text(max_size=600), st.integers(1, 999))
 def test_whatever_the_title_a_minted_id_is_well_formed(title: str, n: int) -> None:
-    assert ids.is_session_id(ids.numbered(ids.mint_session_id("Codex", title, NOON), n))
-    assert ids.is_request_id(ids.numbered(ids.mint_request_id(title, NOON), n))
+    assert ids.is_session_id(the_nth(ids.mint_session_id("Codex", title, NOON), n))
+    assert ids.is_request_id(the_nth(ids.mint_request_id(title, NOON), n))
 
 
 def test_the_longest_agent_and_title_still_mint_a_well_formed_id() -> None:
-    assert ids.is_session_id(ids.numbered(ids.mint_session_id("A" * 64, "x" * 500, NOON), 10_000))
+    assert ids.is_session_id(the_nth(ids.mint_session_id("A" * 64, "x" * 500, NOON), 10_000))
 
 
 def test_a_taken_minted_id_gets_the_next_number() -> None:
     minted = ids.mint_session_id("Codex", "Fix upload", NOON)
-    assert [ids.numbered(minted, n) for n in (1, 2, 3)] == [
+    assert [the_nth(minted, n) for n in (1, 2, 3)] == [
         "Codex-20260701T120000Z-fix-upload",
         "Codex-20260701T120000Z-fix-upload-2",
         "Codex-20260701T120000Z-fix-upload-3",
     ]
+
+
+@given(st.integers(1, 2000))
+def test_the_next_number_is_found_with_few_questions(taken: int) -> None:
+    asked: list[str] = []
+
+    def is_taken(name: str) -> bool:
+        asked.append(name)
+        return int(name.removeprefix("a").removeprefix("-") or 1) <= taken
+
+    assert ids.free_id("a", is_taken) == f"a-{taken + 1}"
+    assert len(asked) <= 2 * taken.bit_length() + 2
+
+
+@given(st.sets(st.integers(1, 40)))
+def test_among_taken_numbers_with_gaps_a_free_one_is_found(taken: set[int]) -> None:
+    names = {"a" if number == 1 else f"a-{number}" for number in taken}
+    assert ids.free_id("a", names.__contains__) not in names
 
 
 def test_agent_ids_that_differ_in_case_width_or_punctuation_have_one_key() -> None:

@@ -8,7 +8,7 @@ from shiftlog.journal.journal import Journal
 from shiftlog.journal.sessions import spelling, take_lease
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
-from shiftlog.model.ids import AGENT_PATTERN, agent_key, mint_session_id, numbered
+from shiftlog.model.ids import AGENT_PATTERN, agent_key, free_id, mint_session_id
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
@@ -29,7 +29,8 @@ def fork(
     With `beside` the predecessor is left as it is; else it is succeeded, and what was open in it is failed.
     """
     kind = _kind(writer, agent_id, predecessor)
-    session_id = _free_id(writer, mint_session_id(kind, predecessor.title, journal.clock.now()))
+    minted = mint_session_id(kind, predecessor.title, journal.clock.now())
+    session_id = free_id(minted, lambda name: writer.head(name) is not None)
     pen = journal.pen(writer, session_id, None)
     facts: dict[str, Any] = {
         "agent": kind,
@@ -84,10 +85,3 @@ def _kind(reader: Reader, agent_id: str, predecessor: Session) -> str:
         return rows[0].session.agent
     is_kind = len(agent_id) <= 64 and re.fullmatch(AGENT_PATTERN, agent_id, re.ASCII)
     return agent_id if is_kind else predecessor.agent
-
-
-def _free_id(reader: Reader, minted: str) -> str:
-    n = 1
-    while reader.head(numbered(minted, n)) is not None:
-        n += 1
-    return numbered(minted, n)

@@ -22,7 +22,7 @@ from shiftlog.journal.ingest_prompts import begun_by_agent, brought_by_import, k
 from shiftlog.journal.ingest_turns import end_turn
 from shiftlog.journal.packing import salt_from
 from shiftlog.model.entry import Kind
-from shiftlog.model.ids import numbered, slug
+from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
 from shiftlog.model.nouns import Turn
 from shiftlog.model.times import parse, precise
@@ -205,10 +205,7 @@ class _EventWork:
             return ledger
         self._end_previous(ledger)
         stamp = fact.at.replace("-", "").replace(":", "")[:15] + "Z"
-        minted, n = f"req-{stamp}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", 1
-        while ledger.has_turn(numbered(minted, n)):
-            n += 1
-        request_id = numbered(minted, n)
+        request_id = free_id(f"req-{stamp}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", ledger.has_turn)
         body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": "hook"}
         self._write(ledger, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
         self._keep(ledger, request_id)

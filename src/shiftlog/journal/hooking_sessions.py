@@ -10,7 +10,7 @@ from shiftlog.journal.ingest_memory import Memory
 from shiftlog.journal.packing import salt_from
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.entry import Kind
-from shiftlog.model.ids import numbered, slug
+from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import RunStatus, SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import parse
@@ -168,10 +168,8 @@ class HookSessions:
         return ledger
 
     def _new(self, minted: str) -> Ledger:
-        n = 1
-        while self._writer.session(numbered(minted, n)) is not None:
-            n += 1
-        return Ledger(self._writer, numbered(minted, n), None, test_clock=self._test_clock)
+        session_id = free_id(minted, lambda name: self._writer.session(name) is not None)
+        return Ledger(self._writer, session_id, None, test_clock=self._test_clock)
 
     def _run(self, ledger: Ledger) -> None:
         """Give the session the run of this process, unless it has it."""

@@ -17,7 +17,7 @@ from shiftlog.journal.ingest_prompts import are_near, left_by_hook, turn_now
 from shiftlog.journal.ingest_turns import end_turn, late_dialog, update_turn
 from shiftlog.journal.packing import salt_from
 from shiftlog.model.entry import Kind
-from shiftlog.model.ids import numbered, slug
+from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import SessionState
 from shiftlog.model.times import parse
 from shiftlog.store.incoming import Batch, Incoming, Prepared, SessionName
@@ -167,10 +167,10 @@ class BatchWork:
         tail = slug(name.vendor_id, "session")
         if name.agent_id is not None:
             tail = f"{slug(name.vendor_id[:8], 'session')}-agent-{slug(name.agent_id, 'child')}"
-        minted, n = f"{self._batch.agent}-{stamp}-{tail}", 1
-        while self._writer.session(numbered(minted, n)) is not None or numbered(minted, n) in self._ledgers:
-            n += 1
-        session_id = numbered(minted, n)
+        session_id = free_id(
+            f"{self._batch.agent}-{stamp}-{tail}",
+            lambda name: name in self._ledgers or self._writer.session(name) is not None,
+        )
         ledger = self.ledger(session_id)
         body = {**item.body, "title": UNTITLED, "started": item.at}
         body["vendor_session_id"] = name.agent_id or name.vendor_id
@@ -299,11 +299,8 @@ class BatchWork:
         if mapped is not None:
             update_turn(ledger, mapped, item.at, {"sets": {"model": item.body.get("model")}}, live=True)
             return
-        request_id, n = item.turn, 1
-        while ledger.has_turn(numbered(request_id, n)):
-            n += 1
-        if n > 1:
-            request_id = numbered(request_id, n)
+        request_id = free_id(item.turn, ledger.has_turn)
+        if request_id != item.turn:
             self._memory.map_turn(ledger.id, item.turn, request_id, live=False)
         body = {name: value for name, value in item.body.items() if value and name != "prompt_name"}
         title = body.get("query_title") or CONTINUED

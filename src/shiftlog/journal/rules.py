@@ -14,7 +14,7 @@ from shiftlog.journal.projection import seal_of
 from shiftlog.journal.requests import KNOWN_ACTION_TYPES, TURN_FIELDS
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, TurnAlreadyExists, TurnImmutable, TurnNotFound
-from shiftlog.model.ids import check_request_id, mint_request_id, numbered
+from shiftlog.model.ids import check_request_id, free_id, mint_request_id
 from shiftlog.model.moves import TURN_MOVES, TurnStatus
 from shiftlog.model.nouns import Turn
 from shiftlog.model.times import parse, precise, shown, shown_or_none
@@ -43,7 +43,9 @@ def begin_turn(pen: Pen, request: Request) -> dict[str, Any]:
     hooked = adopting.turn_of_hook(pen)
     if hooked is not None and not request_id:
         return adopting.go_on_in(pen, hooked, request)
-    request_id = request_id or _free_request_id(pen, request["query_title"])
+    request_id = request_id or free_id(
+        mint_request_id(request["query_title"], pen.now), lambda name: pen.turn(name) is not None
+    )
     body: dict[str, Any] = {"query_title": request["query_title"], "query_text": request["query_text"]}
     superseded = None
     if hooked is not None and adopting.make_way(pen, hooked):
@@ -66,14 +68,6 @@ def begin_turn(pen: Pen, request: Request) -> dict[str, Any]:
         "timestamp": shown(pen.now),
         "superseded_request_id": superseded,
     }
-
-
-def _free_request_id(pen: Pen, title: str) -> str:
-    minted = mint_request_id(title, pen.now)
-    n = 1
-    while pen.turn(numbered(minted, n)) is not None:
-        n += 1
-    return numbered(minted, n)
 
 
 def supersede_open_turn(pen: Pen, note: str) -> str | None:

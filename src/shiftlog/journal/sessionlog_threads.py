@@ -14,7 +14,7 @@ from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessionlog_children import Child
 from shiftlog.journal.sessionlog_current import closed
 from shiftlog.model.entry import Kind
-from shiftlog.model.ids import numbered, slug
+from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import COMPACT, compact, precise
@@ -80,10 +80,8 @@ class Threads:
 
     def _minted(self, thread: str, turns: Sequence[Values]) -> str:
         agent, started = self._parent.session.agent, self._started(turns)
-        minted, n = f"{agent}-{compact(started)}-{slug(thread, 'session')}", 1
-        while self._writer.session(numbered(minted, n)) is not None:
-            n += 1
-        return numbered(minted, n)
+        minted = f"{agent}-{compact(started)}-{slug(thread, 'session')}"
+        return free_id(minted, lambda name: self._writer.session(name) is not None)
 
     def _started(self, turns: Sequence[Values]) -> datetime:
         """Return when a subagent started: as the ids of its turns say, else with the first of them."""

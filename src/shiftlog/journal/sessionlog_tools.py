@@ -20,7 +20,7 @@ from shiftlog.journal.sessionlog_sessions import already_exists, delete_session,
 from shiftlog.journal.sessionlog_tool_requests import tool_params
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.fields import Record
-from shiftlog.model.ids import check_request_id, mint_request_id, mint_session_id, numbered
+from shiftlog.model.ids import check_request_id, free_id, mint_request_id, mint_session_id
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Writer
@@ -187,10 +187,7 @@ async def _alias_bootstrap(log: Sessionlog, name: str, given: object, place: Pla
 
     def work(writer: Writer) -> Result:
         minted = mint_session_id(values["agent"], source, log.calls.journal.clock.now())
-        n = 1
-        while writer.head(numbered(minted, n)) is not None:
-            n += 1
-        values["session_id"] = numbered(minted, n)
+        values["session_id"] = free_id(minted, lambda name: writer.head(name) is not None)
         values["title"] = values.get("title") or values["session_id"]
         made = log.open_new(writer, asked)
         opened = _opened(made["agent"], made["sessionId"], made["started"], created=True)
@@ -218,10 +215,8 @@ async def _alias_begin(log: Sessionlog, name: str, given: object, place: Place) 
     def rule(pen: Pen, values: Values) -> tuple[Result, str]:
         given = (values.get(field) for field in ("request_id_suffix", "query_title", "query_text"))
         minted = mint_request_id(next(filter(None, given), "turn"), pen.now)
-        n = 1
-        while pen.turn(numbered(minted, n)) is not None:
-            n += 1
-        return turns.begin_turn(pen, _begin({**values, "request_id": numbered(minted, n)}))
+        request_id = free_id(minted, lambda name: pen.turn(name) is not None)
+        return turns.begin_turn(pen, _begin({**values, "request_id": request_id}))
 
     return _succeeded(await log.calls.write(asked, rule))
 

@@ -14,7 +14,7 @@ from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPD
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionAlreadyExists
-from shiftlog.model.ids import agent_key, check_session_id, is_unstable_agent_id, mint_session_id, numbered
+from shiftlog.model.ids import agent_key, check_session_id, free_id, is_unstable_agent_id, mint_session_id
 from shiftlog.model.moves import UNFINISHED, SessionState
 from shiftlog.model.nouns import Lease, Session
 from shiftlog.model.resonance import Resonance, resolve_run, resolve_tier
@@ -173,10 +173,7 @@ class Sessions:
                 raise already_exists(existing)
             return given
         minted = mint_session_id(values["agent"], values["title"], now)
-        n = 1
-        while reader.head(numbered(minted, n)) is not None:
-            n += 1
-        return numbered(minted, n)
+        return free_id(minted, lambda name: reader.head(name) is not None)
 
 
 def take_lease(writer: Writer, pen: Pen, caller: Caller) -> dict[str, Any]:

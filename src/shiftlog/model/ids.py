@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -103,9 +104,24 @@ def mint_request_id(title: str, now: datetime) -> str:
     return f"req-{compact(now)}-{slug(title, 'turn')}"
 
 
-def numbered(minted: str, n: int) -> str:
-    """Return the nth spelling of a minted id that is taken: `-2`, `-3` …"""
-    return minted if n == 1 else f"{minted}-{n}"
+def free_id(minted: str, is_taken: Callable[[str], bool]) -> str:
+    """Return a minted id, or where it is taken its next free spelling: `-2`, `-3` …
+
+    Of the numbers twice as large is asked for until one is free, then between, so that a thousand ids of one second
+    cost twenty questions and not a thousand.
+    """
+    if not is_taken(minted):
+        return minted
+    taken, free = 1, 2
+    while is_taken(f"{minted}-{free}"):
+        taken, free = free, 2 * free
+    while free - taken > 1:
+        middle = (taken + free) // 2
+        if is_taken(f"{minted}-{middle}"):
+            taken = middle
+        else:
+            free = middle
+    return f"{minted}-{free}"
 
 
 def agent_key(agent_id: str) -> str:
