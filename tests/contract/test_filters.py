@@ -56,7 +56,9 @@ async def fill(store: Store) -> None:
     await b.stored(
         store,
         "c text",
-        of=b.session("c", state=SessionState.CLOSED, started=b.START + 5 * DAY, last_activity=b.START + 6 * DAY),
+        of=b.session(
+            "c", state=SessionState.CLOSED, started=b.START + 5 * DAY, last_activity=b.START + 6 * DAY, tags=("night",)
+        ),
     )
     await b.stored(store, "d text", of=b.session("d", hidden=True, model="opus"), turns=[b.turn(1)])
 
@@ -81,6 +83,7 @@ CASES = {
     "run status": Case(Filter(run_status="failed"), "b"),
     "tag": Case(Filter(tag="docs"), "ab"),
     "part of a tag": Case(Filter(tag="doc"), ""),
+    "tag of the session itself": Case(Filter(tag="night"), "c"),
     "project by name": Case(Filter(project="shiftlog"), "ab"),
     "project by path": Case(Filter(project="/srv/shiftlog"), "b"),
     "part of a project": Case(Filter(project="shift"), ""),

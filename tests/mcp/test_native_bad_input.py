@@ -203,6 +203,27 @@ def test_a_lone_surrogate_is_refused_by_name(fuzzed: SyncDesk, name: str, value:
         assert top_of(error.details["parameter"]) == path[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "parameter", "value", "code"),
+    [
+        ("open_session", "session_id", "Codex-20260701T120000Z-x\n", "invalid_session_id"),
+        ("begin_turn", "request_id", "req-20260701T120000Z-x\n", "invalid_request_id"),
+        ("update_turn", "request_id", "req-20260701T120000Z-x\n", "invalid_request_id"),
+        ("finish_turn", "request_id", "req-20260701T120000Z-x\r\n", "invalid_request_id"),
+        ("begin_turn", "session_id", "Codex-20260701T120000Z-x\n", "invalid_session_id"),
+    ],
+)
+def test_an_id_with_a_line_end_is_refused_as_an_id(
+    fuzzed: SyncDesk, name: str, parameter: str, value: str, code: str
+) -> None:
+    more = {"response": "x"} if name == "update_turn" else {}
+    given = {**valid_arguments(fuzzed, name), **more, parameter: value}
+    error = attempt(fuzzed, tools_of(fuzzed)[name], given)
+    assert error is not None
+    assert error.code == code
+    assert error.details["providedId"] == value
+
+
 @pytest.mark.parametrize("arguments", [[], "x", 5, None, [["agent", "Codex"]]], ids=str)
 def test_arguments_that_are_no_object_are_refused(fuzzed: SyncDesk, arguments: Any) -> None:
     error = attempt(fuzzed, tools_of(fuzzed)["open_session"], arguments)

@@ -322,3 +322,14 @@ async def test_every_output_schema_is_a_schema_that_asks_for_something(desk: Des
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["type"] == "object"
         assert schema["required"], name
+
+
+async def test_a_text_that_a_dialect_takes_is_taken_natively_too(desk: Desk) -> None:
+    session = (await run(desk, "open_session", agent="Codex", title="Two\nlines", tags=["a\nb"]))["session_id"]
+    begun = await run(desk, "begin_turn", session_id=session, query_title="Two\nlines", query_text="x", tags="one")
+    assert begun["request_id"].endswith("-two-lines")
+    await run(desk, "update_turn", session_id=session, clear="tags")
+    turn = await desk.turn(session)
+    assert (turn.query_title, turn.tags) == ("Two\nlines", ())
+    found = await run(desk, "query_history", text="two\nlines", tag="a\nb")
+    assert found["items"][0]["title"] == "Two\nlines"

@@ -40,8 +40,9 @@ def _is_date(text: str) -> bool:
 QUERY_HISTORY = Record(
     fields={
         "session_id": SessionRef(description="Read this session."),
-        "request_id": Text(description="Read this turn of it."),
+        "request_id": Text(lines=True, description="Read this turn of it."),
         "text": Text(
+            lines=True,
             max_chars=2_000,
             description='Words, "phrases", prefixes (auth*), && || ! ( ).',
         ),
@@ -53,7 +54,7 @@ QUERY_HISTORY = Record(
         "status": Choice(values=tuple(map(str, SessionState)), description="Of the session."),
         "turn_status": Choice(values=tuple(map(str, TurnStatus)), description="Has such a turn."),
         "run_status": Choice(values=tuple(map(str, RunStatus)), description="Of the run."),
-        "tag": Text(max_chars=200, description="Of a turn."),
+        "tag": Text(lines=True, max_chars=200, description="Of it or a turn."),
         "project": Text(max_chars=4_096, description="Name or path."),
         "path": Text(max_chars=4_096, description="Touched files, glob."),
         "from": Text(max_chars=64, check=_check_time, description="Date or time of activity."),

@@ -73,7 +73,7 @@ SESSION_ID = SessionRef(
     required=True,
     description="Id, run alias or vendor id.",
 )
-REQUEST_ID = Text(description="Default: begun last.")
+REQUEST_ID = Text(lines=True, description="Default: begun last.")
 IDEMPOTENCY_KEY = Text(
     max_chars=KEY_CHARS,
     description="Safe repeats.",
@@ -82,8 +82,8 @@ FENCE = Integer(minimum=0, description="Of your lease.")
 COMMON: dict[str, Field] = {"idempotency_key": IDEMPOTENCY_KEY, "fence": FENCE}
 
 PLAN_FILE = Text(max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description="Without `..`.")
-TAGS = ListOf(item=Text(max_chars=NAME_CHARS), description="Labels; added.")
-CONTEXT_LIST = ListOf(item=Text(max_chars=PATH_CHARS), description="What was read; added.")
+TAGS = ListOf(item=Text(lines=True, max_chars=NAME_CHARS), description="Labels; added.")
+CONTEXT_LIST = ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="What was read; added.")
 
 RUN_FIELDS: dict[str, Field] = {
     "model": Text(max_chars=NAME_CHARS, description="As given."),
@@ -110,14 +110,14 @@ OPEN_SESSION = Record(
             pattern_says="PascalCase letters and digits, such as ClaudeCode",
             description="ClaudeCode, Codex, …",
         ),
-        "title": Text(required=True, max_chars=TITLE_CHARS, description="Its purpose."),
-        "session_id": Text(description="`<Agent>-<yyyyMMddTHHmmssZ>-<slug>`; minted."),
+        "title": Text(required=True, lines=True, max_chars=TITLE_CHARS, description="Its purpose."),
+        "session_id": Text(lines=True, description="`<Agent>-<yyyyMMddTHHmmssZ>-<slug>`; minted."),
         "agent_id": Text(max_chars=NAME_CHARS, description="Stable name; default: the kind."),
         **RUN_FIELDS,
         "parent_session_id": SessionRef(description="Spawned this one."),
         "vendor_session_id": Text(max_chars=NAME_CHARS, description="The agent's own id."),
         "transcript_path": Text(max_chars=PATH_CHARS, description="The agent's transcript."),
-        "tags": ListOf(item=Text(max_chars=NAME_CHARS), max_items=50, description="Labels."),
+        "tags": ListOf(item=Text(lines=True, max_chars=NAME_CHARS), max_items=50, description="Labels."),
         "exclusive": Boolean(description="Writers need the fence."),
         "idempotency_key": IDEMPOTENCY_KEY,
     }
@@ -126,9 +126,9 @@ OPEN_SESSION = Record(
 BEGIN_TURN = Record(
     fields={
         "session_id": SESSION_ID,
-        "query_title": Text(required=True, max_chars=TITLE_CHARS, description="In one line."),
+        "query_title": Text(required=True, lines=True, max_chars=TITLE_CHARS, description="In one line."),
         "query_text": Text(required=True, lines=True, description="In full."),
-        "request_id": Text(description="`req-<yyyyMMddTHHmmssZ>-<slug>`; minted."),
+        "request_id": Text(lines=True, description="`req-<yyyyMMddTHHmmssZ>-<slug>`; minted."),
         "model": Text(max_chars=NAME_CHARS, description="Default: the session's."),
         "plan_file": PLAN_FILE,
         "todo_id": Text(max_chars=NAME_CHARS, description="To-do item."),
@@ -185,13 +185,13 @@ USAGE = Record(
 TURN_FIELDS: dict[str, Field] = {
     "response": Text(lines=True, description="Answer given."),
     "interpretation": Text(lines=True, description="As understood."),
-    "query_title": Text(max_chars=TITLE_CHARS, description="Better title."),
+    "query_title": Text(lines=True, max_chars=TITLE_CHARS, description="Better title."),
     "token_count": Integer(minimum=0, maximum=2**53 - 1, description="Of the turn so far."),
     "tags": TAGS,
     "context_list": CONTEXT_LIST,
     "design_decisions": ListOf(item=Text(lines=True), description="Added."),
     "requirements_discovered": ListOf(item=Text(lines=True), description="Ids; added."),
-    "files_modified": ListOf(item=Text(max_chars=PATH_CHARS), description="Added."),
+    "files_modified": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Added."),
     "blockers": ListOf(item=Text(lines=True), description="Added."),
     "commits": ListOf(
         item=Plain(record=COMMIT_ITEM), description="sha, branch, message, author, timestamp, files_changed."

@@ -208,7 +208,8 @@ class ListOf(Field):
     max_items: int = 10_000
 
     def read(self, value: object, path: str) -> list[Any]:
-        if isinstance(value, str) and isinstance(self.item, Text | Choice):
+        kind = self.item.record if isinstance(self.item, Plain) else self.item
+        if isinstance(value, str) and isinstance(kind, Text | Choice):
             value = [value] if value.strip() else []
         if not isinstance(value, list | tuple):
             raise InvalidParameter.invalid(path, "a list is expected", value)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import cast
@@ -16,6 +17,8 @@ from shiftlog.store.protocol import Filter
 def session_matches(shelf: Shelf, session: Session, where: Filter) -> bool:
     """Tell whether a session matches, by itself and by its turns: each condition may be met by another turn."""
     turns = shelf.turns.values()
+    if where.tag is not None and where.tag in session.tags:
+        where = replace(where, tag=None)
     return session_alone_matches(session, where) and all(
         any(condition(turn) for turn in turns) for condition in _turn_conditions(where)
     )

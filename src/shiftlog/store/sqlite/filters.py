@@ -1,5 +1,6 @@
 """Filters and search expressions as SQL: the only place that writes conditions."""
 
+from dataclasses import replace
 from typing import Any
 
 from shiftlog.model.moves import UNFINISHED, RunStatus
@@ -60,9 +61,12 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
     if turns_too:
         clauses.extend(
             f"EXISTS (SELECT 1 FROM {table} x WHERE x.session_key = s.key AND {condition})"
-            for table, condition in _turn_parts(where)
+            for table, condition in _turn_parts(replace(where, tag=None))
         )
-        values.extend(_turn_values(where))
+        values.extend(_turn_values(replace(where, tag=None)))
+        if where.tag is not None:
+            clauses.append(_TAGGED)
+            values.extend((where.tag, where.tag))
     return clauses, values
 
 
@@ -81,6 +85,11 @@ def _add_history_conditions(where: Filter, clauses: list[str], values: list[Any]
         clauses.append(_FINISHED if where.finished else f"NOT {_FINISHED}")
 
 
+# By its own tags or those of a turn.
+_TAGGED = (
+    "(EXISTS (SELECT 1 FROM turn_tags x WHERE x.session_key = s.key AND x.tag = ?)"
+    " OR EXISTS (SELECT 1 FROM json_each(CAST(s.doc AS TEXT), '$.tags') WHERE value = ?))"
+)
 _TURNS = "(SELECT 1 FROM turns x WHERE x.session_key = s.key"
 _FINISHED = (
     "(s.state NOT IN ('open', 'suspended') OR (s.state = 'suspended'"
