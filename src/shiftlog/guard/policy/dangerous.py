@@ -72,7 +72,7 @@ def _is_system(arg: Arg, home: str | None) -> bool:
     if arg.parameter == "HOME" or (arg.word is not None and text.startswith(HOLE) and _starts_at_home(arg)):
         return _is_top(text[1:])
     if arg.tilde:
-        return re.fullmatch(r"~(?:/+|/\*|/\.|/\*\*)*", text) is not None
+        return re.fullmatch(r"~(?:[A-Za-z_][\w.-]*)?(?:/+|/\*|/\.|/\*\*)*", text) is not None
     if arg.value is None and not arg.glob:
         return False
     if len(text) > LONGEST_PATH:
@@ -83,9 +83,9 @@ def _is_system(arg: Arg, home: str | None) -> bool:
         path = re.sub(r"/[^/]+/\.\.(?=/|$)", "", path, count=1) or "/"
     while path.startswith("/.."):
         path = path[3:] or "/"
-    if path in ("/", "/*", "/**", "/.*"):
-        return True
     bare = path.rstrip("/")
+    if bare in ("", "/*", "/**", "/.*"):
+        return True
     if bare in SYSTEM_DIRECTORIES or (home and bare == home.rstrip("/")):
         return True
     return (
