@@ -64,6 +64,15 @@ def test_a_command_that_does_not_exist_names_the_nearest(home: Path) -> None:
     assert done.err == ("error: There is no command 'shwo'. Did you mean 'show'?\nhint: shiftlog --help explains it\n")
 
 
+@pytest.mark.parametrize("group", [name for name, command in commands() if isinstance(command, click.Group)])
+def test_a_group_without_a_command_shows_its_help_line_by_line(home: Path, group: str) -> None:
+    done = shiftlog(home, group, status=2)
+    assert done.out == ""
+    assert done.err == shiftlog(home, group, "--help").out
+    assert "\nCommands:\n" in done.err
+    assert shiftlog(home, group, "--json", status=2).json()["error"]["code"] == "invalid_parameter"
+
+
 def test_a_wrong_option_points_at_the_help_of_its_command(home: Path) -> None:
     done = shiftlog(home, "sessions", "--limit", "0", status=2)
     assert done.err.startswith("error: Invalid value for '--limit'")

@@ -252,6 +252,9 @@ def _run(arguments: list[str], as_json: bool) -> int:
         return ended.code if isinstance(ended.code, int) else OK
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help(), err=True)
+        return MISUSED
     except click.UsageError as error:
         hint = f"{error.ctx.command_path} --help explains it" if error.ctx else "--help explains it"
         return _complain(InvalidParameter(error.format_message(), hint=hint), as_json, MISUSED)
