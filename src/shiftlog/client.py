@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from shiftlog import processes, wire
-from shiftlog.model.errors import InternalError, ShiftlogError, StorageError, leaves
+from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, StorageError, leaves
 
 CALL_S = 60.0
 STOP_S = 15.0
@@ -86,7 +86,11 @@ class Client:
 
     def _send(self, message: dict[str, object]) -> None:
         try:
-            self._connection.send(json.dumps(message).encode("ascii") + b"\n")
+            line = json.dumps(message, ensure_ascii=False).encode() + b"\n"
+        except UnicodeEncodeError:
+            raise InvalidParameter("An argument is not valid UTF-8", hint="Write it in UTF-8") from None
+        try:
+            self._connection.send(line)
         except OSError as error:
             raise DaemonUnreachable("The daemon went away before it could be asked") from error
 

@@ -5,7 +5,7 @@ import pytest
 
 from shiftlog import client as clients
 from shiftlog.client import DaemonUnreachable, connect
-from shiftlog.model.errors import InternalError, SessionNotFound, StorageError, leaves
+from shiftlog.model.errors import InternalError, InvalidParameter, SessionNotFound, StorageError, leaves
 from tests.daemon.support import control, start_daemon
 
 
@@ -18,6 +18,14 @@ def test_a_question_is_answered(home: Path) -> None:
         }
         who = client.call("whoami")
     assert who == {"operator": True, "pid": os.getpid(), "face": "cli", "cwd": str(Path.cwd())}
+
+
+def test_a_question_that_is_no_unicode_is_refused_and_the_next_is_answered(home: Path) -> None:
+    start_daemon(home)
+    with control(home) as client:
+        with pytest.raises(InvalidParameter, match="not valid UTF-8"):
+            client.call("echo", {"text": os.fsdecode(b"a\xff")})
+        assert client.call("still") is not None
 
 
 def test_an_error_arrives_as_the_class_of_its_code(home: Path) -> None:

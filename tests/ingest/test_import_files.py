@@ -52,6 +52,21 @@ async def test_the_content_decides_whose_transcript_it_is(tmp_path: Path) -> Non
         assert only(await office.take(path)).agent == "ClaudeCode"
 
 
+async def test_a_file_whose_name_is_no_text_is_reported_and_the_others_are_imported(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        good = office.write("a/good.jsonl", script().records)
+        shutil.copy(good, os.fsdecode(os.fsencode(good.parent) + b"/\xff.jsonl"))
+        report = (await office.take(good.parent)).shown()
+        json.dumps(report, ensure_ascii=False).encode()
+        assert not report["ok"]
+        assert [error["path"] for error in report["errors"]] == [f"{good.parent}/\\xff.jsonl"]
+        assert report["errors"][0]["code"] == "transcript_unreadable"
+        assert report["errors"][0]["message"] == (
+            f"Transcript unreadable: {good.parent}/\\xff.jsonl: its name is not valid UTF-8"
+        )
+        assert report["totals"]["turns"] == 2
+
+
 async def test_a_turn_with_its_duration_is_completed_with_its_response(tmp_path: Path) -> None:
     """Case 7."""
     async with open_office(tmp_path) as office:

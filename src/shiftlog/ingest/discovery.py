@@ -174,9 +174,14 @@ def _unique(paths: Iterable[str]) -> list[Found]:
     plain = {path for path in given if not path.endswith(".zst")}
     for path in given:
         try:
+            path.encode()
             status = Path(path).stat()
+        except UnicodeEncodeError:
+            shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+            found.append(_unreadable(shown, "its name is not valid UTF-8"))
+            continue
         except OSError as error:
-            found.append(_unreadable(path, error))
+            found.append(_unreadable(path, error.strerror or str(error)))
             continue
         if not stat.S_ISREG(status.st_mode):
             continue
@@ -191,10 +196,8 @@ def _unique(paths: Iterable[str]) -> list[Found]:
     return found
 
 
-def _unreadable(path: str, error: OSError) -> Found:
-    return Found(
-        path=path, device=0, inode=0, size=0, mtime_ns=0, skip="unreadable", error=error.strerror or str(error)
-    )
+def _unreadable(path: str, error: str) -> Found:
+    return Found(path=path, device=0, inode=0, size=0, mtime_ns=0, skip="unreadable", error=error)
 
 
 def hints_of(path: str, *, keep_images: bool = False) -> Hints:

@@ -225,7 +225,8 @@ class _Run:
             report.status, report.reason = "skipped", found.skip
             if found.skip == "unreadable":
                 report.status = "failed"
-                report.error = _error(found.path, "transcript_unreadable", found.error or "unreadable")
+                says = f"Transcript unreadable: {found.path}: {found.error}"
+                report.error = _error(found.path, "transcript_unreadable", says)
             return None
         if request.since is not None and found.mtime_ns < request.since.timestamp() * 1e9:
             report.status, report.reason = "skipped", "older"
