@@ -51,7 +51,7 @@ async def import_answers(app: App, params: Mapping[str, Any], caller: Caller) ->
     try:
         if params.get("watch"):
             async for report in app.imports.watch(options, stop):
-                yield {"report": report.shown(params.get("max_files"))}
+                yield {"report": report.shown(params.get("max_files"), unchanged=False)}
             return
         async for item in _one(app, options, stop, params.get("max_files")):
             yield item

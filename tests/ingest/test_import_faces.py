@@ -52,6 +52,17 @@ async def test_the_tool_imports_from_its_workspace_and_answers_with_the_report(t
         assert (again["totals"]["entries"], again["files"]) == (0, [])
 
 
+async def test_a_file_that_is_as_it_was_is_listed_after_those_that_changed(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", transcript().records)
+        first = await called(office, {"paths": [str(office.folder)]})
+        office.write("b.jsonl", Claude(session="5e551000-0000-4000-8000-0000000000b2", letter="b").prompt("Hi").records)
+        again = await called(office, {"paths": [str(office.folder)]})
+        assert [file["status"] for file in again["files"]] == ["imported", "unchanged"]
+        assert again["files"][1]["sessions"] == first["files"][0]["sessions"]
+        assert again["skipped"]["unchanged"] == 1
+
+
 async def test_the_tool_refuses_paths_outside_and_reads_nothing(tmp_path: Path) -> None:
     """Case 53."""
     async with open_office(tmp_path) as office:

@@ -54,7 +54,7 @@ class FileReport:
             "path": self.path,
             "agent": self.agent,
             "status": self.status,
-            "sessions": list(self.sessions),
+            "sessions": list(self.sessions or self.known),
             "turns": self.counts["turns"],
             "entries": self.counts["entries"],
             "bad_lines": self.counts["bad_lines"],
@@ -84,8 +84,8 @@ class Report:
         """Tell whether no file failed."""
         return not self.errors
 
-    def shown(self, max_files: int | None = None) -> Shown:
-        """Return the result of the import."""
+    def shown(self, max_files: int | None = None, *, unchanged: bool = True) -> Shown:
+        """Return the result of the import; files that are as they were come last, or not at all."""
         agents = sorted({file.agent for file in self.files if file.agent})
         read = sum(file.bytes_read for file in self.files)
         unknown: Counter[str] = Counter()
@@ -93,7 +93,8 @@ class Report:
         for file in self.files:
             unknown.update({f"{file.agent}/{name}": count for name, count in file.unknown.items()})
             redactions.update(file.redactions)
-        listed = [file.shown() for file in self.files if file.status != "unchanged"]
+        files = sorted(self.files, key=lambda file: file.status == "unchanged")
+        listed = [file.shown() for file in files if unchanged or file.status != "unchanged"]
         cut = listed if max_files is None else listed[:max_files]
         next_call = f'query_history {{"agent":"{agents[0]}","limit":10}}' if agents else None
         shown: Shown = {
