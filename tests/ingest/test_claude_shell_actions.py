@@ -17,6 +17,7 @@ PACKAGES = {
     "npm i left-pad ./local": ["npm: left-pad"],
     "npm ci && npm run add thing": [],
     "cd web && pnpm add -D @types/node vite@5 2>&1 | tail -3": ["pnpm: @types/node", "pnpm: vite@5"],
+    "pnpm add -w zod && npm i -w web axios": ["pnpm: zod", "npm: axios"],
     "yarn add react; bun install": ["yarn: react"],
     "sudo apt-get install -y curl git": ["apt-get: curl", "apt-get: git"],
     "DEBIAN_FRONTEND=noninteractive apt install jq": ["apt: jq"],

@@ -262,6 +262,7 @@ _UV_VALUES = (
     "--project --bounds --script -m --marker"
 )
 _NPM_VALUES = "--prefix -C --dir --filter -F -w --workspace --registry --tag --loglevel --cwd"
+_PNPM_VALUES = "--prefix -C --dir --filter -F --registry --tag --loglevel"  # its -w names the root of the workspace
 _CARGO_VALUES = (
     "--features -F --rename --registry --path --git --branch --tag --rev -p --package --manifest-path --target --color"
 )
@@ -269,7 +270,7 @@ _POETRY_VALUES = "--group -G --extras -E --source --python --platform -C --direc
 
 MANAGERS: Final[Mapping[str, _Manager]] = {
     "npm": _manager("i|install|add", _NPM_VALUES),
-    "pnpm": _manager("i|install|add", _NPM_VALUES),
+    "pnpm": _manager("i|install|add", _PNPM_VALUES),
     "bun": _manager("i|install|add", _NPM_VALUES),
     "yarn": _manager("add|global add", _NPM_VALUES),
     "pip": _manager("install", _PIP_VALUES),
