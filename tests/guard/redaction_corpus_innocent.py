@@ -182,6 +182,11 @@ data:image/png;base64,{b6480}
 -----BEGIN PUBLIC KEY-----⏎{b6464}⏎-----END PUBLIC KEY-----
 grep -rn -- '-----BEGIN RSA PRIVATE KEY-----' .
 if "-----BEGIN PRIVATE KEY-----" in text:
+-----BEGIN PRIVATE KEY-----⏎return⏎and so on
+Server=db;Password=${DB_PASSWORD};Encrypt=true
+Server=db;Password=<password>;Encrypt=true
+-----BEGIN RSA PRIVATE KEY-----⏎...⏎-----END RSA PRIVATE KEY-----
+between -----BEGIN PRIVATE KEY----- and -----END PRIVATE KEY-----
 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b6443} bob@host
 pk_live_{alnum24}
 "publicKey": "{b6443}="

@@ -10,6 +10,8 @@ GITHUB_TOKEN=⟦ghs_{alnum36}⟧
 OPENAI_API_KEY=⟦sk-proj-{url64}T3BlbkFJ{url40}⟧
 ANTHROPIC_API_KEY="⟦sk-ant-api03-{url93}AA⟧"
 AWS_SECRET_ACCESS_KEY=⟦{b6440}⟧
+AWS_SECRET_ACCESS_KEY=⟦wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY⟧
+aws_secret_access_key = ⟦wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY⟧
 AWS_ACCESS_KEY_ID=⟦AKIA{upper16}⟧
 AWS_SESSION_TOKEN=⟦{b64200}=⟧
 DB_PASSWORD=⟦letmein⟧
@@ -26,6 +28,7 @@ STRIPE_SECRET_KEY=⟦sk_live_{alnum24}⟧
 SLACK_BOT_TOKEN=⟦xoxb-{digit12}-{digit12}-{alnum24}⟧
 NPM_TOKEN=⟦npm_{alnum36}⟧
 HF_TOKEN=⟦hf_{alnum34}⟧
+bot ⟦110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw⟧ is up
 TELEGRAM_BOT_TOKEN=⟦{digit10}:AA{url33}⟧
 CLIENT_SECRET=⟦{uuid}⟧
 GITLAB_TOKEN=⟦glpat-{url20}⟧
@@ -251,6 +254,11 @@ bot ⟦{digit10}:AA{url33}⟧ started
 ⟦-----BEGIN RSA PRIVATE KEY-----⏎{b6464}⏎{b6464}⏎{b6420}==⏎-----END RSA PRIVATE KEY-----⟧
 ⟦-----BEGIN OPENSSH PRIVATE KEY-----⏎{b6470}⏎{b6470}⏎{b6440}=⏎-----END OPENSSH PRIVATE KEY-----⟧⏎done
 ⟦-----BEGIN PRIVATE KEY-----⏎{b6464}⏎{b6464}⟧
+Server=db;User Id=sa;Password=⟦letmein⟧;Encrypt=true
+"Default": "Host=h;Username=u;Password=⟦letmein⟧"
+AccountName=logs;AccountKey=⟦abcd1234==⟧;EndpointSuffix=x
+⟦-----BEGIN EC PRIVATE KEY-----⏎MHcCAQEE⏎abc123==⏎-----END EC PRIVATE KEY-----⟧⏎done
+"key": "⟦-----BEGIN PRIVATE KEY-----\nMIIEvQ\n-----END PRIVATE KEY-----⟧\n"
 key: |⏎  ⟦-----BEGIN EC PRIVATE KEY-----⏎  {b6464}⏎  {b6464}⏎  {b6424}==⏎  -----END EC PRIVATE KEY-----⟧
 "private_key": "⟦-----BEGIN PRIVATE KEY-----\n{b6464}\n{b6464}\n-----END PRIVATE KEY-----⟧\n",
 ⟦-----BEGIN RSA PRIVATE KEY-----⏎Proc-Type: 4,ENCRYPTED⏎DEK-Info: AES,{HEX32}⏎⏎{b6464}⏎-----END RSA PRIVATE KEY-----⟧

@@ -13,7 +13,7 @@ from shiftlog.guard.detect_headers import judge_header
 from shiftlog.guard.detect_kinds import Finding, Kind
 from shiftlog.guard.detect_names import NAME_PATTERN, SecretName, classify_name
 from shiftlog.guard.detect_quotes import OPENING, UNQUOTED, closing_quote, is_inside_quotes, run_end, trim_code
-from shiftlog.guard.detect_values import JUDGED_CHARS, Need, Setting, is_secret
+from shiftlog.guard.detect_values import JUDGED_CHARS, Need, Setting, is_secret, is_worded
 from shiftlog.guard.detect_words import split_words
 from shiftlog.guard.redact_re2 import compile_linear
 
@@ -133,7 +133,10 @@ def _judge_named(line: str, inside: int) -> Finding | None:
     if opening and not announced.quoted and is_inside_quotes(line, start, opening["quote"]):
         return None  # the quote ends the text that the name stands in: `input("Password: ")`
     kind, in_query = _kind_of(line, announced), announced.preceding in ("?", "&")
-    return _judge_value(line, value, name, kind, announced.setting, announced.need, in_query=in_query)
+    setting, need = announced.setting, announced.need
+    if kind in (kinds.CONNECTION_PART, kinds.AZURE_PART) and announced.text[0].isupper():
+        setting, need = Setting.SHELL, Need.PLAIN  # no variable is named like a part of a connection string
+    return _judge_value(line, value, name, kind, setting, need, in_query=in_query)
 
 
 def _read_announcement(line: str, inside: int) -> _Announcement | None:
@@ -216,11 +219,24 @@ def _is_secret(name: SecretName, value: str, need: Need, setting: Setting, *, qu
         variable = not quoted and setting != Setting.SHELL and _IDENTIFIER.match(value)
         if not variable or any(map(str.isdigit, value)):
             need = Need.ANY
+    if name.kind == kinds.PASSWORD and _is_aws_secret(value):
+        return True  # its slashes may make it look like a path
     if need == Need.RANDOM and setting == Setting.CODE and not any(map(str.isdigit, value)):
         return False
     if need != Need.ANY and _names_secret(value):
         return False
     return is_secret(value, need=need, setting=setting, quoted=quoted, context=context)
+
+
+def _is_aws_secret(value: str) -> bool:
+    """Tell whether a value has the shape of the secret half of an AWS key, which no other name's value has."""
+    return (
+        _AWS_SECRET.fullmatch(value) is not None
+        and any(map(str.isupper, value))
+        and any(map(str.islower, value))
+        and any(map(str.isdigit, value))
+        and not is_worded(value)
+    )
 
 
 def _names_secret(value: str) -> bool:

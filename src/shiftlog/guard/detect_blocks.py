@@ -40,6 +40,7 @@ _KEY_HEADER = re.compile(
 _BLANK = re.compile(r"[\s>|+#/*\"'\\nr-]{0,24}$")
 _INLINE_BODY = re.compile(r"(?:\\{1,4}[nr]|[A-Za-z0-9+/=:,. \t-]|\"\s?\+\s?\"|[\"'] [\"'])*+")
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{16,}")
+_SHORT_INLINE_BODY = re.compile(r"(?:\\{1,4}[nr])+(?:[A-Za-z0-9+/=]{4,}(?:\\{1,4}[nr])+)+")
 
 # Indented or with a colon only capitals make a variable: the rest is code.
 _ENV_NAME = r"(?:export |declare -x |set )?[A-Za-z_]\w{0,100}=|[ \t-]{0,16}(?:export )?[A-Z_][A-Z0-9_]{0,100}(?:=|: )"
@@ -76,7 +77,7 @@ def may_hold_key(line: str) -> bool:
 def find_inline_key(line: str, start: int, limit: int) -> int | None:
     """Return where a key that lies on one line after its begin mark ends, or None if none of it is there."""
     end = KEY_END.search(line, start, limit)
-    if end and _BASE64_RUN.search(line, start, end.start()):
+    if end and (_BASE64_RUN.search(line, start, end.start()) or _SHORT_INLINE_BODY.fullmatch(line, start, end.start())):
         return end.end()
     run = _INLINE_BODY.match(line, start, limit)
     return run.end() if run and _BASE64_RUN.search(run[0]) else None

@@ -72,7 +72,7 @@ _CHECKED_SHAPES = (
     Shape(
         rule="telegram",
         head=r"[0-9]{6,10}:[A-Z]",
-        tail=rf"{_URL64}{{34}}\b",
+        tail=rf"{_URL64}{{33,34}}\b",
         trigger=rf"[0-9]{{2}}:[A-Z]{_URL64}{{2}}",
         check=_is_bot_token,
     ),

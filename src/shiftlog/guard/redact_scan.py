@@ -26,7 +26,8 @@ _LEFT = 2048
 _VALUE_END = re.compile(r"[\s\"'`<>]", re.ASCII)
 _MASKED = re.compile(r"\[REDACTED(?::[\w.-]+)?\]", re.ASCII)
 _MAX_PASSES = 8
-_KEY_HEADERS, _KEY_BODY, _KEY_LAST = 1, 2, 3
+_KEY_HEADERS, _KEY_BODY, _KEY_LAST, _KEY_SHORT = 1, 2, 3, 4
+_SHORT_KEY_LINES = 8
 _is_triggered = tells_whether(TRIGGER)
 
 
@@ -112,6 +113,17 @@ def _line_end(data: bytes, start: int, *, final: bool) -> tuple[int, int]:
 def _head(data: bytes, start: int, end: int, size: int = blocks.CONTEXT_CHARS) -> str:
     """Return how a line begins; nothing of one too long to belong to a block."""
     return "" if end - start > blocks.BLOCK_LINE_CHARS else data[start : min(end, start + size)].decode("latin-1")
+
+
+def _is_short_key(data: bytes, head: str, after: int, position: int, *, final: bool) -> bool:
+    """Tell whether a few lines, too short to show by themselves that a key follows, lead to its end mark."""
+    for _ in range(_SHORT_KEY_LINES):
+        if not blocks.key_body_chars(head):
+            return False
+        head, after = _next_head(data, after, position, final=final, size=blocks.BLOCK_LINE_CHARS)
+        if blocks.KEY_END.search(head):
+            return True
+    return False
 
 
 def _next_head(
@@ -222,7 +234,7 @@ class Scan:
         self._expected = blocks.expected_value(line)
         self._remember(data, start, end)
         if opens_key:
-            self._key, self._key_break = _KEY_HEADERS, data[end:after]
+            self._key, self._key_break = opens_key, data[end:after]
         else:
             out.append(data[end:after])
         return after
@@ -291,11 +303,11 @@ class Scan:
             lines += 1
         return True
 
-    def _find_keys(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> tuple[list[Finding], bool]:
-        """Find the keys that begin in a line, and tell whether the last one goes on in the next."""
+    def _find_keys(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> tuple[list[Finding], int]:
+        """Find the keys that begin in a line, and tell how the last one goes on in the next, 0 where it does not."""
         found: list[Finding] = []
         if not blocks.may_hold_key(line) or not self.rules.allow(PRIVATE_KEY):
-            return found, False
+            return found, 0
         begins = list(blocks.KEY_BEGIN.finditer(line))
         limits = [*(mark.start() for mark in begins), len(line)][1:]
         for begin, limit in zip(begins, limits, strict=False):
@@ -306,13 +318,16 @@ class Scan:
                 end = len(line) if open_ended else end
                 found.append(Finding(begin.start(), end, PRIVATE_KEY))
                 if open_ended:
-                    return found, True
+                    return found, _KEY_HEADERS
             elif blocks.is_blank(line[position:]):
-                head, _ = _next_head(data, after, start, final=final, size=blocks.BLOCK_LINE_CHARS)
-                if blocks.opens_key(begin[0], head):
+                head, beyond = _next_head(data, after, start, final=final, size=blocks.BLOCK_LINE_CHARS)
+                goes_on = _KEY_HEADERS if blocks.opens_key(begin[0], head) else 0
+                if not goes_on and _is_short_key(data, head, beyond, start, final=final):
+                    goes_on = _KEY_SHORT
+                if goes_on:
                     found.append(Finding(begin.start(), len(line), PRIVATE_KEY))
-                    return found, True
-        return found, False
+                    return found, goes_on
+        return found, 0
 
     def _pass_key_line(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
         """Drop a line of a private key, or leave the key before a line that is none of it."""
@@ -323,7 +338,9 @@ class Scan:
             self._recent = ()
             return start + mark.end()
         chars = blocks.key_body_chars(line)
-        if chars and (self._key != _KEY_LAST or line.lstrip()[:1] == "="):
+        if chars and self._key == _KEY_SHORT:
+            pass
+        elif chars and (self._key != _KEY_LAST or line.lstrip()[:1] == "="):
             self._key = _KEY_BODY if chars >= blocks.FULL_BODY_CHARS else _KEY_LAST
         elif blocks.is_key_header(line, blank=self._key == _KEY_HEADERS):
             self._key = _KEY_HEADERS
