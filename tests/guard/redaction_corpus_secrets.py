@@ -257,6 +257,7 @@ bot ⟦{digit10}:AA{url33}⟧ started
 Server=db;User Id=sa;Password=⟦letmein⟧;Encrypt=true
 "Default": "Host=h;Username=u;Password=⟦letmein⟧"
 AccountName=logs;AccountKey=⟦abcd1234==⟧;EndpointSuffix=x
+⟦-----BEGIN RSA PRIVATE KEY-----⏎{b6420}⏎{b6420}⏎{b644}⏎-----END RSA PRIVATE KEY-----⟧⏎done
 ⟦-----BEGIN EC PRIVATE KEY-----⏎MHcCAQEE⏎abc123==⏎-----END EC PRIVATE KEY-----⟧⏎done
 "key": "⟦-----BEGIN PRIVATE KEY-----\nMIIEvQ\n-----END PRIVATE KEY-----⟧\n"
 key: |⏎  ⟦-----BEGIN EC PRIVATE KEY-----⏎  {b6464}⏎  {b6464}⏎  {b6424}==⏎  -----END EC PRIVATE KEY-----⟧

@@ -321,6 +321,12 @@ async def test_a_value_assigned_to_a_secret_name_is_masked_in_that_shell(desk: S
     assert await desk.out("echo tr0ub4dor-3xyz") == "[REDACTED:learned]"
 
 
+async def test_a_short_or_plain_value_of_a_secret_name_teaches_nothing(desk: ShellDesk) -> None:
+    result = await desk.run("TOKEN=return; PASSWORD=short1; export API_SECRET='Qw3rty uiop'; echo return short1")
+    assert result["stdout"] == "return short1"
+    assert await desk.out("echo return; echo Qw3rty uiop") == "return\n[REDACTED:learned]"
+
+
 async def test_what_does_not_exist_or_does_not_fit_is_said_so(desk: ShellDesk) -> None:
     with pytest.raises(ShellNotFound):
         await desk.shells.run_command({"shell_id": "dead-1_local", "command": "true"}, CLIENT)

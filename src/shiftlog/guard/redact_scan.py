@@ -116,9 +116,9 @@ def _head(data: bytes, start: int, end: int, size: int = blocks.CONTEXT_CHARS) -
 
 
 def _is_short_key(data: bytes, head: str, after: int, position: int, *, final: bool) -> bool:
-    """Tell whether a few lines, too short to show by themselves that a key follows, lead to its end mark."""
+    """Tell whether a few lines that are shorter than those of a real key lead to its end mark."""
     for _ in range(_SHORT_KEY_LINES):
-        if not blocks.key_body_chars(head):
+        if not 0 < blocks.key_body_chars(head) < blocks.FULL_BODY_CHARS:
             return False
         head, after = _next_head(data, after, position, final=final, size=blocks.BLOCK_LINE_CHARS)
         if blocks.KEY_END.search(head):
@@ -321,12 +321,10 @@ class Scan:
                     return found, _KEY_HEADERS
             elif blocks.is_blank(line[position:]):
                 head, beyond = _next_head(data, after, start, final=final, size=blocks.BLOCK_LINE_CHARS)
-                goes_on = _KEY_HEADERS if blocks.opens_key(begin[0], head) else 0
-                if not goes_on and _is_short_key(data, head, beyond, start, final=final):
-                    goes_on = _KEY_SHORT
-                if goes_on:
+                goes_on = _KEY_SHORT if _is_short_key(data, head, beyond, start, final=final) else 0
+                if goes_on or blocks.opens_key(begin[0], head):
                     found.append(Finding(begin.start(), len(line), PRIVATE_KEY))
-                    return found, goes_on
+                    return found, goes_on or _KEY_HEADERS
         return found, 0
 
     def _pass_key_line(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:

@@ -215,9 +215,14 @@ def learnable_values(command: str) -> frozenset[str]:
     for data in command.encode("utf-8", "surrogatepass").split(b"\n"):
         for finding in find_assignments(data.decode("latin-1"), data):
             value = data[finding.start : finding.end].decode("utf-8", "surrogatepass")
-            if len(value) >= _LEARNED_CHARS and _character_classes(value) >= 2:
+            if is_learnable(value):
                 found.add(value)
     return frozenset(found)
+
+
+def is_learnable(value: str) -> bool:
+    """Tell whether a value that a secret-like name has is so odd that masking it everywhere hides nothing else."""
+    return len(value) >= _LEARNED_CHARS and _character_classes(value) >= 2
 
 
 def _character_classes(value: str) -> int:

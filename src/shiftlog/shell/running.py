@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from shiftlog.guard.budget import read_budget
-from shiftlog.guard.redaction import learnable_values
+from shiftlog.guard.redaction import is_learnable, learnable_values
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.model.shell_errors import (
@@ -239,7 +239,7 @@ class Commands:
         return results.ran(shell, command, None)
 
     def _learn(self, shell: Shell, judged: Judged, text: str) -> None:
-        learned = judged.learned or learnable_values(text)
+        learned = learnable_values(text) | frozenset(filter(is_learnable, judged.learned))
         if learned - shell.learned:
             shell.learned |= learned
             shell.redactor = shell.redactor.learning(learned)
