@@ -146,6 +146,12 @@ async def test_errors_have_the_texts_that_clients_know(client: Client, tmp_path:
     assert (await refused(client, "session_create", transport="ssh")) == (
         "session_create failed: pty/transport error: ssh: 'host' required"
     )
+    assert (await refused(client, "session_create", transport="telnet")) == (
+        'session_create failed: pty/transport error: transport must be "local", "ssh" or "docker"'
+    )
+    assert (await refused(client, "session_create", transport="ssh", host="nowhere.example")).startswith(
+        "session_create failed: pty/transport error: ssh: 'user' required"
+    )
     assert (await refused(client, "session_create", transport="docker", container="a b")) == (
         "session_create failed: pty/transport error: invalid docker container name/id"
     )

@@ -77,7 +77,7 @@ async def test_hints_say_what_reads_and_what_destroys(client: Client) -> None:
     ("tool", "arguments", "named"),
     [
         ("session_create", {}, "transport"),
-        ("session_create", {"transport": "telnet"}, "transport"),
+        ("session_create", {"transport": 5}, "transport"),
         ("session_create", {"transport": "local", "deny": "ls"}, "deny"),
         ("session_exec", {"session_id": "x"}, "command"),
         ("session_exec", {"session_id": "x", "command": "true", "timeout_secs": -1}, "timeout_secs"),

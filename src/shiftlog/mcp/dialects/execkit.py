@@ -216,12 +216,21 @@ def execkit_tools(app: App) -> tuple[Tool, ...]:
     )
 
 
+# Faults of arguments for which clients of execkit know a text, by parameter and problem.
+_CREATE_FAULTS: Mapping[tuple[object, object], str] = {
+    ("transport", "range"): 'transport must be "local", "ssh" or "docker"',
+    ("user", "missing"): "ssh: 'user' required, or a host alias that gives it",
+}
+
+
 def _checked(app: App, params: Arguments, body: Body) -> Run:
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
         try:
             values = params.read(arguments)
             return await body(app, named(caller), values)
         except InvalidParameter as error:
+            if text := _CREATE_FAULTS.get((error.details.get("parameter"), error.details.get("problem"))):
+                raise _Plain(text) from None
             raise MCPError(types.INVALID_PARAMS, error.message, error.as_dict()) from None
 
     return run
