@@ -85,6 +85,18 @@ CASES: tuple[Case, ...] = (
     _case(
         "an exit trap's words are shown", _run("trap 'echo bye' EXIT; exit 4", b"bye\n", 4, ending="ends"), local=True
     ),
+    _case(
+        "nothing of the engine is shown when a traced shell ends",
+        _run("PS0='zero '; PS1='one '; PROMPT_COMMAND='echo two'; set -v"),
+        _run("exit 3", b"", 3, err=b"exit 3\n", ending="ends"),
+        local=True,
+    ),
+    _case(
+        "an exit trap's words are shown without the engine's lines",
+        _run("PS4='+'; trap 'echo bye' EXIT; set -x"),
+        _run("exit 3", b"bye\n", 3, err=b"+++exit 3\n+echo bye\n", ending="ends"),
+        local=True,
+    ),
     _case("killed by itself", _run("kill -9 $$", b"", 137, ending="ends")),
     _case("input is empty by default (case 16)", _run("cat", b"")),
     _case("input can be given", _run("cat; echo end", b"abcend\n", input=b"abc")),

@@ -66,6 +66,7 @@ class EngineShell:
         self._cwd = "/"
         self._last_status = 0
         self._traced = False
+        self._speaks_last = False
         self._foreground: EngineCommand | None = None
         self._commands: dict[str, EngineCommand] = {}
         self._lingering: list[EngineCommand] = []
@@ -163,6 +164,7 @@ class EngineShell:
         traced = self._traced and command.in_shell
         self._tell(framing.lines(self._place, token, self._last_status, traced=traced))
         self._traced = self._traced or framing.may_trap(spec.text)
+        self._speaks_last = self._speaks_last or framing.may_speak_last(spec.text)
         if command.keyboard is not None:
             command.feed(spec.input)
         return command
@@ -388,7 +390,10 @@ class EngineShell:
 
     def _finish(self, command: EngineCommand, status: int | None) -> None:
         del self._commands[command.token]
-        words = {stream: words.read() for stream, words in self._words.items()} if self._reason == "exited" else {}
+        words: dict[str, bytes] = {}
+        if self._reason == "exited" and self._speaks_last:
+            place = os.fsencode(self._directory)
+            words = {stream: framing.last_words(said.read(), place) for stream, said in self._words.items()}
         command.finish(status, self._cwd, self._reason, **words)
         for path in command.files:
             Path(path).unlink(missing_ok=True)

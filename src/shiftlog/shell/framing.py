@@ -28,6 +28,7 @@ BASH_OPTIONS = ("--noediting", "-i")
 WITHOUT_PROFILES = ("--norc", "--noprofile")
 
 _MAY_TRAP = re.compile(r"\bDEBUG\b", re.IGNORECASE)
+_MAY_SPEAK_LAST = re.compile(r"\btrap\b.*(?:\bEXIT\b|\b0\b|\$)", re.IGNORECASE | re.DOTALL)
 _LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY_CORRECT)\b")
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 _REPORT = re.compile(rb"([0-9a-f]{24}) (end|pid|bad) (.*?)/\1\n", re.DOTALL)
@@ -126,6 +127,18 @@ def may_trap(text: str) -> bool:
     there leads nowhere.
     """
     return _MAY_TRAP.search(text) is not None
+
+
+def may_speak_last(text: str) -> bool:
+    """Say whether a text may set an EXIT trap: it runs when the command's outputs are closed, on the shell's own."""
+    return _MAY_SPEAK_LAST.search(text) is not None
+
+
+def last_words(said: bytes, directory: bytes) -> bytes:
+    """Return what an exit trap said, without what `set -x` and `set -v` show of the engine's lines before it."""
+    start = said.rfind(directory)
+    start = max(start, said.rfind(b"builtin eval ", max(start, 0)))
+    return said if start < 0 else said[start:].partition(b"\n")[2]
 
 
 def source(place: str, *, traced: bool) -> str:
