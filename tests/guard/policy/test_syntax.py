@@ -31,6 +31,10 @@ BROKEN = [
     ("cat <<-'END'\n\tx\nEND x\n", 1, 5, "here-document (<<-END)"),
     ('echo "a $(echo "b) c"', 1, 10, "parenthesis (()"),
     ('echo \\\n"x', 2, 1, 'double quote (")'),
+    ("echo a |", 1, 8, "'|'"),
+    ("touch f\necho a &&\n# more\n", 2, 8, "'&&'"),
+    ("true || ", 1, 6, "'||'"),
+    ("ls |& ", 1, 4, "'|&'"),
 ]
 ODD_BUT_FINE = [
     "exec 3<>f",

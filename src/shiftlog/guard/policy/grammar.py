@@ -209,8 +209,7 @@ class Parser(Compounds):
             operator = self.peek_operator()
             if operator not in ("&&", "||"):
                 break
-            self.at += 2
-            self.skip_separators()
+            self._pass_operator(operator)
             nodes.append(self._read_pipeline())
         return first if len(nodes) == 1 else Choice(nodes=nodes, start=self.original(self.at))
 
@@ -224,10 +223,17 @@ class Parser(Compounds):
             operator = self.peek_operator()
             if operator not in ("|", "|&"):
                 break
-            self.at += len(operator)
-            self.skip_separators()
+            self._pass_operator(operator)
             stages.append(self.read_command())
         return stages[0] if len(stages) == 1 else Pipeline(self.original(self.at), stages)
+
+    def _pass_operator(self, operator: str) -> None:
+        """Pass over an operator after which a command must follow."""
+        start = self.at
+        self.at += len(operator)
+        self.skip_separators()
+        if self.at >= self.end:
+            raise Unfinished(start, f"'{operator}'")
 
     def _skip_prefixes(self) -> None:
         """Pass over `!` and `time`, which stand before a pipeline and start nothing."""
