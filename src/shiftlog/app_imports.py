@@ -134,6 +134,7 @@ async def take_transcripts(imports: Imports, values: Mapping[str, Any]) -> dict[
         recursive=bool(values["recursive"]),
         dry_run=True,
         allowed=None if values["operator"] else [values["workspace"]],
+        argument="path",
     )
     if agent or values["strict"]:
         kinds = await imports.kinds(options)

@@ -63,6 +63,8 @@ class ImportOptions:
     """Where the known folders are, as an operator's own environment says; None for the daemon's."""
     stopped_at: datetime | None = None
     """When the agent itself said that it had stopped: turns that are quiet since then have ended."""
+    argument: str = "paths"
+    """What the face calls the paths."""
 
 
 MakeScratch = Callable[[], AbstractAsyncContextManager[ImportJournal]]
@@ -156,7 +158,7 @@ class Imports:
             if options.allowed is None:
                 return with_sessions(find_under(options.paths, recursive=options.recursive))
             folders = self._folders(options.allowed)
-            self._check_allowed(options.paths, folders)
+            self._check_allowed(options, folders)
             found = find_under(options.paths, recursive=options.recursive)
             # A link below an allowed folder may lead out of it.
             return with_sessions([file for file in found if _is_under(file.path, folders)])
@@ -176,12 +178,12 @@ class Imports:
         places = [root.folder for root in self.roots()] + [Path(one) for one in (*self.settings.roots, *allowed)]
         return [place.expanduser().resolve() for place in places]
 
-    def _check_allowed(self, paths: Iterable[str], folders: Sequence[Path]) -> None:
+    def _check_allowed(self, options: ImportOptions, folders: Sequence[Path]) -> None:
         """Refuse paths outside of the folders that an agent may have read."""
-        for path in paths:
+        for path in options.paths:
             if not _is_under(str(Path(path).expanduser()), folders):
                 says = "a path under the agents' own folders, [ingest] roots or the workspace of this server"
-                raise InvalidParameter.invalid("paths", says, path)
+                raise InvalidParameter.invalid(options.argument, says, path)
 
     async def watch(self, options: ImportOptions, stop: StopSign) -> AsyncGenerator[Report]:
         """Import what is there, then growth as it comes, until told to stop; yield a report for each change."""

@@ -205,7 +205,8 @@ async def _alias_update(log: Sessionlog, name: str, given: object, place: Place)
     result = await log.calls.write(asked, rule)
     if asked.values.get("status") == "completed":
         closed = await log.close(f"{PREFIX}closeSession", {"sessionId": result["sessionId"]}, place)
-        result |= {"status": closed["status"], "closed": True, "closedAt": closed["closedAt"]}
+        ended = {name: closed[name] for name in ("status", "closedAt", "journal")}
+        result |= {**ended, "closed": True, "lastUpdated": closed["closedAt"]}
     return result
 
 

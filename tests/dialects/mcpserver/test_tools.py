@@ -321,4 +321,12 @@ def test_names_of_other_session_logs_are_answered(log: Log) -> None:
         assert tools.do("mcp_session_query_history", agent="Codex")["totalCount"] == 2
         updated = tools.do("mcp_session_update", **where, title="Better", status="completed")
         assert (updated["success"], updated["closed"]) == (True, True)
+        other = tools.do("mcp_session_update", agent="Codex", sessionId=f"{session}-2", status="completed")
+        assert (other["status"], other["journal"]["changed"]) == ("completed", True)
         assert tools.error("mcp_session_turn_update", **where, response="x")["code"] == "session_closed"
+
+
+def test_a_path_that_may_not_be_read_is_refused_by_the_name_of_its_argument(log: Log) -> None:
+    with Tools(log) as tools:
+        refused = tools.error("sessionlog_ingest_path", path="/etc", agent="Codex")
+        assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", "path")
