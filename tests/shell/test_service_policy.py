@@ -18,6 +18,7 @@ from shiftlog.model.shell_errors import (
     PolicyDenied,
     PolicyUndecidable,
     SandboxNotAllowed,
+    SandboxUnavailable,
     ShellLimit,
     TransportNotAllowed,
     WorkspaceInvalid,
@@ -108,6 +109,26 @@ async def test_case_38_a_read_only_shell_writes_only_to_its_own_temp(tmp_path: P
                 assert (await desk.run(f'python3 -c "{connect}"'))["exit_code"] != 0
         finally:
             place.rmdir()
+
+
+@needs_kernel
+async def test_case_38_holds_for_a_directory_below_tmp_too(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "have").touch()
+    async with shell_desk(tmp_path, sandbox="read-only", cwd=str(place)) as desk:
+        assert await desk.out("ls") == "have"
+        assert (await desk.run("touch f"))["exit_code"] != 0
+        assert (await desk.run('echo x > "$TMPDIR/f" && cat "$TMPDIR/f"'))["stdout"] == "x"
+    assert not (place / "f").exists()
+
+
+@pytest.mark.skipif(not detect().bwrap, reason="without bubblewrap nothing is replaced")
+async def test_an_operator_who_forbids_full_access_shows_no_directory_that_the_sandbox_replaces(tmp_path: Path) -> None:
+    settings = '[policy]\nsandbox_max = "read-only"\n'
+    async with shell_desk(tmp_path, settings=settings, shell=False) as desk:
+        with pytest.raises(SandboxUnavailable, match="that the sandbox replaces"):
+            await desk.open(sandbox="read-only", cwd=str(tmp_path))
 
 
 async def test_case_39_a_looser_sandbox_than_the_maximum_is_refused(tmp_path: Path) -> None:

@@ -235,6 +235,7 @@ class Policing:
             network=self.policy.sandbox_network,
             write_extra=tuple(str(Path(place).expanduser()) for place in self.policy.sandbox_write),
             require_kernel=self.policy.require_kernel,
+            shows_cwd=self.policy.sandbox_max == FULL_ACCESS,
         )
         launch = sandbox.prepare(spec, guard.on_start)
         guard.enforcement, guard.said = sandbox.enforcement(spec)

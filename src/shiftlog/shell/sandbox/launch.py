@@ -260,12 +260,13 @@ class Launch:
         return (*own, *(place for place in self._spec.writable_places() if os.path.isdir(place)))
 
     def _view(self, python: str, package: str) -> mounts.View:
-        workspace = () if self._spec.workspace is None else (os.path.realpath(self._spec.workspace),)
+        cwd = self._spec.cwd if self._spec.shows_cwd else None
+        places = [os.path.realpath(place) for place in (self._spec.workspace, cwd) if place is not None]
         return mounts.View(
             temp=self._temp or "",
             writable=self._writable(),
             hidden=(os.path.realpath(self._spec.state_dir),),
-            visible=(*workspace, python, sys.base_prefix, package, *_program_dirs()),
+            visible=(*places, python, sys.base_prefix, package, *_program_dirs()),
             shared_memory=self._spec.mode == "workspace-write",
             own_devices=not self._machine.landlock_abi,  # else Landlock says which devices may be written
         )

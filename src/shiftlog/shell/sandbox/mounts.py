@@ -60,5 +60,10 @@ def is_private(path: str) -> bool:
     return any(_is_below(path, place) for place in _PRIVATE)
 
 
+def is_replaced(path: str) -> bool:
+    """Say whether a path is itself a directory that the shell gets its own of."""
+    return path in _PRIVATE
+
+
 def _is_below(path: str, place: str) -> bool:
     return path == place or path.startswith(place.rstrip("/") + "/")

@@ -105,7 +105,8 @@ class Sandbox:
             raise unavailable(spec.mode, "it needs a workspace")
         if bwrap and spec.cwd is not None:
             cwd, workspace = os.path.realpath(spec.cwd), os.path.realpath(spec.workspace or "/nonexistent")
-            if mounts.is_private(cwd) and not is_below(cwd, workspace):
+            shown = is_below(cwd, workspace) or (spec.shows_cwd and not mounts.is_replaced(cwd))
+            if mounts.is_private(cwd) and not shown:
                 # Showing it would show the sockets in it, and who opens the shell chooses it.
                 raise unavailable(spec.mode, f"{cwd} is in a directory that the sandbox replaces; name a workspace")
         state = os.path.realpath(spec.state_dir)

@@ -47,6 +47,8 @@ class SandboxSpec:
     write_extra: tuple[str, ...] = ()
     require_kernel: bool = False
     require_bwrap: bool = False
+    shows_cwd: bool = False
+    """Whether `cwd` is shown where the sandbox has a directory of its own: who may have full access may see it."""
 
     @property
     def confined(self) -> bool:
