@@ -86,6 +86,13 @@ CASES: tuple[Case, ...] = (
         "an exit trap's words are shown", _run("trap 'echo bye' EXIT; exit 4", b"bye\n", 4, ending="ends"), local=True
     ),
     _case(
+        "the words of an exit trap from a file are shown",
+        _run("echo \"trap 'echo bye' EXIT\" >setup.sh"),
+        _run(". ./setup.sh"),
+        _run("exit 4", b"bye\n", 4, ending="ends"),
+        local=True,
+    ),
+    _case(
         "nothing of the engine is shown when a traced shell ends",
         _run("PS0='zero '; PS1='one '; PROMPT_COMMAND='echo two'; set -v"),
         _run("exit 3", b"", 3, err=b"exit 3\n", ending="ends"),

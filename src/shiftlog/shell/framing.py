@@ -28,7 +28,7 @@ BASH_OPTIONS = ("--noediting", "-i")
 WITHOUT_PROFILES = ("--norc", "--noprofile")
 
 _MAY_TRAP = re.compile(r"\bDEBUG\b", re.IGNORECASE)
-_MAY_SPEAK_LAST = re.compile(r"\btrap\b.*(?:\bEXIT\b|\b0\b|\$)", re.IGNORECASE | re.DOTALL)
+_MAY_SPEAK_LAST = re.compile(r"\b(?:trap|source|eval)\b|(?:^|[\s;&|({])\.\s")
 _LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY_CORRECT)\b")
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 _REPORT = re.compile(rb"([0-9a-f]{24}) (end|pid|bad) (.*?)/\1\n", re.DOTALL)
@@ -130,7 +130,10 @@ def may_trap(text: str) -> bool:
 
 
 def may_speak_last(text: str) -> bool:
-    """Say whether a text may set an EXIT trap: it runs when the command's outputs are closed, on the shell's own."""
+    """Say whether a text may set an EXIT trap, itself or by a file that it reads.
+
+    Such a trap runs when the command's outputs are closed, on the shell's own, where prompts are shown too.
+    """
     return _MAY_SPEAK_LAST.search(text) is not None
 
 
