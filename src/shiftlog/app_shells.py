@@ -58,6 +58,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         checkpoints=Checkpoints(records, data=str(app.home), now=app.clock.now, limits=_checkpoints(limits)),
         log=records,
         shell=shells.find,
+        usable=shells.usable,
         live_shells=lambda: [shell for shell in shells.live.values() if shell.is_live],
         open_turn=log.open_turn,
         redactor=app.redactor,

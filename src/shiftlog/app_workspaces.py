@@ -18,8 +18,6 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.shell_errors import (
     GitMissing,
     SandboxNotAllowed,
-    ShellEnded,
-    ShellNotFound,
     WorkspaceInvalid,
     WorkspaceRequired,
 )
@@ -93,6 +91,7 @@ class Workspaces:
     checkpoints: Checkpoints
     log: JournalCheckpointLog
     shell: Callable[[str], Shell | None]
+    usable: Callable[[str], Awaitable[Shell]]
     live_shells: Callable[[], list[Shell]]
     open_turn: Callable[[str], Awaitable[str | None]]
     redactor: Redactor
@@ -223,7 +222,7 @@ class Workspaces:
     async def restore_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Go back to a checkpoint; a safety checkpoint holds what is overwritten."""
         values = RESTORE_CHECKPOINT.read(arguments)
-        shell = self._shell(values["shell_id"]) if values.get("shell_id") else None
+        shell = await self.usable(values["shell_id"]) if values.get("shell_id") else None
         mode = shell.guard.sandbox if shell is not None else self.sandbox_max
         if mode == "read-only":
             details = {"mode": mode, "max": self.sandbox_max}
@@ -253,7 +252,7 @@ class Workspaces:
         if values.get("shell_id") is not None and values.get("workspace") is not None:
             raise conflict("workspace", "shell_id")
         if values.get("shell_id") is not None:
-            shell = self._shell(values["shell_id"])
+            shell = await self.usable(values["shell_id"])
             attached = self._attached.get(shell.shell_id)
             if attached is None:
                 if shell.workspace is not None:
@@ -268,17 +267,6 @@ class Workspaces:
             why = "it has no checkpoints"
             raise WorkspaceInvalid(f"workspace {values['workspace']} cannot be used: {why}", details={"why": why})
         return workspace, Cause()
-
-    def _shell(self, shell_id: str) -> Shell:
-        shell = self.shell(shell_id)
-        if shell is None:
-            raise ShellNotFound(f"unknown shell_id '{shell_id}'", details={"shell_id": shell_id})
-        if not shell.is_live:
-            raise ShellEnded(
-                f"shell {shell_id} ended ({shell.ended_reason})",
-                details={"ended_reason": shell.ended_reason, "exit_code": shell.exit_code, "cwd": shell.cwd},
-            )
-        return shell
 
     def _mask(self, values: Mapping[str, Any], text: str) -> str:
         shell = self.shell(values["shell_id"]) if values.get("shell_id") else None

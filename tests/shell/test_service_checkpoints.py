@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.model.shell_errors import NothingToRestore, ShellBusy, WorkspaceInvalid, WorkspaceRequired
+from shiftlog.model.shell_errors import NothingToRestore, ShellBusy, ShellEnded, WorkspaceInvalid, WorkspaceRequired
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk
 
 
@@ -131,3 +131,17 @@ async def test_commands_that_change_nothing_make_no_checkpoint(desk: ShellDesk) 
     for _ in range(3):
         await desk.run("cat a.txt")
     assert len(await listed(desk)) == 1
+
+
+async def test_a_shell_that_is_over_is_told_in_full_also_by_a_later_server(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    async with shell_desk(tmp_path, workspace=str(tmp_path / "place")) as desk:
+        await desk.run("exit 3")
+        with pytest.raises(ShellEnded) as ended:
+            await listed(desk)
+        assert ended.value.details.keys() == {"ended_reason", "exit_code", "cwd", "ended_at"}
+        assert (ended.value.details["exit_code"], ended.value.details["cwd"]) == (3, str(tmp_path / "place"))
+        shell_id = desk.shell_id
+    async with shell_desk(tmp_path, shell=False) as desk:
+        with pytest.raises(ShellEnded, match="exited"):
+            await desk.app.workspaces.list_checkpoints({"shell_id": shell_id}, CLIENT)
