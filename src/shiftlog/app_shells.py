@@ -61,6 +61,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         usable=shells.usable,
         live_shells=lambda: [shell for shell in shells.live.values() if shell.is_live],
         open_turn=log.open_turn,
+        check_live=log.check_live,
         redactor=app.redactor,
         runner_of=_runner_of,
         sandbox_max=policy.sandbox_max,

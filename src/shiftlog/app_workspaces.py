@@ -94,6 +94,7 @@ class Workspaces:
     usable: Callable[[str], Awaitable[Shell]]
     live_shells: Callable[[], list[Shell]]
     open_turn: Callable[[str], Awaitable[str | None]]
+    check_live: Callable[[str], Awaitable[None]]
     redactor: Redactor
     runner_of: Callable[[Shell], Runner | None] = lambda _shell: LocalRunner()
     sandbox_max: str = "full-access"
@@ -146,6 +147,7 @@ class Workspaces:
         if command.judged.read_only:
             here = await self.checkpoints.current(attached.workspace)
             return here.checkpoint_id if here else None
+        await self.check_live(shell.session_id)
         cause = Cause(
             session_id=shell.session_id,
             request_id=await self.open_turn(shell.session_id),
@@ -181,6 +183,7 @@ class Workspaces:
         """Name a state of the workspace."""
         values = CREATE_CHECKPOINT.read(arguments)
         workspace, cause = await self._asked(values)
+        await self._check_session(cause)
         created = await self.checkpoints.save(workspace, kind="manual", label=values.get("label"), cause=cause)
         return created.as_dict()
 
@@ -228,6 +231,8 @@ class Workspaces:
             details = {"mode": mode, "max": self.sandbox_max}
             raise SandboxNotAllowed(f"sandbox '{mode}' is not permitted", details=details)
         workspace, cause = await self._asked(values)
+        if not values.get("dry_run"):
+            await self._check_session(cause)
         restored = await self.checkpoints.restore(
             workspace,
             _target(values),
@@ -267,6 +272,11 @@ class Workspaces:
             why = "it has no checkpoints"
             raise WorkspaceInvalid(f"workspace {values['workspace']} cannot be used: {why}", details={"why": why})
         return workspace, Cause()
+
+    async def _check_session(self, cause: Cause) -> None:
+        """Refuse what would be recorded in a session that has ended."""
+        if cause.session_id is not None:
+            await self.check_live(cause.session_id)
 
     def _mask(self, values: Mapping[str, Any], text: str) -> str:
         shell = self.shell(values["shell_id"]) if values.get("shell_id") else None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shiftlog.model.errors import SessionClosed
 from shiftlog.model.shell_errors import NothingToRestore, ShellBusy, ShellEnded, WorkspaceInvalid, WorkspaceRequired
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk
 
@@ -145,3 +146,20 @@ async def test_a_shell_that_is_over_is_told_in_full_also_by_a_later_server(tmp_p
     async with shell_desk(tmp_path, shell=False) as desk:
         with pytest.raises(ShellEnded, match="exited"):
             await desk.app.workspaces.list_checkpoints({"shell_id": shell_id}, CLIENT)
+
+
+async def test_a_session_that_ended_takes_no_checkpoint_and_its_files_stay_readable(desk: ShellDesk) -> None:
+    [first] = await listed(desk)
+    (desk.place / "a.txt").write_text("changed\n")
+    await desk.app.continuity.close_session({"session_id": desk.session_id}, CLIENT)
+    count = len(await desk.entries())
+    with pytest.raises(SessionClosed):
+        await restore(desk, checkpoint_id=first["checkpoint_id"])
+    with pytest.raises(SessionClosed):
+        await desk.app.workspaces.create_checkpoint({"shell_id": desk.shell_id}, CLIENT)
+    with pytest.raises(SessionClosed):
+        await desk.run("touch f")
+    assert (await restore(desk, checkpoint_id=first["checkpoint_id"], dry_run=True))["files_changed"] == 1
+    assert len(await listed(desk)) == 1
+    assert len(await desk.entries()) == count
+    assert (desk.place / "a.txt").read_text() == "changed\n"

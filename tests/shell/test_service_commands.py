@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.errors import InvalidParameter, SessionClosed
 from shiftlog.model.shell_errors import (
     BudgetInvalid,
     CommandNotFound,
@@ -304,6 +304,23 @@ async def test_commands_are_recorded_and_are_actions_of_the_open_turn(desk: Shel
     assert started.facts["command"] == "false"
     assert (finished.facts["exit_code"], finished.turn) == (1, turn["request_id"])
     assert (action.facts["description"], action.facts["status"]) == ("false", "failed")
+
+
+async def test_a_session_that_ended_takes_no_further_command_until_it_is_resumed(desk: ShellDesk) -> None:
+    named = {"session_id": desk.session_id}
+    begun = await desk.run("read x", background=True, stdin="open")
+    await desk.app.continuity.close_session(named, CLIENT)
+    count = len(await desk.entries())
+    for arguments in ({}, {"background": True}):
+        with pytest.raises(SessionClosed) as refused:
+            await desk.run("touch f", **arguments)
+        assert refused.value.details["state"] == "closed"
+    assert not (desk.place / "f").exists()
+    assert len(await desk.entries()) == count
+    await desk.send(begun["command_id"], eof=True)
+    assert (await desk.read(begun["command_id"], wait_s=5, wait_for="end"))["exit_code"] == 1
+    await desk.app.continuity.resume_session({"agent_id": "ClaudeCode", **named}, CLIENT)
+    assert await desk.out("touch f; ls") == "f"
 
 
 async def test_sensitive_input_is_recorded_by_its_length_and_masked_from_then_on(desk: ShellDesk) -> None:

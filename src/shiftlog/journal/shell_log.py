@@ -57,6 +57,16 @@ class ShellLog:
         check_fence(reader, session, None, grant)
         return session
 
+    async def check_live(self, session_id: str) -> None:
+        """Raise SessionClosed for a session that has ended; what its shells still have to say is taken."""
+
+        def work(reader: Reader) -> None:
+            session = find_session(reader, session_id)
+            if not session.is_live:
+                raise closed_error(session)
+
+        await self._journal.store.read(work)
+
     # Writing
 
     async def shell_opened(self, session_id: str, facts: Facts) -> None:
@@ -89,12 +99,14 @@ class ShellLog:
         await self._journal.store.sync()
 
     async def command_started(self, session_id: str, facts: Facts, *, waited_for: bool) -> str | None:
-        """Record that a command is about to run; return the turn that is open.
+        """Record that a command is about to run; return the turn that is open, or raise SessionClosed.
 
         The start of one whose end is waited for need not last by itself: its end, which does, makes both last.
         """
 
         def work(pen: Pen) -> str | None:
+            if not pen.session.is_live:
+                raise closed_error(pen.session)
             turn = _open_turn(pen)
             self._put(pen, Kind.COMMAND_STARTED, facts, turn)
             return turn

@@ -33,7 +33,7 @@ class ShellJournal(Protocol):
         ...
 
     async def command_started(self, session_id: str, facts: Facts, *, waited_for: bool) -> str | None:
-        """Record a start and return the turn that is open, if one is."""
+        """Record a start and return the turn that is open, if one is; raise SessionClosed in a session that ended."""
         ...
 
     async def sync(self) -> None:

@@ -63,6 +63,8 @@ class Shells:
     on_close: Callable[[], None] = lambda: None
     is_inside: Callable[[int, int], bool] = lambda _pid, _ancestor: False
     _implicit: set[str] = field(default_factory=set[str])
+    # Keeps a shell from joining an implicit session that is just about to end with its last one.
+    _homes: asyncio.Lock = field(default_factory=asyncio.Lock)
     live: dict[str, Shell] = field(default_factory=dict[str, Shell])
     commands: Commands = field(init=False)
     approvals: Approvals = field(init=False)
@@ -99,10 +101,11 @@ class Shells:
             await self.opener.check(values, caller)
             self.snapshots.check(values)
             self._check_enclosing(values, caller)
-            home = await self.journal.home(values.get("session_id"), caller)
-            self._opening[belongs_to] -= 1
-            belongs_to = home.session_id
-            self._opening[belongs_to] += 1
+            async with self._homes:
+                home = await self.journal.home(values.get("session_id"), caller)
+                self._opening[belongs_to] -= 1
+                belongs_to = home.session_id
+                self._opening[belongs_to] += 1
             live = sum(shell.session_id == belongs_to for shell in self.live.values() if shell.is_live)
             if live + self._opening[belongs_to] > self.limits.session_shells:
                 raise _limit_reached(self.limits.session_shells, "session_shells")
@@ -111,8 +114,8 @@ class Shells:
             try:
                 ready = await self.opener.open(values, caller)
             except BaseException:
-                if home.implicit:
-                    await self.journal.abandon(home.session_id)
+                if self._ends_with_this(belongs_to, opening=1):
+                    await self.journal.abandon(belongs_to)
                 raise
             shell = self._shell(ready, home.session_id, values, budget, timeout_s, implicit=home.implicit)
             shell.checkpoints = await self.snapshots.attach(shell, values)
@@ -322,12 +325,17 @@ class Shells:
         for command in [one for one in shell.commands.values() if not one.over.is_set()]:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(command.over.wait(), CLOSE_S)
-        siblings = [one for one in self.live.values() if one.session_id == shell.session_id and one.is_live]
-        closing = shell.session_id in self._implicit and not siblings
-        with contextlib.suppress(ShiftlogError, LookupError):
-            await self.journal.shell_ended(shell.session_id, results.ending_facts(shell), close_session=closing)
+        async with self._homes:
+            closing = self._ends_with_this(shell.session_id, opening=0)
+            with contextlib.suppress(ShiftlogError, LookupError):
+                await self.journal.shell_ended(shell.session_id, results.ending_facts(shell), close_session=closing)
         await shell.live.close(end.reason)  # what it left behind may still be on its way out
         await shell.guard.close()
+
+    def _ends_with_this(self, session_id: str, *, opening: int) -> bool:
+        """Tell whether an implicit session has no live shell left, and none on its way but so many."""
+        siblings = any(one.session_id == session_id and one.is_live for one in self.live.values())
+        return session_id in self._implicit and not siblings and self._opening[session_id] <= opening
 
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         """Do something that outlives the request at hand; closing waits for it."""
