@@ -33,7 +33,7 @@ Run a command in a shell and wait, or begin it with background. More output: rea
 A non-zero exit is a result; a timeout ends the command (124), not the shell; `exit` ends the shell; text that does \
 not parse runs nothing. Output is masked, 30,000 characters a stream; restore_checkpoint undoes. Cancelling ends it.
 Errors: shell_busy, _not_found, _ended, _lost, policy_denied, _undecidable, approval_required, _declined, \
-budget_invalid, journal_unavailable."""
+budget_invalid, session_closed, journal_unavailable."""
 
 READ_OUTPUT_TEXT = """\
 Read more of a command's output, verbatim by pages or shaped by a budget; wait for a running one (run_command starts).
