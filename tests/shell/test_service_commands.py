@@ -8,12 +8,13 @@ import sys
 import time
 import unicodedata
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import InvalidParameter, SessionClosed
+from shiftlog.model.errors import InvalidParameter, LeaseLost, SessionClosed
 from shiftlog.model.shell_errors import (
     BudgetInvalid,
     CommandNotFound,
@@ -321,6 +322,18 @@ async def test_a_session_that_ended_takes_no_further_command_until_it_is_resumed
     assert (await desk.read(begun["command_id"], wait_s=5, wait_for="end"))["exit_code"] == 1
     await desk.app.continuity.resume_session({"agent_id": "ClaudeCode", **named}, CLIENT)
     assert await desk.out("touch f; ls") == "f"
+
+
+async def test_who_lost_the_session_to_another_runs_no_command_in_its_shells(desk: ShellDesk) -> None:
+    other = replace(CLIENT, client_id="client-two")
+    ran = {"shell_id": desk.shell_id, "command": "echo beside"}
+    assert (await desk.shells.run_command(ran, other))["stdout"] == "beside"
+    taking = {"session_id": desk.session_id, "agent_id": "ClaudeCode", "on_held": "take_over"}
+    await desk.app.continuity.resume_session(taking, other)
+    with pytest.raises(LeaseLost):
+        await desk.run("touch f")
+    assert not (desk.place / "f").exists()
+    assert (await desk.shells.run_command(ran, other))["stdout"] == "beside"
 
 
 async def test_sensitive_input_is_recorded_by_its_length_and_masked_from_then_on(desk: ShellDesk) -> None:

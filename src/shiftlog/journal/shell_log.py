@@ -51,10 +51,7 @@ class ShellLog:
 
     def _writable(self, reader: Reader, session_id: str, caller: Caller) -> Session:
         session = find_session(reader, session_id)
-        if not session.is_live:
-            raise closed_error(session)
-        grant = reader.grant(session.id, caller.client_id) if caller.client_id else None
-        check_fence(reader, session, None, grant)
+        _check_writer(reader, session, caller)
         return session
 
     async def check_live(self, session_id: str) -> None:
@@ -98,20 +95,18 @@ class ShellLog:
         """Make the starts of commands durable that are not yet."""
         await self._journal.store.sync()
 
-    async def command_started(self, session_id: str, facts: Facts, *, waited_for: bool) -> str | None:
-        """Record that a command is about to run; return the turn that is open, or raise SessionClosed.
+    async def command_started(self, session_id: str, facts: Facts, caller: Caller, *, waited_for: bool) -> str | None:
+        """Record that a command is about to run; return the turn that is open. Raise SessionClosed or LeaseLost.
 
         The start of one whose end is waited for need not last by itself: its end, which does, makes both last.
         """
 
         def work(pen: Pen) -> str | None:
-            if not pen.session.is_live:
-                raise closed_error(pen.session)
             turn = _open_turn(pen)
             self._put(pen, Kind.COMMAND_STARTED, facts, turn)
             return turn
 
-        return await self._write(session_id, work, lasting=not waited_for)
+        return await self._write(session_id, work, lasting=not waited_for, caller=caller)
 
     async def command_finished(self, session_id: str, request_id: str | None, facts: Facts) -> None:
         """Record how a command ended, also as an action of the turn that it began in while that is open."""
@@ -149,11 +144,17 @@ class ShellLog:
         """Record any other fact of a shell's session."""
         await self._write(session_id, lambda pen: self._put(pen, kind, facts, _open_turn(pen)))
 
-    async def _write(self, session_id: str, work: Callable[[Pen], T], *, lasting: bool = True) -> T:
+    async def _write(
+        self, session_id: str, work: Callable[[Pen], T], *, lasting: bool = True, caller: Caller | None = None
+    ) -> T:
+        """Write what a shell has to say; on behalf of a caller only where that one may write."""
+
         def transaction(writer: Writer) -> T:
             session = writer.session(session_id)
             if session is None:
                 raise LookupError(session_id)
+            if caller is not None:
+                _check_writer(writer, session, caller)
             pen = self._journal.pen(writer, session_id, session)
             result = work(pen)
             pen.commit(writer)
@@ -221,6 +222,13 @@ class ShellLog:
             return any(str(row.entry.facts.get("shell_id", "")).startswith(f"{run}-") for row in openings)
 
         return await self._journal.store.read(work)
+
+
+def _check_writer(reader: Reader, session: Session, caller: Caller) -> None:
+    if not session.is_live:
+        raise closed_error(session)
+    grant = reader.grant(session.id, caller.client_id) if caller.client_id else None
+    check_fence(reader, session, None, grant)
 
 
 def _openings(reader: Reader, where: Filter) -> list[EntryRow]:

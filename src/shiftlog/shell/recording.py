@@ -32,8 +32,8 @@ class ShellJournal(Protocol):
         """Record an end; an implicit session ends with its last shell."""
         ...
 
-    async def command_started(self, session_id: str, facts: Facts, *, waited_for: bool) -> str | None:
-        """Record a start and return the turn that is open, if one is; raise SessionClosed in a session that ended."""
+    async def command_started(self, session_id: str, facts: Facts, caller: Caller, *, waited_for: bool) -> str | None:
+        """Record a start and return the turn that is open, if one is; raise what keeps the caller from writing."""
         ...
 
     async def sync(self) -> None:

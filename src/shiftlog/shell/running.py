@@ -103,7 +103,7 @@ class Commands:
             await shell.enter(waits)
         try:
             self._shells.check_usable(shell)
-            await self._begin(shell, command, values)
+            await self._begin(shell, command, values, caller)
         except BaseException:
             if not command.background and shell.foreground is None:
                 shell.leave()
@@ -114,13 +114,13 @@ class Commands:
                 await self._shells.journal.sync()
         return results.ran(shell, command, budget or shell.budget, manner.shown_chars)
 
-    async def _begin(self, shell: Shell, command: Command, values: Mapping[str, Any]) -> None:
+    async def _begin(self, shell: Shell, command: Command, values: Mapping[str, Any], caller: Caller) -> None:
         if not command.background:
             shell.foreground = command
         try:
             command.checkpoint_id = await self._shells.snapshots.before(shell, command)
             command.request_id = await self._shells.journal.command_started(
-                shell.session_id, results.starting_facts(shell, command), waited_for=not command.background
+                shell.session_id, results.starting_facts(shell, command), caller, waited_for=not command.background
             )
         except StorageError as error:
             shell.foreground = None
