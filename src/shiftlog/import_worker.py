@@ -11,7 +11,7 @@ from shiftlog.guard.redaction import Redactor, Rule
 from shiftlog.ingest.importing_workers import serve
 from shiftlog.ingest.placing import Placer
 from shiftlog.journal.ingest_usage import whole_body
-from shiftlog.journal.packing import prepare, salt_from
+from shiftlog.journal.packing import prepare_all, salt_from
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ def placer_for(settings: WorkerSettings) -> Placer:
     """Return what composes and masks with these settings."""
     rules = [Rule(id=name, pattern=pattern, klass=kind) for name, pattern, kind in settings.rules]
     redactor = Redactor(rules, frozenset(settings.silenced))
-    return Placer(redactor, prepare, salt_from, whole_body, settings.mac_key, test_clock=settings.test_clock)
+    return Placer(redactor, prepare_all, salt_from, whole_body, settings.mac_key, test_clock=settings.test_clock)
 
 
 def main() -> int:

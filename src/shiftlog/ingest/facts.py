@@ -64,13 +64,16 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The vendor's own ids of a record, kept so that its transcript can be written again."""
+    """The vendor's own ids of a record, kept so that its transcript can be written again.
 
-    uuid: str | None = None
-    parent_uuid: str | None = None
-    message_id: str | None = None
-    request_id: str | None = None
+    In the order of canonical JSON, because it is written into bodies as it is.
+    """
+
     block: int = 0
+    message_id: str | None = None
+    parent_uuid: str | None = None
+    request_id: str | None = None
+    uuid: str | None = None
 
 
 class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

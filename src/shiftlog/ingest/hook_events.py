@@ -137,7 +137,7 @@ def _calls(spooled: Spooled, name: str, placer: Placer) -> Batch | None:
         facts.extend(reader.feed(json.dumps(record).encode()))
     facts.extend(reader.finish())
     told = [fact for fact in facts if isinstance(fact, ToolCall | ToolResult | Action)]
-    items = [placer.place(msgspec.structs.replace(fact, record=None)) for fact in told]
+    items = placer.place([msgspec.structs.replace(fact, record=None) for fact in told])
     return Batch(
         agent=spooled.agent,
         sessions=placer.sessions,

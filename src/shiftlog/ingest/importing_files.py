@@ -151,7 +151,7 @@ class _Reading:
 
     def _batch(self, cursor: int, tail: str, bytes_read: int, *, last: bool = False) -> Batch:
         self._placer.begin(self._reader.agent)
-        items = list(_with_adoptions(_without_repeats(self._facts), self._placer, self._job.path))
+        items = _placed(_without_repeats(self._facts), self._placer, self._job.path)
         counts = self._reader.counts
         first, self._first = self._first, False
         self._facts, self._bytes = [], 0
@@ -235,17 +235,29 @@ def _covers(later: Usage, fact: Usage) -> bool:
     )
 
 
-def _with_adoptions(facts: Sequence[AnyFact], placer: Placer, path: str) -> Iterator[Incoming]:
-    """Yield the facts placed, and before a turn in which its agent began a turn of ours the word that they are one."""
+def _placed(facts: Sequence[AnyFact], placer: Placer, path: str) -> list[Incoming]:
+    """Return the facts placed, and before a turn in which its agent began a turn of ours the word that they are one."""
+    whole = [_unspilled(fact, path) if isinstance(fact, ToolResult) and fact.spilled else fact for fact in facts]
+    items = placer.place(whole)
+    begun = _begun(facts)
+    return list(_with_adoptions(whole, items, begun)) if begun else items
+
+
+def _begun(facts: Sequence[AnyFact]) -> dict[str, list[tuple[int, str]]]:
+    """Return for each turn the turns of ours that its agent began in it, and where."""
     begun: dict[str, list[tuple[int, str]]] = {}
     for index, fact in enumerate(facts):
         if isinstance(fact, ToolResult) and fact.turn and fact.tool and fact.tool.endswith(_OWN_TOOLS):
             found = None if fact.is_error else _REQUEST.search(fact.content)
             if found:
                 begun.setdefault(fact.turn, []).append((index, found[0]))
-    for index, fact in enumerate(facts):
-        fact = _unspilled(fact, path) if isinstance(fact, ToolResult) and fact.spilled else fact
-        item = placer.place(fact)
+    return begun
+
+
+def _with_adoptions(
+    facts: Sequence[AnyFact], items: Sequence[Incoming], begun: dict[str, list[tuple[int, str]]]
+) -> Iterator[Incoming]:
+    for index, (fact, item) in enumerate(zip(facts, items, strict=True)):
         if fact.turn in begun:
             starts = isinstance(fact, TurnBegun)
             for place, request_id in begun[fact.turn]:

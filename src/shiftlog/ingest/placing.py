@@ -7,7 +7,7 @@ the caller's (`prepare`), because the journal decides it.
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -17,7 +17,7 @@ from shiftlog.guard.redact_json import PATH_CLASSES, PATH_FIELDS
 from shiftlog.guard.redaction import Redactor
 from shiftlog.ingest import facts as f
 from shiftlog.model.entry import Kind
-from shiftlog.store.incoming import Incoming, Prepared, SessionName, origin_key
+from shiftlog.store.incoming import DialogBody, Draft, Incoming, Prepared, SessionName, origin_key
 
 MAX_TEXT_CHARS = 1_048_576
 NO_TIME = "1970-01-01T00:00:00.000Z"
@@ -29,16 +29,15 @@ _NOTHING: dict[str, int] = {}
 _TEXT = frozenset({str})
 _REMEMBERED = 64
 _MEMO_CHARS = 200
-_BLOB_REFERENCE = b'"$blob"'
 # Names and ids, which stay as they are; anything else that changes about a session is text.
 _NAMES = frozenset({"branch", "version", "model", "permission_mode", "mode", "number", "sha"})
 _PATHS = PATH_FIELDS | {"worktree", "moved_from", "plan_file"}
 
 
-class Prepare(Protocol):
-    """Encodes and hashes a body under its salt."""
+class PrepareAll(Protocol):
+    """Encodes and hashes bodies, each under its salt."""
 
-    def __call__(self, kind: Kind, body: Body, salt: bytes) -> Prepared: ...
+    def __call__(self, drafts: Sequence[Draft]) -> list[Prepared]: ...
 
 
 class Placer:
@@ -47,7 +46,7 @@ class Placer:
     def __init__(
         self,
         redactor: Redactor,
-        prepare: Prepare,
+        prepare_all: PrepareAll,
         salt_from: Callable[..., bytes],
         usage_body: Callable[[Body], Body],
         mac_key: bytes,
@@ -55,7 +54,7 @@ class Placer:
         test_clock: bool = False,
     ) -> None:
         self._redactor = redactor
-        self._prepare = prepare
+        self._prepare_all = prepare_all
         self._salt_from = salt_from
         self._usage_body = usage_body
         self._mac_key = mac_key
@@ -76,35 +75,50 @@ class Placer:
         """Return the sessions that the batch speaks of, in the order of their indexes."""
         return [SessionName(ref.vendor_id, ref.agent_id) for ref in self._sessions]
 
-    def place(self, fact: f.AnyFact) -> Incoming:
-        """Return a fact as the journal takes it."""
+    def place(self, facts: Sequence[f.AnyFact]) -> list[Incoming]:
+        """Return facts as the journal takes them."""
+        drafts: list[Draft] = []
+        composed = [self._composed(fact, drafts) for fact in facts]
+        keys = [self._digest(fact.key) for fact in facts]
+        prepared = iter(self._prepare_all(drafts))
+        return [
+            Incoming(
+                what,
+                self._sessions.setdefault(fact.session, len(self._sessions)),
+                key,
+                fact.at or NO_TIME,
+                fact.turn,
+                tuple(map(self._digest, fact.aliases)) if fact.aliases else (),
+                body,
+                next(prepared) if is_prepared else None,
+                masked,
+            )
+            for fact, key, (what, body, is_prepared, masked) in zip(facts, keys, composed, strict=True)
+        ]
+
+    def _composed(self, fact: f.AnyFact, drafts: list[Draft]) -> tuple[str, Body | None, bool, dict[str, int] | None]:
+        """Return what a fact is, what has to be decided of it, whether its draft was added, and what was masked."""
         if self._masked:
             self._masked = Counter()
-        what, body = _COMPOSERS[type(fact)](self, fact)
-        prepared: Prepared | None = None
-        if what == "usage":
-            # Most responses are reported once: then this is the entry, and the writer need not make one.
-            whole = self._usage_body(body)
+        what, composed = _COMPOSERS[type(fact)](self, fact)
+        kind = _PREPARED.get(what)
+        body: Body | None = None
+        if isinstance(composed, DialogBody):
+            kind = Kind.DIALOG
+            composed.test_clock = self._test_clock
+        elif kind is None:
+            body = composed
+        else:
+            if what == "note":
+                body = {name: composed[name] for name in ("fields", "shared") if name in composed}
+            elif what == "usage":
+                # Most responses are reported once: then this is the entry, and the writer need not make one.
+                body, composed = composed, self._usage_body(composed)
             if self._test_clock:
-                whole["test_clock"] = True
-            prepared = self._prepare(Kind.USAGE, whole, self._salt("usage", fact))
-        if what in _PREPARED:
-            kind = _PREPARED[what]
-            if self._test_clock:
-                body["test_clock"] = True
-            prepared = self._prepare(kind, body, self._salt(str(kind), fact))
-            body = {name: body[name] for name in ("fields", "shared") if name in body} if what == "note" else None
-        return Incoming(
-            what=what,
-            session=self._sessions.setdefault(fact.session, len(self._sessions)),
-            key=self._digest(fact.key),
-            at=fact.at or NO_TIME,
-            turn=fact.turn,
-            aliases=tuple(map(self._digest, fact.aliases)) if fact.aliases else (),
-            body=body,
-            prepared=prepared,
-            masked=dict(self._masked) if self._masked else None,
-        )
+                composed["test_clock"] = True
+        if kind is not None:
+            drafts.append(Draft(kind, composed, self._salt(kind, fact)))
+        return what, body, kind is not None, dict(self._masked) if self._masked else None
 
     def masked(self) -> dict[str, int]:
         """Return the classes of what was masked since the last fact was placed."""
@@ -132,61 +146,66 @@ class Placer:
 
     # Bodies
 
-    def _said(self, fact: f.DialogItem) -> tuple[str, Body]:
-        body = self._item(fact, fact.role, fact.category, fact.content, fact.images)
-        return "dialog", body | self._json(fact.extra) if fact.extra else body
+    def _said(self, fact: f.DialogItem) -> tuple[str, Body | DialogBody]:
+        text, full = _cut(self.text(fact.content))
+        body = DialogBody(
+            category=fact.category,
+            content=text,
+            full=full,
+            images=_images(fact.images),
+            record=fact.record,
+            role=fact.role,
+            timestamp=_second(fact),
+        )
+        return "dialog", self._with_extra(body, fact.extra) if fact.extra else body
 
-    def _item(self, fact: f.AnyFact, role: str, category: str, content: str, images: tuple[f.Image, ...]) -> Body:
-        at = fact.at or NO_TIME
-        text, full = _cut(self.text(content))
-        body: Body = {"role": role, "category": category, "content": text, "timestamp": at[:19] + "Z"}
-        if full:
-            body["full"] = full
-        if images:
-            body["images"] = [_image(image) for image in images]
-        if fact.record is not None:
-            body["record"] = msgspec.to_builtins(fact.record)
-        return body
-
-    def _call(self, fact: f.ToolCall) -> tuple[str, Body]:
-        body = self._item(fact, "tool", "tool_call", fact.content, ())
-        body |= {"tool": fact.tool, "call_id": fact.call_id}
-        if fact.input is not None:
-            body["input"] = self._input(fact.input)
-        if fact.nested:
-            body["nested"] = True
-        if fact.extra:
-            body |= self._json(fact.extra)
+    def _call(self, fact: f.ToolCall) -> tuple[str, Body | DialogBody]:
+        text, full = _cut(self.text(fact.content))
+        given = fact.input
+        body = DialogBody(
+            call_id=fact.call_id,
+            category="tool_call",
+            content=text,
+            full=full,
+            input=self.text(given) if isinstance(given, str) else None if given is None else self._value(given),
+            nested=fact.nested,
+            record=fact.record,
+            role="tool",
+            timestamp=_second(fact),
+            tool=fact.tool,
+        )
         # What is known only from a parent's progress is kept but is no call of a file's own.
-        return "dialog" if fact.nested else "tool_call", body
+        what = "dialog" if fact.nested else "tool_call"
+        return what, self._with_extra(body, fact.extra) if fact.extra else body
 
-    def _input(self, value: Any) -> Any:
-        masked = self.text(value) if isinstance(value, str) else self._value(value)
-        if not isinstance(masked, str) and _BLOB_REFERENCE in (spelling := msgspec.json.encode(masked)):
-            # The store keeps long texts under this very key, so such an input is kept as the text that it is.
-            return spelling.decode()
-        return masked
+    def _result(self, fact: f.ToolResult) -> tuple[str, Body | DialogBody]:
+        text, full = _cut(self.text(fact.content))
+        body = DialogBody(
+            call_id=fact.call_id,
+            category="tool_result",
+            content=text,
+            denied=fact.denied,
+            duration_ms=fact.duration_ms,
+            exit_code=fact.exit_code,
+            full=full,
+            images=_images(fact.images),
+            interrupted=fact.interrupted,
+            is_error=fact.is_error,
+            nested=fact.nested,
+            orphan=fact.orphan,
+            record=fact.record,
+            role="tool",
+            timestamp=_second(fact),
+            tool=fact.tool,
+        )
+        return "tool_result", self._with_extra(body, fact.extra) if fact.extra else body
 
-    def _result(self, fact: f.ToolResult) -> tuple[str, Body]:
-        body = self._item(fact, "tool", "tool_result", fact.content, fact.images)
-        body["call_id"] = fact.call_id
-        if fact.tool is not None:
-            body["tool"] = fact.tool
-        if fact.exit_code is not None:
-            body["exit_code"] = fact.exit_code
-        if fact.duration_ms is not None:
-            body["duration_ms"] = fact.duration_ms
-        if fact.is_error:
-            body["is_error"] = True
-        if fact.interrupted:
-            body["interrupted"] = True
-        if fact.orphan:
-            body["orphan"] = True
-        if fact.denied:
-            body["denied"] = True
-        if fact.nested:
-            body["nested"] = True
-        return "tool_result", body | self._json(fact.extra) if fact.extra else body
+    def _with_extra(self, body: DialogBody, extra: Body) -> Body | DialogBody:
+        more = self._json(extra)
+        if more.keys() == {"signature"}:
+            body.signature = more["signature"]
+            return body
+        return cast(Body, msgspec.to_builtins(body)) | more
 
     def _action(self, fact: f.Action) -> tuple[str, Body]:
         body: Body = {
@@ -222,7 +241,7 @@ class Placer:
         if full:
             body["full"] = full
         if fact.images:
-            body["images"] = [_image(image) for image in fact.images]
+            body["images"] = _images(fact.images)
         if fact.record is not None:
             body["record"] = msgspec.to_builtins(fact.record)
         return "turn_begun", body
@@ -356,7 +375,7 @@ class Placer:
         return made
 
 
-_COMPOSERS: dict[type, Callable[[Placer, Any], tuple[str, Body]]] = {
+_COMPOSERS: dict[type, Callable[[Placer, Any], tuple[str, Body | DialogBody]]] = {
     f.DialogItem: Placer._said,  # pyright: ignore[reportPrivateUsage]
     f.ToolCall: Placer._call,  # pyright: ignore[reportPrivateUsage]
     f.ToolResult: Placer._result,  # pyright: ignore[reportPrivateUsage]
@@ -376,6 +395,7 @@ _PREPARED = {
     "tool_call": Kind.DIALOG,
     "tool_result": Kind.DIALOG,
     "note": Kind.IMPORT_NOTED,
+    "usage": Kind.USAGE,
 }
 
 
@@ -413,8 +433,16 @@ def _is_digest(value: Any) -> bool:
     return {"bytes", "sha256"}.issuperset(cast(Body, value))
 
 
-def _image(image: f.Image) -> Body:
-    shown: Body = {"media_type": image.media_type, "bytes": image.size, "sha256": image.sha256}
+def _second(fact: f.AnyFact) -> str:
+    return (fact.at or NO_TIME)[:19] + "Z"
+
+
+def _images(images: tuple[f.Image, ...]) -> list[dict[str, int | str]] | None:
+    return [_image(image) for image in images] if images else None
+
+
+def _image(image: f.Image) -> dict[str, int | str]:
+    shown: dict[str, int | str] = {"media_type": image.media_type, "bytes": image.size, "sha256": image.sha256}
     if image.data is not None:
         import base64
 
@@ -422,7 +450,7 @@ def _image(image: f.Image) -> Body:
     return shown
 
 
-def _cut(text: str) -> tuple[str, Body | None]:
+def _cut(text: str) -> tuple[str, dict[str, int | str] | None]:
     """Return the part of a text that is stored and, where that is not all, the length and digest of the whole."""
     if len(text) <= MAX_TEXT_CHARS:
         return text, None

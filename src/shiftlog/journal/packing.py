@@ -9,42 +9,63 @@ from typing import Any, cast
 
 import msgspec
 
-from shiftlog.journal.texts import body_facet, body_text
+from shiftlog.journal.texts import DECISION, body_facet, body_text
 from shiftlog.model.canonical import canonical
 from shiftlog.model.entry import Kind
 from shiftlog.store import blobs
 from shiftlog.store.documents_packed import packed
-from shiftlog.store.incoming import Prepared
+from shiftlog.store.incoming import DialogBody, Draft, Prepared
 from shiftlog.store.sources import LongText
 
 SALT_BYTES = 16
 
 _SIMPLE = frozenset({str, int, bool, type(None)})
+_REFERENCE = f'"{blobs.REFERENCE}"'.encode()
 _RECENT = 128
 _RECENT_BYTES = 16_384
 _recent: dict[bytes, LongText] = {}
 _encode = msgspec.json.Encoder(order="sorted").encode
+_encode_in_order = msgspec.json.Encoder(order="deterministic").encode
 
 
 def prepare(kind: Kind, body: dict[str, Any], salt: bytes) -> Prepared:
-    """Return a body ready for its row."""
-    spelling = spelled(body)
-    document = spelling
-    long_texts: list[LongText] = []
-    if len(spelling) > blobs.LONG_TEXT_BYTES:
+    """Return one body ready for its row."""
+    return prepare_all([Draft(kind, body, salt)])[0]
 
-        def keep(digest: bytes, text: str) -> None:
-            long_texts.append(_long_text(digest, text))
 
-        document = _encode(blobs.externalise(body, keep))
-    return Prepared(
-        document=packed(document),
-        salt=salt,
-        body_hash=hashlib.sha256(salt + spelling).digest(),
-        text=body_text(kind, body),
-        facet=body_facet(kind, body),
-        long_texts=tuple(long_texts),
-    )
+def prepare_all(drafts: Sequence[Draft]) -> list[Prepared]:
+    """Return bodies ready for their rows, in their order.
+
+    Each step is taken for all of them before the next: so it finds its code and tables still in the processor's cache.
+    """
+    spelt = [_spelt(draft.body) for draft in drafts]
+    hashes = [
+        hashlib.sha256(draft.salt + spelling).digest() for draft, (_, spelling) in zip(drafts, spelt, strict=True)
+    ]
+    parted = [_parted(body, spelling) for body, spelling in spelt]
+    documents = [packed(document) for document, _ in parted]
+    long_texts = [tuple([_long_text(*text) for text in texts]) if texts else () for _, texts in parted]
+    return [
+        Prepared(document, draft.salt, body_hash, *_found_by(draft), texts)
+        for draft, body_hash, document, texts in zip(drafts, hashes, documents, long_texts, strict=True)
+    ]
+
+
+def _found_by(draft: Draft) -> tuple[str, str | None]:
+    body = draft.body
+    if isinstance(body, DialogBody):
+        return body.content, DECISION if body.category == DECISION else None
+    return body_text(draft.kind, body), body_facet(draft.kind, body)
+
+
+def _parted(body: dict[str, Any] | DialogBody, spelling: bytes) -> tuple[bytes, list[tuple[bytes, str]]]:
+    """Return the document of a body, and the long texts that it only refers to."""
+    texts: list[tuple[bytes, str]] = []
+    if len(spelling) <= blobs.LONG_TEXT_BYTES:
+        return spelling, texts
+    whole = msgspec.to_builtins(body) if isinstance(body, DialogBody) else body
+    outside = blobs.externalise(whole, lambda digest, text: texts.append((digest, text)))
+    return _encode(outside), texts
 
 
 def _long_text(digest: bytes, text: str) -> LongText:
@@ -67,6 +88,29 @@ def spelled(body: dict[str, Any]) -> bytes:
         except (UnicodeEncodeError, OverflowError):
             pass
     return canonical(body)
+
+
+def _spelt(body: dict[str, Any] | DialogBody) -> tuple[dict[str, Any] | DialogBody, bytes]:
+    """Return a body as it is stored, and its canonical spelling."""
+    if not isinstance(body, DialogBody):
+        return body, spelled(body)
+    spelling = _spelled_dialog(body)
+    if _REFERENCE in spelling and not isinstance(body.input, str):
+        given = msgspec.json.encode(body.input)
+        if _REFERENCE in given:
+            # The store keeps long texts under this very key, so such an input is kept as the text that it is.
+            body = msgspec.structs.replace(body, input=given.decode())
+            spelling = _spelled_dialog(body)
+    return body, spelling
+
+
+def _spelled_dialog(body: DialogBody) -> bytes:
+    if body.input is None or _is_simple(body.input):
+        try:
+            return _encode_in_order(body)
+        except (UnicodeEncodeError, OverflowError):
+            pass
+    return canonical(msgspec.to_builtins(body))
 
 
 def _is_simple(value: object) -> bool:

@@ -5,13 +5,50 @@ little left to do. The structs cross process boundaries as MessagePack.
 """
 
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from shiftlog.model.entry import Kind
 from shiftlog.store.sources import LongText
 
 KEY_BYTES = 16
+
+
+class DialogBody(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """The body of a dialog entry, the kind that imports bring most of.
+
+    Its fields stand in the order of canonical JSON, so that they are written without sorting; what is absent is not
+    written. `record` are the vendor's ids, in that order too.
+    """
+
+    call_id: str | None = None
+    category: str
+    content: str
+    denied: bool = False
+    duration_ms: int | None = None
+    exit_code: int | None = None
+    full: dict[str, int | str] | None = None
+    images: list[dict[str, int | str]] | None = None
+    input: Any = None
+    interrupted: bool = False
+    is_error: bool = False
+    nested: bool = False
+    orphan: bool = False
+    record: msgspec.Struct | None = None
+    role: str
+    signature: dict[str, int | str] | None = None
+    test_clock: bool = False
+    timestamp: str
+    tool: str | None = None
+
+
+class Draft(NamedTuple):
+    """A body that only needs to be prepared; its kind says how it is found."""
+
+    kind: Kind
+    body: dict[str, Any] | DialogBody
+    salt: bytes
 
 
 class Prepared(msgspec.Struct, array_like=True, frozen=True, gc=False):
