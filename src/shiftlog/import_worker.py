@@ -10,7 +10,7 @@ import msgspec
 from shiftlog.guard.redaction import Redactor, Rule
 from shiftlog.ingest.importing_workers import serve
 from shiftlog.ingest.placing import Placer
-from shiftlog.journal.ingest_usage import whole_body
+from shiftlog.journal.ingest_usage import whole_entry
 from shiftlog.journal.packing import prepare_all, salt_from
 
 
@@ -27,7 +27,7 @@ def placer_for(settings: WorkerSettings) -> Placer:
     """Return what composes and masks with these settings."""
     rules = [Rule(id=name, pattern=pattern, klass=kind) for name, pattern, kind in settings.rules]
     redactor = Redactor(rules, frozenset(settings.silenced))
-    return Placer(redactor, prepare_all, salt_from, whole_body, settings.mac_key, test_clock=settings.test_clock)
+    return Placer(redactor, prepare_all, salt_from, whole_entry, settings.mac_key, test_clock=settings.test_clock)
 
 
 def main() -> int:

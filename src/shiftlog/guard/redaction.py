@@ -114,7 +114,14 @@ class Redactor:
 
     def is_plain(self, value: str) -> bool:
         """Tell at a glance that a text has nothing to mask and no blob to fold; False means that it may have some."""
-        data = value.encode("utf-8", "surrogatepass")
+        return self._is_plain(value.encode("utf-8", "surrogatepass"))
+
+    def is_plain_value(self, value: object) -> bool:
+        """Tell the same of all texts in a small JSON value, and of its keys."""
+        texts: list[str] = []
+        return _gathered(value, texts, 0) and self._is_plain("\n".join(texts).encode("utf-8", "surrogatepass"))
+
+    def _is_plain(self, data: bytes) -> bool:
         if _marked()(data) or (self._rules.patterns and self._rules.trigger_added(data)):
             return False
         return (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data)) and not may_hold_run(data)

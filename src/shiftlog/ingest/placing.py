@@ -8,7 +8,7 @@ import hashlib
 import hmac
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -17,18 +17,26 @@ from shiftlog.guard.redact_json import PATH_CLASSES, PATH_FIELDS
 from shiftlog.guard.redaction import Redactor
 from shiftlog.ingest import facts as f
 from shiftlog.model.entry import Kind
-from shiftlog.store.incoming import DialogBody, Draft, Incoming, Prepared, SessionName, origin_key
+from shiftlog.store.incoming import (
+    DialogBody,
+    Draft,
+    Incoming,
+    OrderedBody,
+    Prepared,
+    SessionName,
+    UsageBody,
+    origin_key,
+)
 
 MAX_TEXT_CHARS = 1_048_576
 NO_TIME = "1970-01-01T00:00:00.000Z"
 MAC_DIGITS = 16
 
 Body = dict[str, Any]
+# What a fact is, what has to be decided of it against the store, and the entry that it is without any deciding.
+Composition = tuple[str, Body | None, Body | OrderedBody | None]
 
-_NOTHING: dict[str, int] = {}
-_TEXT = frozenset({str})
 _REMEMBERED = 64
-_MEMO_CHARS = 200
 # Names and ids, which stay as they are; anything else that changes about a session is text.
 _NAMES = frozenset({"branch", "version", "model", "permission_mode", "mode", "number", "sha"})
 _PATHS = PATH_FIELDS | {"worktree", "moved_from", "plan_file"}
@@ -40,6 +48,15 @@ class PrepareAll(Protocol):
     def __call__(self, drafts: Sequence[Draft]) -> list[Prepared]: ...
 
 
+class _Composed(NamedTuple):
+    """A fact between masking and preparing: what the writer has to decide on, and the entry that it is already."""
+
+    what: str
+    body: Body | None
+    draft: Draft | None
+    masked: dict[str, int] | None
+
+
 class Placer:
     """Places the facts of one agent's files; `mac_key` is the store's own."""
 
@@ -48,7 +65,7 @@ class Placer:
         redactor: Redactor,
         prepare_all: PrepareAll,
         salt_from: Callable[..., bytes],
-        usage_body: Callable[[Body], Body],
+        usage_entry: Callable[[Body], UsageBody],
         mac_key: bytes,
         *,
         test_clock: bool = False,
@@ -56,7 +73,7 @@ class Placer:
         self._redactor = redactor
         self._prepare_all = prepare_all
         self._salt_from = salt_from
-        self._usage_body = usage_body
+        self._usage_entry = usage_entry
         self._mac_key = mac_key
         self._test_clock = test_clock
         self._agent = ""
@@ -77,48 +94,35 @@ class Placer:
 
     def place(self, facts: Sequence[f.AnyFact]) -> list[Incoming]:
         """Return facts as the journal takes them."""
-        drafts: list[Draft] = []
-        composed = [self._composed(fact, drafts) for fact in facts]
+        composed = [self._composed(fact) for fact in facts]
         keys = [self._digest(fact.key) for fact in facts]
-        prepared = iter(self._prepare_all(drafts))
+        prepared = iter(self._prepare_all([one.draft for one in composed if one.draft is not None]))
         return [
             Incoming(
-                what,
+                one.what,
                 self._sessions.setdefault(fact.session, len(self._sessions)),
                 key,
                 fact.at or NO_TIME,
                 fact.turn,
                 tuple(map(self._digest, fact.aliases)) if fact.aliases else (),
-                body,
-                next(prepared) if is_prepared else None,
-                masked,
+                one.body,
+                None if one.draft is None else next(prepared),
+                one.masked,
             )
-            for fact, key, (what, body, is_prepared, masked) in zip(facts, keys, composed, strict=True)
+            for fact, key, one in zip(facts, keys, composed, strict=True)
         ]
 
-    def _composed(self, fact: f.AnyFact, drafts: list[Draft]) -> tuple[str, Body | None, bool, dict[str, int] | None]:
-        """Return what a fact is, what has to be decided of it, whether its draft was added, and what was masked."""
+    def _composed(self, fact: f.AnyFact) -> _Composed:
         if self._masked:
             self._masked = Counter()
-        what, composed = _COMPOSERS[type(fact)](self, fact)
-        kind = _PREPARED.get(what)
-        body: Body | None = None
-        if isinstance(composed, DialogBody):
-            kind = Kind.DIALOG
-            composed.test_clock = self._test_clock
-        elif kind is None:
-            body = composed
-        else:
-            if what == "note":
-                body = {name: composed[name] for name in ("fields", "shared") if name in composed}
-            elif what == "usage":
-                # Most responses are reported once: then this is the entry, and the writer need not make one.
-                body, composed = composed, self._usage_body(composed)
+        what, body, entry = _COMPOSERS[type(fact)](self, fact)
+        draft: Draft | None = None
+        if entry is not None:
             if self._test_clock:
-                composed["test_clock"] = True
-        if kind is not None:
-            drafts.append(Draft(kind, composed, self._salt(kind, fact)))
-        return what, body, kind is not None, dict(self._masked) if self._masked else None
+                entry = _on_test_clock(entry)
+            kind = _KINDS[what]
+            draft = Draft(kind, entry, self._salt(kind, fact.key))
+        return _Composed(what, body, draft, dict(self._masked) if self._masked else None)
 
     def masked(self) -> dict[str, int]:
         """Return the classes of what was masked since the last fact was placed."""
@@ -129,24 +133,27 @@ class Placer:
         return f"p:{vendor_id}:{self._mac(text.strip())}"
 
     def _digest(self, key: f.Key) -> bytes:
-        # Nearly all keys are texts alone.
-        named = ":".join(cast("tuple[str, ...]", key)) if _TEXT.issuperset(map(type, key)) else None
-        return origin_key(self._agent, f.key_text(key, self._mac) if named is None else named)
+        try:
+            named = ":".join(cast("tuple[str, ...]", key))  # nearly all keys are texts alone
+        except TypeError:
+            named = f.key_text(key, self._mac)
+        return origin_key(self._agent, named)
 
     def _mac(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
         return hmac.digest(self._mac_key, data, "sha256").hex()[:MAC_DIGITS]
 
-    def _salt(self, kind: str, fact: f.AnyFact) -> bytes:
-        if _TEXT.issuperset(map(type, fact.key)):
-            return self._salt_from(self._agent, kind, *fact.key)
-        # Without the digests of texts: those are under a key of this store, and without it a guess could be confirmed.
-        parts = ["" if isinstance(part, f.Mac) else str(part) for part in fact.key]
-        return self._salt_from(self._agent, kind, *parts)
+    def _salt(self, kind: str, key: f.Key) -> bytes:
+        try:
+            return self._salt_from(self._agent, kind, *key)
+        except TypeError:
+            # Without the digests of texts, which are under a key of this store: without it a guess could be confirmed.
+            parts = ["" if isinstance(part, f.Mac) else str(part) for part in key]
+            return self._salt_from(self._agent, kind, *parts)
 
     # Bodies
 
-    def _said(self, fact: f.DialogItem) -> tuple[str, Body | DialogBody]:
+    def _said(self, fact: f.DialogItem) -> Composition:
         text, full = _cut(self.text(fact.content))
         body = DialogBody(
             category=fact.category,
@@ -157,9 +164,9 @@ class Placer:
             role=fact.role,
             timestamp=_second(fact),
         )
-        return "dialog", self._with_extra(body, fact.extra) if fact.extra else body
+        return "dialog", None, self._with_extra(body, fact.extra) if fact.extra else body
 
-    def _call(self, fact: f.ToolCall) -> tuple[str, Body | DialogBody]:
+    def _call(self, fact: f.ToolCall) -> Composition:
         text, full = _cut(self.text(fact.content))
         given = fact.input
         body = DialogBody(
@@ -176,9 +183,9 @@ class Placer:
         )
         # What is known only from a parent's progress is kept but is no call of a file's own.
         what = "dialog" if fact.nested else "tool_call"
-        return what, self._with_extra(body, fact.extra) if fact.extra else body
+        return what, None, self._with_extra(body, fact.extra) if fact.extra else body
 
-    def _result(self, fact: f.ToolResult) -> tuple[str, Body | DialogBody]:
+    def _result(self, fact: f.ToolResult) -> Composition:
         text, full = _cut(self.text(fact.content))
         body = DialogBody(
             call_id=fact.call_id,
@@ -198,7 +205,7 @@ class Placer:
             timestamp=_second(fact),
             tool=fact.tool,
         )
-        return "tool_result", self._with_extra(body, fact.extra) if fact.extra else body
+        return "tool_result", None, self._with_extra(body, fact.extra) if fact.extra else body
 
     def _with_extra(self, body: DialogBody, extra: Body) -> Body | DialogBody:
         more = self._json(extra)
@@ -207,7 +214,7 @@ class Placer:
             return body
         return cast(Body, msgspec.to_builtins(body)) | more
 
-    def _action(self, fact: f.Action) -> tuple[str, Body]:
+    def _action(self, fact: f.Action) -> Composition:
         body: Body = {
             "description": self.text(fact.description)[:8192],
             "type": fact.type,
@@ -225,9 +232,9 @@ class Placer:
         for name in ("approximate", "user_modified"):
             if getattr(fact, name):
                 body[name] = True
-        return "action", body | self._json(fact.extra) if fact.extra else body
+        return "action", body | self._json(fact.extra) if fact.extra else body, None
 
-    def _turn_begun(self, fact: f.TurnBegun) -> tuple[str, Body]:
+    def _turn_begun(self, fact: f.TurnBegun) -> Composition:
         text, full = _cut(self.text(fact.query_text))
         body: Body = {
             "query_title": self.text(fact.query_title, counted=False),
@@ -244,21 +251,21 @@ class Placer:
             body["images"] = _images(fact.images)
         if fact.record is not None:
             body["record"] = msgspec.to_builtins(fact.record)
-        return "turn_begun", body
+        return "turn_begun", body, None
 
-    def _turn_updated(self, fact: f.TurnUpdated) -> tuple[str, Body]:
-        return "turn_updated", {"sets": self._fields(fact.sets), "adds": self._fields(fact.adds)}
+    def _turn_updated(self, fact: f.TurnUpdated) -> Composition:
+        return "turn_updated", {"sets": self._fields(fact.sets), "adds": self._fields(fact.adds)}, None
 
-    def _turn_ended(self, fact: f.TurnEnded) -> tuple[str, Body]:
+    def _turn_ended(self, fact: f.TurnEnded) -> Composition:
         body: Body = {"status": fact.status, "duration_ms": fact.duration_ms, "settled": fact.settled}
         body |= {"model": fact.model, "error_code": fact.error_code}
         if fact.response:
             body["response"] = _cut(self.text(fact.response, counted=False))[0]
         if fact.failure_note:
             body["failure_note"] = self.text(fact.failure_note, counted=False)
-        return "turn_ended", body
+        return "turn_ended", body, None
 
-    def _opened(self, fact: f.SessionOpened) -> tuple[str, Body]:
+    def _opened(self, fact: f.SessionOpened) -> Composition:
         body: Body = {"agent": fact.agent, "branch": fact.branch, "executable_version": fact.version}
         if fact.cwd:
             body["cwd"] = body["workspace"] = self._path(fact.cwd)
@@ -277,45 +284,48 @@ class Placer:
             body["forked_from"] = fact.forked_from
         if fact.background:
             body["background"] = True
-        return "session_opened", body | self._json(fact.extra) if fact.extra else body
+        return "session_opened", body | self._json(fact.extra) if fact.extra else body, None
 
-    def _session_updated(self, fact: f.SessionUpdated) -> tuple[str, Body]:
+    def _session_updated(self, fact: f.SessionUpdated) -> Composition:
         body: Body = {"changes": self._changes(fact.changes)}
         if fact.title:
             title = self.text(fact.title, counted=False)
             body |= {"title": title[:500], "title_source": int(fact.title_source or 0)}
-        return "session_updated", body
+        return "session_updated", body, None
 
-    def _link(self, fact: f.ChildLink) -> tuple[str, Body]:
+    def _link(self, fact: f.ChildLink) -> Composition:
         names = ("call_id", "child_agent_id", "child_thread_id", "run_id", "name", "rank")
         body: Body = {name: value for name in names if (value := getattr(fact, name)) is not None}
         if fact.description:
             body["description"] = self.text(fact.description, counted=False)
-        return "child_link", body
+        return "child_link", body, None
 
-    def _run_updated(self, fact: f.RunUpdated) -> tuple[str, Body]:
-        return "run_updated", {"changes": self._changes(fact.changes)}
+    def _run_updated(self, fact: f.RunUpdated) -> Composition:
+        return "run_updated", {"changes": self._changes(fact.changes)}, None
 
-    def _note(self, fact: f.Note) -> tuple[str, Body]:
-        return "note", {"kind": fact.kind, **self._json(fact.body)}
+    def _note(self, fact: f.Note) -> Composition:
+        body = {"kind": fact.kind, **self._json(fact.body)}
+        return "note", {name: body[name] for name in ("fields", "shared") if name in body}, body
+
+    def _usage(self, fact: f.Usage) -> Composition:
+        body = _usage(fact)
+        # Most responses are reported once: then this is the entry, and the writer need not make one.
+        return "usage", body, self._usage_entry(body)
 
     # Masking
 
     def text(self, value: str, *, counted: bool = True) -> str:
         """Return a text without secrets and bulk; copies of a text that is kept elsewhere are not counted again."""
-        known = self._memo.get(value) if len(value) > _MEMO_CHARS else None
+        if self._redactor.is_plain(value):
+            return value
+        known = self._memo.get(value)
         if known is None:
-            masked, classes = value, _NOTHING
-            if not self._redactor.is_plain(value):
-                redacted = self._redactor.text(value)
-                masked, classes = redacted.text, redacted.classes
-                if len(masked) >= MIN_RUN_CHARS:
-                    masked, _ = fold_blobs(masked)
-            known = (masked, classes)
-            if len(value) > _MEMO_CHARS:
-                if len(self._memo) >= _REMEMBERED:
-                    self._memo.clear()
-                self._memo[value] = known
+            redacted = self._redactor.text(value)
+            folded = fold_blobs(redacted.text)[0] if len(redacted.text) >= MIN_RUN_CHARS else redacted.text
+            known = (folded, redacted.classes)
+            if len(self._memo) >= _REMEMBERED:
+                self._memo.clear()
+            self._memo[value] = known
         if counted and known[1]:
             self._masked.update(known[1])
         return known[0]
@@ -327,6 +337,8 @@ class Placer:
         return redacted.text
 
     def _value(self, value: Any) -> Any:
+        if self._redactor.is_plain_value(value):
+            return value
         masked, _, classes = self._redactor.value(value, path_fields=_PATHS)
         if classes:
             self._masked.update(classes)
@@ -337,6 +349,8 @@ class Placer:
             return {}
         # Digests of what is not stored stay, under whatever name.
         kept = {name: item for name, item in value.items() if _is_digest(item)}
+        if len(kept) == len(value):
+            return kept
         return {**self._value({name: item for name, item in value.items() if name not in kept}), **kept}
 
     def _fields(self, fields: dict[str, Any]) -> Body:
@@ -375,11 +389,11 @@ class Placer:
         return made
 
 
-_COMPOSERS: dict[type, Callable[[Placer, Any], tuple[str, Body | DialogBody]]] = {
+_COMPOSERS: dict[type, Callable[[Placer, Any], Composition]] = {
     f.DialogItem: Placer._said,  # pyright: ignore[reportPrivateUsage]
     f.ToolCall: Placer._call,  # pyright: ignore[reportPrivateUsage]
     f.ToolResult: Placer._result,  # pyright: ignore[reportPrivateUsage]
-    f.Usage: lambda _, fact: ("usage", _usage(fact)),
+    f.Usage: Placer._usage,  # pyright: ignore[reportPrivateUsage]
     f.TurnUpdated: Placer._turn_updated,  # pyright: ignore[reportPrivateUsage]
     f.Action: Placer._action,  # pyright: ignore[reportPrivateUsage]
     f.TurnBegun: Placer._turn_begun,  # pyright: ignore[reportPrivateUsage]
@@ -390,7 +404,7 @@ _COMPOSERS: dict[type, Callable[[Placer, Any], tuple[str, Body | DialogBody]]] =
     f.ChildLink: Placer._link,  # pyright: ignore[reportPrivateUsage]
     f.Note: Placer._note,  # pyright: ignore[reportPrivateUsage]
 }
-_PREPARED = {
+_KINDS = {
     "dialog": Kind.DIALOG,
     "tool_call": Kind.DIALOG,
     "tool_result": Kind.DIALOG,
@@ -431,6 +445,10 @@ def _is_digest(value: Any) -> bool:
     if not isinstance(value, dict):
         return isinstance(value, bool | int | float)
     return {"bytes", "sha256"}.issuperset(cast(Body, value))
+
+
+def _on_test_clock(entry: Body | OrderedBody) -> Body | OrderedBody:
+    return {**entry, "test_clock": True} if isinstance(entry, dict) else msgspec.structs.replace(entry, test_clock=True)
 
 
 def _second(fact: f.AnyFact) -> str:

@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from shiftlog.store.incoming import UsageBody
+
 COUNTERS = (
     "input_tokens",
     "cached_input_tokens",
@@ -66,17 +70,27 @@ class Growth:
 
 def whole_body(report: Document) -> Document:
     """Return the body of the entry for a report that counts whole, as the first of its response."""
+    return msgspec.to_builtins(whole_entry(report))
+
+
+def whole_entry(report: Document) -> UsageBody:
+    """Return the same body, to be written as it is."""
     find = report.get
-    body: Document = {name: int(count) for name in COUNTERS if (count := find(name))}
-    if (cost := find("cost_usd")) is not None:
-        body |= {"cost_usd": cost, "cost_source": "vendor"}
-    if model := find("model"):
-        body["model"] = model
-    if find("copied"):
-        body["copied"] = True
-    if vendor := find("vendor"):
-        body["vendor"] = vendor
-    return body
+    cost = find("cost_usd")
+    return UsageBody(
+        cache_creation_1h_tokens=find("cache_creation_1h_tokens", 0),
+        cache_creation_tokens=find("cache_creation_tokens", 0),
+        cached_input_tokens=find("cached_input_tokens", 0),
+        copied=bool(find("copied")),
+        cost_source=None if cost is None else "vendor",
+        cost_usd=cost,
+        input_tokens=find("input_tokens", 0),
+        model=find("model") or None,
+        output_tokens=find("output_tokens", 0),
+        reasoning_tokens=find("reasoning_tokens", 0),
+        vendor=find("vendor") or None,
+        web_searches=find("web_searches", 0),
+    )
 
 
 def counts_of(report: Document) -> Counts:

@@ -14,7 +14,7 @@ from shiftlog.model.canonical import canonical
 from shiftlog.model.entry import Kind
 from shiftlog.store import blobs
 from shiftlog.store.documents_packed import packed
-from shiftlog.store.incoming import DialogBody, Draft, Prepared
+from shiftlog.store.incoming import DialogBody, Draft, OrderedBody, Prepared
 from shiftlog.store.sources import LongText
 
 SALT_BYTES = 16
@@ -55,15 +55,16 @@ def _found_by(draft: Draft) -> tuple[str, str | None]:
     body = draft.body
     if isinstance(body, DialogBody):
         return body.content, DECISION if body.category == DECISION else None
-    return body_text(draft.kind, body), body_facet(draft.kind, body)
+    facts = cast(dict[str, Any], msgspec.to_builtins(body)) if isinstance(body, OrderedBody) else body
+    return body_text(draft.kind, facts), body_facet(draft.kind, facts)
 
 
-def _parted(body: dict[str, Any] | DialogBody, spelling: bytes) -> tuple[bytes, list[tuple[bytes, str]]]:
+def _parted(body: dict[str, Any] | OrderedBody, spelling: bytes) -> tuple[bytes, list[tuple[bytes, str]]]:
     """Return the document of a body, and the long texts that it only refers to."""
     texts: list[tuple[bytes, str]] = []
     if len(spelling) <= blobs.LONG_TEXT_BYTES:
         return spelling, texts
-    whole = msgspec.to_builtins(body) if isinstance(body, DialogBody) else body
+    whole = msgspec.to_builtins(body) if isinstance(body, OrderedBody) else body
     outside = blobs.externalise(whole, lambda digest, text: texts.append((digest, text)))
     return _encode(outside), texts
 
@@ -80,46 +81,37 @@ def _long_text(digest: bytes, text: str) -> LongText:
     return known
 
 
-def spelled(body: dict[str, Any]) -> bytes:
+def spelled(body: dict[str, Any] | OrderedBody) -> bytes:
     """Return the canonical spelling; the fast encoder writes the same for what is neither a float nor odd text."""
-    if _is_simple(body):
+    is_ordered = isinstance(body, OrderedBody)
+    open_part = body.open_part if is_ordered else body
+    if _is_simple(open_part):
         try:
-            return _encode(body)
+            spelling = _encode_in_order(body) if is_ordered else _encode(body)
         except (UnicodeEncodeError, OverflowError):
             pass
-    return canonical(body)
+        else:
+            if spelling.isascii() or _has_ascii_names(open_part):
+                return spelling
+    return canonical(msgspec.to_builtins(body) if is_ordered else body)
 
 
-def _spelt(body: dict[str, Any] | DialogBody) -> tuple[dict[str, Any] | DialogBody, bytes]:
+def _spelt(body: dict[str, Any] | OrderedBody) -> tuple[dict[str, Any] | OrderedBody, bytes]:
     """Return a body as it is stored, and its canonical spelling."""
-    if not isinstance(body, DialogBody):
-        return body, spelled(body)
-    spelling = _spelled_dialog(body)
-    if _REFERENCE in spelling and not isinstance(body.input, str):
+    spelling = spelled(body)
+    if _REFERENCE in spelling and isinstance(body, DialogBody) and not isinstance(body.input, str):
         given = msgspec.json.encode(body.input)
         if _REFERENCE in given:
             # The store keeps long texts under this very key, so such an input is kept as the text that it is.
             body = msgspec.structs.replace(body, input=given.decode())
-            spelling = _spelled_dialog(body)
+            spelling = spelled(body)
     return body, spelling
 
 
-def _spelled_dialog(body: DialogBody) -> bytes:
-    if body.input is None or _is_simple(body.input):
-        try:
-            return _encode_in_order(body)
-        except (UnicodeEncodeError, OverflowError):
-            pass
-    return canonical(msgspec.to_builtins(body))
-
-
 def _is_simple(value: object) -> bool:
-    """Tell whether a value holds only texts, whole numbers and the like, under ASCII names."""
+    """Tell whether a value holds only texts, whole numbers and the like."""
     if type(value) is dict:
-        items = cast(dict[str, object], value)
-        if not "".join(items).isascii():
-            return False
-        parts = items.values()
+        parts = cast(dict[str, object], value).values()
     elif type(value) is list or type(value) is tuple:
         parts = cast(Sequence[object], value)
     else:
@@ -129,6 +121,16 @@ def _is_simple(value: object) -> bool:
     for item in parts:  # noqa: SIM110 - a generator costs as much again
         if type(item) not in _SIMPLE and not _is_simple(item):
             return False
+    return True
+
+
+def _has_ascii_names(value: object) -> bool:
+    """Tell whether the names in a simple value are ASCII, which sort alike in all spellings."""
+    if type(value) is dict:
+        items = cast(dict[str, object], value)
+        return "".join(items).isascii() and all(map(_has_ascii_names, items.values()))
+    if type(value) is list or type(value) is tuple:
+        return all(map(_has_ascii_names, cast(Sequence[object], value)))
     return True
 
 

@@ -15,12 +15,20 @@ from shiftlog.store.sources import LongText
 KEY_BYTES = 16
 
 
-class DialogBody(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """The body of a dialog entry, the kind that imports bring most of.
+class OrderedBody(msgspec.Struct, omit_defaults=True, gc=False):
+    """A body of a kind that imports bring much of: its fields stand in the order of canonical JSON.
 
-    Its fields stand in the order of canonical JSON, so that they are written without sorting; what is absent is not
-    written. `record` are the vendor's ids, in that order too.
+    So they are written without sorting; what is absent is not written.
     """
+
+    @property
+    def open_part(self) -> object:
+        """Return what may hold any value and not only texts and whole numbers."""
+        raise NotImplementedError
+
+
+class DialogBody(OrderedBody, kw_only=True):
+    """The body of a dialog entry; `record` are the vendor's ids, in the order of canonical JSON too."""
 
     call_id: str | None = None
     category: str
@@ -42,12 +50,40 @@ class DialogBody(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     timestamp: str
     tool: str | None = None
 
+    @property
+    def open_part(self) -> object:
+        """Return what the tool was given."""
+        return self.input
+
+
+class UsageBody(OrderedBody, kw_only=True):
+    """The body of a usage entry."""
+
+    cache_creation_1h_tokens: int = 0
+    cache_creation_tokens: int = 0
+    cached_input_tokens: int = 0
+    copied: bool = False
+    cost_source: str | None = None
+    cost_usd: float | None = None
+    input_tokens: int = 0
+    model: str | None = None
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    test_clock: bool = False
+    vendor: dict[str, Any] | None = None
+    web_searches: int = 0
+
+    @property
+    def open_part(self) -> object:
+        """Return the vendor's own counters, or the cost, which is no whole number."""
+        return self.vendor if self.cost_usd is None else self.cost_usd
+
 
 class Draft(NamedTuple):
     """A body that only needs to be prepared; its kind says how it is found."""
 
     kind: Kind
-    body: dict[str, Any] | DialogBody
+    body: dict[str, Any] | OrderedBody
     salt: bytes
 
 
