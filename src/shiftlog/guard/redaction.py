@@ -24,6 +24,7 @@ _WHOLE_TEXT_ESCAPES = re.compile(r"(?:[^\\]|\\[^AzC])*+\\[AzC]", re.DOTALL)
 _LEARNED_CHARS = 8
 _GLANCE_CHARS = 16_384
 _GLANCE_DEPTH = 8
+_TEXT = frozenset({str})
 _MIN_TEXT_CHARS = 7  # `pw=abcd`: no detector finds anything in less
 
 
@@ -195,7 +196,12 @@ def _gathered(value: object, texts: list[str], depth: int) -> bool:
     if depth > _GLANCE_DEPTH:
         return False
     if isinstance(value, dict):
-        for key, item in cast(dict[object, object], value).items():
+        items = cast(dict[object, object], value)
+        if _TEXT.issuperset(map(type, items.values())):
+            found = cast("list[str]", list(items.values()))
+            texts += found
+            return all(map(_is_innocent_key, items)) and max(map(len, found), default=0) <= _GLANCE_CHARS
+        for key, item in items.items():
             if not _is_innocent_key(key) or not _gathered(item, texts, depth + 1):
                 return False
         return True

@@ -56,7 +56,7 @@ def diff_from_patch(path: str, hunks: Sequence[object]) -> str | None:
         place = [fields.get(name) for name in ("oldStart", "oldLines", "newStart", "newLines")]
         numbers = [value if isinstance(value, int) and abs(value) < 2**53 else 0 for value in place]
         parts.append(f"@@ -{numbers[0]},{numbers[1]} +{numbers[2]},{numbers[3]} @@\n")
-        parts.extend(line + "\n" for line in cast("list[object]", lines) if isinstance(line, str))
+        parts.extend([line + "\n" for line in cast("list[object]", lines) if isinstance(line, str)])
     return "".join(parts) if len(parts) > 1 else None
 
 

@@ -10,7 +10,7 @@ import msgspec
 from shiftlog.ingest import claude_turns
 from shiftlog.ingest.claude_children import BY_PROGRESS, link, link_by_prompt
 from shiftlog.ingest.claude_desk import AGENT, Desk
-from shiftlog.ingest.claude_model import read_assistant, read_usage
+from shiftlog.ingest.claude_model import read_assistant, read_usage, reply_of
 from shiftlog.ingest.claude_small import SMALL, read_attachment, read_system
 from shiftlog.ingest.claude_state import VERSION, State, Strand
 from shiftlog.ingest.claude_text import text_and_images
@@ -54,7 +54,10 @@ class ClaudeReader:
             counts.bad += 1
             return desk.out
         disposition = self._read(line, read.record)
-        setattr(counts, disposition, getattr(counts, disposition) + 1)
+        if disposition is Disposition.MAPPED:
+            counts.mapped += 1
+        else:
+            setattr(counts, disposition, getattr(counts, disposition) + 1)
         return desk.out
 
     def skip_oversized(self) -> None:
@@ -126,9 +129,9 @@ class ClaudeReader:
                 link_by_prompt(desk, strand, text)
             return read_user(desk, strand, record)
         if kind == "assistant":
-            self._take_message(record)
-            disposition = read_assistant(desk, strand, record)
-            read_usage(desk, strand, record)
+            reply = reply_of(record)
+            disposition = read_assistant(desk, strand, record, reply)
+            read_usage(desk, strand, reply)
             return disposition
         if kind == "system":
             return read_system(desk, strand, record)
@@ -138,18 +141,14 @@ class ClaudeReader:
 
     def _read_repeated(self, strand: Strand, kind: str, record: Object) -> None:
         if kind == "assistant":
-            read_usage(self._desk, strand, record)
+            read_usage(self._desk, strand, reply_of(record))
         elif kind == "progress":
             data = object_in(record, "data")
             message = object_in(data, "message")
             agent = text_in(data, "agentId")
             if data.get("type") == "agent_progress" and agent and message.get("type") == "assistant":
                 child = self._desk.strand(SessionRef(strand.ref.vendor_id, agent))
-                read_usage(self._desk, child, message, nested=True)
-
-    def _take_message(self, record: Object) -> None:
-        self._desk.message_id = text_in(object_in(record, "message"), "id")
-        self._desk.request_id = text_in(record, "requestId")
+                read_usage(self._desk, child, reply_of(message), nested=True)
 
     def _read_progress(self, strand: Strand, record: Object) -> Disposition:
         data = object_in(record, "data")
@@ -188,9 +187,9 @@ class ClaudeReader:
             desk.follow(child, {name: record.get(name) for name in ("cwd", "version", "gitBranch")})
             desk.remember(child)
         if kind == "assistant":
-            self._take_message(message)
-            disposition = Disposition.MAPPED if is_known else read_assistant(desk, child, message, nested=True)
-            read_usage(desk, child, message, nested=True)
+            reply = reply_of(message)
+            disposition = Disposition.MAPPED if is_known else read_assistant(desk, child, message, reply, nested=True)
+            read_usage(desk, child, reply, nested=True)
             return disposition
         if kind == "user":
             return Disposition.MAPPED if is_known else read_user(desk, child, message, nested=True)

@@ -34,7 +34,7 @@ from shiftlog.ingest.reading import RAW_LIMIT_BYTES, Object, bounded, raw_or_dig
 AGENT = "ClaudeCode"
 MAX_NOTED = 1000
 
-_FOLLOWED = (("cwd", "cwd"), ("gitBranch", "branch"), ("version", "version"), ("permissionMode", "permission_mode"))
+_FOLLOWED = ("cwd", "branch", "version", "permission_mode")
 _MAIN = ("user", "assistant", "system", "attachment")
 _AT_OPENING = (("entrypoint", "entrypoint"), ("sessionKind", "session_kind"), ("teamName", "team"))
 
@@ -47,6 +47,8 @@ class Desk:
         self.state = state
         self.seen = Seen(state.ids, state.places)
         self.strands = {strand.ref: strand for strand in state.strands}
+        self._followed: dict[int, tuple[object, ...]] = {}
+        self._mains: dict[str, Strand] = {}
         self.out: list[AnyFact] = []
         self._waiting = {strand.index: decode_facts(strand.waiting) for strand in state.strands if strand.waiting}
         self.line = b""
@@ -56,6 +58,9 @@ class Desk:
         self.message_id: str | None = None
         self.request_id: str | None = None
         self.session = "unknown"
+        self.reported: tuple[object, ...] | None = (
+            None  # what the last line with tokens said: most repeat the one before
+        )
 
     def save(self) -> bytes:
         """Return the state to go on from."""
@@ -123,6 +128,14 @@ class Desk:
 
     def strand_of(self, record: Object) -> Strand:
         """Return the strand that a record belongs to: by its session id, then by its agent or its side chain."""
+        named = record.get("sessionId")
+        if (
+            type(named) is str
+            and record.get("isSidechain") is not True
+            and (main := self._mains.get(named)) is not None
+        ):
+            self.session = self.state.session = named
+            return main
         session = text_in(record, "sessionId", "session_id")
         agent = text_in(record, "agentId")
         if session is None:
@@ -136,6 +149,8 @@ class Desk:
         if record.get("isSidechain") is not True:
             main = self.strand(SessionRef(session))
             main.has_main = main.has_main or record.get("type") in _MAIN
+            if main.has_main and named == session:
+                self._mains[session] = main
             return main
         if agent is not None:
             return self.strand(SessionRef(session, agent))
@@ -181,14 +196,18 @@ class Desk:
 
     def follow(self, strand: Strand, record: Object) -> None:
         """Keep up with directory, branch, version and permission mode, which change within a session."""
+        find = record.get
+        values = (find("cwd"), find("gitBranch"), find("version"), find("permissionMode"))
+        if strand.is_open and self._followed.get(strand.index) == values:
+            return
+        self._followed[strand.index] = values
         known = strand.known
         if not strand.is_open:
             for theirs, ours in _AT_OPENING:
                 if ours not in known and (value := text_in(record, theirs)):
                     known[ours] = value
         changes: Object = {}
-        for theirs, ours in _FOLLOWED:
-            value = record.get(theirs)
+        for ours, value in zip(_FOLLOWED, values, strict=True):
             if value and isinstance(value, str) and known.get(ours) != value:
                 known[ours] = value
                 changes[ours] = value
@@ -262,6 +281,7 @@ class Desk:
         if value and strand.known.get(name) != value:
             value = bounded(value)
             strand.known[name] = value
+            self._followed.pop(strand.index, None)
             self.update(strand, {name: value})
 
     def rename(self, strand: Strand, title: str, source: TitleSource) -> None:

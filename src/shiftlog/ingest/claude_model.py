@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, cast
 
+import msgspec
+
 from shiftlog.ingest import actions, claude_results, claude_turns
 from shiftlog.ingest.claude_children import link_by_task
 from shiftlog.ingest.claude_desk import Desk
@@ -19,10 +21,41 @@ _KEEPS_INPUT = frozenset(
 _COUNTERS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-def read_assistant(desk: Desk, strand: Strand, record: Object, *, nested: bool = False) -> Disposition:
-    """Read an `assistant` record; `nested` ones come from progress records and never touch a turn."""
+class Reply(msgspec.Struct, frozen=True, gc=False):
+    """What an `assistant` record says of the response that it is a line of."""
+
+    message: Object
+    message_id: str | None
+    request_id: str | None
+    model: str | None
+    usage: Object
+    searches: int
+
+    @property
+    def key(self) -> str | None:
+        """Return `<message.id>/<requestId>`, None for a message without id."""
+        return None if self.message_id is None else f"{self.message_id}/{self.request_id or ''}"
+
+
+def reply_of(record: Object) -> Reply:
+    """Return what an `assistant` record says of its response."""
     message = object_in(record, "message")
-    model = text_in(message, "model")
+    usage = object_in(message, "usage")
+    served = object_in(usage, "server_tool_use")
+    return Reply(
+        message,
+        text_in(message, "id"),
+        text_in(record, "requestId"),
+        text_in(message, "model"),
+        usage,
+        tokens_in(served, "web_search_requests") if served else 0,
+    )
+
+
+def read_assistant(desk: Desk, strand: Strand, record: Object, reply: Reply, *, nested: bool = False) -> Disposition:
+    """Read an `assistant` record; `nested` ones come from progress records and never touch a turn."""
+    message, model = reply.message, reply.model
+    desk.message_id, desk.request_id = reply.message_id, reply.request_id
     is_error = record.get("isApiErrorMessage") is True
     if model == SYNTHETIC and not is_error:
         return desk.counted("assistant/synthetic")
@@ -33,12 +66,11 @@ def read_assistant(desk: Desk, strand: Strand, record: Object, *, nested: bool =
     turn = None if nested else _turn_for(desk, strand, is_real=model != SYNTHETIC)
     if turn is not None:
         _mark(desk, strand, turn, record, model)
-    searches = _web_searches(message)
-    use = usage_key(message, record) if not searches else None
+    use = None if reply.searches else reply.key
     kept = 0
     for at, block in enumerate(blocks):
         if isinstance(block, dict):
-            kept += _read_block(desk, strand, turn, cast("Object", block), at, use=use, is_error=is_error)
+            kept += _read_block(desk, strand, turn, block, at, use=use, is_error=is_error)  # pyright: ignore[reportUnknownArgumentType]
     if turn is not None and turn.error_code is not None and not turn.error_text:
         turn.error_text = "\n".join(turn.response)
     if kept or not blocks:
@@ -193,37 +225,26 @@ def _read_call(desk: Desk, strand: Strand, turn: Turn | None, block: Object, at:
 # -- usage -------------------------------------------------------------------------------------------------------------
 
 
-def usage_key(message: Object, record: Object) -> str | None:
-    """Return `<message.id>/<requestId>`, None for a message without id."""
-    message_id = text_in(message, "id")
-    return None if message_id is None else f"{message_id}/{text_in(record, 'requestId') or ''}"
-
-
-def _web_searches(message: Object) -> int:
-    used = object_in(object_in(message, "usage"), "server_tool_use")
-    return tokens_in(used, "web_search_requests") if used else 0
-
-
-def read_usage(desk: Desk, strand: Strand, record: Object, *, nested: bool = False) -> None:
+def read_usage(desk: Desk, strand: Strand, reply: Reply, *, nested: bool = False) -> None:
     """Give the tokens of a model message; every line of it repeats them, the largest counts."""
-    message = object_in(record, "message")
-    usage = object_in(message, "usage")
-    key = usage_key(message, record) if usage else None
-    if key is None:
+    usage = reply.usage
+    key = reply.key if usage else None
+    report = (strand.index, key, reply.model, usage)
+    if key is None or report == desk.reported:
         return
+    desk.reported = report
     given, output, created, cached = [tokens_in(usage, name) for name in _COUNTERS]
     split = object_in(usage, "cache_creation")
     if split:
         created = max(created, sum([tokens_in(split, name) for name in split]))
-    searches = _web_searches(message)
+    searches = reply.searches
     if not (given or output or created or cached or searches):
         return
-    model = text_in(message, "model")
+    model = reply.model
     mark = f"{key} {given} {output} {created} {cached} {searches} {model}"
     if strand.used == mark:
         return
     strand.used = mark
-    message_id, _, request_id = key.rpartition("/")
     turn = strand.turn
     desk.emit(
         strand,
@@ -239,16 +260,12 @@ def read_usage(desk: Desk, strand: Strand, record: Object, *, nested: bool = Fal
             cache_creation_1h_tokens=min(tokens_in(split, "ephemeral_1h_input_tokens"), created),
             output_tokens=output,
             web_searches=searches,
-            message_id=message_id,
-            joins=not request_id,
+            message_id=key.rpartition("/")[0],
+            joins=key.endswith("/"),
             vendor=_as_written(usage),
         ),
     )
 
 
 def _as_written(usage: Object) -> Object:
-    return {
-        name: value if type(value) is str else bounded(value)
-        for name, value in usage.items()
-        if value and not isinstance(value, list)
-    }
+    return bounded({name: value for name, value in usage.items() if value and not isinstance(value, list)})

@@ -30,19 +30,19 @@ _EXIT_CODE = "Exit code "
 _PERSISTED = "<persisted-output>"
 _SPILL_FOLDER = "tool-results/"
 _DURATIONS = ("durationMs", "totalDurationMs", "duration_ms")
-_KEPT_IDS = (
-    ("agentId", "agent_id"),
-    ("backgroundTaskId", "background_task_id"),
-    ("taskId", "task_id"),
-    ("runId", "run_id"),
-)
+_KEPT_IDS = {
+    "agentId": "agent_id",
+    "backgroundTaskId": "background_task_id",
+    "taskId": "task_id",
+    "runId": "run_id",
+}
 
 
 def read_results(desk: Desk, strand: Strand, record: Object, blocks: list[Any], *, nested: bool) -> Disposition:
     """Read a `user` record that holds results; texts beside them are the user's."""
     turn = None if nested else claude_turns.ensure_turn(desk, strand)
     parts = [(at, cast("Object", block)) for at, block in enumerate(blocks) if isinstance(block, dict)]
-    alone = sum(block.get("type") == "tool_result" for _, block in parts) == 1
+    alone = len(parts) == 1 or sum(block.get("type") == "tool_result" for _, block in parts) == 1
     details = object_in(record, "toolUseResult") if alone else {}
     for at, block in parts:
         kind = block.get("type")
@@ -89,14 +89,14 @@ def read_result(
             content=text,
             is_error=is_error,
             exit_code=_exit_code(text, details, tool, is_error=is_error),
-            duration_ms=next((ms for name in _DURATIONS if (ms := whole_in(details, name)) is not None), None),
+            duration_ms=_duration(details) if details else None,
             interrupted=details.get("interrupted") is True,
             orphan=call is None,
             denied=denied,
             nested=nested,
             images=images,
             spilled=_spilled(text, details),
-            extra={ours: value for theirs, ours in _KEPT_IDS if (value := text_in(details, theirs))},
+            extra=_kept_ids(details),
         ),
     )
     if call is not None:
@@ -106,13 +106,23 @@ def read_result(
             _Deeds(desk, strand, turn, call_id).tell(call, value, details, text, is_error=is_error)
 
 
+def _duration(details: Object) -> int | None:
+    named = [name for name in _DURATIONS if name in details]
+    return next((ms for name in named if (ms := whole_in(details, name)) is not None), None)
+
+
+def _kept_ids(details: Object) -> Object:
+    if details.keys().isdisjoint(_KEPT_IDS):
+        return {}
+    return {ours: value for theirs, ours in _KEPT_IDS.items() if (value := text_in(details, theirs))}
+
+
 def _exit_code(text: str, details: Object, tool: str | None, *, is_error: bool) -> int | None:
     if text.startswith(_EXIT_CODE):
         digits = first_line(text[len(_EXIT_CODE) : len(_EXIT_CODE) + 12])
         if digits.isascii() and digits.isdigit():
             return int(digits)
-    code = whole_in(details, "exitCode")
-    if code is not None:
+    if "exitCode" in details and (code := whole_in(details, "exitCode")) is not None:
         return code
     return 0 if tool == SHELL and not is_error else None
 
@@ -120,7 +130,7 @@ def _exit_code(text: str, details: Object, tool: str | None, *, is_error: bool) 
 def _spilled(text: str, details: Object) -> str | None:
     if (path := text_in(details, "persistedOutputPath")) is not None:
         return path
-    if _SPILL_FOLDER not in text[:4096] or not (text.startswith(_PERSISTED) or len(text) < 400):
+    if not (len(text) < 400 or text.startswith(_PERSISTED)) or _SPILL_FOLDER not in text[:4096]:
         return None
     words = (word.strip("\"'`,;()<>") for word in text[:4096].split())
     return next((word.rstrip(".") for word in words if _SPILL_FOLDER in word), None)

@@ -28,8 +28,9 @@ _HEAD_CHARS = 4096
 def read_user(desk: Desk, strand: Strand, record: Object, *, nested: bool = False) -> Disposition:
     """Read a `user` record; `nested` ones come from progress records and never touch a turn."""
     message = object_in(record, "message")
-    if any(block.get("type") == "tool_result" for block in objects_in(message, "content")):
-        return claude_results.read_results(desk, strand, record, list_in(message, "content"), nested=nested)
+    blocks = list_in(message, "content")
+    if blocks and any(block.get("type") == "tool_result" for block in objects_in(message, "content")):
+        return claude_results.read_results(desk, strand, record, blocks, nested=nested)
     text, images = text_and_images(message.get("content"), keep=desk.hints.keep_images)
     if plan := text_in(record, "planContent"):
         key = desk.key("plan")

@@ -94,7 +94,7 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_id: str | None = None
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="fact"):
+class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="fact", gc=False):
     """What all facts share.
 
     `at` is the record's time as the journal writes it (UTC, milliseconds, `Z`), or None where the file had none so far.

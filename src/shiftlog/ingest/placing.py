@@ -6,15 +6,16 @@ the caller's (`prepare`), because the journal decides it.
 
 import hashlib
 import hmac
+import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
 from shiftlog.guard.redact_blobs import MIN_RUN_CHARS, fold_blobs
 from shiftlog.guard.redact_json import PATH_CLASSES, PATH_FIELDS
-from shiftlog.guard.redaction import Redactor
+from shiftlog.guard.redaction import Redacted, Redactor
 from shiftlog.ingest import facts as f
 from shiftlog.model.entry import Kind
 from shiftlog.store.incoming import (
@@ -37,6 +38,7 @@ Body = dict[str, Any]
 Composition = tuple[str, Body | None, Body | OrderedBody | None]
 
 _REMEMBERED = 64
+_REMEMBERED_PATHS = 1024
 # Names and ids, which stay as they are; anything else that changes about a session is text.
 _NAMES = frozenset({"branch", "version", "model", "permission_mode", "mode", "number", "sha"})
 _PATHS = PATH_FIELDS | {"worktree", "moved_from", "plan_file"}
@@ -48,7 +50,7 @@ class PrepareAll(Protocol):
     def __call__(self, drafts: Sequence[Draft]) -> list[Prepared]: ...
 
 
-class _Composed(NamedTuple):
+class _Composed(msgspec.Struct, frozen=True, gc=False):
     """A fact between masking and preparing: what the writer has to decide on, and the entry that it is already."""
 
     what: str
@@ -79,6 +81,7 @@ class Placer:
         self._agent = ""
         self._masked: Counter[str] = Counter()
         self._memo: dict[str, tuple[str, dict[str, int]]] = {}
+        self._known_paths: dict[str, Redacted] = {}
         self._sessions: dict[f.SessionRef, int] = {}
 
     def begin(self, agent: str) -> None:
@@ -331,7 +334,11 @@ class Placer:
         return known[0]
 
     def _path(self, value: str) -> str:
-        redacted = self._redactor.text(value, only=PATH_CLASSES)
+        redacted = self._known_paths.get(value)
+        if redacted is None:
+            if len(self._known_paths) >= _REMEMBERED_PATHS:
+                self._known_paths.clear()
+            redacted = self._known_paths[value] = self._redactor.text(value, only=PATH_CLASSES)
         if redacted.count:
             self._masked.update(redacted.classes)
         return redacted.text
@@ -413,24 +420,24 @@ _KINDS = {
 }
 
 
+_REPORTED = (
+    "model",
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_creation_tokens",
+    "cache_creation_1h_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "web_searches",
+    "message_id",
+    "copied",
+    "cost_usd",
+)
+_reported = operator.attrgetter(*_REPORTED)
+
+
 def _usage(fact: f.Usage) -> Body:
-    body: Body = {
-        name: value
-        for name in (
-            "model",
-            "input_tokens",
-            "cached_input_tokens",
-            "cache_creation_tokens",
-            "cache_creation_1h_tokens",
-            "output_tokens",
-            "reasoning_tokens",
-            "web_searches",
-            "message_id",
-            "copied",
-            "cost_usd",
-        )
-        if (value := getattr(fact, name))
-    }
+    body: Body = {name: value for name, value in zip(_REPORTED, _reported(fact), strict=True) if value}
     body["rule"] = fact.rule
     if fact.vendor:
         body["vendor"] = fact.vendor

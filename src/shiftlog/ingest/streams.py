@@ -7,8 +7,9 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, NamedTuple, Self, cast
+from typing import BinaryIO, Self, cast
 
+import msgspec
 import zstandard
 
 from shiftlog.model.errors import TranscriptUnreadable
@@ -20,7 +21,7 @@ MAX_RATIO = 1000
 _RATIO_FLOOR_BYTES = 64 << 20  # small files may be all alike
 
 
-class Line(NamedTuple):
+class Line(msgspec.Struct, frozen=True, gc=False):
     """A line with the offset after it; `data` is None for one longer than allowed, `whole` tells of its line end."""
 
     data: bytes | None

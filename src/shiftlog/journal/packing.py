@@ -55,8 +55,8 @@ def _found_by(draft: Draft) -> tuple[str, str | None]:
     body = draft.body
     if isinstance(body, DialogBody):
         return body.content, DECISION if body.category == DECISION else None
-    facts = cast(dict[str, Any], msgspec.to_builtins(body)) if isinstance(body, OrderedBody) else body
-    return body_text(draft.kind, facts), body_facet(draft.kind, facts)
+    # Nobody looks for the others by their words.
+    return ("", None) if isinstance(body, OrderedBody) else (body_text(draft.kind, body), body_facet(draft.kind, body))
 
 
 def _parted(body: dict[str, Any] | OrderedBody, spelling: bytes) -> tuple[bytes, list[tuple[bytes, str]]]:
@@ -85,13 +85,13 @@ def spelled(body: dict[str, Any] | OrderedBody) -> bytes:
     """Return the canonical spelling; the fast encoder writes the same for what is neither a float nor odd text."""
     is_ordered = isinstance(body, OrderedBody)
     open_part = body.open_part if is_ordered else body
-    if _is_simple(open_part):
+    if open_part is None or _is_simple(open_part):
         try:
             spelling = _encode_in_order(body) if is_ordered else _encode(body)
         except (UnicodeEncodeError, OverflowError):
             pass
         else:
-            if spelling.isascii() or _has_ascii_names(open_part):
+            if open_part is None or spelling.isascii() or _has_ascii_names(open_part):
                 return spelling
     return canonical(msgspec.to_builtins(body) if is_ordered else body)
 
@@ -99,7 +99,7 @@ def spelled(body: dict[str, Any] | OrderedBody) -> bytes:
 def _spelt(body: dict[str, Any] | OrderedBody) -> tuple[dict[str, Any] | OrderedBody, bytes]:
     """Return a body as it is stored, and its canonical spelling."""
     spelling = spelled(body)
-    if _REFERENCE in spelling and isinstance(body, DialogBody) and not isinstance(body.input, str):
+    if isinstance(body, DialogBody) and type(body.input) not in _SIMPLE and _REFERENCE in spelling:
         given = msgspec.json.encode(body.input)
         if _REFERENCE in given:
             # The store keeps long texts under this very key, so such an input is kept as the text that it is.

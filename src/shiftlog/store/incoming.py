@@ -5,7 +5,7 @@ little left to do. The structs cross process boundaries as MessagePack.
 """
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -79,7 +79,7 @@ class UsageBody(OrderedBody, kw_only=True):
         return self.vendor if self.cost_usd is None else self.cost_usd
 
 
-class Draft(NamedTuple):
+class Draft(msgspec.Struct, frozen=True, gc=False):
     """A body that only needs to be prepared; its kind says how it is found."""
 
     kind: Kind
