@@ -108,15 +108,17 @@ class _Reading:
         cursor = self._job.offset
         whole = self._job.path.removesuffix(".zst").endswith(".json")
         lines: Iterable[Line] = _as_one(file.lines(cursor)) if whole else file.lines(cursor)
+        feed = self._reader.feed
         for line in lines:
-            if not line.whole and not _is_object(line.data):
+            data = line.data
+            if not line.whole and not _is_object(data):
                 self._partial = 1
                 break
-            if line.data is None:
+            if data is None:
                 self._reader.skip_oversized()
             else:
-                self._facts.extend(self._reader.feed(line.data))
-                self._bytes += len(line.data)
+                self._facts += feed(data)
+                self._bytes += len(data)
             cursor = line.end
             if len(self._facts) >= BATCH_FACTS or self._bytes >= BATCH_BYTES:
                 yield self._batch(cursor, file.edge_before(cursor), file.bytes_read)
