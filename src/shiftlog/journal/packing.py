@@ -42,7 +42,7 @@ def prepare_all(drafts: Sequence[Draft]) -> list[Prepared]:
     hashes = [
         hashlib.sha256(draft.salt + spelling).digest() for draft, (_, spelling) in zip(drafts, spelt, strict=True)
     ]
-    parted = [_parted(body, spelling) for body, spelling in spelt]
+    parted = [(spelling, None) if len(spelling) <= blobs.LONG_TEXT_BYTES else _parted(body) for body, spelling in spelt]
     documents = [packed(document) for document, _ in parted]
     long_texts = [tuple([_long_text(*text) for text in texts]) if texts else () for _, texts in parted]
     return [
@@ -59,14 +59,21 @@ def _found_by(draft: Draft) -> tuple[str, str | None]:
     return ("", None) if isinstance(body, OrderedBody) else (body_text(draft.kind, body), body_facet(draft.kind, body))
 
 
-def _parted(body: dict[str, Any] | OrderedBody, spelling: bytes) -> tuple[bytes, list[tuple[bytes, str]]]:
-    """Return the document of a body, and the long texts that it only refers to."""
+def _parted(body: dict[str, Any] | OrderedBody) -> tuple[bytes, list[tuple[bytes, str]]]:
+    """Return the document of a long body, and the long texts that it only refers to."""
     texts: list[tuple[bytes, str]] = []
-    if len(spelling) <= blobs.LONG_TEXT_BYTES:
-        return spelling, texts
+
+    def keep(digest: bytes, text: str) -> None:
+        texts.append((digest, text))
+
+    if isinstance(body, DialogBody):
+        content = blobs.externalise(body.content, keep)
+        document = _encode_in_order(msgspec.structs.replace(body, content=content))
+        if len(document) <= blobs.LONG_TEXT_BYTES:
+            return document, texts  # nothing else of it can be long
+        texts.clear()
     whole = msgspec.to_builtins(body) if isinstance(body, OrderedBody) else body
-    outside = blobs.externalise(whole, lambda digest, text: texts.append((digest, text)))
-    return _encode(outside), texts
+    return _encode(blobs.externalise(whole, keep)), texts
 
 
 def _long_text(digest: bytes, text: str) -> LongText:
