@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -84,3 +85,29 @@ def test_what_only_a_rule_of_the_operator_finds_is_not_plain() -> None:
     redactor = Redactor([Rule(id="ticket", pattern=r"TICKET-\d+")])
     assert not redactor.is_plain("see TICKET-77")
     assert redactor.is_plain("see ticket 77")
+
+
+def flat(text: str) -> object:
+    return {"a": text}
+
+
+def nested(text: str) -> object:
+    return {"a": {"b": [{"c": text}], "d": 1}}
+
+
+@pytest.mark.parametrize("wrap", [flat, nested])
+def test_a_value_is_plain_where_all_its_texts_are(wrap: Callable[[str], object]) -> None:
+    redactor = Redactor([Rule(id="ticket", pattern=r"TICKET-\d+")])
+    for text in (*(case.text for case in CASES), f"an image: {ENCODED}", "see TICKET-77"):
+        value = wrap(text)
+        if redactor.is_plain_value(value):
+            assert redactor.value(value) == (value, 0, {})
+            assert fold_blobs(text) == (text, 0)
+    assert redactor.is_plain_value(wrap("see ticket 77"))
+    assert not redactor.is_plain_value(wrap(f"an image: {ENCODED}"))
+    assert not redactor.is_plain_value(wrap("see TICKET-77"))
+
+
+def test_a_value_under_the_name_of_a_secret_is_not_plain() -> None:
+    assert not Redactor().is_plain_value({"password": "some words"})
+    assert not Redactor().is_plain_value({"a": {"password": "some words"}})
