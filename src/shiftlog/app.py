@@ -32,7 +32,7 @@ from shiftlog.model.errors import ConfigError
 from shiftlog.model.moves import UNFINISHED
 from shiftlog.store.protocol import Filter, Page, Reader, Store
 from shiftlog.store.sqlite import SqliteStore
-from shiftlog.wire import ASKED_POLICY
+from shiftlog.wire import ASKED_POLICY, DATABASE
 
 if TYPE_CHECKING:
     from shiftlog.app_hooks import Hooks
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from shiftlog.ingest.importing_service import Imports
     from shiftlog.shell.service import Shells
 
-DATABASE = "shiftlog.db"
 ANSWERS_KEPT = timedelta(hours=24)
 WORKSPACES_EVERY = timedelta(days=1)
 CLIENTS_KEPT = timedelta(days=100)  # longer than any recovery token lives

@@ -5,7 +5,6 @@ Apart from `app`, because most of a daemon's starts need none of it.
 
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -18,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from shiftlog.config import Config
+from shiftlog.import_ahead import WORKER, default_jobs, take_ahead
 from shiftlog.import_worker import WorkerSettings, placer_for
-from shiftlog.ingest.importing import SMALL_BYTES, Importer, ImportJournal, MakeReaders, default_jobs
+from shiftlog.ingest.importing import SMALL_BYTES, Importer, ImportJournal, MakeReaders
 from shiftlog.ingest.importing_service import ImportOptions, Imports, IngestSettings, agent_named
 from shiftlog.ingest.importing_workers import InProcess, Readers, Workers
 from shiftlog.journal.clock import Clock
@@ -32,7 +32,6 @@ from shiftlog.store.sqlite.copying import copy_database
 if TYPE_CHECKING:
     from shiftlog.guard.policy.operator import OperatorPolicy
 
-WORKER = [sys.executable, "-m", "shiftlog.import_worker"]
 KEY_FILE = "import.key"
 COPY_PREFIX = "dry-run-"
 COPIES_KEPT_S = 86_400.0
@@ -72,10 +71,11 @@ def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Impor
 
     def readers(jobs: int | None) -> MakeReaders:
         def make(size: int) -> Readers:
-            count = default_jobs() if jobs is None else jobs
-            if size < SMALL_BYTES or count < 1:
+            count = 0 if size < SMALL_BYTES else default_jobs() if jobs is None else jobs
+            ahead = take_ahead(count)
+            if count < 1:
                 return InProcess(lambda: placer_for(settings))
-            return Workers(WORKER, msgspec.msgpack.encode(settings), count)
+            return Workers(WORKER, msgspec.msgpack.encode(settings), count, ahead)
 
         return make
 

@@ -110,15 +110,18 @@ class Client:
             return answer
 
 
-def connect(home: str | None = None, *, start: bool = True, face: str = "cli", timeout_s: float = 30.0) -> Client:
+def connect(
+    home: str | None = None, *, start: bool = True, face: str = "cli", timeout_s: float = 30.0, purpose: str = ""
+) -> Client:
     """Connect to the daemon of a state directory, starting it if need be; raise DaemonUnreachable.
 
-    With `start=False` nothing is started or replaced, and the daemon is taken whatever its version.
+    With `start=False` nothing is started or replaced, and the daemon is taken whatever its version. One that is started
+    is told its `purpose`, if there is one.
     """
     try:
         opened = wire.open_home(home)
         hello = wire.hello_line(role="control", face=face, client_id=os.urandom(16).hex())
-        connection = wire.open_connection(opened, hello, start=start, timeout_s=timeout_s)
+        connection = wire.open_connection(opened, hello, start=start, timeout_s=timeout_s, purpose=purpose)
     except wire.WireError as error:
         raise _unreachable(error) from error
     return Client(connection, opened)

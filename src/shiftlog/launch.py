@@ -17,10 +17,11 @@ LOG_TAIL_BYTES = 2000
 _children: list[int] = []
 
 
-def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0) -> _socket.socket:
+def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose: str = "") -> _socket.socket:
     """Return a connection to the daemon's socket, having spawned the daemon unless somebody else did.
 
-    Raises WireError with the end of the daemon's log when it does not come up.
+    A daemon that is told its `purpose` prepares for it. Raises WireError with the end of the daemon's log when it does
+    not come up.
     """
     reap()
     starter = _StartLock(home)
@@ -33,7 +34,7 @@ def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0) -> _soc
                 sock = connect(home)
                 if sock is not None:
                     return sock
-                child = _Child(home)
+                child = _Child(home, purpose)
             gone = child is not None and child.has_ended()
             sock = connect(home)
             if sock is not None:
@@ -89,7 +90,7 @@ class _StartLock:
 class _Child:
     """A daemon that we spawned, and where its words begin in the log."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, purpose: str) -> None:
         log = log_path(home)
         try:
             self.log_start = os.path.getsize(log)
@@ -99,7 +100,7 @@ class _Child:
         # -P: the client's working directory may hold a module of any name, and must not be imported from.
         self.pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-P", "-m", "shiftlog.daemon", "--home", home],
+            [sys.executable, "-P", "-m", "shiftlog.daemon", "--home", home, *(["--for", purpose] if purpose else [])],
             os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -14,6 +14,7 @@ import time
 from shiftlog import __version__, processes
 
 WIRE = 1
+DATABASE = "shiftlog.db"
 SOCKET_PATH_BYTES = 100
 HELLO_BYTES = 1 << 20
 OUT_OF_BAND = b'{"shiftlog":'
@@ -316,10 +317,12 @@ def open_connection(
     version: str = __version__,
     timeout_s: float = 30.0,
     patience_s: float = 0.0,
+    purpose: str = "",
 ) -> Connection:
     """Return a greeted connection, starting a daemon if need be and replacing one older than `version`.
 
-    With `patience_s` another client gets that long to start one first. Raises WireError.
+    With `patience_s` another client gets that long to start one first; `purpose` is what one is started for. Raises
+    WireError.
     """
     deadline = time.monotonic() + timeout_s
     may_retire = start
@@ -335,7 +338,7 @@ def open_connection(
                 )
             from shiftlog.launch import start_daemon
 
-            sock = start_daemon(home, deadline=deadline, patience_s=patience_s)
+            sock = start_daemon(home, deadline=deadline, patience_s=patience_s, purpose=purpose)
         connection = greet(sock, hello, left)
         if connection is None:
             lost += 1

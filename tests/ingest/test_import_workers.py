@@ -1,7 +1,7 @@
 """Worker processes that read transcripts: their batches come in order, and one that dies takes only its file along."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bench.corpus import write_corpus
-from shiftlog.app_imports import WORKER
+from shiftlog.import_ahead import WORKER, default_jobs, start_ahead, take_ahead
 from shiftlog.import_worker import WorkerSettings, placer_for
 from shiftlog.ingest.importing_files import FileJob, read_file
 from shiftlog.ingest.importing_workers import MOST_HELD_BYTES, Workers
@@ -25,7 +25,7 @@ FRAGILE = 'if mkdir "$0" 2>/dev/null; then exit 3; fi; exec "$1" -m shiftlog.imp
 
 
 @contextmanager
-def workers(command: list[str], count: int) -> Generator[Workers]:
+def workers(command: Sequence[str], count: int) -> Generator[Workers]:
     readers = Workers(command, msgspec.msgpack.encode(SETTINGS), count)
     try:
         yield readers
@@ -59,6 +59,25 @@ def test_what_was_read_ahead_can_be_left_behind(tmp_path: Path) -> None:
     with workers(WORKER, 2) as readers:
         streams = [readers.read(job) for job in jobs]
         assert isinstance(next(streams[0]), Batch)
+
+
+def test_workers_that_were_started_ahead_are_the_ones_that_read(tmp_path: Path) -> None:
+    job = jobs_in(tmp_path, 300_000)[0]
+    start_ahead()
+    ahead = take_ahead(1)
+    assert take_ahead(9) == []  # the others were ended
+    readers = Workers(["false"], msgspec.msgpack.encode(SETTINGS), 1, ahead)
+    assert list(readers.read(job))[-1].last
+    readers.close()
+    assert [worker.poll() is None for worker in ahead] == [False]
+
+
+def test_workers_that_no_import_takes_are_ended() -> None:
+    start_ahead()
+    ahead = take_ahead(default_jobs())
+    assert [worker.poll() for worker in ahead] == [None] * default_jobs()
+    Workers(WORKER, b"", len(ahead), ahead).close()
+    assert None not in [worker.poll() for worker in ahead]
 
 
 def test_where_no_worker_lives_every_file_is_lost_and_none_is_waited_for(tmp_path: Path) -> None:

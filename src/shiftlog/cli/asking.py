@@ -24,12 +24,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
-def open_client(*, start: bool = True) -> "Client":
+def open_client(*, start: bool = True, purpose: str = "") -> "Client":
     """Connect to the daemon of the state directory, starting one unless told not to."""
     from shiftlog.client import connect
 
     try:
-        return connect(start=start)
+        return connect(start=start, purpose=purpose)
     except InternalError as error:
         if getattr(error.__cause__, "code", None) != "invalid_config":
             raise

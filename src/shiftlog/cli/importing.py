@@ -76,7 +76,7 @@ def import_(paths: tuple[str, ...], as_json: bool, quiet: bool, watch: bool, **g
     params |= {"paths": [os.path.abspath(path) for path in paths], "agents": list(given["agents"])}  # noqa: PTH100
     params["environ"] = {name: os.environ[name] for name in FOLDER_VARIABLES if name in os.environ}
     params |= {"token": os.urandom(8).hex(), "watch": watch}
-    with open_client() as client:
+    with open_client(purpose="import") as client:
         return _follow(client, params, as_json=as_json, quiet=quiet)
 
 

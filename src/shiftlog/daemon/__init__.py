@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from shiftlog import __version__, wire
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from contextlib import AbstractAsyncContextManager
 
     from shiftlog.daemon.services import OpenServices, Services
+
+IMPORT = "import"
 
 
 def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices | None" = None) -> int:
@@ -31,16 +34,17 @@ def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices
         type=_seconds,
         help="stop after so long without client and shell; 0 never (default: daemon.idle_stop_minutes)",
     )
+    parser.add_argument("--for", dest="purpose", choices=[IMPORT], help="what it is started for, to be ready sooner")
     parser.add_argument("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
     try:
         home = wire.open_home(given.home)
-        return _run(home, foreground=given.foreground, idle_stop_s=given.idle_stop_s, open_services=open_services)
+        return _run(home, given, open_services=open_services)
     except wire.WireError as error:
         return _complain(f"{error.message}. {error.hint}.")
 
 
-def _run(home: str, *, foreground: bool, idle_stop_s: float | None, open_services: "OpenServices | None") -> int:
+def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None") -> int:
     from shiftlog.daemon.seat import SeatTaken, take_seat
 
     os.umask(0o077)
@@ -53,16 +57,20 @@ def _run(home: str, *, foreground: bool, idle_stop_s: float | None, open_service
     except OSError as error:
         return _complain(f"The lock cannot be taken: {error}")
     try:
+        listener = seat.listen()
+        if given.purpose == IMPORT and not os.path.exists(os.path.join(home, wire.DATABASE)):  # noqa: PTH110, PTH118
+            from shiftlog.import_ahead import start_ahead
+
+            start_ahead()
         from shiftlog.daemon.log import open_log
 
-        open_log(wire.log_path(home), "info", foreground=foreground)
-        listener = seat.listen()
+        open_log(wire.log_path(home), "info", foreground=given.foreground)
         import anyio
 
         from shiftlog.daemon.lifecycle import serve
 
         opening = open_services or _open_app_services
-        return anyio.run(lambda: serve(seat, listener, opening, idle_stop_s=idle_stop_s))
+        return anyio.run(lambda: serve(seat, listener, opening, idle_stop_s=given.idle_stop_s))
     finally:
         seat.close()
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -20,7 +21,9 @@ from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
 from shiftlog.daemon.until import until
+from shiftlog.import_ahead import take_ahead
 from shiftlog.journal.sessions import workspace_of
+from shiftlog.journal.shell_log import ShellLog
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.errors import ShiftlogError, StorageError, Unauthorized
 
@@ -161,12 +164,27 @@ class AppServices:
         """Load the MCP face and serve HTTP, where enabled or once the page is wanted, and watch transcripts."""
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._load_mcp, draining)
-            await self._app.shells.recover()
+            beside.start_soon(self._end_unasked, draining)
+            await self._recover_shells()
             self._read_queued()
             beside.start_soon(self._app.hooks.run, draining)
             if self._app.config.ingest.watch:
                 beside.start_soon(self._watch, draining)
             await self._serve_http(draining)
+
+    async def _recover_shells(self) -> None:
+        """Record the end of what an earlier daemon left; where that is nothing, shells are not even loaded."""
+        app = self._app
+        log = ShellLog(app.journal, app.sessions, app.continuity, app.redactor)
+        if await log.left(app.clock.now()):
+            await app.shells.recover()
+
+    async def _end_unasked(self, draining: anyio.Event) -> None:
+        """End workers that were started ahead of an import that never came."""
+        async with until(draining):
+            await anyio.sleep(LOOK_AGAIN_S)
+        if not self._app.is_importing:
+            take_ahead(0)
 
     async def _load_mcp(self, draining: anyio.Event) -> None:
         """Load the MCP face at once for a client of it; else when no import has the cores and memory to itself."""
@@ -221,6 +239,7 @@ class AppServices:
         await self._http.serve(draining)
 
     def _load(self) -> "Servers":
+        import_module("shiftlog.app_shells")  # so that the first call of a shell tool does not wait for it
         from shiftlog.mcp.native import native_registry
         from shiftlog.mcp.server import Servers
 

@@ -5,7 +5,6 @@ that depends on the files alone. What the journal does with a batch is its own (
 """
 
 import asyncio
-import os
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -422,8 +421,3 @@ def _bytes_to_read(judged: Judged) -> int:
 
 def _error(path: str, code: str, message: str) -> dict[str, object]:
     return {"path": path, "code": code, "message": message}
-
-
-def default_jobs() -> int:
-    """Return how many workers read where nobody says."""
-    return min(os.cpu_count() or 1, 4)

@@ -16,16 +16,15 @@ from typing import IO, Protocol, cast
 
 import msgspec
 
+from shiftlog.import_ahead import end_worker, start_worker
 from shiftlog.ingest.importing_files import FileJob, NotRecognised, read_file
 from shiftlog.ingest.placing import Placer
 from shiftlog.model.errors import InternalError, TranscriptUnreadable
 from shiftlog.store.incoming import Batch
 
 BATCH, END, NOT_RECOGNISED, UNREADABLE, LOST = b"B", b"E", b"N", b"U", b"L"
-PIPE_BYTES = 1 << 20
 MOST_HELD_BYTES = 4 << 20
 FILES_AHEAD = 4
-NICENESS = 3
 
 _HEADER = struct.Struct("<cI")
 _encode = msgspec.msgpack.encode
@@ -81,13 +80,21 @@ class _Stream:
 class Workers:
     """Reads in worker processes: each takes the next file, and is ahead of the writer by a bounded number of bytes.
 
-    A thread for each worker empties its pipe, so that neither waits for the other while there is room.
+    A thread for each worker empties its pipe, so that neither waits for the other while there is room. `ahead` are
+    workers that were started before.
     """
 
-    def __init__(self, command: Sequence[str], settings: bytes, count: int) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        settings: bytes,
+        count: int,
+        ahead: Sequence["subprocess.Popen[bytes]"] = (),
+    ) -> None:
         self._command = list(command)
         self._settings = settings
         self._count = count
+        self._ahead = list(ahead)
         self._workers: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
         # Protects everything below: what waits to be read, what was read, and how much that is.
         self._changed = threading.Condition()
@@ -115,10 +122,7 @@ class Workers:
     def _start(self) -> None:
         if self._alive >= self._count:
             return
-        # Unbuffered and wide: a reading thread asks for the interpreter once or twice a batch, not twenty times.
-        worker = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, pipesize=PIPE_BYTES
-        )
+        worker = self._ahead.pop() if self._ahead else start_worker(self._command)
         thread = threading.Thread(target=self._attend, args=(worker,), name="import-worker", daemon=True)
         self._workers.append((worker, thread))
         self._alive += 1
@@ -200,20 +204,18 @@ class Workers:
             self._is_closed = True
             self._changed.notify_all()
             workers, self._workers = self._workers, []
-        for worker, _ in workers:
+            unused, self._ahead = self._ahead, []
+        for worker in (*(worker for worker, _ in workers), *unused):
             worker.kill()
         for worker, thread in workers:
             thread.join()
-            worker.wait()
-            for pipe in (worker.stdin, worker.stdout):
-                if pipe is not None:
-                    pipe.close()
+            end_worker(worker)
+        for worker in unused:
+            end_worker(worker)
 
 
 def serve(make_placer: Callable[[bytes | bytearray], Placer]) -> int:
     """Be a worker: read settings, then jobs, from standard input, and write batches until it closes."""
-    # There is one writer, and whoever else works on the machine: both go first.
-    os.nice(NICENESS)
     # Records come and go in their thousands and make no cycles; looking for some is a tenth of the work.
     gc.freeze()
     gc.set_threshold(200_000, 50, 100)

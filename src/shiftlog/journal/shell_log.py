@@ -6,7 +6,7 @@ server that comes up after another one knows what that one left behind.
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from shiftlog.guard.redaction import Redactor
@@ -24,6 +24,7 @@ from shiftlog.store.protocol import EntryRow, Filter, Page, Reader, Writer
 
 DESCRIPTION_CHARS = 500
 LOOKED_AT = 2_000
+LOOKED_BACK = timedelta(days=30)
 
 T = TypeVar("T")
 
@@ -184,6 +185,10 @@ class ShellLog:
             return [_known(reader, row.session_id, row.entry) for row in _openings(reader, Filter(from_=since))]
 
         return await self._journal.store.read(work)
+
+    async def left(self, now: datetime) -> Sequence[KnownShell]:
+        """Return the shells of the last month whose end nobody recorded."""
+        return [known for known in await self.shells(now - LOOKED_BACK) if known.ended is None and known.shell_id]
 
     async def shell(self, shell_id: str) -> KnownShell | None:
         """Return what is known of one shell."""

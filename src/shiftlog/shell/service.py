@@ -217,8 +217,8 @@ class Shells:
 
     async def recover(self) -> None:
         """Record the end of what an earlier server left: its commands are of unknown fate, its shells over."""
-        for known in await self.journal.shells(self.now() - timedelta(days=30)):
-            if known.ended is not None or known.shell_id in self.live or not known.shell_id:
+        for known in await self.journal.left(self.now()):
+            if known.shell_id in self.live:
                 continue
             last = known.last_command
             if last is not None and not last["finished"]:
