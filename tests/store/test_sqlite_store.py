@@ -12,6 +12,7 @@ import pytest
 from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Writer
 from shiftlog.store.sqlite import SqliteStore
+from shiftlog.store.sqlite.store import BULK_LIMIT
 from tests.contract import builders as b
 
 ONE = b.session_id("one")
@@ -114,6 +115,81 @@ async def test_works_that_wait_together_share_one_commit_and_each_gets_its_own_a
         assert commits == 2  # the one that held them up, and theirs
         assert answers == {n: n * n for n in range(40)}
         assert await store.read(lambda reader: len(reader.session_ids())) == 40
+
+
+async def test_a_work_that_somebody_waits_for_goes_before_bulk_work_that_came_earlier(path: Path) -> None:
+    gate, ran, held = Gate(), list[str](), list[int]()
+
+    async def write(name: str, *, lasting: bool) -> None:
+        await store.write(lambda writer: ran.append(name), lasting=lasting)
+        held.append(len(ran))
+
+    async with SqliteStore(path) as store, anyio.create_task_group() as group:
+        group.start_soon(functools.partial(store.write, gate.work, lasting=False))
+        await gate.entered()
+        for n in range(3):
+            group.start_soon(functools.partial(write, f"bulk {n}", lasting=False))
+        group.start_soon(functools.partial(write, "awaited", lasting=True))
+        await anyio.lowlevel.checkpoint()
+        gate.open()
+    assert ran == ["awaited", "bulk 0", "bulk 1", "bulk 2"]
+    assert held[0] == 1  # it was answered before the others had begun
+
+
+async def test_bulk_work_goes_on_however_many_others_come(path: Path) -> None:
+    ran: list[str] = []
+
+    async def bulk() -> None:
+        for n in range(5):
+            await store.write(lambda writer, n=n: ran.append(f"bulk {n}"), lasting=False)
+        ended.set()
+
+    async def others() -> None:
+        while not ended.is_set():
+            await store.write(lambda writer: ran.append("other"))
+
+    ended = anyio.Event()
+    async with SqliteStore(path) as store:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                for _ in range(4):
+                    group.start_soon(others)
+                group.start_soon(bulk)
+    assert [name for name in ran if name != "other"] == [f"bulk {n}" for n in range(5)]
+    assert "other" in ran
+
+
+async def test_of_bulk_work_only_a_part_is_one_commit_and_what_fails_in_it_takes_nothing_along(path: Path) -> None:
+    gate = Gate()
+    commits: list[int] = []
+    failed: list[int] = []
+
+    async def write(n: int) -> None:
+        def work(writer: Writer) -> None:
+            b.put(writer, f"word {n}", of=b.session(f"s{n}"))
+            if n == 3:
+                raise LookupError(n)
+
+        try:
+            await store.write(work, lasting=False)
+        except LookupError:
+            failed.append(n)
+
+    async with SqliteStore(path) as store:
+        db = writer_connection(path)
+        async with anyio.create_task_group() as group:
+            group.start_soon(functools.partial(store.write, gate.work))
+            await gate.entered()
+            db.set_commit_hook(lambda: bool(commits.append(1)))
+            for n in range(2 * BULK_LIMIT):
+                group.start_soon(write, n)
+            await anyio.lowlevel.checkpoint()
+            gate.open()
+        assert (len(commits), failed) == (3, [3])  # the one that held them up, and theirs in two parts
+        assert await store.read(lambda reader: len(reader.session_ids())) == 2 * BULK_LIMIT - 1
+        assert db.pragma("secure_delete") == 2
+        await b.stored(store, "after")
+        assert db.pragma("secure_delete") == 1
 
 
 async def test_a_group_makes_one_segment_of_the_text_index(path: Path) -> None:

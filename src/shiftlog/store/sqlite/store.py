@@ -13,7 +13,8 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -32,7 +33,10 @@ T = TypeVar("T")
 
 GROUP_LIMIT = 256
 CHECKPOINT_PAGES = 1_000  # SQLite's own
-BULK_CHECKPOINT_PAGES = 8_000
+
+# Of the batches of an import so many are committed together, as long as nobody else waits.
+BULK_LIMIT = 6
+BULK_CHECKPOINT_PAGES = 16_000
 READERS = 2
 
 # A disk on which the last commit took longer than this holds up nobody but the writer thread.
@@ -62,6 +66,8 @@ class Job:
         self.future = future
         self.brief = brief
         self.lasting = lasting
+        # Work that nobody waits for by the moment, and much of it: the batches of an import.
+        self.is_bulk = not brief and not lasting
         # Decides between the writer that begins and the caller that withdraws.
         self._lock = threading.Lock()
         self._taken = False
@@ -109,6 +115,12 @@ class SqliteStore:
         self.path = path
         self._synchronous = self._level = "FULL" if durability == "full" else "NORMAL"
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        # What the writer's thread has taken from there, and nobody else looks at.
+        self._awaited: deque[Job] = deque()
+        self._bulk: deque[Job] = deque()
+        self._is_bulk_next = False
+        self._is_bulk_level: bool = False
+        self._is_ending = False
         self._arrived: list[Job] = []
         self._db: apsw.Connection | None = None
         # Held by whoever uses the writer's connection.
@@ -284,7 +296,7 @@ class SqliteStore:
             db = self._db
             if db is None:
                 return False
-            self._choose_level(db, [job])
+            self._choose_level(db, lasts=job.lasting)
             if not _begun_at_once(db):
                 return False
             outcomes, left = self._committed(db, [job])
@@ -297,9 +309,12 @@ class SqliteStore:
         finally:
             self._writing.release()
 
-    def _choose_level(self, db: apsw.Connection, group: list[Job]) -> None:
+    def _choose_level(self, db: apsw.Connection, *, lasts: bool, is_bulk: bool = False) -> None:
         """Wait for the disk at the end of a group only if one of its works must last; a later one makes all last."""
-        lasts = any(job.lasting for job in group)
+        if is_bulk != self._is_bulk_level:
+            # Merging the full-text index frees pages by the thousand, and what erases rewrites the whole file anyway.
+            db.execute(f"PRAGMA secure_delete = {'FAST' if is_bulk else 'ON'}")
+            self._is_bulk_level = is_bulk
         level = self._synchronous if lasts else "NORMAL"
         if level != self._level:
             db.execute(f"PRAGMA synchronous = {level}")  # as a statement it is parsed once
@@ -307,7 +322,7 @@ class SqliteStore:
         # An import writes many pages again and again; the longer the log, the fewer of them reach the file twice.
         db.wal_autocheckpoint(CHECKPOINT_PAGES if lasts else BULK_CHECKPOINT_PAGES)
 
-    def _committed(self, db: apsw.Connection, group: list[Job]) -> tuple[list[Outcome], int]:
+    def _committed(self, db: apsw.Connection, group: Iterable[Job]) -> tuple[list[Outcome], int]:
         start = time.perf_counter()
         outcomes, left = _commit_group(db, group, self._recollection)
         self._prompt = time.perf_counter() - start < PROMPT_S
@@ -325,8 +340,12 @@ class SqliteStore:
         try:
             while (group := self._next_group()) is not None:
                 with self._writing:
-                    self._choose_level(db, group)
-                    outcomes, left = self._committed(db, group)
+                    if group:
+                        self._choose_level(db, lasts=any(job.lasting for job in group))
+                        outcomes, left = self._committed(db, group)
+                    else:
+                        self._choose_level(db, lasts=False, is_bulk=True)
+                        outcomes, left = self._committed(db, self._bulk_group())
                 self._answer(loop, outcomes, left)
         finally:
             with self._writing:
@@ -346,20 +365,35 @@ class SqliteStore:
             pass  # the loop was closed; nobody waits any more, and what was committed stays
 
     def _next_group(self) -> list[Job] | None:
-        first = self._jobs.get()
-        if first is None:
-            return None
-        group = [first]
-        while len(group) < GROUP_LIMIT:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
+        """Return what to commit together: all that somebody waits for, else nothing, which stands for bulk work."""
+        self._take_arrived(waits=not (self._awaited or self._bulk or self._is_ending))
+        if self._bulk and (self._is_bulk_next or not self._awaited):
+            self._is_bulk_next = False
+            return []
+        # However many others come, every second group is bulk work, if only one piece of it.
+        self._is_bulk_next = True
+        group = [self._awaited.popleft() for _ in range(min(len(self._awaited), GROUP_LIMIT))]
+        return group or None
+
+    def _bulk_group(self) -> Iterator[Job]:
+        """Yield bulk work, also what comes meanwhile, until it is enough or somebody else waits."""
+        for _ in range(BULK_LIMIT):
+            if self._bulk:
+                yield self._bulk.popleft()
+            self._take_arrived(waits=False)
+            if self._awaited:
+                return
+
+    def _take_arrived(self, *, waits: bool) -> None:
+        while waits or not self._jobs.empty():
+            waits = False
+            job = self._jobs.get()
             if job is None:
-                self._jobs.put(None)
-                break
-            group.append(job)
-        return group
+                self._is_ending = True
+            elif job.is_bulk:
+                self._bulk.append(job)
+            else:
+                self._awaited.append(job)
 
 
 def _begun_at_once(db: apsw.Connection) -> bool:
@@ -374,22 +408,28 @@ def _begun_at_once(db: apsw.Connection) -> bool:
     return True
 
 
-def _commit_group(db: apsw.Connection, group: list[Job], recollection: Recollection) -> tuple[list[Outcome], int]:
+def _commit_group(db: apsw.Connection, group: Iterable[Job], recollection: Recollection) -> tuple[list[Outcome], int]:
     """Run a group as one transaction; return what each work came to and how many texts are left to be indexed."""
     backlog = Backlog()
     outcomes: list[Outcome] = []
+    begun: list[Job] = []
     left = 0
     try:
         if not db.in_transaction:
             db.execute("BEGIN IMMEDIATE")
-        begun = [job for job in group if job.begin()]
-        is_small = len(begun) == 1 and begun[0].brief
-        if len(begun) == 1:
+        alone = _only(group)
+        is_small = alone is not None and alone.brief
+        if alone is not None:
             # The transaction is this piece alone, so it needs no savepoint of its own.
-            writer = SqliteWriter(db, backlog, recollection.recall(db) if is_small else None)
-            outcomes = [(begun[0], begun[0].work(writer), None)]
+            if alone.begin():
+                begun.append(alone)
+                writer = SqliteWriter(db, backlog, recollection.recall(db) if is_small else None)
+                outcomes.append((alone, alone.work(writer), None))
         else:
-            outcomes = [(job, *_attempt(db, job.work, backlog)) for job in begun]
+            for job in group:
+                if job.begin():
+                    begun.append(job)
+                    outcomes.append((job, *_attempt(db, job.work, backlog)))
         if is_small:
             left = backlog.leave(db)
         else:
@@ -400,10 +440,16 @@ def _commit_group(db: apsw.Connection, group: list[Job], recollection: Recollect
     except BaseException as error:  # noqa: BLE001 - handed to the callers that wait for it
         _roll_back(db)
         kept = _storage_error(error) if isinstance(error, apsw.Error) else error
-        return [(job, None, kept) for job in group if job.begin()], 0
+        failed = dict.fromkeys((*begun, *(job for job in group if job.begin())))
+        return [(job, None, kept) for job in failed], 0
     if backlog.erased:
         scrub(db)
     return outcomes, left
+
+
+def _only(group: Iterable[Job]) -> Job | None:
+    """Return the one work of a group that has no other."""
+    return group[0] if isinstance(group, list) and len(group) == 1 else None
 
 
 def _roll_back(db: apsw.Connection) -> None:
