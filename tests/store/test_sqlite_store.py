@@ -11,8 +11,9 @@ import pytest
 
 from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Writer
+from shiftlog.store.sources import Origin
 from shiftlog.store.sqlite import SqliteStore
-from shiftlog.store.sqlite.store import BULK_LIMIT
+from shiftlog.store.sqlite.jobs import BULK_LIMIT
 from tests.contract import builders as b
 
 ONE = b.session_id("one")
@@ -118,22 +119,21 @@ async def test_works_that_wait_together_share_one_commit_and_each_gets_its_own_a
 
 
 async def test_a_work_that_somebody_waits_for_goes_before_bulk_work_that_came_earlier(path: Path) -> None:
-    gate, ran, held = Gate(), list[str](), list[int]()
+    gate, ran = Gate(), list[str]()
 
     async def write(name: str, *, lasting: bool) -> None:
         await store.write(lambda writer: ran.append(name), lasting=lasting)
-        held.append(len(ran))
 
     async with SqliteStore(path) as store, anyio.create_task_group() as group:
         group.start_soon(functools.partial(store.write, gate.work, lasting=False))
         await gate.entered()
+        writer_connection(path).set_commit_hook(lambda: bool(ran.append("commit")))
         for n in range(3):
             group.start_soon(functools.partial(write, f"bulk {n}", lasting=False))
         group.start_soon(functools.partial(write, "awaited", lasting=True))
-        await anyio.lowlevel.checkpoint()
+        await anyio.wait_all_tasks_blocked()
         gate.open()
-    assert ran == ["awaited", "bulk 0", "bulk 1", "bulk 2"]
-    assert held[0] == 1  # it was answered before the others had begun
+    assert ran == ["commit", "awaited", "commit", "bulk 0", "bulk 1", "bulk 2", "commit"]
 
 
 async def test_bulk_work_goes_on_however_many_others_come(path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_of_bulk_work_only_a_part_is_one_commit_and_what_fails_in_it_takes
             db.set_commit_hook(lambda: bool(commits.append(1)))
             for n in range(2 * BULK_LIMIT):
                 group.start_soon(write, n)
-            await anyio.lowlevel.checkpoint()
+            await anyio.wait_all_tasks_blocked()
             gate.open()
         assert (len(commits), failed) == (3, [3])  # the one that held them up, and theirs in two parts
         assert await store.read(lambda reader: len(reader.session_ids())) == 2 * BULK_LIMIT - 1
@@ -301,3 +301,14 @@ async def test_two_stores_over_one_file_in_one_process_see_each_other(path: Path
         await b.stored(second, of=b.session("two"))
         assert await first.read(lambda reader: len(reader.session_ids())) == 2
         assert await second.read(lambda reader: len(reader.session_ids())) == 2
+
+
+async def test_keys_of_origins_that_another_process_stored_are_known_to_the_writer(path: Path) -> None:
+    async with SqliteStore(path) as store, SqliteStore(path) as other:
+        await b.stored(store)
+        origins = {bytes([n] * 16): Origin(session_id=ONE) for n in range(3)}
+        first, second, third = origins
+        for place, key in ((store, first), (other, second), (store, third)):
+            assert await store.write(lambda writer, key=key: writer.origins([key])) == {}
+            await place.write(lambda writer, key=key: writer.put_origins({key: origins[key]}))
+        assert await store.write(lambda writer: writer.origins(origins)) == origins

@@ -14,6 +14,9 @@ from shiftlog.store.sqlite.rows import Row, entry_id
 
 _ASKED_AT_ONCE = 256
 _FEW = 8
+# Of so many keys a store begins to remember all, and of so many it forgets them again: they take 90 bytes each.
+_KEYS_READ = 4_096
+_KEYS_KEPT = 120_000
 _READ_ORIGIN = (
     "SELECT o.key, j.id, o.turn, o.doc FROM origins o JOIN journals j ON j.key = o.session_key WHERE o.key = ?"
 )
@@ -33,10 +36,43 @@ def _origin_of(row: Row) -> Origin:
     return Origin(session_id=session_id, turn=turn, doc=None if doc is None else decode(doc))
 
 
+class OriginKeys:
+    """The keys of all origins, as long as they are few enough to be remembered.
+
+    In a first import nearly every key is new, and asking the table for each would be a twentieth of its work. A key
+    that was rolled back stays here; then the table is asked in vain.
+    """
+
+    def __init__(self) -> None:
+        self._keys: set[bytes] | None = None
+        self._version: object = None
+
+    def among(self, keys: Iterable[bytes], db: apsw.Connection) -> list[bytes]:
+        """Return those keys, each once, that may be stored; `db` is in a transaction."""
+        self._recall(db)
+        return list(dict.fromkeys(keys) if self._keys is None else self._keys.intersection(keys))
+
+    def _recall(self, db: apsw.Connection) -> None:
+        """Begin anew where another process has written since."""
+        version = db.pragma("data_version")
+        if version != self._version:
+            self._version = version
+            keys = {row[0] for row in db.execute("SELECT key FROM origins LIMIT ?", (_KEYS_READ + 1,))}
+            self._keys = keys if len(keys) <= _KEYS_READ else None
+
+    def add(self, keys: Iterable[bytes]) -> None:
+        """Remember keys that are stored now."""
+        if self._keys is not None:
+            self._keys.update(keys)
+            if len(self._keys) > _KEYS_KEPT:
+                self._keys = None
+
+
 class SourceReader:
     """What imports ask of one consistent state."""
 
     _db: apsw.Connection
+    _origin_keys: OriginKeys | None = None
 
     def source(self, path: str) -> Source | None:
         row: Row | None = self._db.execute("SELECT doc, state FROM sources WHERE path = ?", (path,)).fetchone()
@@ -46,7 +82,7 @@ class SourceReader:
         return [_source_of(row[0]) for row in self._db.execute("SELECT doc FROM sources ORDER BY path")]
 
     def origins(self, keys: Iterable[bytes]) -> dict[bytes, Origin]:
-        wanted = list(dict.fromkeys(keys))
+        wanted = list(dict.fromkeys(keys)) if self._origin_keys is None else self._origin_keys.among(keys, self._db)
         found: dict[bytes, Origin] = {}
         if len(wanted) < _FEW:
             for key in wanted:
@@ -98,6 +134,8 @@ class SourceWriter(SourceReader):
     def insert_origins(self, rows: Sequence[tuple[bytes, int, str | None, bytes | None]]) -> None:
         """Insert or replace rows of origins, in the order of their keys: the tree then grows page by page."""
         self._db.executemany("INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?)", sorted(rows))
+        if self._origin_keys is not None:
+            self._origin_keys.add(row[0] for row in rows)
 
     def insert_packed(self, key: int, entries: Sequence[Packed]) -> None:
         """Insert the rows of packed entries and the blobs of their long texts."""

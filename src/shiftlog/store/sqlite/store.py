@@ -10,11 +10,9 @@ import asyncio
 import contextlib
 import math
 import os
-import queue
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -25,17 +23,15 @@ import apsw
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sqlite.connections import BUSY_MS, connect, open_for_writing, scrub
+from shiftlog.store.sqlite.jobs import Job, Jobs
 from shiftlog.store.sqlite.reader import Known, SqliteReader
+from shiftlog.store.sqlite.sources import OriginKeys
 from shiftlog.store.sqlite.unindexed import IndexBehind
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
 T = TypeVar("T")
 
-GROUP_LIMIT = 256
 CHECKPOINT_PAGES = 1_000  # SQLite's own
-
-# Of the batches of an import so many are committed together, as long as nobody else waits.
-BULK_LIMIT = 6
 BULK_CHECKPOINT_PAGES = 16_000
 READERS = 2
 
@@ -56,36 +52,6 @@ UNINDEXED = 64
 UNINDEXED_S = 0.5
 
 
-class Job:
-    """A piece of work that waits for the writer, and can be withdrawn until it has begun."""
-
-    def __init__(
-        self, work: Callable[[Writer], Any], future: "asyncio.Future[Any]", *, brief: bool, lasting: bool = True
-    ) -> None:
-        self.work = work
-        self.future = future
-        self.brief = brief
-        self.lasting = lasting
-        # Work that nobody waits for by the moment, and much of it: the batches of an import.
-        self.is_bulk = not brief and not lasting
-        # Decides between the writer that begins and the caller that withdraws.
-        self._lock = threading.Lock()
-        self._taken = False
-        self._withdrawn = False
-
-    def begin(self) -> bool:
-        """Say whether the work may run; from then on it cannot be withdrawn."""
-        with self._lock:
-            self._taken = not self._withdrawn
-            return self._taken
-
-    def withdraw(self) -> bool:
-        """Say whether the work had not begun, and then never will."""
-        with self._lock:
-            self._withdrawn = not self._taken
-            return self._withdrawn
-
-
 Outcome = tuple[Job, Any, BaseException | None]
 
 
@@ -95,6 +61,7 @@ class Recollection:
     def __init__(self) -> None:
         self._known = Known()
         self._version: int | None = None
+        self.origin_keys = OriginKeys()
 
     def recall(self, db: apsw.Connection) -> Known:
         """Return what is known inside a transaction that has begun; it counts again only once that is kept."""
@@ -114,13 +81,8 @@ class SqliteStore:
     def __init__(self, path: Path, *, durability: str = "full") -> None:
         self.path = path
         self._synchronous = self._level = "FULL" if durability == "full" else "NORMAL"
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        # What the writer's thread has taken from there, and nobody else looks at.
-        self._awaited: deque[Job] = deque()
-        self._bulk: deque[Job] = deque()
-        self._is_bulk_next = False
+        self._jobs = Jobs()
         self._is_bulk_level: bool = False
-        self._is_ending = False
         self._arrived: list[Job] = []
         self._db: apsw.Connection | None = None
         # Held by whoever uses the writer's connection.
@@ -150,7 +112,7 @@ class SqliteStore:
         try:
             await asyncio.wrap_future(ready)
         except BaseException:
-            self._jobs.put(None)
+            self._jobs.end()
             raise
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
         self._is_open = True
@@ -161,7 +123,7 @@ class SqliteStore:
         if self._wearing_in is not None:
             self._wearing_in.cancel()
         self._dispatch()
-        self._jobs.put(None)
+        self._jobs.end()
         with anyio.CancelScope(shield=True):
             if self._thread is not None:
                 await asyncio.to_thread(self._thread.join)
@@ -338,14 +300,11 @@ class SqliteStore:
             return
         ready.set_result(None)
         try:
-            while (group := self._next_group()) is not None:
+            while (group := self._jobs.next_group()) is not None:
                 with self._writing:
-                    if group:
-                        self._choose_level(db, lasts=any(job.lasting for job in group))
-                        outcomes, left = self._committed(db, group)
-                    else:
-                        self._choose_level(db, lasts=False, is_bulk=True)
-                        outcomes, left = self._committed(db, self._bulk_group())
+                    is_bulk = not isinstance(group, list)
+                    self._choose_level(db, lasts=not is_bulk and any(job.lasting for job in group), is_bulk=is_bulk)
+                    outcomes, left = self._committed(db, group)
                 self._answer(loop, outcomes, left)
         finally:
             with self._writing:
@@ -363,37 +322,6 @@ class SqliteStore:
             loop.call_soon_threadsafe(answer)
         except RuntimeError:
             pass  # the loop was closed; nobody waits any more, and what was committed stays
-
-    def _next_group(self) -> list[Job] | None:
-        """Return what to commit together: all that somebody waits for, else nothing, which stands for bulk work."""
-        self._take_arrived(waits=not (self._awaited or self._bulk or self._is_ending))
-        if self._bulk and (self._is_bulk_next or not self._awaited):
-            self._is_bulk_next = False
-            return []
-        # However many others come, every second group is bulk work, if only one piece of it.
-        self._is_bulk_next = True
-        group = [self._awaited.popleft() for _ in range(min(len(self._awaited), GROUP_LIMIT))]
-        return group or None
-
-    def _bulk_group(self) -> Iterator[Job]:
-        """Yield bulk work, also what comes meanwhile, until it is enough or somebody else waits."""
-        for _ in range(BULK_LIMIT):
-            if self._bulk:
-                yield self._bulk.popleft()
-            self._take_arrived(waits=False)
-            if self._awaited:
-                return
-
-    def _take_arrived(self, *, waits: bool) -> None:
-        while waits or not self._jobs.empty():
-            waits = False
-            job = self._jobs.get()
-            if job is None:
-                self._is_ending = True
-            elif job.is_bulk:
-                self._bulk.append(job)
-            else:
-                self._awaited.append(job)
 
 
 def _begun_at_once(db: apsw.Connection) -> bool:
@@ -423,13 +351,15 @@ def _commit_group(db: apsw.Connection, group: Iterable[Job], recollection: Recol
             # The transaction is this piece alone, so it needs no savepoint of its own.
             if alone.begin():
                 begun.append(alone)
-                writer = SqliteWriter(db, backlog, recollection.recall(db) if is_small else None)
+                known = recollection.recall(db) if is_small else None
+                writer = SqliteWriter(db, backlog, known, recollection.origin_keys)
                 outcomes.append((alone, alone.work(writer), None))
         else:
             for job in group:
                 if job.begin():
                     begun.append(job)
-                    outcomes.append((job, *_attempt(db, job.work, backlog)))
+                    writer = SqliteWriter(db, backlog, origin_keys=recollection.origin_keys)
+                    outcomes.append((job, *_attempt(db, writer, job.work, backlog)))
         if is_small:
             left = backlog.leave(db)
         else:
@@ -460,12 +390,14 @@ def _roll_back(db: apsw.Connection) -> None:
         pass  # the next group's BEGIN says what is wrong, to those who wait for it
 
 
-def _attempt(db: apsw.Connection, work: Callable[[Writer], Any], backlog: Backlog) -> tuple[Any, BaseException | None]:
+def _attempt(
+    db: apsw.Connection, writer: SqliteWriter, work: Callable[[Writer], Any], backlog: Backlog
+) -> tuple[Any, BaseException | None]:
     """Run one piece of work in a savepoint; an error of the whole transaction is raised, any other kept."""
     mark = backlog.mark()
     db.execute("SAVEPOINT piece")
     try:
-        result = work(SqliteWriter(db, backlog))
+        result = work(writer)
     except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
         raise
     except BaseException as error:  # noqa: BLE001 - handed to the caller that waits for it

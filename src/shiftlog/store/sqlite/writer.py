@@ -23,7 +23,7 @@ from shiftlog.store.sqlite import grams, unindexed
 from shiftlog.store.sqlite.connections import lengthen_log
 from shiftlog.store.sqlite.reader import Known, SqliteReader
 from shiftlog.store.sqlite.rows import REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
-from shiftlog.store.sqlite.sources import SourceWriter, origin_rows
+from shiftlog.store.sqlite.sources import OriginKeys, SourceWriter, origin_rows
 from shiftlog.store.sqlite.tallies import project_of, recount, tally
 
 # A turn that is over is written once and read seldom, so what is long of it is kept small.
@@ -153,9 +153,16 @@ def _moved(before: Session, after: Session) -> dict[str, str | int | None]:
 class SqliteWriter(SourceWriter, SqliteReader):
     """The changes that the store makes, over the writer's connection."""
 
-    def __init__(self, db: apsw.Connection, backlog: Backlog, known: Known | None = None) -> None:
+    def __init__(
+        self,
+        db: apsw.Connection,
+        backlog: Backlog,
+        known: Known | None = None,
+        origin_keys: OriginKeys | None = None,
+    ) -> None:
         super().__init__(db, known=known)
         self._backlog = backlog
+        self._origin_keys = origin_keys
 
     def append(self, session_id: str, entries: Sequence[Indexed]) -> None:
         if not entries:
