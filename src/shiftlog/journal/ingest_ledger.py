@@ -7,7 +7,6 @@ and folded into session and turn together; what comes out is what `projection.ap
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
-from operator import add
 from typing import Any
 
 from shiftlog.journal.adopting import adopter_of
@@ -29,20 +28,21 @@ _COUNTED = COUNTERS[: COUNTERS.index("web_searches")]
 
 @dataclass(slots=True)
 class _Sum:
-    """Usage added up in place: every response counts three times, and most of a new `Usage` would be making it."""
+    """Usage gathered and added up once: every response counts three times, and adding one to the other took longer."""
 
-    counts: list[int] = field(default_factory=lambda: [0] * len(_COUNTED))
+    counts: list[list[int]] = field(default_factory=list[list[int]])
     cost_usd: float | None = None
 
     def add(self, counts: list[int], cost_usd: float | None) -> None:
         """Count one more report."""
-        self.counts = list(map(add, self.counts, counts))
+        self.counts.append(counts)
         if cost_usd is not None:
             self.cost_usd = cost_usd if self.cost_usd is None else self.cost_usd + cost_usd
 
     def plus(self, before: Usage | None) -> Usage:
         """Return the usage that was known before and what has come since."""
-        used = Usage(**dict(zip(_COUNTED, self.counts, strict=True)), cost_usd=self.cost_usd)
+        sums = map(sum, zip(*self.counts, strict=True))
+        used = Usage(**dict(zip(_COUNTED, sums, strict=True)), cost_usd=self.cost_usd)
         return used if before is None else before.plus(used)
 
 

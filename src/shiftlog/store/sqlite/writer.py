@@ -178,7 +178,8 @@ class SqliteWriter(SourceWriter, SqliteReader):
             return
         key = self._move_head(session_id, entries[0].seq, entries[-1].seq, entries[-1].hash)
         self.insert_packed(key, entries)
-        self._backlog.texts += [(entry_id(key, entry.seq), entry.text) for entry in entries if entry.text]
+        base = entry_id(key, entries[-1].seq) - entries[-1].seq
+        self._backlog.texts += [(base + entry.seq, entry.text) for entry in entries if entry.text]
 
     def put_origins(self, origins: Mapping[bytes, Origin]) -> None:
         keys = {session_id: self._known_key(session_id) for session_id in {o.session_id for o in origins.values()}}
