@@ -21,7 +21,7 @@ from shiftlog.journal.budgets import Budgets, Limit
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity import Continuity, Terms
 from shiftlog.journal.history import History
-from shiftlog.journal.journal import Journal
+from shiftlog.journal.journal import ANSWERS_KEPT, Journal
 from shiftlog.journal.keys import Keys
 from shiftlog.journal.maintenance import Maintenance
 from shiftlog.journal.runs import Runs
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from shiftlog.ingest.importing_service import Imports
     from shiftlog.shell.service import Shells
 
-ANSWERS_KEPT = timedelta(hours=24)
 WORKSPACES_EVERY = timedelta(days=1)
 CLIENTS_KEPT = timedelta(days=100)  # longer than any recovery token lives
 

@@ -8,6 +8,7 @@ import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from shiftlog.guard.redaction import Redactor
@@ -35,6 +36,9 @@ from shiftlog.store.protocol import Answer, Reader, Store, Writer
 T = TypeVar("T")
 Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
+
+# For so long a repeat of an idempotency key is answered as the first time.
+ANSWERS_KEPT = timedelta(hours=24)
 
 # Names, not text: they are compared as given and have formats of their own.
 _NOT_REDACTED = frozenset(
@@ -170,7 +174,7 @@ class Journal:
         if request.key is None:
             return None
         first = reader.answer(_scope(request, scope), _hashed(request.key))
-        if first is None:
+        if first is None or self.clock.now() - first.at >= ANSWERS_KEPT:
             return None
         if first.request_hash != request.fingerprint():
             raise IdempotencyConflict("Idempotency key reused with other parameters")

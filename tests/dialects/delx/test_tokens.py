@@ -251,3 +251,16 @@ async def test_the_life_of_a_token_is_the_operators(tmp_path: Path) -> None:
         agent = office.visitor()
         data = (await agent.close(await agent.open())).data
         assert data["recovery_token_expires_at"] == "2026-07-03T12:00:00Z"
+
+
+async def test_an_idempotency_key_counts_for_a_day_whether_or_not_anybody_swept(office: Office) -> None:
+    """6.7: the first result comes again within 24 hours; after that the call is a new one."""
+    session, token = await closed_token(office)
+    agent = office.visitor()
+    first = (await agent.resume("alpha", recovery_token=token, idempotency_key="k")).data
+    office.desk.wait(hours=23, minutes=59)
+    again = (await agent.resume("alpha", recovery_token=token, idempotency_key="k")).data
+    assert (again["resumed_session_id"], again["head_hash"]) == (session, first["head_hash"])
+    office.desk.wait(hours=25)
+    (await agent.resume("alpha", recovery_token=token, idempotency_key="k")).refusal("recovery_token_used")
+    assert (await agent.resume("alpha", idempotency_key="k")).data["resumed_session_id"] == session
