@@ -46,7 +46,7 @@ _REASON_CLASSES = {
 _KEYS = ", ".join(name for name in STATEMENT.fields if name != "version")
 
 FIGURES: dict[str, Field] = {
-    "returncode": Integer(minimum=-(2**31), maximum=2**31, description="Exit code of the run."),
+    "returncode": Integer(minimum=-(2**53), description="Exit code of the run."),
     "duration_ms": Integer(minimum=0, description="Its duration; 0: derived."),
     "input_tokens": Integer(minimum=0, description="Input tokens."),
     "cached_input_tokens": Integer(minimum=0, description="Cached input tokens."),

@@ -93,7 +93,7 @@ RUN_FIELDS: dict[str, Field] = {
     "caller": Text(max_chars=NAME_CHARS, description="Who launches the run."),
     "session_type": Choice(values=SESSION_TYPES, description="Kind of run."),
     "cwd": Text(max_chars=PATH_CHARS, description="Default: the client's."),
-    "pid": Integer(minimum=1, maximum=2**31 - 1, description="Of the agent."),
+    "pid": Integer(minimum=1, maximum=2**32 - 1, description="Of the agent."),
     "context_excerpt": Text(
         lines=True,
         max_chars=2**31,

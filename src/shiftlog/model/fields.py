@@ -20,6 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,11 +142,8 @@ class Number(Field):
     """A finite number of at least zero; numeric text is accepted."""
 
     def read(self, value: object, path: str) -> float:
-        if isinstance(value, str):
-            try:
-                value = float(value)
-            except ValueError:
-                raise InvalidParameter.invalid(path, "a finite number of at least 0", value) from None
+        if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+            value = float(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidParameter.invalid(path, "a finite number of at least 0", value)
         # An integer may be too large for a float; no figure of ours comes near 2**53.
@@ -239,7 +237,8 @@ class SessionRef(Field):
     """A session's name: text or the integer alias of a run; resolving it is the journal's work."""
 
     def read(self, value: object, path: str) -> str:
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+        # One that is too large for any alias was never issued either; beyond this it is not even spelled out.
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**200:
             value = str(value)
         if not isinstance(value, str):
             raise InvalidParameter.invalid(path, "a session id (text or integer) is expected", value)

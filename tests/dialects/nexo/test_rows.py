@@ -146,7 +146,7 @@ async def test_a_row_can_be_closed_by_either_of_its_names(ledger: Ledger) -> Non
 
 
 async def test_a_malformed_id_is_an_invalid_parameter(ledger: Ledger) -> None:
-    for name in ("nonsense", "", None, True, 1.5, 2**70):
+    for name in ("nonsense", "", None, True, 1.5, [7]):
         assert (await ledger.refused_close(name))["code"] == "invalid_parameter"
 
 
@@ -278,3 +278,42 @@ async def test_both_revisions_say_the_same(desk: Desk) -> None:
             made = await ledger.create(title=f"By {revision}")
             said.append([{**LEAST}, sorted(made), await ledger.refused_create(caller="")])
     assert said[0] == said[1]
+
+
+async def test_exit_codes_and_process_ids_of_every_system_are_taken(ledger: Ledger) -> None:
+    said = await ledger.create(pid=2**32 - 4)
+    assert (await ledger.run(said["session_id"])).pid == 2**32 - 4
+    assert (await ledger.close(said["session_id"], returncode=0xC000013A))["status"] == "failed"
+    assert (await ledger.run(said["session_id"])).returncode == 0xC000013A
+
+
+@pytest.mark.parametrize("cost", ["1_000", "１", "1,5", "0x1", "infinity", "1e400", "--1", "."])
+async def test_a_cost_as_text_is_a_decimal_number_and_nothing_else(ledger: Ledger, cost: str) -> None:
+    said = await ledger.create()
+    assert (await ledger.refused_close(said["session_id"], total_cost_usd=cost))["code"] == "invalid_parameter"
+
+
+@pytest.mark.parametrize(
+    ("cost", "dollars"), [(" 0.5 ", 0.5), ("1e-3", 0.001), (".25", 0.25), ("+2.", 2.0), ("0", 0.0)]
+)
+async def test_a_cost_as_text_may_have_any_spelling_of_a_decimal(ledger: Ledger, cost: str, dollars: float) -> None:
+    said = await ledger.create()
+    assert (await ledger.close(said["session_id"], total_cost_usd=cost))["total_cost_usd"] == dollars
+
+
+async def test_figures_that_were_derived_may_be_stated_as_they_were_told(ledger: Ledger) -> None:
+    said = await ledger.create(model="claude-opus-4-7")
+    ledger.desk.wait(seconds=10)
+    first = await ledger.close(said["session_id"], input_tokens=1000)
+    told = {name: first[name] for name in ("duration_ms", "total_cost_usd")}
+    assert (told["duration_ms"], first["cost_source"]) == (10_000, "prices")
+    assert await ledger.close(said["session_id"], input_tokens=1000, **told) == first
+    other = told | {"duration_ms": 10_001}
+    refused = await ledger.refused_close(said["session_id"], input_tokens=1000, **other)
+    assert (refused["code"], "duration_ms differ" in refused["error"]) == ("session_already_closed", True)
+
+
+async def test_an_integer_that_was_never_issued_is_not_found_however_large(ledger: Ledger) -> None:
+    for name in (2**63, 10**30):
+        refused = await ledger.refused_close(name)
+        assert (refused["code"], refused["error"]) == ("session_not_found", f"Session not found: {name}")
