@@ -205,7 +205,7 @@ class Sessionlog:
                 return first
             existing = writer.session(name)
             pen = self.calls.journal.pen(writer, name, existing)
-            values, others = by_thread(asked.values, existing)
+            values, others = by_thread(writer, asked.values, existing)
 
             def children(parent: Pen, tally: Tally) -> bool:
                 threads = Threads(writer, self.calls.journal.pen, parent, tally)
@@ -235,8 +235,8 @@ def opening(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _import_params(given: object) -> requests.Params:
     """Return which of its two forms an import has: one object, or its fields."""
-    names = cast(Mapping[object, object], given) if isinstance(given, Mapping) else ()
-    whole = any(str(name).lower() == "sessionlog" for name in names)
+    named: Mapping[object, object] = cast(Mapping[object, object], given) if isinstance(given, Mapping) else {}
+    whole = any(str(name).lower() == "sessionlog" and value is not None for name, value in named.items())
     return requests.IMPORT_WHOLE if whole else requests.IMPORT_FLAT
 
 

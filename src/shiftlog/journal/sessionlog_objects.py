@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from shiftlog.journal.sessionlog_children import children_of
+from shiftlog.journal.sessionlog_children import Child, children_of
 from shiftlog.journal.sessionlog_errors import status_of
 from shiftlog.journal.sessionlog_requests import to_dialect
 from shiftlog.model.entry import Entry, Kind
@@ -65,9 +65,17 @@ def history_object(reader: Reader, session: Session) -> dict[str, Any]:
         **_head(session),
         "turnCount": sum(each.turns_total for each in sessions),
         "filesModifiedCount": sum(reader.count_files(each.id) for each in sessions),
-        "tags": sorted({*reader.tags_of(session.id), *(tag for child in children for tag in child.marks())}),
+        "tags": shown_tags(reader, session, children),
         "state": str(session.state),
     }
+
+
+def shown_tags(reader: Reader, session: Session, children: Iterable[Child]) -> list[str]:
+    """Return the tags of a session's turns and of those of its subagents, which the subagents' marks join."""
+    tags = {*reader.tags_of(session.id)}
+    for child in children:
+        tags.update(child.marks(), reader.tags_of(child.session.id))
+    return sorted(tags)
 
 
 def session_object(reader: Reader, session: Session) -> dict[str, Any]:
@@ -98,7 +106,7 @@ def session_object(reader: Reader, session: Session) -> dict[str, Any]:
             "repository": None,
             "branch": None,
         },
-        "tags": sorted({*reader.tags_of(session.id), *(tag for child in children for tag in child.marks())}),
+        "tags": shown_tags(reader, session, children),
         "totalTokens": session.tokens_total + sum(child.session.tokens_total for child in children),
         "turns": turns,
         "state": str(session.state),

@@ -140,12 +140,18 @@ def _named(
         if name is None:
             if ignored is None:
                 named[key] = value
-            else:
+            elif value is not None:
                 ignored.append(_shown_name(f"{path}{key}"))
-        elif value is not None and (name == key or named.get(name) is None):
+        elif not _says_nothing(record.fields[name], value) and (name == key or named.get(name) is None):
             inside = f"{path}{name}"
             named[name] = _named_inside(record.fields[name], value, aliases, inside, ignored)
     return named
+
+
+def _says_nothing(spec: Field, value: object) -> bool:
+    """Tell whether a value counts as absent; for a list whatever is empty does, be it of another type."""
+    empty = value == {} or (isinstance(value, str) and not value.strip())
+    return value is None or (empty and isinstance(spec, ListOf))
 
 
 def _named_inside(spec: Field, value: Any, aliases: Mapping[str, str], path: str, ignored: list[str] | None) -> Any:
@@ -402,8 +408,8 @@ SESSION_OBJECT_FIELDS: dict[str, Field] = {
     "status": Text(max_chars=NAME_CHARS),
     **HEADERS,
     "tags": LISTS["tags"],
-    "turnCount": Anything(),
-    "totalTokens": Anything(),
+    # What only the store knows: accepted, so that a session can be sent back as it was read.
+    **{name: Anything() for name in ("turnCount", "totalTokens", "workspace", "state")},
     "turns": ListOf(item=IMPORT_TURN, max_items=IMPORT_TURNS),
 }
 IMPORT_FLAT = Params(record=Record(fields={**SESSION_OBJECT_FIELDS, "idempotencyKey": KEY}), aliases=ALIASES)

@@ -9,6 +9,7 @@ from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessionlog_children import children_of
 from shiftlog.journal.sessionlog_current import Place, closed
 from shiftlog.journal.sessionlog_errors import status_of
+from shiftlog.journal.sessionlog_objects import shown_tags
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionAlreadyExists
 from shiftlog.model.ids import agent_key
@@ -86,6 +87,12 @@ def delete_session(pen: Pen) -> None:
     pen.write(Kind.SESSION_UPDATED, {"hidden": True})
 
 
+def _tags_beyond(reader: Reader, session: Session, values: Values) -> list[str]:
+    """Return the tags that a session is not shown with yet; those of its turns stay theirs alone."""
+    known = shown_tags(reader, session, children_of(reader, session))
+    return [tag for tag in values.get("tags") or () if tag not in known]
+
+
 def import_session(
     pen: Pen, existing: Session | None, values: Values, place: Place, children: Callable[[Pen, imports.Tally], bool]
 ) -> dict[str, Any]:
@@ -95,7 +102,7 @@ def import_session(
     if existing is None:
         imports.create_session(pen, values, opening_facts(pen.reader, values, place))
     else:
-        imports.merge_session(pen, values)
+        imports.merge_session(pen, {**values, "tags": _tags_beyond(pen.reader, existing, values)})
     tally = imports.Tally()
     imports.import_turns(pen, values.get("turns") or (), tally)
     changed = children(pen, tally)

@@ -11,7 +11,7 @@ from typing import Any
 from shiftlog.journal import imports
 from shiftlog.journal.ingest_family import pointer
 from shiftlog.journal.pen import Pen
-from shiftlog.journal.sessionlog_children import Child
+from shiftlog.journal.sessionlog_children import Child, turn_of_child
 from shiftlog.journal.sessionlog_current import closed
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
@@ -28,18 +28,28 @@ PARENT = "parent:"
 FROM_TRANSCRIPT = "imported"
 
 
-def by_thread(values: Values, existing: Session | None) -> tuple[dict[str, Any], dict[str, list[Values]]]:
-    """Return an import with the turns of its own thread only, and those of other threads by the thread's id."""
+def by_thread(
+    reader: Reader, values: Values, existing: Session | None
+) -> tuple[dict[str, Any], dict[str, list[Values]]]:
+    """Return an import with the turns of its own thread only, and those of other threads by the thread's id.
+
+    A turn that came back as it was shown among the parent's belongs to the thread that has it.
+    """
     own = values.get("agent_session_id") or (existing.vendor_session_id if existing else None)
     turns: list[Values] = []
     others: dict[str, list[Values]] = defaultdict(list)
     for turn in values.get("turns") or ():
-        thread = turn.get("source_thread_id")
+        thread = turn.get("source_thread_id") or _thread_of(reader, existing, turn["request_id"])
         if thread and (thread != own if own else _is_marked(turn)):
             others[thread].append(turn)
         else:
             turns.append(turn)
     return {**values, "turns": turns}, others
+
+
+def _thread_of(reader: Reader, session: Session | None, request_id: str) -> str | None:
+    found = turn_of_child(reader, session, request_id) if session else None
+    return found[0].session.vendor_session_id if found else None
 
 
 def _is_marked(turn: Values) -> bool:

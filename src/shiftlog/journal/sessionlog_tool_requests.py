@@ -3,13 +3,13 @@
 They are checked as the methods' parameters are; a name that nobody knows is refused.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from shiftlog.journal import sessionlog_ingest as ingest
 from shiftlog.journal import sessionlog_requests as requests
 from shiftlog.journal.requests import APPEND_ITEMS, ERROR_CHARS, NAME_CHARS, PATH_CHARS
 from shiftlog.journal.sessionlog_requests import JsonOf, Params, required
-from shiftlog.model.fields import Choice, Field, ListOf, Record, Text
+from shiftlog.model.fields import Choice, Field, ListOf, Record, Schema, Text
 
 SECTION_NAMES = (
     "actions",
@@ -33,7 +33,12 @@ TURN: dict[str, Field] = {
     **SESSION,
     "requestId": required(Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`.")),
 }
-SECTION = Choice(required=True, values=SECTION_NAMES, description="Which list of the turn.")
+SECTION = Choice(
+    required=True,
+    values=SECTION_NAMES,
+    aliases={"contextList": "context", "processingDialog": "dialog"},
+    description="Which list of the turn.",
+)
 OUTCOME = Record(
     fields={
         **requests.TURN_OBJECT.fields,
@@ -50,6 +55,18 @@ REPLACEMENT = Record(
         "queryText": requests.QUERY_TEXT,
     },
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemKey(Text):
+    """The key of an item; an order or a place may come as a number."""
+
+    def read(self, value: object, path: str) -> str:
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return Text.read(self, str(value) if is_number else value, path)
+
+    def type_schema(self) -> Schema:
+        return {"type": ["string", "integer"]}
 
 
 def _json(description: str, inner: Field) -> JsonOf:
@@ -109,7 +126,7 @@ TOOL_PARAMS: dict[str, dict[str, Field]] = {
     "sessionlog_delete_item": {
         **TURN,
         "section": SECTION,
-        "itemKey": Text(
+        "itemKey": ItemKey(
             required=True,
             lines=True,
             description="Which item: the value in a list of texts, a commit's sha, an action's order, a dialog item's "

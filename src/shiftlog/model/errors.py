@@ -289,7 +289,7 @@ class InternalError(ShiftlogError, RuntimeError):
     hint = "This is a defect of Shiftlog; please report it"
 
 
-def shown_value(value: object) -> str | int | float | bool | None:
+def shown_value(value: object, chars: int = SHOWN_CHARS) -> str | int | float | bool | None:
     """Return a refused value as errors show it: plain JSON, at most 200 characters, never half a word.
 
     Half a secret would not be recognised as one any more.
@@ -304,10 +304,10 @@ def shown_value(value: object) -> str | int | float | bool | None:
         return f"(object with {len(cast(Mapping[object, object], value))} keys)"
     if not isinstance(value, str):
         return f"({type(value).__name__})"
-    text = value[: SHOWN_CHARS + 1].encode("utf-8", "replace").decode("utf-8")
-    if len(text) <= SHOWN_CHARS:
+    text = value[: chars + 1].encode("utf-8", "replace").decode("utf-8")
+    if len(text) <= chars:
         return text
-    words = text[:SHOWN_CHARS].rsplit(maxsplit=1)
+    words = text[:chars].rsplit(maxsplit=1)
     return (words[0] if len(words) > 1 else "") + "…"
 
 

@@ -15,6 +15,9 @@ REQUEST_FORMAT = "req-<yyyyMMddTHHmmssZ>-<slugOrOrdinal>"
 REQUEST_REGEX = r"^req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*$"
 AGENT_PATTERN = r"[A-Z][A-Za-z0-9]*"
 MAX_ID_CHARS = 200
+MAX_AGENT_CHARS = 64
+# Of an id that is refused for its length this much is shown, so that a client recognises what it sent.
+SHOWN_ID_CHARS = 1_000
 
 _SESSION = re.compile(SESSION_REGEX[1:-1], re.ASCII)
 _REQUEST = re.compile(REQUEST_REGEX[1:-1], re.ASCII)
@@ -42,7 +45,10 @@ def _is_instant(text: str) -> bool:
 @lru_cache(maxsize=1024)
 def is_session_id(text: str) -> bool:
     """Tell whether a text is a well-formed journal id of a session."""
-    return len(text) <= MAX_ID_CHARS and bool(_SESSION.fullmatch(text)) and _is_instant(text.split("-")[1])
+    if len(text) > MAX_ID_CHARS or not _SESSION.fullmatch(text):
+        return False
+    agent, at, _ = text.split("-", 2)
+    return len(agent) <= MAX_AGENT_CHARS and _is_instant(at)
 
 
 def check_session_id(text: str, agent: str | None = None) -> str:
@@ -55,7 +61,7 @@ def check_session_id(text: str, agent: str | None = None) -> str:
 
 
 def _given(text: str) -> dict[str, object]:
-    return {"providedId": shown_value(text), "expectedFormat": SESSION_FORMAT, "regex": SESSION_REGEX}
+    return {"providedId": shown_value(text, SHOWN_ID_CHARS), "expectedFormat": SESSION_FORMAT, "regex": SESSION_REGEX}
 
 
 @lru_cache(maxsize=1024)
@@ -70,7 +76,7 @@ def check_request_id(text: str) -> str:
         raise InvalidRequestId(
             "Request ID does not conform to canonical format",
             details={
-                "providedId": shown_value(text),
+                "providedId": shown_value(text, SHOWN_ID_CHARS),
                 "expectedFormat": REQUEST_FORMAT,
                 "regex": REQUEST_REGEX,
             },

@@ -46,7 +46,7 @@ def read(document: Document) -> Request | Envelope:
         return refusal(_id_in(document.text), "a mapping is expected")
     envelope = cast(Envelope, value)
     payload = envelope.get("payload")
-    name = _id_of(payload)
+    name = _id_of(envelope, document.text)
     if envelope.get("type") == "batch":
         return _no_batch(name, "batch")
     for key in ("type", "payload"):
@@ -73,11 +73,16 @@ def _request(name: str, payload: Envelope) -> Request | Envelope:
     return Request(request_id=given, method=method, params={} if params is None else params)
 
 
-def _id_of(payload: object) -> str:
-    given = cast(Envelope, payload).get("requestId") if isinstance(payload, dict) else None
-    if isinstance(given, int) and not isinstance(given, bool):
-        given = str(given)
-    return given[:ID_CHARS] if isinstance(given, str) and given.strip() else UNKNOWN_ID
+def _id_of(envelope: Envelope, text: str) -> str:
+    """Return the id of an envelope, also where it is misplaced or no string."""
+    payload = envelope.get("payload")
+    if not isinstance(payload, dict):
+        return _id_in(text)
+    given = cast(Envelope, payload).get("requestId", envelope.get("requestId"))
+    if isinstance(given, str):
+        return given[:ID_CHARS] if given.strip() else UNKNOWN_ID
+    # As it is spelled; without one, an id that stands elsewhere names something else, such as a turn.
+    return UNKNOWN_ID if given is None else _id_in(text)
 
 
 def _id_in(text: str) -> str:

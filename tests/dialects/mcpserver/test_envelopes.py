@@ -102,6 +102,25 @@ def test_a_request_id_is_read_from_text_that_nobody_can_parse(log: Log, text: st
     assert answer["payload"]["code"] == "invalid_envelope"
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('{"type":"request","requestId":"q1","method":"x"}\n', "q1"),
+        ('{"type":"question","requestId":"q2","payload":{}}\n', "q2"),
+        ('{"type":"request","payload":[{"requestId":"q3"}]}\n', "q3"),
+        ('{"type":"request","payload":{"requestId":1.50,"method":"x"}}\n', "1.50"),
+        ("type: request\npayload:\n  requestId: 1e3\n  method: x\n---\n", "1e3"),
+        ('{"type":"request","payload":{"method":"x","params":{"requestId":"req-20260701T080005Z-a"}}}\n', "unknown"),
+    ],
+)
+def test_a_misplaced_request_id_or_one_that_is_no_string_is_echoed_as_it_is_spelled(
+    log: Log, text: str, name: str
+) -> None:
+    out = log.run(text).stdout.decode()
+    answer = json.loads(out) if out.startswith("{") else yaml_answers(out)[0]
+    assert (answer["payload"]["code"], answer["payload"]["requestId"]) == ("invalid_envelope", name)
+
+
 def test_bootstrap_answers_exactly_one_key_every_time(log: Log) -> None:
     assert log.results(*[BOOTSTRAP] * 3) == [{"initialized": True}] * 3
 

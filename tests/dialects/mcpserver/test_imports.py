@@ -178,3 +178,42 @@ def test_a_session_rebuilt_from_its_journal_is_the_same_after_imports(log: Log) 
     log.do("importRecovery", **session_log(TURNS[0] | {"response": "more"}, title="Other", model="m"))
     (done,) = log.items("rebuild")[1:]
     assert done["changed"] is False
+
+
+def test_a_session_log_of_null_leaves_the_flat_fields_in_force(log: Log) -> None:
+    imported = log.do("importRecovery", sessionLog=None, agent="Codex", sessionId=SESSION, title="Flat")
+    assert imported["existingSessionFound"] is False
+    assert "warnings" not in imported
+
+
+def test_a_session_that_was_read_can_be_submitted_as_it_is_and_changes_nothing(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.do("updateTurn", tags=["b", "a"], commits=[{"sha": "abc"}])
+    log.do("appendDialog", dialogItems=[{"role": "tool", "category": "tool_result", "content": "2 passed"}])
+    log.do("completeTurn", response="ok")
+    with Tools(log) as tools:
+        (read,) = tools.do("sessionlog_query")["items"]
+        assert read["tags"] == ["a", "b"]
+        again = tools.do("sessionlog_submit", json=read)
+        assert (again["id"], again["journal"]["changed"]) == (SESSION, False)
+        other = "Codex-20260701T080000Z-copy"
+        assert tools.do("sessionlog_submit", json={**read, "sessionId": other})["journal"]["changed"] is True
+        (copy,) = tools.do("sessionlog_query", text=other)["items"]
+        assert copy == read | {"sessionId": other, "state": "suspended", "status": "completed"}
+
+
+def test_turns_of_a_subagent_come_back_to_it_and_their_tags_are_listed_with_the_parent(log: Log) -> None:
+    name = "req-20260701T080200Z-subagent-zed-t1"
+    tags = ["subagent", "zed", f"parent:{TURN}", "own"]
+    child = {"requestId": name, "queryTitle": "c", "tags": tags, "sourceThreadId": "bbbb"}
+    parent = TURNS[0] | {"timestamp": "2026-07-01T08:00:05Z"}
+    log.do("importRecovery", **session_log(parent, child, agentSessionId="aaaa", started="2026-07-01T08:00:00Z"))
+    (listed,) = log.do("queryHistory")["sessions"]
+    assert (listed["turnCount"], listed["tags"]) == (2, sorted(tags))
+    with Tools(log) as tools:
+        (read,) = tools.do("sessionlog_query")["items"]
+        again = tools.do("sessionlog_submit", json=read)
+        assert again["journal"]["changed"] is False
+        (same,) = tools.do("sessionlog_query")["items"]
+    assert same == read

@@ -71,6 +71,43 @@ def test_numeric_text_counts_as_a_number_and_one_string_as_a_list(log: Log) -> N
     assert (turn["token_count"], turn["tags"]) == (12, ["lone"])
 
 
+@pytest.mark.parametrize("nothing", [None, [], {}, "", "  "])
+def test_whatever_is_empty_leaves_a_list_as_it_is(begun_log: Log, nothing: object) -> None:
+    for name in ("tags", "blockers", "commits"):
+        begun_log.do("updateTurn", **{name: [{"sha": "abc"}] if name == "commits" else ["kept"]})
+        assert begun_log.do("updateTurn", **{name: nothing})["journal"]["changed"] is False
+    turn = begun_log.turn()
+    assert (turn["tags"], turn["blockers"], [commit["sha"] for commit in turn["commits"]]) == (
+        ["kept"],
+        ["kept"],
+        ["abc"],
+    )
+
+
+def test_an_agent_has_64_characters_at_most_also_where_only_the_id_names_it(begun_log: Log) -> None:
+    name = "A" * 65 + "-20260701T090000Z-x"
+    refused = begun_log.error("openSession", sessionId=name, title="x")
+    assert (refused["code"], refused["details"]["providedId"]) == ("invalid_session_id", name)
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "params"),
+    [
+        ("openSession", "invalid_session_id", {"sessionId": "Codex-20260701T090000Z-" + "x" * 178, "title": "x"}),
+        (
+            "beginTurn",
+            "invalid_request_id",
+            {"requestId": "req-20260701T090000Z-" + "x" * 180, "queryTitle": "x", "queryText": "x"},
+        ),
+    ],
+)
+def test_an_id_that_is_too_long_is_shown_whole(begun_log: Log, method: str, code: str, params: dict[str, str]) -> None:
+    refused = begun_log.error(method, **params)
+    given = params.get("requestId") or params["sessionId"]
+    assert len(given) == 201
+    assert (refused["code"], refused["details"]["providedId"]) == (code, given)
+
+
 def test_params_that_are_no_object_are_refused_after_the_method(begun_log: Log) -> None:
     log = begun_log
     (refused,) = log.answers(("queryHistory", []))

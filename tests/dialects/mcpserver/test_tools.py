@@ -330,3 +330,22 @@ def test_a_path_that_may_not_be_read_is_refused_by_the_name_of_its_argument(log:
     with Tools(log) as tools:
         refused = tools.error("sessionlog_ingest_path", path="/etc", agent="Codex")
         assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", "path")
+
+
+def test_an_item_is_deleted_by_a_number_too_and_a_section_has_its_field_name_as_well(log: Log) -> None:
+    with Tools(log) as tools:
+        tools.do("sessionlog_open", **A)
+        tools.do("sessionlog_begin_turn", **T)
+        tools.do("sessionlog_replace_section", **T, section="contextList", sectionJson=["a.py", "b.py"])
+        tools.do("sessionlog_replace_section", **T, section="actions", sectionJson=[ACTION, ACTION | {"order": 7}])
+        tools.do("sessionlog_dialog", **T, itemsJson=[ITEM, ITEM | {"content": "second"}])
+        tools.do("sessionlog_delete_item", **T, section="actions", itemKey=7)
+        tools.do("sessionlog_delete_item", **T, section="processingDialog", itemKey=1)
+        tools.do("sessionlog_delete_item", **T, section="contextList", itemKey="a.py")
+        refused = tools.error("sessionlog_delete_item", **T, section="dialog", itemKey=True)
+        assert refused["details"]["parameter"] == "itemKey"
+        (session,) = tools.do("sessionlog_query")["items"]
+    (turn,) = session["turns"]
+    assert turn["contextList"] == ["b.py"]
+    assert [action["order"] for action in turn["actions"]] == [1]
+    assert [item["content"] for item in turn["processingDialog"]] == ["second"]
