@@ -101,7 +101,7 @@ def _command_lines(command: click.Command, parent: click.Context, path: str, lev
     context = click.Context(command, info_name=command.name, parent=parent)
     usage = " ".join([path, *command.collect_usage_pieces(context)])
     lines = [f"{level} {path}", "", *_paragraphs(command.help or ""), "", "```text", usage, "```", ""]
-    options = [param for param in command.params if isinstance(param, click.Option)]
+    options = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
     rows = [[f"`{_spelling(option, context)}`", _option_text(option)] for option in options]
     if rows:
         lines += [*_table(["option", "what it does"], rows), ""]

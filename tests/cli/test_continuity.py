@@ -7,9 +7,9 @@ from typing import Any
 import click
 import pytest
 
-from shiftlog.cli.continuity import CLOSE_OPTIONS, RESUME_OPTIONS, close, resume
+from shiftlog.cli.continuity import CLOSE_OPTIONS, RESERVED_OPTIONS, RESUME_OPTIONS, close, resume
 from shiftlog.client import connect
-from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION
+from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESERVED, RESUME_SESSION
 from tests.cli.support import shiftlog
 
 
@@ -22,9 +22,10 @@ def opened(home: Path, **arguments: Any) -> str:
 def test_every_parameter_of_the_tools_is_an_option() -> None:
     assert CLOSE_OPTIONS.keys() == CLOSE_SESSION.fields.keys()
     assert RESUME_OPTIONS.keys() == RESUME_SESSION.fields.keys()
+    assert frozenset(RESERVED_OPTIONS) == RESERVED
     for command, options in ((close, CLOSE_OPTIONS), (resume, RESUME_OPTIONS)):
         spelled = {name for option in command.params if isinstance(option, click.Option) for name in option.opts}
-        assert spelled >= {"--" + name.replace("_", "-") for name in options}
+        assert spelled >= {"--" + name.replace("_", "-") for name in (*options, *RESERVED_OPTIONS)}
 
 
 def test_close_prints_the_prose_and_with_json_what_the_tool_answers(home: Path) -> None:
@@ -45,6 +46,14 @@ def test_resume_takes_the_token_and_prints_another(home: Path) -> None:
     answer = shiftlog(home, "resume", "--agent-id", "Alpha", "--recovery-token", token, "--json").json()
     assert (answer["data"]["resumed_session_id"], answer["data"]["attested"]) == (session, True)
     assert "resume_mode=reattached\n" in shiftlog(home, "resume", "--agent-id", "alpha").out
+
+
+def test_the_agent_may_stand_alone_and_options_reserved_for_delx_change_nothing(home: Path) -> None:
+    session = opened(home)
+    closed = shiftlog(home, "close", session, "--include-meta", "--source", "cron job", "--json").json()
+    assert (closed["status"], "cron job" in json.dumps(closed)) == ("closed", False)
+    answer = shiftlog(home, "resume", "Alpha", "--nudge-mode", "off", "--compact-output", "--json").json()
+    assert (answer["data"]["resumed_session_id"], answer["data"]["resume_mode"]) == (session, "reopened")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,17 @@ RESUME_OPTIONS = {
     **VIEW,
     "idempotency_key": "Repeat the first answer to this key.",
 }
+# Scripts written for Delx pass these along; they are taken and dropped, as the tools do.
+RESERVED_OPTIONS = (
+    "include_meta",
+    "include_nudge",
+    "nudge_mode",
+    "compact_output",
+    "source",
+    "agent_token",
+    "cli_version",
+    "install_id",
+)
 _FLAGS = frozenset({"ritual_strip", "include_summary", "allow_rebirth"})
 _OFFERS = (
     Column("SESSION"),
@@ -65,6 +76,10 @@ def _parameters(options: dict[str, str]) -> Callable[[F], F]:
     """Add an option for each parameter of a tool; what they may be, the service knows and says."""
 
     def add(command: F) -> F:
+        for name in RESERVED_OPTIONS:
+            spelling = "--" + name.replace("_", "-")
+            dropped = click.option(spelling, is_flag=False, flag_value="true", hidden=True, expose_value=False)
+            command = dropped(command)
         for name, text in reversed(options.items()):
             spelling = "--" + name.replace("_", "-")
             flag: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if name in _FLAGS else {}
@@ -120,16 +135,21 @@ def close(session: str | None, as_json: bool, **arguments: Any) -> int:
 
 
 @click.command(short_help="Resume an agent's latest session.")
+@click.argument("agent", required=False)
 @_parameters(RESUME_OPTIONS)
 @json_option
-def resume(as_json: bool, **arguments: Any) -> int:
-    """Resume the latest session of an agent, or the one that a token or an id names.
+def resume(agent: str | None, as_json: bool, **arguments: Any) -> int:
+    """Resume the latest session of AGENT, or the one that a token or an id names.
+
+    AGENT is the agent's stable name; --agent-id says the same.
 
     \b
     Examples:
-      shiftlog resume --agent-id nightly-fixer
+      shiftlog resume nightly-fixer
       shiftlog resume --agent-id nightly-fixer --recovery-token slr1.… --json
     """
+    if agent is not None:
+        arguments["agent_id"] = agent
     return _tool("resume_session", arguments, as_json)
 
 
