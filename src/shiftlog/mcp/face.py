@@ -22,10 +22,12 @@ from mcp.shared.uri_template import UriTemplate
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shiftlog.guard.redaction import Redactor
+from shiftlog.journal.refusals import refusal
 from shiftlog.mcp.calls import CALLER, Call, Context, enter_call, level_set
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool, nearest
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, UnknownTool
+from shiftlog.model.fields import Record
 from shiftlog.model.nouns import changed
 
 MAX_DEPTH = 100
@@ -172,7 +174,9 @@ class Face:
             hint = "This server was started without it: see --toolsets, --tools, --read-only and --dialect"
         elif near := nearest(shown, self._tools):
             details["nearest"] = near
-        raise protocol_error(UnknownTool(f"Unknown tool: {shown}", details=details, hint=hint))
+        error = UnknownTool(f"Unknown tool: {shown}", details=details, hint=hint)
+        # Clients of Delx call more tools than there are here; what they are told has the shape that they read.
+        raise MCPError(PROTOCOL_CODES[error.code], error.message, refusal(shown, Record(fields={}), error))
 
     async def list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None

@@ -7,6 +7,7 @@ import pytest
 
 from shiftlog.journal.profiles import PROFILES, SAFE_WORDS
 from tests.dialects.delx.office import Answer, Office, Said
+from tests.mcp.wire import connected
 
 CHANGING = ("session_id", "recovery_token", "head_hash", "receipt", "next_action", "resumed_session_id")
 CLOSE_KEYS = {
@@ -142,3 +143,22 @@ async def test_an_error_looks_the_same_in_every_profile(office: Office) -> None:
     agent = office.visitor()
     bodies = [(await agent.resume("nobody", response_profile=name)).body for name in PROFILES]
     assert all(body == bodies[0] for body in bodies)
+
+
+async def test_a_delx_tool_that_is_not_served_is_named_in_the_shape_its_clients_read(office: Office) -> None:
+    """3.4: over MCP it is an error of the protocol, whose data say the rest."""
+    async with connected(office.server) as peer:
+        error = (await peer.call("process_failure", {"session_id": "x"}))["error"]
+    said = error["data"]
+    assert (error["message"], said["message"], said["hint"]) == (
+        "Unknown tool: process_failure",
+        "Unknown tool: process_failure",
+        "See tools/list",
+    )
+    assert (said["ok"], said["code"], said["status"], said["tool_name"]) == (
+        False,
+        "unknown_tool",
+        "unknown_tool",
+        "process_failure",
+    )
+    assert (said["error"]["code"], said["retryable"]) == ("DELX-1002", False)
