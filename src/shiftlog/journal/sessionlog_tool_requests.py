@@ -69,6 +69,17 @@ class ItemKey(Text):
         return {"type": ["string", "integer"]}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionObject(Record):
+    """A session as it is read and sent back; its schema has the names of that object and its unknown headers."""
+
+    def type_schema(self) -> Schema:
+        schema = Record.nested_schema(self)
+        properties = {"sourceType" if name == "agent" else name: part for name, part in schema["properties"].items()}
+        properties |= {name: {"type": ["string", "null"]} for name in requests.HEADERS}
+        return {**schema, "properties": properties, "required": ["sourceType", "sessionId", "title"]}
+
+
 def _json(description: str, inner: Field) -> JsonOf:
     return JsonOf(inner=inner, required=inner.required, description=description)
 
@@ -104,7 +115,7 @@ TOOL_PARAMS: dict[str, dict[str, Field]] = {
     "sessionlog_submit": {
         "json": _json(
             "A session with turns, an object or its JSON text.",
-            Record(required=True, fields=requests.SESSION_OBJECT_FIELDS),
+            SessionObject(required=True, fields=requests.SESSION_OBJECT_FIELDS),
         )
     },
     "sessionlog_query": dict(requests.HISTORY_FIELDS),

@@ -1,6 +1,9 @@
 """Acceptance cases 32 and 34: importing what was recorded elsewhere, again and again, sealed turns untouched."""
 
+import json
 from typing import Any
+
+import jsonschema
 
 from tests.dialects.mcpserver.log import SESSION, TURN, TURN_2, Log, Tools, without
 
@@ -195,6 +198,10 @@ def test_a_session_that_was_read_can_be_submitted_as_it_is_and_changes_nothing(l
     with Tools(log) as tools:
         (read,) = tools.do("sessionlog_query")["items"]
         assert read["tags"] == ["a", "b"]
+        schemas = {tool["name"]: tool["inputSchema"] for tool in tools.request("tools/list")["result"]["tools"]}
+        schema: Any = jsonschema.Draft202012Validator(schemas["sessionlog_submit"])
+        schema.validate({"json": read})
+        schema.validate({"json": json.dumps(read)})
         again = tools.do("sessionlog_submit", json=read)
         assert (again["id"], again["journal"]["changed"]) == (SESSION, False)
         other = "Codex-20260701T080000Z-copy"
