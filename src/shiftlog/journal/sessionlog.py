@@ -89,6 +89,8 @@ class Sessionlog:
                 if asked.values.get("session_id"):
                     raise
                 return None
+            if session.hidden:
+                raise SessionNotFound(f"Session not found: {session.id}", details={"session_id": session.id})
             turn = reader.turn(session.id, session.current_turn) if session.current_turn else None
             return current_object(reader, session, turn)
 

@@ -263,6 +263,7 @@ def test_a_deleted_session_is_hidden_and_its_id_stays_taken(log: Log) -> None:
         assert tools.error("sessionlog_open", **A)["code"] == "session_already_exists"
         assert tools.error("sessionlog_begin_turn", **T)["code"] == "session_closed"
         assert tools.error("sessionlog_delete_session", **A)["code"] == "session_closed"
+        assert log.error("currentSession", sessionId=SESSION)["code"] == "session_not_found"
         whole = {"agent": "Codex", "sessionId": SESSION, "title": "x"}
         assert tools.error("sessionlog_submit", json=whole)["code"] == "session_closed"
     assert log.error("openSession", sessionId=SESSION, title="x")["code"] == "session_already_exists"
