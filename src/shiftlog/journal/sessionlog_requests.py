@@ -142,7 +142,9 @@ def _named(
                 named[key] = value
             elif value is not None:
                 ignored.append(_shown_name(f"{path}{key}"))
-        elif not _says_nothing(record.fields[name], value) and (name == key or named.get(name) is None):
+        elif not _says_nothing(record.fields[name], value) and (
+            _is_blank(named.get(name)) or (name == key and not _is_blank(value))
+        ):
             inside = f"{path}{name}"
             named[name] = _named_inside(record.fields[name], value, aliases, inside, ignored)
     return named
@@ -150,8 +152,11 @@ def _named(
 
 def _says_nothing(spec: Field, value: object) -> bool:
     """Tell whether a value counts as absent; for a list whatever is empty does, be it of another type."""
-    empty = value == {} or (isinstance(value, str) and not value.strip())
-    return value is None or (empty and isinstance(spec, ListOf))
+    return value is None or (isinstance(spec, ListOf) and (value == {} or _is_blank(value)))
+
+
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _named_inside(spec: Field, value: Any, aliases: Mapping[str, str], path: str, ignored: list[str] | None) -> Any:
@@ -339,7 +344,9 @@ FAIL_TURN = _turn_params(
         "errorMessage": Text(lines=True, max_chars=ERROR_CHARS, description="What went wrong."),
         "errorCode": Text(max_chars=NAME_CHARS, description="Short code of the failure."),
         **RICH,
-        "payload": TURN_OBJECT,
+        "payload": Record(
+            fields={**TURN_OBJECT.fields, "failureNote": Text(lines=True, max_chars=ERROR_CHARS)},
+        ),
     },
     failurenote="errorMessage",
 )

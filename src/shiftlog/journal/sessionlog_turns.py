@@ -65,9 +65,12 @@ def check_response(values: Values) -> dict[str, Any]:
 
 def check_failure(values: Values) -> dict[str, Any]:
     """Return the values with the fields of `payload` among them, refusing a failure that does not say why."""
-    if is_empty("error_message", values.get("error_message")):
+    flat = flattened(values)
+    note = flat.pop("failure_note", None)
+    message = flat.get("error_message", note)
+    if is_empty("error_message", message):
         raise InvalidParameter.missing("errorMessage")
-    return flattened(values)
+    return {**flat, "error_message": message}
 
 
 def flattened(values: Values) -> dict[str, Any]:

@@ -284,3 +284,21 @@ def test_closing_a_turn_appends_actions_and_completes_it(log: Log) -> None:
     closed = log.do("closeTurn", response="Done", actions=[ACTION, ACTION])
     assert (closed["status"], closed["turnRequestId"]) == ("completed", TURN)
     assert [action["order"] for action in log.actions()] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"errorMessage": "No runner"},
+        {"failureNote": "No runner"},
+        {"errorMessage": " ", "failureNote": "No runner"},
+        {"failureNote": "No runner", "errorMessage": ""},
+        {"payload": {"failureNote": "No runner", "response": "half done"}},
+        {"errorMessage": "No runner", "payload": {"failureNote": "Another"}},
+    ],
+)
+def test_why_a_turn_failed_may_stand_under_either_name_and_in_a_turn_object(log: Log, params: dict[str, Any]) -> None:
+    log.open()
+    log.begin()
+    assert log.do("failTurn", **params)["status"] == "failed"
+    assert log.turn()["failure_note"] == "No runner"
