@@ -156,7 +156,7 @@ def _requests(rollout: "Rollout", session_id: str, parent_request: str | None) -
     title = _title(rollout)
     requests: list[tuple[Turn, str]] = []
     for turn in rollout.turns:
-        own = slug(str(turn.get("vendorTurnId") or turn["requestId"]), "turn")[:ID8].strip("-")
+        own = slug(str(turn.get("vendorTurnId") or turn["requestId"].split("-", 2)[2]), "turn")[:ID8].strip("-")
         is_child = rollout.parent is not None
         shown = _shown(as_subagents_turn(turn, rollout, parent_request) if is_child else turn)
         label = f"subagent-{rollout.nickname}-{own}" if is_child else f"parent-{own}"

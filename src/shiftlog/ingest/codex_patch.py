@@ -157,6 +157,9 @@ def _unescaped(text: str) -> str:
 def _of_event(path: str, change: object) -> FileChange:
     details = cast(dict[str, Any], change) if isinstance(change, dict) else {}
     named = details.get("type", details.get("kind"))
+    if named is None:  # older releases wrap the details in the kind
+        named = next((word for word in _KINDS if isinstance(details.get(word), dict)), None)
+        details = cast(dict[str, Any], details[named]) if named else details
     if isinstance(named, dict):  # items of newer releases nest the kind
         details = {**details, **cast(dict[str, Any], named)}
         named = details.get("type")

@@ -74,6 +74,34 @@ def test_a_rollout_becomes_turns_with_the_files_of_its_successful_patches(log: L
     assert [(one["turnCount"], one["filesModifiedCount"]) for one in found] == [(2, 2)]
 
 
+def test_a_patch_creates_edits_or_deletes_in_every_spelling_of_its_changes(log: Log) -> None:
+    codex = Codex(thread=PARENT).event("task_started", turn_id="one").event("user_message", message="Go")
+    changes = {
+        "old/new.py": {"add": {"content": "a\n"}},
+        "old/edit.py": {"update": {"unified_diff": "@@ -1 +1 @@\n-a\n+b\n", "move_path": None}},
+        "old/gone.py": {"delete": {"content": "a\n"}},
+        "new.py": {"type": "add", "content": "a\n"},
+        "gone.py": {"type": "delete", "content": "a\n"},
+    }
+    codex.event("patch_apply_end", call_id="1", success=True, changes=changes)
+    (turn,) = json.loads(run(log, "parse", str(written(log, codex))))
+    assert [(action["type"], action["filePath"]) for action in turn["actions"]] == [
+        ("create", "old/new.py"),
+        ("edit", "old/edit.py"),
+        ("delete", "old/gone.py"),
+        ("create", "new.py"),
+        ("delete", "gone.py"),
+    ]
+
+
+def test_turns_without_an_id_of_their_own_are_labelled_by_their_place(log: Log) -> None:
+    codex = Codex(thread=PARENT)
+    for prompt in ("First", "Second"):
+        codex.event("user_message", message=prompt).event("agent_message", message="Done")
+    lines = run(log, "import", str(written(log, codex)), SESSION).splitlines()
+    assert [line.split("\t")[2] for line in lines] == ["parent-t1", "parent-t2"]
+
+
 def test_an_aborted_turn_is_failed_and_an_unfinished_one_stays_open(log: Log) -> None:
     """Case 41."""
     codex = Codex(thread=PARENT)
