@@ -152,7 +152,7 @@ def find_under(paths: Iterable[str | Path], *, recursive: bool = True) -> list[F
 
 
 def _at(path: Path, *, recursive: bool) -> Iterator[str]:
-    if not path.exists():
+    if not _exists(path):
         raise TranscriptNotFound(f"Transcript not found: {path}", details={"searched": [str(path)]})
     if not path.is_dir():
         yield str(path)
@@ -164,6 +164,13 @@ def _at(path: Path, *, recursive: bool) -> Iterator[str]:
         for name in sorted(names):
             if name.endswith(SUFFIXES) and not name.endswith(SIDECAR) and name not in NOT_SESSIONS:
                 yield f"{folder}{os.sep}{name}"
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long is nobody's
+        return False
 
 
 def _unique(paths: Iterable[str]) -> list[Found]:

@@ -254,9 +254,16 @@ def importing(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _forget_missing_transcript(asked: Asked) -> None:
     path = asked.values.get("agent_session_transcript_file")
-    if path and not Path(path).expanduser().is_file():
+    if path and not _is_file(path):
         del asked.values["agent_session_transcript_file"]
         asked.warnings.append({"code": "ignored_param", "param": "agentSessionTranscriptFile"})
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).expanduser().is_file()
+    except (OSError, RuntimeError, ValueError):  # too long a name, or the home of nobody
+        return False
 
 
 Method = Callable[[Sessionlog, str, object, Place], Awaitable[Result | None]]

@@ -233,3 +233,10 @@ def test_titles_are_set_and_shown(log: Log) -> None:
     }
     assert log.do("currentSession")["title"] == "Upload"
     assert log.turn()["query_title"] == "Upload race"
+
+
+@pytest.mark.parametrize("path", ["x" * 3_000, "~nobody-of-this-name/rollout.jsonl"])
+def test_a_path_that_no_file_can_have_is_one_that_does_not_exist(log: Log, path: str) -> None:
+    opened = log.open(agentSessionTranscriptFile=path)
+    assert opened["warnings"] == [{"code": "ignored_param", "param": "agentSessionTranscriptFile"}]
+    assert log.error("repl.sessionlog.ingestTranscripts", path=path)["code"] == "transcript_not_found"
