@@ -123,7 +123,12 @@ class Calls:
         found = turn_of_child(writer, session, asked.values.get("request_id"))
         if found is not None:
             check_binding(writer, session, asked.place)
-            return self._apply_to_child(writer, asked, rule, *found)
+            try:
+                return self._apply_to_child(writer, asked, rule, *found)
+            except ShiftlogError as error:
+                if error.details.get("session_id") == found[0].session.id:
+                    error.details = {**error.details, "session_id": session.id}
+                raise
         pen = self.journal.pen(writer, session.id, session)
         if session.state is SessionState.SUSPENDED:
             pen.write(Kind.SESSION_RESUMED, {"via": "write"})

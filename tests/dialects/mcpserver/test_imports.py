@@ -218,6 +218,8 @@ def test_turns_of_a_subagent_come_back_to_it_and_their_tags_are_listed_with_the_
     log.do("importRecovery", **session_log(parent, child, agentSessionId="aaaa", started="2026-07-01T08:00:00Z"))
     (listed,) = log.do("queryHistory")["sessions"]
     assert (listed["turnCount"], listed["tags"]) == (2, sorted(tags))
+    taken = log.error("beginTurn", sessionId=SESSION, requestId=name, queryTitle="x", queryText="x")
+    assert (taken["code"], taken["details"]["sessionId"]) == ("turn_already_exists", SESSION)
     with Tools(log) as tools:
         (read,) = tools.do("sessionlog_query")["items"]
         again = tools.do("sessionlog_submit", json=read)
