@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.contract import builders as b
 
 ONE = b.session_id("one")
 SECOND = timedelta(seconds=1)
+DONE = TurnStatus.COMPLETED
 
 
 async def test_a_pointer_names_the_session_last_put_for_a_workspace_and_agent(store: Store) -> None:
@@ -145,3 +147,27 @@ async def test_the_historys_conditions_find_the_sessions_that_meet_them(
     found = await store.read(lambda reader: reader.recent_sessions(where, offset=0, limit=9))
     assert sorted(session.id[-1] for session in found) == list(sessions)
     assert await store.read(lambda reader: reader.count("session", where)) == len(sessions)
+
+
+async def test_where_subagents_are_left_out_their_turns_count_among_their_parents(store: Store) -> None:
+    kind = {"name": "scout"}
+    await b.stored(store, of=b.session("parent", state=SessionState.SUSPENDED), turns=[b.turn(1, status=DONE)])
+    child = b.session("child", parent_session_id=b.session_id("parent"), subagent=kind)
+    await b.stored(store, of=child, turns=[b.turn(1, status=DONE, plan_file="docs/plan.md")])
+    grandchild = b.session("grandchild", parent_session_id=b.session_id("child"), subagent=kind)
+    await b.stored(store, of=grandchild, turns=[b.turn(1, todo_id="T-7")])
+    # Not a subagent: a session that another one opened.
+    await b.stored(store, of=b.session("spawned", parent_session_id=b.session_id("parent")), turns=[b.turn(1)])
+
+    async def names(**asked: Any) -> set[str]:
+        found = await store.read(lambda reader: reader.find_sessions(Filter(**asked), Page(limit=9)))
+        return {row.session.id.rsplit("-", 1)[-1] for row in found}
+
+    assert await names(without_subagents=True, turn_status="in_progress") == {"parent", "spawned"}
+    assert await names(without_subagents=True, plan_file="docs/plan.md") == {"parent"}
+    assert await names(without_subagents=True, todo_id="T-7") == {"parent"}
+    assert await names(without_subagents=True, todo_id="T-7", turn_status="completed") == set()
+    assert await names(without_subagents=True, untouched_since=b.at(1)) == {"parent", "spawned"}
+    assert await names(without_subagents=True, finished=True) == set()
+    assert await names(turn_status="in_progress") == {"grandchild", "spawned"}
+    assert await names(finished=True) == {"parent"}

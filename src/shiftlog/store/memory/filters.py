@@ -1,31 +1,44 @@
 """Filters as predicates over sessions, turns and touched files: what the other stores say in SQL."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import cast
 
-from shiftlog.model.moves import LIVE, SessionState
+from shiftlog.model.moves import LIVE, SessionState, TurnStatus
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import millis
-from shiftlog.store.memory.shelves import Shelf
+from shiftlog.store.memory.shelves import Shelf, Shelves
 from shiftlog.store.protocol import Filter
 
 
-def session_matches(shelf: Shelf, session: Session, where: Filter) -> bool:
+def session_matches(shelves: Shelves, shelf: Shelf, session: Session, where: Filter) -> bool:
     """Tell whether a session matches, by itself and by its turns: each condition may be met by another turn."""
-    turns = shelf.turns.values()
+    kin = kin_of(shelves, shelf) if where.without_subagents else [shelf]
+    turns = [turn for one in kin for turn in one.turns.values()]
     if where.tag is not None and where.tag in session.tags:
         where = replace(where, tag=None)
-    return session_alone_matches(session, where) and all(
+    return session_alone_matches(session, where, turns) and all(
         any(condition(turn) for turn in turns) for condition in _turn_conditions(where)
     )
 
 
-def session_alone_matches(session: Session, where: Filter) -> bool:
-    """Tell whether a session matches whatever its turns are."""
+def kin_of(shelves: Shelves, shelf: Shelf) -> list[Shelf]:
+    """Return a session with its subagents and theirs."""
+    found = [shelf]
+    for parent in found:  # grows as it goes
+        found += [
+            child
+            for child, session in shelves.visible()
+            if session.parent_session_id == parent.id and session.subagent and child not in found
+        ]
+    return found
+
+
+def session_alone_matches(session: Session, where: Filter, turns: Sequence[Turn]) -> bool:
+    """Tell whether a session matches whichever of its turns are asked for; `turns` are all of them."""
     run = session.run
     asked = (
         (where.session_id, session.id),
@@ -50,15 +63,16 @@ def session_alone_matches(session: Session, where: Filter) -> bool:
         and (run is not None or not where.with_run)
         and not (where.without_subagents and session.parent_session_id and session.subagent)
         and (session.offer is not None or not where.offered)
-        and _is_in_history(session, where)
+        and _is_in_history(session, where, turns)
     )
 
 
-def _is_in_history(session: Session, where: Filter) -> bool:
+def _is_in_history(session: Session, where: Filter, turns: Sequence[Turn]) -> bool:
     """Tell what the session log's history asks for; its times count in whole seconds, as they are shown."""
     since, until = where.started_from, where.active_to
     ended = session.state not in LIVE
-    idle = session.state is SessionState.SUSPENDED and session.turns_total > 0 and not session.turns_open
+    is_open = any(turn.status is TurnStatus.IN_PROGRESS for turn in turns)
+    idle = session.state is SessionState.SUSPENDED and bool(turns) and not is_open
     return (
         (where.model_part is None or where.model_part.lower() in (session.model or "unknown").lower())
         and (since is None or millis(session.started) // 1000 >= -(-millis(since) // 1000))

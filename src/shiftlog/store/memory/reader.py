@@ -159,13 +159,14 @@ class MemoryReader:
 
     def _sessions(self, where: Filter) -> Iterator[tuple[Shelf, Session]]:
         for shelf, session in self._shelves.visible():
-            if session_matches(shelf, session, where):
+            if session_matches(self._shelves, shelf, session, where):
                 yield shelf, session
 
     def _turns(self, where: Filter) -> Iterator[tuple[Shelf, Session, Turn]]:
         for shelf, session in self._shelves.visible():
-            if session_alone_matches(session, where):
-                for turn in shelf.turns.values():
+            turns = list(shelf.turns.values())
+            if session_alone_matches(session, where, turns):
+                for turn in turns:
                     if turn_matches(turn, where):
                         yield shelf, session, turn
 

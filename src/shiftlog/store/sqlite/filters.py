@@ -59,15 +59,25 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
         clauses.append("s.run_alias IS NOT NULL")
     _add_history_conditions(where, clauses, values)
     if turns_too:
-        clauses.extend(
-            f"EXISTS (SELECT 1 FROM {table} x WHERE x.session_key = s.key AND {condition})"
-            for table, condition in _turn_parts(replace(where, tag=None))
-        )
-        values.extend(_turn_values(replace(where, tag=None)))
+        for table, condition, asked in _turn_parts(replace(where, tag=None)):
+            _add_turn_condition(table, condition, asked, clauses, values, kin_too=where.without_subagents)
         if where.tag is not None:
             clauses.append(_TAGGED)
             values.extend((where.tag, where.tag))
     return clauses, values
+
+
+def _add_turn_condition(
+    table: str, condition: str, asked: list[Any], clauses: list[str], values: list[Any], *, kin_too: bool
+) -> None:
+    """Add that one of a session's turns meets a condition; with `kin_too` a turn of one of its subagents will do."""
+    own = f"EXISTS (SELECT 1 FROM {table} x WHERE x.session_key = s.key AND {condition})"
+    values.extend(asked)
+    if kin_too:
+        theirs = f"EXISTS (SELECT 1 FROM {table} x WHERE x.session_key IN ({_KIN}) AND {condition})"
+        own = f"({own} OR ({_HAS_KIN} AND {theirs}))"
+        values.extend(asked)
+    clauses.append(own)
 
 
 def _add_history_conditions(where: Filter, clauses: list[str], values: list[Any]) -> None:
@@ -82,7 +92,8 @@ def _add_history_conditions(where: Filter, clauses: list[str], values: list[Any]
         clauses.append("s.active_ms / 1000 <= ?")
         values.append(millis(where.active_to) // 1000)
     if where.finished is not None:
-        clauses.append(_FINISHED if where.finished else f"NOT {_FINISHED}")
+        finished = _FINISHED_WITH_KIN if where.without_subagents else _FINISHED
+        clauses.append(finished if where.finished else f"NOT {finished}")
 
 
 # By its own tags or those of a turn.
@@ -90,49 +101,56 @@ _TAGGED = (
     "(EXISTS (SELECT 1 FROM turn_tags x WHERE x.session_key = s.key AND x.tag = ?)"
     " OR EXISTS (SELECT 1 FROM json_each(CAST(s.doc AS TEXT), '$.tags') WHERE value = ?))"
 )
-_TURNS = "(SELECT 1 FROM turns x WHERE x.session_key = s.key"
-_FINISHED = (
-    "(s.state NOT IN ('open', 'suspended') OR (s.state = 'suspended'"
-    f" AND EXISTS {_TURNS}) AND NOT EXISTS {_TURNS} AND x.status = 'in_progress')))"
+_HAS_KIN = "EXISTS (SELECT 1 FROM sessions c WHERE c.parent_id = s.id)"
+# A session's subagents and theirs.
+_KIN = (
+    "WITH RECURSIVE kin (key, id) AS (SELECT s.key, s.id UNION SELECT c.key, c.id FROM kin k JOIN sessions c"
+    " ON c.parent_id = k.id WHERE c.hidden = 0 AND json_extract(CAST(c.doc AS TEXT), '$.subagent') IS NOT NULL)"
+    " SELECT key FROM kin"
 )
+
+
+def _finished(of: str) -> str:
+    turns = f"(SELECT 1 FROM turns x WHERE x.session_key {of}"
+    return (
+        "(s.state NOT IN ('open', 'suspended') OR (s.state = 'suspended'"
+        f" AND EXISTS {turns}) AND NOT EXISTS {turns} AND x.status = 'in_progress')))"
+    )
+
+
+_FINISHED, _FINISHED_WITH_KIN = _finished("= s.key"), _finished(f"IN ({_KIN})")
 
 
 def turn_conditions(where: Filter) -> Conditions:
     """Return the conditions on `t` (turns) joined with `s` (sessions)."""
     clauses, values = session_conditions(where, turns_too=False)
-    for table, condition in _turn_parts(where):
+    for table, condition, asked in _turn_parts(where):
         if table == "turns":
             clauses.append(condition.replace("x.", "t."))
         else:
             clauses.append(f"EXISTS (SELECT 1 FROM {table} x WHERE x.turn_key = t.key AND {condition})")
-    return clauses, [*values, *_turn_values(where)]
+        values.extend(asked)
+    return clauses, values
 
 
-def _turn_parts(where: Filter) -> list[tuple[str, str]]:
-    parts: list[tuple[str, str]] = []
-    asked = [condition for condition, value in _one_turn(where) if value is not None]
-    if asked:
-        parts.append(("turns", " AND ".join(asked)))
-    if where.tag is not None:
-        parts.append(("turn_tags", "x.tag = ?"))
-    if where.path is not None:
-        parts.append(("turn_files", "x.path GLOB ?"))
-    return parts
-
-
-def _one_turn(where: Filter) -> list[tuple[str, Any]]:
+def _turn_parts(where: Filter) -> list[tuple[str, str, list[Any]]]:
+    """Return what is asked of turns: the table, a condition on it, and the values that it names."""
+    parts: list[tuple[str, str, list[Any]]] = []
     since = where.untouched_since
-    return [
-        ("x.status = ?", where.turn_status),
-        ("x.plan_file = ?", where.plan_file),
-        ("x.todo_id = ?", where.todo_id),
-        ("x.updated_ms <= ?", None if since is None else millis(since)),
-    ]
-
-
-def _turn_values(where: Filter) -> list[Any]:
-    asked = [value for _, value in _one_turn(where)]
-    return [value for value in (*asked, where.tag, where.path) if value is not None]
+    of_one = {
+        "x.status = ?": where.turn_status,
+        "x.plan_file = ?": where.plan_file,
+        "x.todo_id = ?": where.todo_id,
+        "x.updated_ms <= ?": None if since is None else millis(since),
+    }
+    asked = {condition: value for condition, value in of_one.items() if value is not None}
+    if asked:
+        parts.append(("turns", " AND ".join(asked), list(asked.values())))
+    if where.tag is not None:
+        parts.append(("turn_tags", "x.tag = ?", [where.tag]))
+    if where.path is not None:
+        parts.append(("turn_files", "x.path GLOB ?", [where.path]))
+    return parts
 
 
 def match_expression(expr: Expr) -> tuple[str, bool]:
