@@ -31,6 +31,8 @@ PACKAGES = {
     "cat > a.sh <<'EOF'\npip install hidden\nEOF\npip install shown": ["pip: shown"],
     "pip install one \\\n  two": ["pip: one", "pip: two"],
     "git add src/a.py && docker install x": [],
+    "if timeout 60 pip install a; then sudo -u bob npm i b; fi": ["pip: a", "npm: b"],
+    "timeout -k 5 1.5m uv add c || until nice -n 5 cargo add d; do sleep 1; done": ["uv: c", "cargo: d"],
 }
 
 
@@ -48,6 +50,7 @@ COMMITS: list[tuple[str, str, list[tuple[str | None, str | None, str]]]] = [
     ("git commit -am a; git commit -m b", "[m 1a2b3c4] a\n[detached HEAD 2b3c4d5] b", BOTH),
     ("git -C dir -c user.name=x commit -q -m 'Quiet one'", "", [(None, None, "Quiet one")]),
     (MESSAGE, "", [(None, None, 'Fix the ("odd") case')]),
+    ("if timeout 30s git commit -qm Slow; then make; fi", "", [(None, None, "Slow")]),
     ("git commit --dry-run -m x", "[main 1a2b3c4] x", []),
     ("git commit -m x || true", "On branch main\nnothing to commit, working tree clean", []),
     ('echo "git commit"', "[main 1a2b3c4] x", []),

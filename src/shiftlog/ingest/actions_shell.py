@@ -17,7 +17,13 @@ _COMMIT_LINE = re.compile(
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _NOTHING = ("nothing to commit", "nothing added to commit", "no changes added to commit")
-_WRAPPERS = frozenset({"sudo", "env", "time", "command", "nohup", "exec", "builtin", "then", "do", "else", "!", "{"})
+_WRAPPERS = frozenset(
+    "sudo env time command nohup exec builtin timeout nice ionice stdbuf setsid xvfb-run "
+    "if elif while until then do else ! {".split()
+)
+# Flags of wrappers that take the next word, and what `timeout` wants before the program.
+_WRAPPER_VALUES = frozenset({"-u", "--user", "-g", "--group", "-C", "-n", "-s", "--signal", "-k", "--kill-after"})
+_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 _BREAKS = ";&|()\n"
 
@@ -157,12 +163,18 @@ class _Splitter:
 def _program(words: list[_Word]) -> list[_Word]:
     # Assignments and wrappers before the program say nothing about what it does.
     at = 0
+    wrapper = ""
     while at < len(words):
         text = words[at].text
-        if _ASSIGNMENT.match(text) or text in _WRAPPERS or (at and text.startswith("-")):
+        if at and text.startswith("-"):
+            at += 2 if text in _WRAPPER_VALUES and wrapper in ("sudo", "timeout", "nice", "ionice") else 1
+        elif text in _WRAPPERS:
+            wrapper = text
             at += 1
-            continue
-        break
+        elif _ASSIGNMENT.match(text) or (wrapper == "timeout" and _DURATION.fullmatch(text)):
+            at += 1
+        else:
+            break
     return words[at:]
 
 
