@@ -48,6 +48,29 @@ def test_an_interrupted_turn_fails_and_the_next_one_goes_on(script: Script) -> N
     assert tally.field("blockers") == ["Turn aborted: interrupted"]
 
 
+def test_a_command_that_nobody_answers_is_told_once_time_has_passed(script: Script) -> None:
+    script.user("Fix it")
+    script.model("Fixed.")
+    script.user("<command-name>/exit</command-name>")
+    reader, tally = read(script.lines(), settle=False)
+    assert "<command-name>/exit</command-name>" not in tally.said()
+    tally.add(reader.settle())
+    assert tally.turns() == [("Fix it", "completed")]
+    assert tally.said("system") == ["<command-name>/exit</command-name>"]
+    assert list(reader.standings()) == []
+
+
+def test_a_command_behind_a_turn_at_work_is_told_without_ending_it(script: Script) -> None:
+    script.user("Fix it")
+    script.model(call("t1", "Bash", command="make"))
+    script.user("<command-name>/exit</command-name>")
+    reader, tally = read(script.lines(), settle=False)
+    assert [standing.settles_as for standing in reader.standings()] == ["observed"]
+    tally.add(reader.settle())
+    assert tally.turns() == [("Fix it", "in_progress")]
+    assert tally.said("system") == ["<command-name>/exit</command-name>"]
+
+
 def test_a_stop_by_a_hook_says_so(script: Script) -> None:
     script.user("First")
     script.model("Working")

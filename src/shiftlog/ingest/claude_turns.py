@@ -240,22 +240,31 @@ def observe(desk: Desk, strand: Strand, item: Observation) -> None:
 
 
 def standing_of(strand: Strand) -> Standing | None:
-    """Return how the open turn of a strand stands, None if there is none."""
-    turn = strand.turn
-    if turn is None:
+    """Return how the open turn of a strand stands, or a held command without one; None if there is neither."""
+    turn, held = strand.turn, strand.held
+    if turn is not None and (settles_as := _settles_as(turn)) is not None:
+        name, quiet, last_at = turn.id, turn.is_quiet, turn.last_at
+    elif held is not None:
+        command = held.command
+        name, quiet, last_at = turn_id(command.at, command.uuid, strand.ordinal + 1), False, command.at
+        settles_as = "observed"
+    elif turn is not None:
+        name, quiet, last_at, settles_as = turn.id, turn.is_quiet, turn.last_at, None
+    else:
         return None
-    settles_as = "failed" if turn.error_code is not None else "completed" if turn.is_quiet else None
     return Standing(
-        session=strand.ref,
-        turn=turn.id,
-        last_at=strand.last_at or turn.last_at,
-        quiet=turn.is_quiet,
-        settles_as=settles_as,
-    )
+        session=strand.ref, turn=name, last_at=strand.last_at or last_at, quiet=quiet, settles_as=settles_as
+    )  # fmt: skip
+
+
+def _settles_as(turn: Turn) -> Literal["completed", "failed"] | None:
+    if turn.error_code is not None:
+        return "failed"
+    return "completed" if turn.is_quiet else None
 
 
 def settle(desk: Desk, strand: Strand) -> None:
-    """End the open turn if time alone ends it."""
-    turn = strand.turn
-    if turn is not None and (turn.is_quiet or turn.error_code is not None):
+    """End the open turn if time alone ends it; a command that is still held stays without an answer."""
+    drop_held(desk, strand)
+    if strand.turn is not None and _settles_as(strand.turn) is not None:
         end_turn(desk, strand, "completed", settled=True)
