@@ -114,6 +114,20 @@ def test_an_action_that_was_appended_again_as_completed_is_not_next() -> None:
     assert diary.capsule()["next"] == [{"text": "Run the linter", "basis": "recorded", "seq": running}]
 
 
+def test_a_file_that_an_action_told_of_is_not_counted_again_by_the_list_of_files() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Make and remove")
+    diary.act(turn, "Write a.py", kind="create", path="a.py")
+    diary.act(turn, "Remove b.py", kind="delete", path="b.py")
+    diary.add(turn, files_modified=["a.py", "b.py", "c.py"])
+    diary.act(turn, "Remove c.py", kind="delete", path="c.py")
+    assert diary.capsule()["files_touched"] == [
+        {"path": "a.py", "changes": 1, "last_type": "create"},
+        {"path": "b.py", "changes": 1, "last_type": "delete"},
+        {"path": "c.py", "changes": 1, "last_type": "delete"},
+    ]
+
+
 def test_a_file_touched_in_several_turns_is_listed_once_as_it_was_touched_last() -> None:
     diary = Diary()
     for kind, path in (("create", "a.py"), ("edit", "b.py"), ("delete", "./a.py")):

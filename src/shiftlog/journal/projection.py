@@ -439,8 +439,12 @@ def _touched(
     if not path:
         return files
     before = files.get(path) or FileTouch(changes=0, last_type=kind, seq=seq)
+    if listed and before.acted:
+        # An action told of it already, and better: the list adds nothing but the name.
+        return {**files, path: changed(before, listed=True)}
+    only_listed = before.listed and not before.acted
     touch = FileTouch(
-        changes=before.changes + 1,
+        changes=before.changes + (listed or not only_listed),
         last_type=kind,
         seq=seq,
         listed=listed or before.listed,
