@@ -1,6 +1,7 @@
 """Tokens across files and sessions: each response once, in any order; forks and copies share what they copied."""
 
 import json
+from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from shiftlog.journal.usage import total_usage
+from shiftlog.journal.usage_sheet import Sheet, sheet_of_sessions, sheet_of_tallies
 from shiftlog.store.protocol import Filter
 from tests.ingest.office import NOW, Claude, Codex, Office, entries_of, open_office, usage_of
 
@@ -238,3 +240,27 @@ async def test_the_settled_time_is_the_clock_of_the_import(tmp_path: Path) -> No
         assert report.shown()["bytes_read"] == 0
         assert [str(turn.status) for turn in await office.turns(session)] == ["completed"]
         assert await office.is_sound()
+
+
+@pytest.mark.parametrize("add_up", [sheet_of_tallies, sheet_of_sessions])
+@pytest.mark.parametrize("by", ["day", "model"])
+@pytest.mark.parametrize(
+    ("model", "wanted"), [("claude-opus-4-6", [(1, 10)]), ("claude-haiku-4-5", [(2, 20)]), ("x", [])]
+)
+async def test_usage_of_one_model_is_what_that_model_used_whichever_came_last(
+    tmp_path: Path, add_up: Callable[..., Sheet | None], by: str, model: str, wanted: list[tuple[int, int]]
+) -> None:
+    made = Claude().prompt("Go")
+    made.says("One", message="m1", request="r1", usage=usage_of(1, 10, 0, 0))
+    made.says("Two", message="m2", request="r2", usage=usage_of(2, 20, 0, 0))
+    made.records[-1]["message"]["model"] = "claude-haiku-4-5"
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", made.records)
+        await office.take()
+        runs = office.desk.app.runs
+        sheet = await office.desk.read(lambda reader: add_up(reader, runs, Filter(model=model), [by]))
+    assert sheet is not None
+    shown = sheet.as_item()
+    assert [(row["input_tokens"], row["output_tokens"]) for row in shown["rows"]] == wanted
+    assert (shown["total"]["input_tokens"], shown["total"]["output_tokens"]) == (wanted or [(0, 0)])[0]
+    assert all(row["cost_usd"] for row in shown["rows"])

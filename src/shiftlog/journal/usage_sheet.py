@@ -5,7 +5,7 @@ Both ways come to the same figures. A run that is still going is counted as runn
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import fsum
 from pathlib import PurePosixPath
@@ -93,11 +93,12 @@ class Totals:
 
 
 class Sheet:
-    """Totals of groups and of all, and the models that have no price."""
+    """Totals of groups and of all, and the models that have no price; with `only`, of what that model used."""
 
-    def __init__(self, runs: Runs, by: Sequence[str]) -> None:
+    def __init__(self, runs: Runs, by: Sequence[str], only: str | None = None) -> None:
         self._runs = runs
         self._by = by
+        self._only = only
         self._groups: dict[Group, Totals] = {}
         self._total = Totals()
         self._unpriced: Counter[str] = Counter()
@@ -108,18 +109,25 @@ class Sheet:
         used = self._runs.usage_of(session, reader)
         if session.run is None and used is None:
             return
-        self._unpriced.update(self._runs.unpriced(session))
+        self._unpriced.update(model for model in self._runs.unpriced(session) if self._only in (None, model))
         parts: Sequence[tuple[str | None, Usage | None]] = ()
-        if "model" in self._by:
+        if "model" in self._by or self._only is not None:
             parts = self._runs.parts_of(session, reader)
         for model, part in parts or ((None, used),):
+            if self._only not in (None, _value(session, "model", model)):
+                continue
             group = tuple(_value(session, name, model) for name in self._by)
             self._groups.setdefault(group, Totals()).add(session, part)
-        self._total.add(session, used)
+            if self._only is not None:
+                self._total.add(session, part)
+        if self._only is None:
+            self._total.add(session, used)
 
     def add_tally(self, kin: Kin, figures: Figures) -> bool:
         """Count the sessions of a tally; say no where their costs are rounded one by one, or depend on the time."""
         model, basis = kin.parts[kin.part]
+        if self._only not in (None, model):
+            return True
         if basis is Basis.PRICED and self._runs.has_changed(model):
             return False
         used = self._used(kin, figures)
@@ -135,13 +143,11 @@ class Sheet:
         # A session's cost is known if each of its parts' is, and its first part stands for it where it is counted.
         whole = cost if cost is not None and self._are_known(kin.parts) else None
         first = figures.sessions if kin.part == 0 else 0
-        self._total.add_tally(kin.run_status, first, used, whole)
+        of_session, of_model = (first, used, whole), (figures.sessions, used, cost)
         group = tuple(_tallied(kin, name) for name in self._by)
         totals = self._groups.setdefault(group, Totals())
-        if "model" in self._by:
-            totals.add_tally(kin.run_status, figures.sessions, used, cost)
-        else:
-            totals.add_tally(kin.run_status, first, used, whole)
+        totals.add_tally(kin.run_status, *(of_model if self._only is not None or "model" in self._by else of_session))
+        self._total.add_tally(kin.run_status, *(of_model if self._only is not None else of_session))
         return True
 
     def _are_known(self, parts: Parts) -> bool:
@@ -178,18 +184,19 @@ class Sheet:
 
 def sheet_of_sessions(reader: Reader, runs: Runs, where: Filter, by: Sequence[str]) -> Sheet:
     """Add up sessions one by one."""
-    sheet = Sheet(runs, list(by))
-    for session in _sessions(reader, where):
+    sheet = Sheet(runs, list(by), where.model)
+    for session in _sessions(reader, replace(where, model=None)):
         sheet.add_session(session, reader)
     return sheet
 
 
 def sheet_of_tallies(reader: Reader, runs: Runs, where: Filter, by: Sequence[str]) -> Sheet | None:
     """Add up the tallies of sessions; None where only the sessions themselves can tell."""
-    tallies = reader.tallies(where, [_OF_KIN[name] for name in by if name in _OF_KIN])
+    # A session may have used several models; which it used last decides nothing here.
+    tallies = reader.tallies(replace(where, model=None), [_OF_KIN[name] for name in by if name in _OF_KIN])
     if tallies is None:
         return None
-    sheet = Sheet(runs, list(by))
+    sheet = Sheet(runs, list(by), where.model)
     for kin, figures in tallies:
         model, basis = kin.parts[0]
         if basis is Basis.APART:
