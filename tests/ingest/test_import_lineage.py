@@ -54,8 +54,8 @@ async def test_a_subagents_file_becomes_a_child_at_its_turn_and_call(layout: str
         whole = await call_tool(office.desk.app.sessionlog, "sessionlog_query", {"text": "All fine"}, place)
         own, subagents = whole["items"][0]["turns"]
         assert own["requestId"] == turn.request_id
-        assert subagents["requestId"].startswith("req-20260304T050001Z-subagent-")
-        assert subagents["tags"][0] == "subagent"
+        assert subagents["requestId"].startswith("req-20260304T050001Z-subagent-reviewer-")
+        assert subagents["tags"][:2] == ["subagent", "reviewer"]
         assert subagents["tags"][-1] == f"parent:{turn.request_id}"
 
 
@@ -88,6 +88,29 @@ def progress(uuid: str, text: str, output: int) -> dict[str, Any]:
         "message": {**message, "content": content},
     }
     return {"type": "agent_progress", "agentId": KID, "prompt": "Look", "message": nested}
+
+
+@pytest.mark.parametrize("first", ["parent", "child"])
+async def test_a_child_without_a_name_of_its_own_has_that_of_the_call(first: str, tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        made = parent()
+        steps = [lambda: office.write(f"{made.session}.jsonl", made.records), lambda: place_child(office, "flat")]
+        for step in steps if first == "parent" else steps[::-1]:
+            step()
+            await office.take()
+        assert (await office.session(KID)).subagent["name"] == "reviewer"
+        assert entries_of(await office.take(full=True)) == 0
+
+
+async def test_side_chains_inside_a_session_have_the_names_of_their_calls(tmp_path: Path) -> None:
+    made = Claude().prompt("Go").calls("k1", "Task", prompt="Find X", subagent_type="finder")
+    made.prompt("Find X", isSidechain=True, parentUuid=None).says("Found", isSidechain=True)
+    made.returns("k1", "Found").says("Done")
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", made.records)
+        await office.take()
+        kids = [session for session in (await office.sessions()).values() if session.subagent]
+        assert [(kid.subagent["name"], kid.parent_call) for kid in kids] == [("finder", "k1")]
 
 
 async def test_progress_records_and_the_later_file_are_one_child(tmp_path: Path) -> None:

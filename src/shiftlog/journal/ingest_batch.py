@@ -177,6 +177,7 @@ class BatchWork:
         parent = self._family.parent_of(name, item.body)
         if parent:
             body["parent"] = parent
+        body["subagent"] = self._family.subagent_of(name, item.body)
         self._write(ledger, Kind.SESSION_OPENED, item.at, {key: value for key, value in body.items() if value})
         self._write(ledger, Kind.SESSION_SUSPENDED, item.at, {"cause": IMPORTED})
         self._ids[item.session] = session_id

@@ -42,6 +42,12 @@ class Family:
             return _shown(link)
         return {"vendor_session": parent["vendor_session"]} if parent.get("vendor_session") else {}
 
+    def subagent_of(self, name: SessionName, body: Document) -> Document:
+        """Return what a child says of itself as it opens, with the name that its parent gave it where it has none."""
+        known: Document = body.get("subagent") or {}
+        link = self._best_link(name, body) if known else None
+        return known if link is None else _named(known, link)
+
     def add_child(self, session_id: str, name: SessionName, body: Document) -> None:
         """Register a child under every name that its parent may use, and link it if the parent has spoken."""
         if not (body.get("parent") or body.get("subagent")):
@@ -124,12 +130,17 @@ class Family:
         if joined is not None and not _is_better(joined, link):
             return
         self._memory.keep(f"joined:{child_id}", child_id, link)
+        changes: Document = {}
         if (session.parent_session_id, session.parent_turn, session.parent_call) != (
             link["session"],
             link["turn"],
             link["call"],
         ):
-            write(child, Kind.SESSION_UPDATED, link.get("at") or precise(session.started), {"parent": _shown(link)})
+            changes["parent"] = _shown(link)
+        if (subagent := _named(session.subagent, link)) != session.subagent:
+            changes["subagent"] = subagent
+        if changes:
+            write(child, Kind.SESSION_UPDATED, link.get("at") or precise(session.started), changes)
         if link["turn"] and (joined is None or joined.get("turn") != link["turn"]):
             self._point(child_id, link)
 
@@ -160,6 +171,11 @@ def pointer(named: str, child_id: str, turn: Turn) -> Document:
 def _pointer(child_id: str, link: Document, turn: Turn) -> Document:
     action = pointer(link.get("name") or "subagent", child_id, turn)
     return {**action, "call_id": link["call"]} if link.get("call") else action
+
+
+def _named(subagent: Document, link: Document) -> Document:
+    given = {name: link[name] for name in ("name", "description") if link.get(name) and not subagent.get(name)}
+    return {**subagent, **given} if subagent else subagent
 
 
 def _shown(link: Document) -> Document:
