@@ -11,6 +11,7 @@ from shiftlog.ingest.claude_state import Call, Strand, Turn
 from shiftlog.ingest.claude_text import image_of, text_and_images
 from shiftlog.ingest.facts import Action, Disposition, Key, ToolResult, Usage
 from shiftlog.ingest.reading import (
+    WHOLE_LINE,
     Object,
     first_line,
     list_in,
@@ -238,7 +239,7 @@ class _Deeds:
 
     def _plan(self, value: Object, details: Object) -> None:
         plan = text_in(details, "plan") or text_in(value, "plan") or ""
-        title = first_line(plan, 200).lstrip("#").strip() or "Plan accepted"
+        title = first_line(plan, WHOLE_LINE).lstrip("#").strip() or "Plan accepted"
         self._act("design_decision", title)
         self._turn.add("design_decisions", title)
         if (path := text_in(details, "filePath")) is not None:

@@ -23,7 +23,7 @@ from shiftlog.ingest.facts import (
     TurnEnded,
     TurnUpdated,
 )
-from shiftlog.ingest.reading import first_line, turn_id
+from shiftlog.ingest.reading import WHOLE_LINE, first_line, turn_id
 
 Opener = Literal["prompt", "command", "notice", "queued", "continued"]
 
@@ -89,7 +89,7 @@ def open_turn(
         )
         desk.emit(strand, note)
     if opened_by in ("prompt", "command", "queued"):
-        name_after(desk, strand, title)
+        name_after(desk, strand, first_line(text, WHOLE_LINE))
     return turn
 
 

@@ -264,7 +264,7 @@ class CodexReader:
             at = utc(record.get("updated_at"))
             key = ("index", thread, Mac(title), at or "")
             self._titles[thread] = SessionUpdated(
-                session=SessionRef(thread), key=key, at=at, changes={}, title=title.strip()[:500],
+                session=SessionRef(thread), key=key, at=at, changes={}, title=title.strip(),
                 title_source=TitleSource.INDEX,
             )  # fmt: skip
         return Disposition.MAPPED

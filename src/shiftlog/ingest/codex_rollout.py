@@ -18,7 +18,7 @@ from shiftlog.ingest.facts import (
     Record,
     TitleSource,
 )
-from shiftlog.ingest.reading import Object, first_line
+from shiftlog.ingest.reading import WHOLE_LINE, Object, first_line
 
 MAX_HELD = 16
 
@@ -201,7 +201,7 @@ class Rollout(ThreadTurns):
 
     def _set_prompt(self, turn: Turn, text: str, images: tuple[Image, ...], source: Literal["agent", "user"]) -> None:
         turn.prompt = source
-        if not self.state.titled and (title := first_line(text)):
+        if not self.state.titled and (title := first_line(text, WHOLE_LINE)):
             self.state.titled = True
             self.rename(title, TitleSource.PROMPT)
         if not turn.begun:

@@ -78,7 +78,7 @@ class ThreadTurns:
         """Give the session a title."""
         key = self.line_key(None, "title", title, str(int(source)))
         fact = SessionUpdated(
-            session=self.ref, key=key, at=self.at, changes={}, title=title[:500], title_source=source
+            session=self.ref, key=key, at=self.at, changes={}, title=title, title_source=source
         )  # fmt: skip
         self.out.append(fact)
 

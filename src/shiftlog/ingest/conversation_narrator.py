@@ -31,6 +31,7 @@ from shiftlog.ingest.facts import (
     TurnUpdated,
 )
 from shiftlog.ingest.reading import (
+    WHOLE_LINE,
     Object,
     first_line,
     raw_or_digest,
@@ -153,7 +154,7 @@ class Narrator:
         key = self.line_key("title", title, str(int(source)))
         self.out.append(
             SessionUpdated(
-                session=self.ref, key=key, at=self.state.at, changes={}, title=title.strip()[:500], title_source=source
+                session=self.ref, key=key, at=self.state.at, changes={}, title=title.strip(), title_source=source
             )
         )  # fmt: skip
 
@@ -183,7 +184,7 @@ class Narrator:
         )  # fmt: skip
         if not state.titled and prompt.strip():
             state.titled = True
-            self.rename(first_line(prompt), TitleSource.PROMPT)
+            self.rename(first_line(prompt, WHOLE_LINE), TitleSource.PROMPT)
         return turn
 
     def is_quiet(self, turn: Turn) -> bool:

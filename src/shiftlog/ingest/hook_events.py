@@ -99,7 +99,7 @@ def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
         turn_name=f"turn:{turn_id}" if turn_id and agent != CLAUDE else None,
         vendor_turn_id=turn_id,
         prompt=_masked(placer, prompt),
-        prompt_title=placer.text(first_line(prompt or ""), counted=False),
+        prompt_title=first_line(placer.text(prompt or "", counted=False)),
         prompt_name=placer.prompt_name(vendor, prompt) if prompt is not None else None,
         trigger=_text(event, "trigger"),
         reason=_text(event, "reason"),

@@ -17,6 +17,7 @@ from shiftlog.guard.redact_blobs import MIN_RUN_CHARS, fold_blobs
 from shiftlog.guard.redact_json import PATH_CLASSES, PATH_FIELDS
 from shiftlog.guard.redaction import Redacted, Redactor
 from shiftlog.ingest import facts as f
+from shiftlog.ingest.reading import CALL_CHARS, TITLE_CHARS, call_line, first_line
 from shiftlog.model.entry import Kind
 from shiftlog.store.incoming import (
     DialogBody,
@@ -30,6 +31,7 @@ from shiftlog.store.incoming import (
 )
 
 MAX_TEXT_CHARS = 1_048_576
+MAX_TITLE_CHARS = 500
 NO_TIME = "1970-01-01T00:00:00.000Z"
 MAC_DIGITS = 16
 
@@ -170,14 +172,19 @@ class Placer:
         return "dialog", None, self._with_extra(body, fact.extra) if fact.extra else body
 
     def _call(self, fact: f.ToolCall) -> Composition:
-        text, full = _cut(self.text(fact.content))
         given = fact.input
+        if given is not None:
+            given = self.text(given) if isinstance(given, str) else self._value(given)
+        # The short line may end inside a secret, so a cut one is made anew from what was masked whole.
+        was_cut = given is not None and len(fact.content) >= CALL_CHARS
+        content = call_line(fact.tool, given) if was_cut else fact.content
+        text, full = _cut(self.text(content, counted=given is None))
         body = DialogBody(
             call_id=fact.call_id,
             category="tool_call",
             content=text,
             full=full,
-            input=self.text(given) if isinstance(given, str) else None if given is None else self._value(given),
+            input=given,
             nested=fact.nested,
             record=fact.record,
             role="tool",
@@ -235,12 +242,16 @@ class Placer:
         for name in ("approximate", "user_modified"):
             if getattr(fact, name):
                 body[name] = True
-        return "action", body | self._json(fact.extra) if fact.extra else body, None
+        if fact.extra:
+            body |= self._json(fact.extra)
+        if fact.call_id is not None:
+            self._masked.clear()  # its call told all of it, and was counted
+        return "action", body, None
 
     def _turn_begun(self, fact: f.TurnBegun) -> Composition:
         text, full = _cut(self.text(fact.query_text))
         body: Body = {
-            "query_title": self.text(fact.query_title, counted=False),
+            "query_title": self._title(fact.query_title, fact.query_text, text),
             "query_text": text,
             "opened_by": fact.opened_by,
             "vendor_turn_id": fact.vendor_turn_id,
@@ -256,8 +267,17 @@ class Placer:
             body["record"] = msgspec.to_builtins(fact.record)
         return "turn_begun", body, None
 
+    def _title(self, title: str, text: str, masked: str) -> str:
+        """Return the title of a masked text; the cut of the text itself may have left a part of a secret."""
+        if title == first_line(text):
+            return title if text == masked else first_line(masked)
+        return self.text(title, counted=False)
+
     def _turn_updated(self, fact: f.TurnUpdated) -> Composition:
-        return "turn_updated", {"sets": self._fields(fact.sets), "adds": self._fields(fact.adds)}, None
+        sets = self._fields(fact.sets)
+        if "query_title" in sets and "query_text" in sets:
+            sets["query_title"] = self._title(fact.sets["query_title"], fact.sets["query_text"], sets["query_text"])
+        return "turn_updated", {"sets": sets, "adds": self._fields(fact.adds)}, None
 
     def _turn_ended(self, fact: f.TurnEnded) -> Composition:
         body: Body = {"status": fact.status, "duration_ms": fact.duration_ms, "settled": fact.settled}
@@ -292,8 +312,9 @@ class Placer:
     def _session_updated(self, fact: f.SessionUpdated) -> Composition:
         body: Body = {"changes": self._changes(fact.changes)}
         if fact.title:
-            title = self.text(fact.title, counted=False)
-            body |= {"title": title[:500], "title_source": int(fact.title_source or 0)}
+            most = TITLE_CHARS if fact.title_source == f.TitleSource.PROMPT else MAX_TITLE_CHARS
+            title = self.text(fact.title, counted=False)[:most]
+            body |= {"title": title, "title_source": int(fact.title_source or 0)}
         return "session_updated", body, None
 
     def _link(self, fact: f.ChildLink) -> Composition:

@@ -250,8 +250,12 @@ def turn_id(at: str | None, vendor_turn_id: str | None, ordinal: int) -> str:
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 
-def first_line(text: str, limit: int = 80) -> str:
-    """Return the first non-empty line, cut."""
+TITLE_CHARS = 80
+WHOLE_LINE = 65536
+
+
+def first_line(text: str, limit: int = TITLE_CHARS) -> str:
+    """Return the first non-empty line, cut; with WHOLE_LINE as it is, for what is masked before it is cut."""
     for line in text[:65536].splitlines():
         if stripped := line.strip():
             return stripped[:limit]
@@ -300,9 +304,12 @@ def _compact(value: object) -> str:
     return msgspec.json.encode(value).decode("utf-8", "replace")[:400]
 
 
+CALL_CHARS = 200
+
+
 def call_line(tool: str, value: object) -> str:
     """Return the short line of a tool call: `<tool>: <main argument cut to 200>`."""
-    return f"{tool}: {main_argument(value)[:200]}"
+    return f"{tool}: {main_argument(value)[:CALL_CHARS]}"
 
 
 # -- images ------------------------------------------------------------------------------------------------------------

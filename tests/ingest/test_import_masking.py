@@ -1,0 +1,68 @@
+"""Secrets are masked in whole texts, before anything is cut, and each is counted once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ingest.office import Claude, Codex, Office, open_office
+
+SECRETS = {
+    "AKIAABCDEFGHIJKLMNOP": "AKIA",
+    f"ghp_{'a1B2' * 9}": "ghp_",
+    "postgres://user:s3cr3tpass@db/x": "s3c",
+    "password=hunter2hunter2": "hunter",
+}
+
+
+async def everything(office: Office) -> str:
+    """Return all that the journal shows."""
+    sessions = list((await office.sessions()).values())
+    entries = [entry for session in sessions for entry in await office.entries(session)]
+    return repr([(session.title, await office.turns(session)) for session in sessions] + [e.facts for e in entries])
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("before", [58, 64, 70, 74])
+async def test_no_title_keeps_the_beginning_of_a_secret(secret: str, before: int, tmp_path: Path) -> None:
+    prompt = f"{'x' * before} {secret}"
+    claude = Claude().prompt(prompt).says("Done").ends()
+    codex = Codex(thread="9c000000-0000-4000-8000-000000000001").turn("t1", prompt, "Done")
+    late = Codex(thread="9c000000-0000-4000-8000-000000000002").event("task_started", turn_id="t2")
+    late.event("agent_message", message="Hello").event("user_message", message=prompt)
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", claude.records)
+        office.write("rollout-b.jsonl", codex.lines)
+        office.write("rollout-c.jsonl", late.lines)
+        await office.take()
+        assert SECRETS[secret] not in await everything(office)
+        assert {len(session.title) for session in (await office.sessions()).values()} <= {*range(before, 81)}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("before", [176, 182, 188, 194])
+async def test_no_line_of_a_call_keeps_the_beginning_of_a_secret(secret: str, before: int, tmp_path: Path) -> None:
+    claude = Claude().prompt("Go").calls("t1", command=f"echo {'x' * before} {secret}").returns("t1", "ok").says("Done")
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", claude.records)
+        await office.take()
+        assert SECRETS[secret] not in await everything(office)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Bash", {"command": "git commit -m 'password=hunter2hunter2'"}),
+        ("WebFetch", {"url": "https://user:hunter2hunter2@example.com/"}),
+        ("Edit", {"file_path": "/srv/app/a", "old_string": "x", "new_string": "password=hunter2hunter2"}),
+    ],
+)
+async def test_a_secret_is_counted_once_however_often_it_is_told(
+    tool: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    claude = Claude().prompt("Go").calls("t1", tool, **given).returns("t1", "ok").says("Done")
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", claude.records)
+        report = await office.take()
+        assert report.shown()["totals"]["redactions"] == 1
+        assert "hunter2" not in await everything(office)
