@@ -66,3 +66,15 @@ async def test_a_secret_is_counted_once_however_often_it_is_told(
         report = await office.take()
         assert report.shown()["totals"]["redactions"] == 1
         assert "hunter2" not in await everything(office)
+
+
+async def test_a_short_data_url_is_folded_in_texts_and_in_inputs(tmp_path: Path) -> None:
+    url = "data:image/png;base64,aGVsbG8gd29ybGQ="
+    claude = Claude().prompt(f"Look at {url} please").calls("t1", "Show", image=url, more=[url])
+    claude.returns("t1", f"shown {url}").says(f"Seen {url}")
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", claude.records)
+        await office.take()
+        shown = await everything(office)
+    assert "aGVsbG8" not in shown
+    assert shown.count("[BLOB:image/png:11:b94d27b9934d]") >= 5

@@ -35,6 +35,11 @@ def may_hold_run(data: bytes) -> bool:
     return len(data) >= MIN_RUN_CHARS and _SAMPLED_RUN in data[::_STEP].translate(_IN_RUN)
 
 
+def may_hold_blob(text: str) -> bool:
+    """Tell at a glance whether a text may hold a blob: data URLs and certificates are short ones too."""
+    return len(text) >= MIN_RUN_CHARS or "data:" in text or "-----BEGIN " in text
+
+
 def fold_blobs(text: str) -> tuple[str, int]:
     """Replace each blob by `[BLOB:<media or base64>:<bytes>:<first 12 of sha256>]`, of its decoded bytes.
 

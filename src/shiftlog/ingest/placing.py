@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from shiftlog.guard.redact_blobs import MIN_RUN_CHARS, fold_blobs
+from shiftlog.guard.redact_blobs import fold_blobs, may_hold_blob
 from shiftlog.guard.redact_json import PATH_CLASSES, PATH_FIELDS
 from shiftlog.guard.redaction import Redacted, Redactor
 from shiftlog.ingest import facts as f
@@ -345,7 +345,7 @@ class Placer:
         known = self._memo.get(value)
         if known is None:
             redacted = self._redactor.text(value)
-            folded = fold_blobs(redacted.text)[0] if len(redacted.text) >= MIN_RUN_CHARS else redacted.text
+            folded = fold_blobs(redacted.text)[0] if may_hold_blob(redacted.text) else redacted.text
             known = (folded, redacted.classes)
             if len(self._memo) >= _REMEMBERED:
                 self._memo.clear()
@@ -507,12 +507,10 @@ def _cut(text: str) -> tuple[str, dict[str, int | str] | None]:
 def _folded(value: Any) -> Any:
     """Fold encoded data in the strings of a JSON value, and cut what is longer than a stored text may be."""
     if isinstance(value, str):
-        return _cut(fold_blobs(value)[0])[0] if len(value) >= MIN_RUN_CHARS else value
+        return _cut(fold_blobs(value)[0])[0] if may_hold_blob(value) else value
     if isinstance(value, dict):
         items = cast(Body, value).items()
-        return {
-            name: item if type(item) is str and len(item) < MIN_RUN_CHARS else _folded(item) for name, item in items
-        }
+        return {name: item if type(item) is str and not may_hold_blob(item) else _folded(item) for name, item in items}
     if isinstance(value, list):
         return [_folded(item) for item in cast(list[Any], value)]
     return value
