@@ -65,6 +65,33 @@ async def test_a_restored_transcript_is_read_as_the_same_turns_and_texts(vendor:
         assert about["left_out"] == 1
 
 
+def failures() -> Claude:
+    claude = Claude().prompt("Unheard").prompt("Stopped").says("I begin").calls("t1", command="sleep 9")
+    claude.prompt("[Request interrupted by user for tool use]")
+    claude.prompt("Refused").says("Limit reached", isApiErrorMessage=True, error="rate_limit").ends()
+    claude.prompt("Cut off").calls("t2", command="sleep 9").prompt("Last").says("Done").ends()
+    return claude
+
+
+@pytest.mark.parametrize("vendor", ["claude", "codex"])
+async def test_failed_turns_are_failed_in_the_restored_transcript_too(vendor: str, tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        claude = failures()
+        await office.take(office.write(f"{claude.session}.jsonl", claude.records))
+        session = await office.session(claude.session)
+        before = [(turn.query_text, turn.status, turn.failure_note) for turn in await office.turns(session)]
+        assert [status for _, status, _ in before] == ["failed"] * 4 + ["completed"]
+        records, about = await restored(office, session, vendor)
+    async with open_office(tmp_path, name="other") as other:
+        await other.take(other.write(Path(about["place"]).name, records))
+        again = await other.session(about["vendor_session_id"])
+        after = [(turn.query_text, turn.status, turn.failure_note) for turn in await other.turns(again)]
+        if vendor == "claude":
+            assert after == before
+        assert [turn[:2] for turn in after] == [turn[:2] for turn in before]
+        assert "[no answer was recorded]" not in await other.dialog(again)
+
+
 async def test_every_call_of_a_restored_transcript_has_a_result_and_every_record_a_parent(tmp_path: Path) -> None:
     async with open_office(tmp_path) as office:
         claude = a_session()

@@ -11,6 +11,7 @@ from shiftlog.ingest.reading import Object, list_in, object_in, objects_in, text
 _INJECTED = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 _INTERRUPTED = "[Request interrupted by user"
 _STOPPED = "Operation stopped by hook:"
+STOPS = (_INTERRUPTED, _STOPPED)
 _LOCAL = (
     "<local-command-stdout>",
     "<local-command-stderr>",
@@ -63,7 +64,7 @@ def _by_text(
     desk: Desk, strand: Strand, text: str, images: tuple[Image, ...], *, is_notice: bool = False
 ) -> Disposition:
     said, context = without_context(text)
-    if said.startswith((_INTERRUPTED, _STOPPED)):
+    if said.startswith(STOPS):
         _stop(desk, strand, text, "interrupted" if said.startswith(_INTERRUPTED) else "stopped by hook")
     elif said.startswith(_LOCAL):
         claude_turns.drop_held(desk, strand)

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
+from shiftlog.ingest.claude_model import SYNTHETIC
+from shiftlog.ingest.claude_turns import SUPERSEDED, UNFINISHED
+from shiftlog.ingest.claude_user import STOPS
 from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
@@ -22,6 +25,7 @@ AGENTS: Mapping[str, str] = {"claude": "ClaudeCode", "codex": "Codex"}
 RESUMING: Mapping[str, str] = {"claude": "claude --resume", "codex": "codex resume"}
 NO_RESULT = "[no result was recorded]"
 NO_ANSWER = "[no answer was recorded]"
+ABORTED = "Turn aborted: "
 VERSION = "2.1.0"
 _MASKED = re.compile(r"\[REDACTED(?::[a-z_]+)?\]|\[BLOB:[^\]\s]+\]")
 _SPACE = uuid.UUID("5c0f9d5e-6c1b-5f0e-9a37-0d7a1b0e6a51")
@@ -122,7 +126,7 @@ class _Writer:
         response = told.turn.response
         if response and response not in said and "\n\n".join(said[-8:]).find(response) < 0:
             return response
-        return None if said or told.turn.status is TurnStatus.IN_PROGRESS else NO_ANSWER
+        return NO_ANSWER if not said and told.turn.status is TurnStatus.COMPLETED else None
 
 
 class _Claude(_Writer):
@@ -173,6 +177,25 @@ class _Claude(_Writer):
             duration = max(int((at - turn.begun_at).total_seconds() * 1000), 0)
             about = {"subtype": "turn_duration", "durationMs": duration, "isMeta": False}
             yield self._record("system", at, f"{turn.request_id}:end", None, **about)
+        elif turn.status is TurnStatus.FAILED and turn.failure_note not in (SUPERSEDED, UNFINISHED):
+            yield self._failed(told)  # those two need no record: the next prompt ends them again
+
+    def _failed(self, told: Told) -> Record:
+        """Return the record that ends a failed turn, under its own id where the journal has it."""
+        turn = told.turn
+        at, key, text = turn.finished_at or turn.last_updated, f"{turn.request_id}:end", turn.failure_note
+        observed = [entry for entry in told.entries if entry.facts.get("role") == "system"]
+        for entry in reversed(observed):
+            content = str(entry.facts.get("content"))
+            if content == text if turn.error_code else content.startswith(STOPS):
+                self._restored.left_out -= 1
+                given: Mapping[str, Any] = entry.facts.get("record") or {}
+                at, key, text = entry.at, str(given.get("uuid") or key), content
+                break
+        if not turn.error_code:
+            return self._record("user", at, key, _user(text if text.startswith(STOPS) else STOPS[0] + "]"))
+        body = {"role": "assistant", "model": SYNTHETIC, "content": [{"type": "text", "text": text}]}
+        return self._record("assistant", at, key, body, isApiErrorMessage=True, error=turn.error_code)
 
     def _says(self, block: Record, told: Told, entry: Entry | None, given: Mapping[str, Any], key: str) -> Record:
         self._count += 1
@@ -307,7 +330,9 @@ def _ended(turn: Turn, name: str, said: Sequence[str]) -> Iterator[Record]:
         last = turn.response or (said[-1] if said else None)
         yield _line(at, "event_msg", {"type": "task_complete", "turn_id": name, "last_agent_message": last})
     elif turn.status is TurnStatus.FAILED:
-        yield _line(at, "event_msg", {"type": "turn_aborted", "turn_id": name, "reason": "interrupted"})
+        _, mark, reason = turn.failure_note.partition(ABORTED)
+        reason = reason if mark and reason else "interrupted"
+        yield _line(at, "event_msg", {"type": "turn_aborted", "turn_id": name, "reason": reason})
 
 
 def _message(at: datetime, role: str, kind: str, text: str) -> Record:
