@@ -124,6 +124,36 @@ def test_watching_prints_a_line_for_each_change(home: Path, folder: Path) -> Non
     assert status == 130
 
 
+def test_watching_ends_with_the_summary_of_all_that_came(home: Path, folder: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    watching = subprocess.Popen(
+        [*PROGRAM, "import", "--watch"],
+        env=environment(home, **where(folder)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert watching.stdout is not None
+    try:
+        assert watching.stdout.readline().startswith("imported")
+        path = folder / "claude" / "projects" / "-srv" / f"{SESSION}.jsonl"
+        known = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        more = Claude(records=known).prompt("More").prompt("And more")
+        with path.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(record) + "\n" for record in more.records[-2:])
+        assert watching.stdout.readline().startswith("grown")
+    finally:
+        watching.send_signal(signal.SIGINT)
+        rest = watching.stdout.read().splitlines()
+        status = watching.wait(DEADLINE_S)
+        watching.stdout.close()
+    heading, row, last = rest
+    shown = dict(zip(heading.replace("sessions (new)", "sessions new").split(), row.split(), strict=False))
+    assert (status, shown["agent"], shown["files"], shown["new"]) == (130, "ClaudeCode", "1", "(1)")
+    assert int(shown["turns"]) == sum(record["type"] == "user" for record in more.records)
+    assert last.startswith("skipped: ")
+
+
 def test_the_daemon_watches_where_it_is_told_to(home: Path, folder: Path) -> None:
     (home / "config.toml").write_text("[ingest]\nwatch = true\n", encoding="utf-8")
     shiftlog(home, "daemon", "start", env=where(folder))

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FAILED, INTERRUPTED = 1, 130
 BAR_AFTER_S = 0.5
 BAR_CHARS = 24
+MOST_KEPT = 100
 
 # Where agents keep their transcripts is said by the environment of whoever asks, not by the daemon's.
 FOLDER_VARIABLES = ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME")
@@ -98,17 +99,16 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
             if "progress" in item:
                 bar.show(item["progress"])
                 continue
-            report = item["report"]
-            if params["watch"] and not quiet:
+            report = item["report"] if report is None else _added(report, item["report"])
+            if params["watch"] and (as_json or not quiet):
                 _show_change(item["report"], as_json=as_json)
     finally:
         signal.signal(signal.SIGINT, before)
         bar.clear()
-    if report is not None and not params["watch"]:
-        if as_json:
-            print_json(report)
-        elif not quiet:
-            _show_report(report)
+    if report is not None and as_json and not params["watch"]:
+        print_json(report)
+    elif report is not None and not as_json and not quiet:
+        _show_report(report)
     if interrupts:
         return INTERRUPTED
     return 0 if report is None or report["ok"] else FAILED
@@ -163,6 +163,23 @@ def _show_change(report: Shown, *, as_json: bool) -> None:
             name = clean_line(file["path"])
             click.echo(f"{file['status']:9}  {file['entries']:>6} entries  {file['turns']:>3} turns  {name}")
     sys.stdout.flush()
+
+
+def _added(before: Shown, now: Shown) -> Shown:
+    """Add up two reports of one watch: what was done is summed, how many files there are is what the later one says."""
+    made: Shown = {**before, **now}
+    for name, old in before.items():
+        new = now.get(name, old)
+        if isinstance(old, dict) and isinstance(new, dict):
+            made[name] = new if name == "skipped" else _added(cast(Shown, old), cast(Shown, new))
+        elif isinstance(old, bool) and isinstance(new, bool):
+            made[name] = old and new
+        elif name in now and name not in ("files", "skipped"):
+            if isinstance(old, int | float):
+                made[name] = old + new
+            elif isinstance(old, list):
+                made[name] = (cast(list[Any], old) + new)[-MOST_KEPT:]
+    return made
 
 
 def _show_report(report: Shown) -> None:
