@@ -42,6 +42,7 @@ def masked(value: Any) -> Any:
         ("postgres://u:hunter2@db", "postgres://u:[REDACTED:url_password]@db"),
         ({"a": [{"b": ("x", f"see {GITHUB}")}]}, {"a": [{"b": ("x", "see [REDACTED:provider_key]")}]}),
         ({"text": '{"password": "hunter2"}'}, {"text": '{"password": "[REDACTED:password]"}'}),
+        ({"cookie": {"sid": "abcdef12345"}}, {"cookie": {"sid": "[REDACTED:cookie]"}}),
     ],
 )
 def test_secrets_are_masked_by_key_by_neighbour_and_by_text(value: Any, expected: Any) -> None:

@@ -190,7 +190,9 @@ def _judge(text: str, name: SecretName, *, direct: bool) -> Finding | None:
     if name.kind == kinds.SIGNATURE:
         secret = _LONG_HEX.fullmatch(text) is not None
     elif name.kind == kinds.COOKIE:
-        secret = is_random(text) or judge_header_text(text, name) is not None
+        # In an object every member is the value of a cookie.
+        one = not direct and is_secret(text, need=Need.ANY, setting=Setting.DATA, quoted=True)
+        secret = one or is_random(text) or judge_header_text(text, name) is not None
     elif name.header and direct:
         return judge_header_text(text, name)
     else:
