@@ -1,10 +1,13 @@
 """Secrets are masked in whole texts, before anything is cut, and each is counted once."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shiftlog.guard.redaction import Redactor
+from shiftlog.ingest.codex_capture import read_rollout
 from tests.ingest.office import Claude, Codex, Office, open_office
 
 SECRETS = {
@@ -78,3 +81,32 @@ async def test_a_short_data_url_is_folded_in_texts_and_in_inputs(tmp_path: Path)
         shown = await everything(office)
     assert "aGVsbG8" not in shown
     assert shown.count("[BLOB:image/png:11:b94d27b9934d]") >= 5
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("back", [4, 10, 16])
+def test_captured_turns_keep_no_beginning_of_a_secret(secret: str, back: int, tmp_path: Path) -> None:
+    def before(limit: int) -> str:
+        return "x" * (limit - back - 1) + " " + secret
+
+    codex = Codex(thread="9c000000-0000-4000-8000-000000000003").event("task_started", turn_id="t1")
+    codex.event("user_message", message=before(80))
+    codex.line(
+        "response_item", type="function_call", name="run", call_id="c1", arguments=json.dumps({"q": before(200)})
+    )
+    codex.line("response_item", type="function_call_output", call_id="c1", output=before(2000))
+    codex.event("task_complete", turn_id="t1", last_agent_message="Done")
+    path = tmp_path / "rollout-x.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in codex.lines), encoding="utf-8")
+    redactor = Redactor()
+    (turn,) = read_rollout(str(path), lambda value: redactor.value(value)[0]).turns
+    assert SECRETS[secret] not in repr(turn)
+
+
+def test_a_prompt_that_comes_after_the_turn_has_begun_is_captured(tmp_path: Path) -> None:
+    codex = Codex(thread="9c000000-0000-4000-8000-000000000004").event("task_started", turn_id="t1")
+    codex.event("agent_message", message="Hello").event("user_message", message="Fix it\nplease")
+    path = tmp_path / "rollout-x.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in codex.lines), encoding="utf-8")
+    (turn,) = read_rollout(str(path), lambda value: value).turns
+    assert (turn["queryTitle"], turn["queryText"]) == ("Fix it", "Fix it\nplease")

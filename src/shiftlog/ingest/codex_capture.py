@@ -14,7 +14,7 @@ from shiftlog.ingest.codex import CodexReader
 from shiftlog.ingest.discovery import default_roots, hints_of
 from shiftlog.ingest.formats import recognise
 from shiftlog.ingest.importing_files import SNIFF_BYTES, SNIFF_RECORDS
-from shiftlog.ingest.reading import read_line
+from shiftlog.ingest.reading import call_line, first_line, read_line
 from shiftlog.ingest.streams import LineFile
 from shiftlog.model.errors import TranscriptNotFound, TranscriptUnreadable
 from shiftlog.model.ids import slug
@@ -122,7 +122,7 @@ class _Folded:
     def _add(self, fact: f.AnyFact, name: str) -> None:
         match fact:
             case f.TurnBegun():
-                self._turns.setdefault(name, _begun(fact, name))
+                self._turns.setdefault(name, self._begun(fact, name))
             case f.TurnUpdated():
                 self._update(self._turns[name], fact)
             case f.TurnEnded():
@@ -130,9 +130,9 @@ class _Folded:
             case f.DialogItem():
                 self._say(name, fact.at, fact.role, fact.category, fact.content)
             case f.ToolCall():
-                self._say(name, fact.at, "tool", "tool_call", fact.content)
+                self._say(name, fact.at, "tool", "tool_call", call_line(fact.tool, self._mask(fact.input)))
             case f.ToolResult():
-                self._say(name, fact.at, "tool", "tool_result", _shortened(fact.content))
+                self._say(name, fact.at, "tool", "tool_result", _shortened(self._mask(fact.content)))
             case f.Action():
                 self._act(self._turns[name], fact)
             case f.Usage():
@@ -141,7 +141,15 @@ class _Folded:
             case _:
                 pass
 
+    def _begun(self, fact: f.TurnBegun, name: str) -> Turn:
+        # Masked before it is cut: the rest of a secret would not be known for one.
+        text = self._mask(fact.query_text)
+        title = first_line(text) if fact.query_title == first_line(fact.query_text) else fact.query_title
+        return _empty(fact, name) | {"queryTitle": title or name, "queryText": text or title or name}
+
     def _update(self, turn: Turn, fact: f.TurnUpdated) -> None:
+        if text := self._mask(fact.sets.get("query_text") or ""):
+            turn |= {"queryTitle": first_line(text), "queryText": text}
         for name in ("interpretation", "model"):
             if fact.sets.get(name):
                 turn[name] = fact.sets[name]
@@ -168,13 +176,13 @@ class _Folded:
             turn["filesModified"].append(fact.file_path)
 
 
-def _begun(fact: f.TurnBegun, name: str) -> Turn:
+def _empty(fact: f.TurnBegun, name: str) -> Turn:
     return {
         "requestId": name,
         "vendorTurnId": fact.vendor_turn_id,
         "timestamp": _time(fact.at),
-        "queryTitle": fact.query_title or name,
-        "queryText": fact.query_text or fact.query_title or name,
+        "queryTitle": name,
+        "queryText": name,
         "interpretation": "",
         "response": "",
         "status": "in_progress",
