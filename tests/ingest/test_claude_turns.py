@@ -48,6 +48,13 @@ def test_an_interrupted_turn_fails_and_the_next_one_goes_on(script: Script) -> N
     assert tally.field("blockers") == ["Turn aborted: interrupted"]
 
 
+def test_the_newest_record_decides_when_a_turn_settles_though_a_clock_was_set_back(script: Script) -> None:
+    script.user("Fix it", timestamp="2026-03-04T06:00:00.000Z")
+    script.model("Fixed.", timestamp="2026-03-04T05:00:00.000Z")
+    reader, _ = read(script.lines(), settle=False)
+    assert [standing.last_at for standing in reader.standings()] == ["2026-03-04T06:00:00.000Z"]
+
+
 def test_a_command_that_nobody_answers_is_told_once_time_has_passed(script: Script) -> None:
     script.user("Fix it")
     script.model("Fixed.")

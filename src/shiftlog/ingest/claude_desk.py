@@ -182,7 +182,8 @@ class Desk:
 
     def remember(self, strand: Strand) -> None:
         """Note that the record in hand was read, and where it stands; a title may have waited for it."""
-        strand.last_at = self.at
+        if self.at is not None and (strand.last_at is None or self.at > strand.last_at):
+            strand.last_at = self.at  # the newest one decides when it settles, also where a clock was set back
         if strand.turn is not None:
             strand.turn.last_at = self.at
         uuid = self.uuid
