@@ -113,9 +113,13 @@ async def test_a_fork_shares_the_totals_that_it_copied(tmp_path: Path) -> None:
     async with open_office(tmp_path) as office:
         parent, fork = codex_example(office)
         await office.take(parent)
-        await office.take(fork)
+        report = await office.take(fork)
         assert await totals(office) == {PARENT: 2620, FORK: 1580}
         session = await office.session(FORK)
+        copied = report.shown()["totals"]["copied_records"]
+        assert copied == session.shared[0]["records"]
+        assert copied > 0
+        assert (await office.take(fork)).shown()["totals"]["copied_records"] == 0
         assert [turn.query_text for turn in await office.turns(session)] == ["Two"]
         assert session.forked_from == PARENT
         assert session.shared[0]["turns"] == ["req-20260304T060001Z-t1"]

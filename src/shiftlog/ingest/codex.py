@@ -21,6 +21,7 @@ from shiftlog.ingest.codex_thread import (
 )
 from shiftlog.ingest.codex_turns import AGENT, named_turn
 from shiftlog.ingest.facts import (
+    COPIED,
     AnyFact,
     Counts,
     Disposition,
@@ -182,7 +183,7 @@ class CodexReader:
             ordinal = whole_in(record, "ordinal")
             if ordinal is not None and ordinal < state.history_start and state.thread is not None:
                 self._note_copy(record)
-                self._count(Disposition.COUNTED, "copied")
+                self._count(Disposition.COUNTED, COPIED)
                 return
         self._dispatch(line, record)
 
@@ -321,7 +322,7 @@ class CodexReader:
             if self._hold_bytes > MAX_HELD_BYTES:
                 self._hold.clear()
                 self._state.hold_dropped = True
-        self._count(Disposition.COUNTED, "copied")
+        self._count(Disposition.COUNTED, COPIED)
 
     def _note_copy(self, record: Object) -> None:
         """Read of a copied line what still counts: tokens, the model they belong to, ancestors, shared turns."""
@@ -343,7 +344,7 @@ class CodexReader:
         self._hold.clear()
         self._hold_bytes = 0
         turns, state.shared = state.shared, []
-        records = state.counts.counted_names.get("copied", 0)
+        records = state.counts.counted_names.get(COPIED, 0)
         body: Object = {"shared": {"session": state.forked_from, "turns": turns, "records": records}}
         rollout.out.append(
             Note(session=rollout.ref, key=("shared", rollout.ref.vendor_id), at=rollout.at, kind="shared", body=body)
@@ -358,7 +359,7 @@ class CodexReader:
         self._hold_bytes = 0
         counts = state.counts
         if lines:
-            counts.counted -= counts.counted_names.pop("copied", 0)
+            counts.counted -= counts.counted_names.pop(COPIED, 0)
         for line in lines:
             read = read_line(line)
             if read is not None and read.record is not None:

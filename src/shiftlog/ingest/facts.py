@@ -299,6 +299,10 @@ AnyFact: TypeAlias = (
 )
 
 
+COPIED = "copied"
+"""The name under which a reader counts the records that a file only repeats from the session it was forked from."""
+
+
 class Counts(msgspec.Struct, kw_only=True):
     """How many lines had which disposition; the five sum up to the non-blank lines. The rest are details of them."""
 

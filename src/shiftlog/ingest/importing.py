@@ -391,6 +391,7 @@ class _Run:
         report.counts["unknown_records"] += grown["unknown"]
         report.counts["partial_tails"] += batch.counts["partial"]
         report.counts["duplicates"] += grown["duplicate"]
+        report.counts["copied_records"] += max(grown["copied"], 0)
         for name, count in grown.items():
             if name.startswith(UNKNOWN) and count > 0:
                 report.unknown[name.removeprefix(UNKNOWN)] += count

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from shiftlog.ingest.discovery import hints_of
-from shiftlog.ingest.facts import AnyFact, Key, Reader, SessionRef, Standing, ToolResult, TurnBegun, Usage
+from shiftlog.ingest.facts import COPIED, AnyFact, Key, Reader, SessionRef, Standing, ToolResult, TurnBegun, Usage
 from shiftlog.ingest.formats import reader_for, recognise
 from shiftlog.ingest.placing import Placer
 from shiftlog.ingest.sniff import OPENCODE
@@ -176,6 +176,7 @@ class _Reading:
                 "unknown": counts.unknown,
                 "oversized": counts.oversized,
                 "replaced": counts.replaced,
+                "copied": counts.counted_names.get(COPIED, 0),
                 "partial": self._partial,
                 **{f"{UNKNOWN}{name}": count for name, count in counts.unknown_names.items()},
             },
