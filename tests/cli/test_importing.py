@@ -53,6 +53,25 @@ def test_the_summary_says_how_many_tokens_the_import_brought(home: Path, folder:
     assert "     usage: 0 tokens     " in again[-1]
 
 
+def test_folders_of_the_environment_are_those_of_whoever_asks(home: Path, folder: Path) -> None:
+    """Case 2, with names that only mean something where the command runs."""
+    shiftlog(home, "daemon", "start")
+    other = Claude(session=SESSION.replace("a", "b"), letter="b").prompt("Go").says("Gone").ends()
+    path = folder / "two" / "projects" / "-srv" / "b.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in other.records), encoding="utf-8")
+    done = subprocess.run(
+        [*PROGRAM, "import", "--json"],
+        env=environment(home, **{**where(folder), "CLAUDE_CONFIG_DIR": "claude, two", "CODEX_HOME": ""}),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    assert json.loads(done.stdout)["totals"]["sessions_new"] == 2
+
+
 def test_an_empty_home_is_no_failure(home: Path, tmp_path: Path) -> None:
     """Case 1."""
     report = shiftlog(home, "import", "--json", env=where(tmp_path / "nobody")).json()

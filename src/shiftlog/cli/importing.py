@@ -24,7 +24,8 @@ BAR_CHARS = 24
 MOST_KEPT = 100
 
 # Where agents keep their transcripts is said by the environment of whoever asks, not by the daemon's.
-FOLDER_VARIABLES = ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME")
+SEVERAL_FOLDERS = "CLAUDE_CONFIG_DIR"
+FOLDER_VARIABLES = ("HOME", SEVERAL_FOLDERS, "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME")
 
 Shown = dict[str, Any]
 
@@ -75,10 +76,16 @@ def import_(paths: tuple[str, ...], as_json: bool, quiet: bool, watch: bool, **g
     """
     params: Shown = {name: value for name, value in given.items() if value not in (None, (), False)}
     params |= {"paths": [os.path.abspath(path) for path in paths], "agents": list(given["agents"])}  # noqa: PTH100
-    params["environ"] = {name: os.environ[name] for name in FOLDER_VARIABLES if name in os.environ}
+    params["environ"] = {name: _absolute(name, os.environ[name]) for name in FOLDER_VARIABLES if name in os.environ}
     params |= {"token": os.urandom(8).hex(), "watch": watch}
     with open_client(purpose="import") as client:
         return _follow(client, params, as_json=as_json, quiet=quiet)
+
+
+def _absolute(name: str, folders: str) -> str:
+    """Return a variable's folders as they are seen from here; the daemon that reads them works in another directory."""
+    parts = [part.strip() for part in folders.split(",")] if name == SEVERAL_FOLDERS else [folders]
+    return ",".join(os.path.abspath(os.path.expanduser(part)) for part in parts if part)  # noqa: PTH100, PTH111
 
 
 def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> int:
