@@ -12,7 +12,8 @@ import msgspec
 
 from shiftlog.ingest.facts import Action, AnyFact, Hints, ToolCall, ToolResult
 from shiftlog.ingest.formats import reader_for
-from shiftlog.ingest.placing import MAX_TEXT_CHARS, Placer
+from shiftlog.ingest.placing import Placer
+from shiftlog.ingest.placing_parts import MAX_TEXT_CHARS
 from shiftlog.ingest.reading import first_line, read_line
 from shiftlog.model.times import parse, precise
 from shiftlog.store.incoming import Batch

@@ -4,9 +4,7 @@ Pure but for the counting; runs beside the reader, in a worker process or a thre
 the caller's (`prepare`), because the journal decides it.
 """
 
-import hashlib
 import hmac
-import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
@@ -17,6 +15,16 @@ from shiftlog.guard.redact_blobs import fold_blobs, may_hold_blob
 from shiftlog.guard.redact_json import PATH_CLASSES, PATH_FIELDS
 from shiftlog.guard.redaction import Redacted, Redactor
 from shiftlog.ingest import facts as f
+from shiftlog.ingest.placing_parts import (
+    NO_TIME,
+    Body,
+    cut,
+    folded,
+    is_digest,
+    reported_usage,
+    second_of,
+    shown_images,
+)
 from shiftlog.ingest.reading import CALL_CHARS, TITLE_CHARS, call_line, first_line
 from shiftlog.model.entry import Kind
 from shiftlog.store.incoming import (
@@ -30,12 +38,9 @@ from shiftlog.store.incoming import (
     origin_key,
 )
 
-MAX_TEXT_CHARS = 1_048_576
 MAX_TITLE_CHARS = 500
-NO_TIME = "1970-01-01T00:00:00.000Z"
 MAC_DIGITS = 16
 
-Body = dict[str, Any]
 # What a fact is, what has to be decided of it against the store, and the entry that it is without any deciding.
 Composition = tuple[str, Body | None, Body | OrderedBody | None]
 
@@ -159,15 +164,15 @@ class Placer:
     # Bodies
 
     def _said(self, fact: f.DialogItem) -> Composition:
-        text, full = _cut(self.text(fact.content))
+        text, full = cut(self.text(fact.content))
         body = DialogBody(
             category=fact.category,
             content=text,
             full=full,
-            images=_images(fact.images),
+            images=shown_images(fact.images),
             record=fact.record,
             role=fact.role,
-            timestamp=_second(fact),
+            timestamp=second_of(fact),
         )
         return "dialog", None, self._with_extra(body, fact.extra) if fact.extra else body
 
@@ -178,7 +183,7 @@ class Placer:
         # The short line may end inside a secret, so a cut one is made anew from what was masked whole.
         was_cut = given is not None and len(fact.content) >= CALL_CHARS
         content = call_line(fact.tool, given) if was_cut else fact.content
-        text, full = _cut(self.text(content, counted=given is None))
+        text, full = cut(self.text(content, counted=given is None))
         body = DialogBody(
             call_id=fact.call_id,
             category="tool_call",
@@ -188,7 +193,7 @@ class Placer:
             nested=fact.nested,
             record=fact.record,
             role="tool",
-            timestamp=_second(fact),
+            timestamp=second_of(fact),
             tool=fact.tool,
         )
         # What is known only from a parent's progress is kept but is no call of a file's own.
@@ -196,7 +201,7 @@ class Placer:
         return what, None, self._with_extra(body, fact.extra) if fact.extra else body
 
     def _result(self, fact: f.ToolResult) -> Composition:
-        text, full = _cut(self.text(fact.content))
+        text, full = cut(self.text(fact.content))
         body = DialogBody(
             call_id=fact.call_id,
             category="tool_result",
@@ -205,14 +210,14 @@ class Placer:
             duration_ms=fact.duration_ms,
             exit_code=fact.exit_code,
             full=full,
-            images=_images(fact.images),
+            images=shown_images(fact.images),
             interrupted=fact.interrupted,
             is_error=fact.is_error,
             nested=fact.nested,
             orphan=fact.orphan,
             record=fact.record,
             role="tool",
-            timestamp=_second(fact),
+            timestamp=second_of(fact),
             tool=fact.tool,
         )
         return "tool_result", None, self._with_extra(body, fact.extra) if fact.extra else body
@@ -232,7 +237,7 @@ class Placer:
             "file_path": self._path(fact.file_path) if fact.file_path else "",
         }
         if fact.diff is not None:
-            body["diff"], full = _cut(self.text(fact.diff, counted=False))
+            body["diff"], full = cut(self.text(fact.diff, counted=False))
             if full:
                 body["full"] = full
         if fact.moved_from:
@@ -249,7 +254,7 @@ class Placer:
         return "action", body, None
 
     def _turn_begun(self, fact: f.TurnBegun) -> Composition:
-        text, full = _cut(self.text(fact.query_text))
+        text, full = cut(self.text(fact.query_text))
         body: Body = {
             "query_title": self._title(fact.query_title, fact.query_text, text),
             "query_text": text,
@@ -262,7 +267,7 @@ class Placer:
         if full:
             body["full"] = full
         if fact.images:
-            body["images"] = _images(fact.images)
+            body["images"] = shown_images(fact.images)
         if fact.record is not None:
             body["record"] = msgspec.to_builtins(fact.record)
         return "turn_begun", body, None
@@ -283,7 +288,7 @@ class Placer:
         body: Body = {"status": fact.status, "duration_ms": fact.duration_ms, "settled": fact.settled}
         body |= {"model": fact.model, "error_code": fact.error_code}
         if fact.response:
-            body["response"] = _cut(self.text(fact.response, counted=False))[0]
+            body["response"] = cut(self.text(fact.response, counted=False))[0]
         if fact.failure_note:
             body["failure_note"] = self.text(fact.failure_note, counted=False)
         return "turn_ended", body, None
@@ -332,7 +337,7 @@ class Placer:
         return "note", {name: body[name] for name in ("fields", "shared") if name in body}, body
 
     def _usage(self, fact: f.Usage) -> Composition:
-        body = _usage(fact)
+        body = reported_usage(fact)
         # Most responses are reported once: then this is the entry, and the writer need not make one.
         return "usage", body, self._usage_entry(body)
 
@@ -345,8 +350,8 @@ class Placer:
         known = self._memo.get(value)
         if known is None:
             redacted = self._redactor.text(value)
-            folded = fold_blobs(redacted.text)[0] if may_hold_blob(redacted.text) else redacted.text
-            known = (folded, redacted.classes)
+            kept = fold_blobs(redacted.text)[0] if may_hold_blob(redacted.text) else redacted.text
+            known = (kept, redacted.classes)
             if len(self._memo) >= _REMEMBERED:
                 self._memo.clear()
             self._memo[value] = known
@@ -370,13 +375,13 @@ class Placer:
         masked, _, classes = self._redactor.value(value, path_fields=_PATHS)
         if classes:
             self._masked.update(classes)
-        return _folded(masked)
+        return folded(masked)
 
     def _json(self, value: Body) -> Body:
         if not value:
             return {}
         # Digests of what is not stored stay, under whatever name.
-        kept = {name: item for name, item in value.items() if _is_digest(item)}
+        kept = {name: item for name, item in value.items() if is_digest(item)}
         if len(kept) == len(value):
             return kept
         return {**self._value({name: item for name, item in value.items() if name not in kept}), **kept}
@@ -389,7 +394,7 @@ class Placer:
             elif name in ("context_list", "files_modified", "plan_file"):
                 made[name] = self._paths(value)
             elif isinstance(value, str):
-                made[name] = _cut(self.text(value, counted=False))[0]
+                made[name] = cut(self.text(value, counted=False))[0]
             else:
                 made[name] = self._redactor.value(value, path_fields=_PATHS)[0]
         return made
@@ -441,76 +446,5 @@ _KINDS = {
 }
 
 
-_REPORTED = (
-    "model",
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_creation_tokens",
-    "cache_creation_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "web_searches",
-    "message_id",
-    "copied",
-    "cost_usd",
-)
-_reported = operator.attrgetter(*_REPORTED)
-
-
-def _usage(fact: f.Usage) -> Body:
-    body: Body = {name: value for name, value in zip(_REPORTED, _reported(fact), strict=True) if value}
-    body["rule"] = fact.rule
-    if fact.vendor:
-        body["vendor"] = fact.vendor
-    if fact.rule == "first" and len(fact.key) == 3:
-        body |= {"family": str(fact.key[1]), "total": str(fact.key[2])}
-    elif fact.rule == "maximum" and not fact.joins and fact.message_id:
-        body["request_id"] = ":".join(map(str, fact.key[1:])).removeprefix(fact.message_id).lstrip("/:") or "-"
-    return body
-
-
-def _is_digest(value: Any) -> bool:
-    if not isinstance(value, dict):
-        return isinstance(value, bool | int | float)
-    return {"bytes", "sha256"}.issuperset(cast(Body, value))
-
-
 def _on_test_clock(entry: Body | OrderedBody) -> Body | OrderedBody:
     return {**entry, "test_clock": True} if isinstance(entry, dict) else msgspec.structs.replace(entry, test_clock=True)
-
-
-def _second(fact: f.AnyFact) -> str:
-    return (fact.at or NO_TIME)[:19] + "Z"
-
-
-def _images(images: tuple[f.Image, ...]) -> list[dict[str, int | str]] | None:
-    return [_image(image) for image in images] if images else None
-
-
-def _image(image: f.Image) -> dict[str, int | str]:
-    shown: dict[str, int | str] = {"media_type": image.media_type, "bytes": image.size, "sha256": image.sha256}
-    if image.data is not None:
-        import base64
-
-        shown["data"] = base64.b64encode(image.data).decode()
-    return shown
-
-
-def _cut(text: str) -> tuple[str, dict[str, int | str] | None]:
-    """Return the part of a text that is stored and, where that is not all, the length and digest of the whole."""
-    if len(text) <= MAX_TEXT_CHARS:
-        return text, None
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return text[:MAX_TEXT_CHARS], {"chars": len(text), "sha256": digest}
-
-
-def _folded(value: Any) -> Any:
-    """Fold encoded data in the strings of a JSON value, and cut what is longer than a stored text may be."""
-    if isinstance(value, str):
-        return _cut(fold_blobs(value)[0])[0] if may_hold_blob(value) else value
-    if isinstance(value, dict):
-        items = cast(Body, value).items()
-        return {name: item if type(item) is str and not may_hold_blob(item) else _folded(item) for name, item in items}
-    if isinstance(value, list):
-        return [_folded(item) for item in cast(list[Any], value)]
-    return value
