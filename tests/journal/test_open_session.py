@@ -251,7 +251,7 @@ async def test_an_unregistered_caller_is_accepted_with_a_warning(desk: Desk) -> 
         ("resonance_tier", "medium"),
         ("pid", "abc"),
         ("pid", 0),
-        ("pid", 2**31),
+        ("pid", 2**32),
         ("reasoning_effort", "x" * 41),
         ("model", "x" * 201),
         ("caller", "x" * 201),

@@ -78,8 +78,8 @@ def _parameters(options: dict[str, str]) -> Callable[[F], F]:
     def add(command: F) -> F:
         for name in RESERVED_OPTIONS:
             spelling = "--" + name.replace("_", "-")
-            dropped = click.option(spelling, is_flag=False, flag_value="true", hidden=True, expose_value=False)
-            command = dropped(command)
+            about = {"hidden": True, "expose_value": False, "help": "Taken and dropped."}
+            command = click.option(spelling, is_flag=False, flag_value="true", **about)(command)
         for name, text in reversed(options.items()):
             spelling = "--" + name.replace("_", "-")
             flag: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if name in _FLAGS else {}
