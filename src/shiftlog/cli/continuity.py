@@ -78,8 +78,10 @@ def _parameters(options: dict[str, str]) -> Callable[[F], F]:
     def add(command: F) -> F:
         for name in RESERVED_OPTIONS:
             spelling = "--" + name.replace("_", "-")
-            about = {"hidden": True, "expose_value": False, "help": "Taken and dropped."}
-            command = click.option(spelling, is_flag=False, flag_value="true", **about)(command)
+            dropped = click.option(
+                spelling, is_flag=False, flag_value="true", hidden=True, expose_value=False, help="Taken and dropped."
+            )
+            command = dropped(command)
         for name, text in reversed(options.items()):
             spelling = "--" + name.replace("_", "-")
             flag: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if name in _FLAGS else {}
