@@ -31,7 +31,7 @@ from shiftlog.store.sources import Source
 # Below this, reading here is done before a worker would have started.
 SMALL_BYTES = 4 << 20
 # So many batches may wait for the writer: it always has the next one at hand, and commits those that wait together.
-WRITES_AHEAD = 8
+WRITES_AHEAD = 5
 
 
 class Written(Protocol):
