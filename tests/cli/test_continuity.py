@@ -7,9 +7,10 @@ from typing import Any
 import click
 import pytest
 
-from shiftlog.cli.continuity import CLOSE_OPTIONS, RESERVED_OPTIONS, RESUME_OPTIONS, close, resume
+from shiftlog.cli.continuity import CLOSE_OPTIONS, RESUME_OPTIONS, close, resume
 from shiftlog.client import connect
-from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESERVED, RESUME_SESSION
+from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION
+from shiftlog.model.delx_names import RESERVED
 from tests.cli.support import shiftlog
 
 
@@ -22,10 +23,9 @@ def opened(home: Path, **arguments: Any) -> str:
 def test_every_parameter_of_the_tools_is_an_option() -> None:
     assert CLOSE_OPTIONS.keys() == CLOSE_SESSION.fields.keys()
     assert RESUME_OPTIONS.keys() == RESUME_SESSION.fields.keys()
-    assert frozenset(RESERVED_OPTIONS) == RESERVED
     for command, options in ((close, CLOSE_OPTIONS), (resume, RESUME_OPTIONS)):
         spelled = {name for option in command.params if isinstance(option, click.Option) for name in option.opts}
-        assert spelled >= {"--" + name.replace("_", "-") for name in (*options, *RESERVED_OPTIONS)}
+        assert spelled >= {"--" + name.replace("_", "-") for name in (*options, *RESERVED)}
 
 
 def test_close_prints_the_prose_and_with_json_what_the_tool_answers(home: Path) -> None:

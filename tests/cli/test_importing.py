@@ -116,15 +116,19 @@ def test_an_interrupt_ends_after_the_batch_with_the_summary(home: Path, tmp_path
     shiftlog(home, "verify")
 
 
-def test_watching_prints_a_line_for_each_change(home: Path, folder: Path) -> None:
-    shiftlog(home, "daemon", "start")
-    watching = subprocess.Popen(
-        [*PROGRAM, "import", "--watch", "--json"],
+def watch(home: Path, folder: Path, *options: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [*PROGRAM, "import", "--watch", *options],
         env=environment(home, **where(folder)),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
+
+
+def test_watching_prints_a_line_for_each_change(home: Path, folder: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    watching = watch(home, folder, "--json")
     assert watching.stdout is not None
     try:
         first = json.loads(watching.stdout.readline())
@@ -145,13 +149,7 @@ def test_watching_prints_a_line_for_each_change(home: Path, folder: Path) -> Non
 
 def test_watching_ends_with_the_summary_of_all_that_came(home: Path, folder: Path) -> None:
     shiftlog(home, "daemon", "start")
-    watching = subprocess.Popen(
-        [*PROGRAM, "import", "--watch"],
-        env=environment(home, **where(folder)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    watching = watch(home, folder)
     assert watching.stdout is not None
     try:
         assert watching.stdout.readline().startswith("imported")

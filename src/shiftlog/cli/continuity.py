@@ -9,6 +9,7 @@ import click
 
 from shiftlog.cli.asking import ask, json_option, named_session, open_client, session_argument
 from shiftlog.cli.output import Column, Part, Screen, clean, clean_line, print_json, since, styled, when
+from shiftlog.model.delx_names import RESERVED
 
 F = TypeVar("F", bound=Callable[..., Any])
 Facts = dict[str, Any]
@@ -50,17 +51,6 @@ RESUME_OPTIONS = {
     **VIEW,
     "idempotency_key": "Repeat the first answer to this key.",
 }
-# Scripts written for Delx pass these along; they are taken and dropped, as the tools do.
-RESERVED_OPTIONS = (
-    "include_meta",
-    "include_nudge",
-    "nudge_mode",
-    "compact_output",
-    "source",
-    "agent_token",
-    "cli_version",
-    "install_id",
-)
 _FLAGS = frozenset({"ritual_strip", "include_summary", "allow_rebirth"})
 _OFFERS = (
     Column("SESSION"),
@@ -76,7 +66,7 @@ def _parameters(options: dict[str, str]) -> Callable[[F], F]:
     """Add an option for each parameter of a tool; what they may be, the service knows and says."""
 
     def add(command: F) -> F:
-        for name in RESERVED_OPTIONS:
+        for name in RESERVED:  # scripts written for Delx pass these along
             spelling = "--" + name.replace("_", "-")
             dropped = click.option(
                 spelling, is_flag=False, flag_value="true", hidden=True, expose_value=False, help="Taken and dropped."

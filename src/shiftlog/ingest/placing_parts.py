@@ -7,25 +7,14 @@ from typing import Any, cast
 
 from shiftlog.guard.redact_blobs import fold_blobs, may_hold_blob
 from shiftlog.ingest import facts as f
+from shiftlog.store.incoming import COUNTERS
 
 Body = dict[str, Any]
 
 MAX_TEXT_CHARS = 1_048_576
 NO_TIME = "1970-01-01T00:00:00.000Z"
 
-_REPORTED = (
-    "model",
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_creation_tokens",
-    "cache_creation_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "web_searches",
-    "message_id",
-    "copied",
-    "cost_usd",
-)
+_REPORTED = ("model", *COUNTERS, "message_id", "copied", "cost_usd")
 _reported = operator.attrgetter(*_REPORTED)
 
 

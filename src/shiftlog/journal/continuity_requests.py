@@ -9,6 +9,7 @@ from shiftlog.journal.profiles import VIEW_FIELDS
 from shiftlog.journal.requests import FENCE, IDEMPOTENCY_KEY, SESSION_ID
 from shiftlog.journal.statement import STATEMENT
 from shiftlog.journal.tokens import MAX_CHARS
+from shiftlog.model.delx_names import RESERVED
 from shiftlog.model.fields import Boolean, Choice, Field, Integer, Number, Record, Repeated, Schema, SessionRef, Text
 from shiftlog.model.moves import Succession
 
@@ -17,20 +18,6 @@ NOTE_CHARS = 20_000
 LOOKBACK_DAYS = 30
 
 TAKE_OVER, FORK, READ_ONLY = "take_over", "fork", "read_only"
-
-# Names that clients of Delx send along; they are accepted and dropped before anything else happens.
-RESERVED = frozenset(
-    {
-        "include_meta",
-        "include_nudge",
-        "nudge_mode",
-        "compact_output",
-        "source",
-        "agent_token",
-        "cli_version",
-        "install_id",
-    }
-)
 
 _REASON_CLASSES = {
     "end_of_shift": "end_of_shift",

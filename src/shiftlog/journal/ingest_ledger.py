@@ -10,14 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from shiftlog.journal.adopting import adopter_of
-from shiftlog.journal.ingest_usage import COUNTERS
 from shiftlog.journal.packing import prepare
 from shiftlog.journal.projection import apply, rolled
 from shiftlog.model.canonical import first_prev_hash
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn, Usage, changed
 from shiftlog.model.times import parse
-from shiftlog.store.incoming import Prepared
+from shiftlog.store.incoming import COUNTERS, Prepared
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sources import Packed
 

@@ -12,17 +12,8 @@ from typing import Any
 
 import msgspec
 
-from shiftlog.store.incoming import UsageBody
+from shiftlog.store.incoming import COUNTERS, UsageBody
 
-COUNTERS = (
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_creation_tokens",
-    "cache_creation_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "web_searches",
-)
 ALONE = ""
 
 Counts = list[int]

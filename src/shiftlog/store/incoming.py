@@ -56,6 +56,18 @@ class DialogBody(OrderedBody, kw_only=True):
         return self.input
 
 
+# What a usage entry counts.
+COUNTERS = (
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_creation_tokens",
+    "cache_creation_1h_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "web_searches",
+)
+
+
 class UsageBody(OrderedBody, kw_only=True):
     """The body of a usage entry."""
 
