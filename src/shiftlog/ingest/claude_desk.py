@@ -58,9 +58,8 @@ class Desk:
         self.message_id: str | None = None
         self.request_id: str | None = None
         self.session = "unknown"
-        self.reported: tuple[object, ...] | None = (
-            None  # what the last line with tokens said: most repeat the one before
-        )
+        # What the last line with tokens said: most repeat the one before.
+        self.reported: tuple[object, ...] | None = None
 
     def save(self) -> bytes:
         """Return the state to go on from."""

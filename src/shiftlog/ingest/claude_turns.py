@@ -254,7 +254,7 @@ def standing_of(strand: Strand) -> Standing | None:
         return None
     return Standing(
         session=strand.ref, turn=name, last_at=strand.last_at or last_at, quiet=quiet, settles_as=settles_as
-    )  # fmt: skip
+    )
 
 
 def _settles_as(turn: Turn) -> Literal["completed", "failed"] | None:

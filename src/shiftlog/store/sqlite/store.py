@@ -1,9 +1,9 @@
 """The embedded store's threads and transactions.
 
-One writer thread takes all waiting work into one transaction, each piece in a savepoint of its own, and commits
-once (group commit); a failed piece takes nothing with it. Brief work that nobody else waits beside is done at once
-on the caller's thread, because waking another costs more than the work. Readers have connections of their own.
-Other processes may use the same file: SQLite's lock orders the writers and each waits its turn.
+One writer thread takes waiting works into one transaction, each in a savepoint of its own, and commits once (group
+commit; `jobs` says which go together); a failed one takes nothing with it. Brief work that nobody else waits beside is
+done at once on the caller's thread, because waking another costs more than the work. Readers have connections of their
+own. Other processes may use the same file: SQLite's lock orders the writers and each waits its turn.
 """
 
 import asyncio
