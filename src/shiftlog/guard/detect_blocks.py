@@ -38,7 +38,7 @@ _KEY_HEADER = re.compile(
     r"[\s\d>|+#/*:\"'-]{0,24}(?:Proc-Type|DEK-Info|Comment|Version|Encryption|Public-Lines|Private-Lines|Subject|Hash)\s?:"
 )
 _BLANK = re.compile(r"[\s>|+#/*\"'\\nr-]{0,24}$")
-_INLINE_BODY = re.compile(r"(?:\\{1,4}[nr]|[A-Za-z0-9+/=:,. \t-]|\"\s?\+\s?\"|[\"'] [\"'])*+")
+_INLINE_BODY = re.compile(r"(?>(?:\\{1,4}[nr]|[A-Za-z0-9+/=:,. \t-]|\"\s?\+\s?\"|[\"'] [\"'])*)")
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{16,}")
 _SHORT_INLINE_BODY = re.compile(r"(?:\\{1,4}[nr])+(?:[A-Za-z0-9+/=]{4,}(?:\\{1,4}[nr])+)+")
 
@@ -48,10 +48,10 @@ _ENV_LINE = re.compile(_ENV_NAME, re.ASCII)
 _ENV_VALUE = re.compile(rf"(?:{_ENV_NAME})(?P<quote>[\"']?)(?P<value>[^\s\"']{{24,4096}})(?P=quote)\s*$", re.ASCII)
 _SOMETHING_ELSE = re.compile(
     r"(?:~|\.{0,2}|[A-Za-z]:)[/\\]|[a-z][a-z0-9+.-]*://|(?:sha\d+|md5)[:-]|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
-    r"|[0-9a-fA-F]+$|v?\d+\.\d+|[a-z]{2}_[A-Z]{2}|[\w.-]++(?:[:,;][/\w.*=-]++)++$"
+    r"|[0-9a-fA-F]+$|v?\d+\.\d+|[a-z]{2}_[A-Z]{2}|[\w.-]++(?>(?:[:,;][/\w.*=-]++)+)$"
 )
 _LIST = re.compile(r":/|=[0-9;]{1,32}:")
-_CODE = re.compile(r"[A-Za-z_]\w*+(?:\.\w++)*+(?:[(\[].*)?$", re.ASCII)
+_CODE = re.compile(r"[A-Za-z_]\w*+(?>(?:\.\w++)*)(?:[(\[].*)?$", re.ASCII)
 
 _MARKER_VALUE = re.compile(r"\s*value:\s*[\"']?(?P<value>[0-9a-fA-F]{40,1024})[\"']?\s*$", re.ASCII)
 _NAMED_BEFORE = re.compile(r"\s*(?:-\s+)?[\"']?(?:name|key)[\"']?\s*[:=]", re.I)

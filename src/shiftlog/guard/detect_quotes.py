@@ -11,8 +11,8 @@ _LOOK_BACK_CHARS = 512
 # A quote may itself be escaped, once for every text that the line was put into.
 OPENING = re.compile(r"[fFbBrRuUL@$]{0,2}(?P<quote>\\{0,7}[\"'`])")
 UNQUOTED = re.compile(
-    r"(?:[^\s\"'`<>&;,\\]|&(?![\w-]+=|&)|;(?!\s|$|[\w -]+=)|,(?!\s|$|[\w.-]+\s?[=:]|[\"'{\[])"
-    r"|\\(?![nrt](?:[\w.-]+\s?[=:]|\s|$|\\|[\"'])|\\{0,6}[\"']))++"
+    r"(?>(?:[^\s\"'`<>&;,\\]|&(?![\w-]+=|&)|;(?!\s|$|[\w -]+=)|,(?!\s|$|[\w.-]+\s?[=:]|[\"'{\[])"
+    r"|\\(?![nrt](?:[\w.-]+\s?[=:]|\s|$|\\|[\"'])|\\{0,6}[\"']))+)"
 )
 _RUN = re.compile(r"[^\s\"'`<>]*")
 _APOSTROPHE = re.compile(r"(?<=[A-Za-z])'(?=[a-z])")

@@ -65,8 +65,8 @@ _DOTTED = re.compile(
 _IDENTIFIER = re.compile(r"[&*]{0,2}[A-Za-z_$][\w$]*$", re.ASCII)
 _NUMBER = re.compile(r"#[0-9a-fA-F]{3,8}$|[-+]?\d+(?:[.:,_]\d+)*(?:[a-zA-Z%]{1,3})?$|0x[0-9a-fA-F]{1,8}$")
 _PATH = re.compile(
-    r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+ ={}$*-]++[/\\]?+)*+$"
-    r"|(?:[\w.@-]++/)++[\w@-]+(?:\.[A-Za-z]\w{0,4})?$|[\w-]++\.[a-z]{2,4}$",
+    r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?>(?:[\w.@+ ={}$*-]++[/\\]?+)*)$"
+    r"|(?>(?:[\w.@-]++/)+)[\w@-]+(?:\.[A-Za-z]\w{0,4})?$|[\w-]++\.[a-z]{2,4}$",
     re.ASCII,
 )
 _URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}://|mailto:|urn:|arn:", re.I)
@@ -81,7 +81,7 @@ _DIGIT_TURN = re.compile(r"(?<=[0-9])(?=[^0-9])|(?<=[^0-9])(?=[0-9])")
 _HEX = re.compile(r"[0-9a-fA-F-]+$")
 _PART = re.compile(r"[A-Za-z0-9]+")
 _WORDED_PART = re.compile(
-    r"(?:(?>[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z]))(?:\d{1,4}(?!\d))?)*+(?:[A-Z]?[a-z]+|[A-Z]+)?\d{0,4}|v?\d+"
+    r"(?>(?:(?>[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z]))(?:\d{1,4}(?!\d))?)*)(?:[A-Z]?[a-z]+|[A-Z]+)?\d{0,4}|v?\d+"
 )
 _EXPRESSION = re.compile(r"\[[^\]]+\][+*?{]|\\[dwsbDWSB]\b|\(\?|\.[*+]|^\^|^(?:qr|m)?/\^|^qr/|^/.+/[a-z]{1,3}$")
 _LOOKUPS = ("os.environ", "os.getenv", "process.env", "System.getenv", "ENV[", "import.meta.env")

@@ -20,7 +20,7 @@ from shiftlog.guard.redact_re2 import LinearPattern, PatternError, compile_linea
 from shiftlog.guard.redact_scan import LINE_BYTES, Rules, Scan, find_long_line
 
 _RULE_ID = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
-_WHOLE_TEXT_ESCAPES = re.compile(r"(?:[^\\]|\\[^AzC])*+\\[AzC]", re.DOTALL)
+_WHOLE_TEXT_ESCAPES = re.compile(r"(?>(?:[^\\]|\\[^AzC])*)\\[AzC]", re.DOTALL)
 _LEARNED_CHARS = 8
 _GLANCE_CHARS = 16_384
 _GLANCE_DEPTH = 8

@@ -15,7 +15,7 @@ WHOLE, OPEN, BROKEN = "whole", "open", "broken"
 
 _TOKEN = re.compile(
     r"""[ \t\r]*(?:
-        (?P<string> " [^"\\\x00-\x1f]*+ (?: \\ (?: ["\\/bfnrt] | u[0-9a-fA-F]{4} ) [^"\\\x00-\x1f]*+ )*+ " )
+        (?P<string> " [^"\\\x00-\x1f]*+ (?> (?: \\ (?: ["\\/bfnrt] | u[0-9a-fA-F]{4} ) [^"\\\x00-\x1f]*+ )* ) " )
       | (?P<plain> -? (?: 0 | [1-9][0-9]* ) (?: \.[0-9]+ )? (?: [eE][+-]?[0-9]+ )? | true | false | null )
       | (?P<mark> [{}\[\],:] )
       | (?P<end> $ )
