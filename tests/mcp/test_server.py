@@ -251,6 +251,30 @@ async def test_a_modern_request_with_a_malformed_envelope_is_refused():
             assert answer["error"]["code"] == types.INVALID_PARAMS
 
 
+async def test_a_modern_request_on_a_connection_that_began_with_a_handshake_is_refused():
+    async with connected(SERVER, "2025-11-25") as peer:
+        peer.modern = True
+        for answer in (await peer.call("echo", {"text": "a"}), await peer.ask("tools/list", {})):
+            assert answer["error"]["code"] == types.INVALID_REQUEST
+        peer.modern = False
+        assert (await peer.call("echo", {"text": "a"}))["result"]["isError"] is False
+
+
+async def test_a_handshake_on_a_modern_connection_is_refused():
+    async with connected(SERVER, "2026-07-28") as peer:
+        assert (await peer.call("echo", {"text": "a"}))["result"]["isError"] is False
+        peer.modern = False
+        assert "error" in await peer.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
+
+
+@both
+async def test_a_notification_before_the_first_request_changes_nothing(revision: str):
+    async with connected(SERVER, revision, greets=False) as peer:
+        await peer.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await peer.greet()
+        assert (await peer.call("echo", {"text": "a"}))["result"]["isError"] is False
+
+
 async def test_a_call_before_the_handshake_is_refused():
     async with connected(SERVER, "2026-07-28") as peer:
         peer.modern = False

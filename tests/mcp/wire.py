@@ -97,11 +97,12 @@ class Peer:
 
 @asynccontextmanager
 async def connected(
-    server: Server[Any], revision: str = REVISIONS[0], caller: Caller = CALLER, **options: Any
+    server: Server[Any], revision: str = REVISIONS[0], caller: Caller = CALLER, *, greets: bool = True, **options: Any
 ) -> AsyncGenerator[Peer]:
-    """Serve one connection over a socket pair and yield the other end, hands shaken."""
+    """Serve one connection over a socket pair and yield the other end, hands shaken unless told otherwise."""
     async with _served(server, caller, options) as stream:
-        yield await Peer(stream, revision).greet()
+        peer = Peer(stream, revision)
+        yield await peer.greet() if greets else peer
 
 
 @asynccontextmanager

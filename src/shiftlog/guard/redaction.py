@@ -141,7 +141,7 @@ class Redactor:
         if isinstance(value, str):
             redacted = self.text(value, by_rule=by_rule)
             return cast(T, redacted.text), redacted.count, redacted.classes
-        if self._nothing_in(value):
+        if self.has_nothing_in(value):
             return value, 0, {}
         rules = self.rules(by_rule=by_rule)
 
@@ -162,7 +162,7 @@ class Redactor:
             return value, 0, {}
         return cast(T, masked), walk.counts.total(), dict(sorted(walk.counts.items()))
 
-    def _nothing_in(self, value: object) -> bool:
+    def has_nothing_in(self, value: object) -> bool:
         """Tell at a glance that there is nothing to mask in a small value; False means that only the walk can tell."""
         texts: list[str] = []
         if not _gathered(value, texts, 0):

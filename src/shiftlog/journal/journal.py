@@ -85,9 +85,10 @@ class Journal:
             _check_formats(values)
         except ShiftlogError as error:
             raise self.masked(error) from None
+        texts = {name: value for name, value in values.items() if name not in _NOT_REDACTED}
         masked = 0
-        for name, value in values.items():
-            if name not in _NOT_REDACTED:
+        if not self._redactor.has_nothing_in(texts):
+            for name, value in texts.items():
                 values[name], count, _ = self._redactor.value(value)
                 masked += count
         return Request(operation=operation, values=values, masked=masked, caller=caller)

@@ -30,7 +30,7 @@ def changes_to(turn: Turn, incoming: Mapping[str, Any]) -> dict[str, Any]:
     replaced: dict[str, Any] = {}
     for name in (*TEXT_FIELDS, "token_count"):
         value = incoming.get(name)
-        if not is_empty(name, value) and value != getattr(turn, name):
+        if value is not None and not is_empty(name, value) and value != getattr(turn, name):
             replaced[name] = value
     added: dict[str, Any] = {}
     for name in LIST_FIELDS:

@@ -12,6 +12,9 @@ import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel.server import Server
+from mcp.server.models import InitializationOptions
+from mcp.server.runner import serve_loop
+from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
@@ -20,6 +23,7 @@ from shiftlog import __version__
 from shiftlog.mcp.calls import Context
 from shiftlog.mcp.face import Face, defect, protocol_error, repeated
 from shiftlog.mcp.registry import Registry, Selection
+from shiftlog.mcp.transport import Reading
 from shiftlog.model.errors import InvalidParameter
 
 # Its clients ask for log messages about what was run.
@@ -75,7 +79,7 @@ def build_server(registry: Registry, selection: Selection | None = None, *, tele
     """Build the SDK server of one selection; `telemetry` keeps the SDK's OpenTelemetry spans."""
     face = Face(registry.select(selection or Selection()), registry)
     some_resources, some_prompts = bool(face.chosen.resources), bool(face.chosen.prompts)
-    server: Server[Any] = Server(
+    server = _Server(
         "shiftlog",
         version=__version__,
         title="Shiftlog",
@@ -100,6 +104,34 @@ def build_server(registry: Registry, selection: Selection | None = None, *, tele
     return server
 
 
+class _Server(Server[Any]):
+    """The SDK's server, that spares a client of the handshake the way through the SDK's look at its first message.
+
+    To see of which revision a client is, the SDK hands all messages of a connection from one task to another, which is
+    a tenth of a quick call. Our streams can be looked into.
+    """
+
+    async def run(
+        self,
+        read_stream: Any,
+        write_stream: Any,
+        initialization_options: InitializationOptions,
+        raise_exceptions: bool = False,
+    ) -> None:
+        if not isinstance(read_stream, Reading) or not await read_stream.begins_with("initialize"):
+            await super().run(read_stream, write_stream, initialization_options, raise_exceptions)
+            return
+        async with self.lifespan(self) as state:
+            await serve_loop(
+                self,
+                read_stream,
+                write_stream,
+                lifespan_state=state,
+                init_options=initialization_options,
+                raise_exceptions=raise_exceptions,
+            )
+
+
 def _instructions(chosen: Registry) -> str:
     names = {tool.name for tool in chosen.tools}
     advice = [sentence for name, sentence in _ADVICE if name in names]
@@ -122,6 +154,7 @@ class _QuickCalls:
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         params = ctx.params
+        _refuse_envelope(ctx)
         if ctx.method != "tools/call" or not params or ctx.session.client_params is None:
             return await _naming(call_next(ctx))
         arguments: object = params.get("arguments")
@@ -137,6 +170,19 @@ class _QuickCalls:
             result.setdefault("resultType", "complete")
             result["_meta"] = {**(result.get("_meta") or {}), **self._stamp}
         return result
+
+
+def _refuse_envelope(ctx: Context) -> None:
+    """Refuse a request of the newer revision on a connection that began with the older one's handshake."""
+    if (
+        ctx.meta
+        and types.PROTOCOL_VERSION_META_KEY in ctx.meta
+        and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
+    ):
+        says = (
+            "This connection began with the initialize handshake; requests of revision 2026-07-28 need one of their own"
+        )
+        raise MCPError(types.INVALID_REQUEST, says)
 
 
 async def _naming(work: Awaitable[HandlerResult]) -> HandlerResult:

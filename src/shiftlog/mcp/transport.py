@@ -39,7 +39,7 @@ async def serve_lines(
     Requests run concurrently. Once no more is read, those in flight have `finish_s` to be answered; the rest
     are cancelled and told so. The streams stay open: they belong to the caller.
     """
-    reading = _Reading(receive, _Writing(send), max_line_bytes=max_line_bytes, finish_s=finish_s)
+    reading = Reading(receive, _Writing(send), max_line_bytes=max_line_bytes, finish_s=finish_s)
     token = CALLER.set(caller)
     enter_connection(lambda: reading.has_ended)
     try:
@@ -123,7 +123,7 @@ def _encoded(body: dict[str, Any]) -> bytes:
         return json.dumps(body, separators=(",", ":")).encode() + b"\n"
 
 
-class _Reading(ObjectReceiveStream[SessionMessage | Exception]):
+class Reading(ObjectReceiveStream[SessionMessage | Exception]):
     """The SDK's way in: lines become messages, and what is no message is answered on the spot."""
 
     def __init__(self, source: ByteReceiveStream, writing: _Writing, *, max_line_bytes: int, finish_s: float) -> None:
@@ -133,6 +133,7 @@ class _Reading(ObjectReceiveStream[SessionMessage | Exception]):
         self._max_line_bytes = max_line_bytes
         self._finish_s = finish_s
         self._lines: deque[bytes | Overlong] = deque()
+        self._peeked: SessionMessage | None = None
         self._waiting: anyio.CancelScope | None = None
         self._stopped = False
         self._metadata = ServerMessageMetadata(on_request_unanswered=writing.settle)
@@ -149,8 +150,20 @@ class _Reading(ObjectReceiveStream[SessionMessage | Exception]):
         if self._waiting is not None:
             self._waiting.cancel()
 
+    async def begins_with(self, method: str) -> bool:
+        """Tell whether the next message is a request of that method, and leave it for who receives."""
+        try:
+            self._peeked = await self.receive()
+        except anyio.EndOfStream:
+            return False
+        opening = self._peeked.message
+        return isinstance(opening, types.JSONRPCRequest) and opening.method == method
+
     async def receive(self) -> SessionMessage:
         """Return the next message; raise EndOfStream when the input has ended and all is answered."""
+        if self._peeked is not None:
+            peeked, self._peeked = self._peeked, None
+            return peeked
         while True:
             while self._lines:
                 message = await self._admit(self._lines.popleft())

@@ -48,11 +48,12 @@ from shiftlog.store.tallies import Figures, Kin
 
 @dataclass(slots=True)
 class Known:
-    """What was read or written of single sessions and turns."""
+    """What was read or written of single sessions and turns, and of the fences that clients were given for them."""
 
     keys: dict[str, int] = field(default_factory=dict[str, int])
     sessions: dict[str, Session] = field(default_factory=dict[str, Session])
     turns: dict[tuple[str, str], Turn] = field(default_factory=dict[tuple[str, str], Turn])
+    grants: dict[tuple[str, str], int | None] = field(default_factory=dict[tuple[str, str], int | None])
 
 
 class SqliteReader(SourceReader):
@@ -64,6 +65,7 @@ class SqliteReader(SourceReader):
         self._knows = known is not None
         known = known or Known()
         self._keys, self._sessions, self._turns = known.keys, known.sessions, known.turns
+        self._grants = known.grants
 
     # Single things
 
@@ -336,7 +338,11 @@ class SqliteReader(SourceReader):
         return [read_document(row[0], Lease) for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")]
 
     def grant(self, session_id: str, client_id: str) -> int | None:
-        return self._value("SELECT fence FROM grants WHERE session_id = ? AND client_id = ?", session_id, client_id)
+        if self._knows and (session_id, client_id) in self._grants:
+            return self._grants[session_id, client_id]
+        fence = self._value("SELECT fence FROM grants WHERE session_id = ? AND client_id = ?", session_id, client_id)
+        self._grants[session_id, client_id] = fence
+        return fence
 
     def agent_of(self, client_id: str) -> str | None:
         return self._value("SELECT agent_key FROM client_agents WHERE client_id = ?", client_id)

@@ -351,6 +351,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
             "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?)",
             (lease.session_id, lease.client_id, lease.fence, millis(lease.since)),
         )
+        self._grants[lease.session_id, lease.client_id] = lease.fence
 
     def end_lease(self, session_id: str) -> None:
         self._db.execute("DELETE FROM leases WHERE session_id = ?", (session_id,))
@@ -453,6 +454,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
     def forget_clients(self, before: datetime) -> None:
         limit = (millis(before),)
         self._db.execute("DELETE FROM tokens WHERE expires_ms < ?", limit)
+        self._grants.clear()
         for table in ("grants", "client_agents"):
             self._db.execute(
                 f"DELETE FROM {table} WHERE at_ms < ? AND client_id NOT IN (SELECT client_id FROM leases)", limit
