@@ -24,7 +24,7 @@ _WHOLE_TEXT_ESCAPES = re.compile(r"(?>(?:[^\\]|\\[^AzC])*)\\[AzC]", re.DOTALL)
 _LEARNED_CHARS = 8
 _GLANCE_CHARS = 16_384
 _GLANCE_DEPTH = 8
-_TEXT = frozenset({str})
+_FLAT = frozenset({str, int, float, bool, type(None)})
 _MIN_TEXT_CHARS = 7  # `pw=abcd`: no detector finds anything in less
 
 
@@ -197,14 +197,16 @@ def _gathered(value: object, texts: list[str], depth: int) -> bool:
         return False
     if isinstance(value, dict):
         items = cast(dict[object, object], value)
-        if _TEXT.issuperset(map(type, items.values())):
-            found = cast("list[str]", list(items.values()))
-            texts += found
-            return all(map(_is_innocent_key, items)) and max(map(len, found), default=0) <= _GLANCE_CHARS
-        for key, item in items.items():
-            if not _is_innocent_key(key) or not _gathered(item, texts, depth + 1):
-                return False
-        return True
+        if not all(map(_is_innocent_key, items)):
+            return False
+        found = [item for item in items.values() if type(item) is str]
+        texts += found
+        if max(map(len, found), default=0) > _GLANCE_CHARS:
+            return False
+        # Most values are texts or say nothing; only the others are worth a call each.
+        return len(found) == len(items) or all(
+            _gathered(item, texts, depth + 1) for item in items.values() if type(item) not in _FLAT
+        )
     if isinstance(value, list | tuple):
         parts = cast(Sequence[object], value)
         if len(parts) > 1 and not all(isinstance(part, dict) for part in parts):

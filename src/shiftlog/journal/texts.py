@@ -46,6 +46,8 @@ _SEARCHED_KINDS = frozenset(
     }
 )
 
+_WORDLESS = frozenset({int, float, bool, type(None)})
+
 # Controls, direction marks, zero-width and tag characters: what could make a line show other than what it says.
 _UNSEEN = {
     **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " "),
@@ -83,7 +85,8 @@ def _add_words(value: object, name: str, words: list[str]) -> None:
         words.append(value)
     elif isinstance(value, dict):
         for key, item in cast(dict[str, Any], value).items():
-            _add_words(item, key, words)
+            if type(item) not in _WORDLESS:
+                _add_words(item, key, words)
     elif isinstance(value, list | tuple):
         for item in cast(list[Any], value):
             _add_words(item, name, words)
