@@ -1,10 +1,28 @@
 """Times: aware UTC datetimes inside, RFC 3339 text with whole seconds outside, compact form in ids."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 COMPACT = "%Y%m%dT%H%M%SZ"
 
 
+def _once(spell: Callable[[datetime], str]) -> Callable[[datetime], str]:
+    """Spell the same time only once in a row: whatever a request writes has one, which is needed a dozen times."""
+    last: tuple[datetime | None, str] = (None, "")
+
+    def spelled(at: datetime) -> str:
+        nonlocal last
+        known, text = last
+        if known is not at:
+            text = spell(at)
+            last = (at, text)
+        return text
+
+    spelled.__doc__ = spell.__doc__
+    return spelled
+
+
+@_once
 def shown(at: datetime) -> str:
     """Return a time as every result shows it: UTC, whole seconds, `Z`."""
     # Not strftime, which writes years before 1000 with fewer than four digits.
@@ -16,6 +34,7 @@ def shown_or_none(at: datetime | None) -> str | None:
     return None if at is None else shown(at)
 
 
+@_once
 def precise(at: datetime) -> str:
     """Return a time as the journal hashes and sorts it: UTC, milliseconds, fixed width."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
