@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import wraps
 
 COMPACT = "%Y%m%dT%H%M%SZ"
 
@@ -10,6 +11,7 @@ def _once(spell: Callable[[datetime], str]) -> Callable[[datetime], str]:
     """Spell the same time only once in a row: whatever a request writes has one, which is needed a dozen times."""
     last: tuple[datetime | None, str] = (None, "")
 
+    @wraps(spell)
     def spelled(at: datetime) -> str:
         nonlocal last
         known, text = last
@@ -18,7 +20,6 @@ def _once(spell: Callable[[datetime], str]) -> Callable[[datetime], str]:
             last = (at, text)
         return text
 
-    spelled.__doc__ = spell.__doc__
     return spelled
 
 
