@@ -73,6 +73,27 @@ async def test_the_outcome_of_a_call_comes_back(store: Store) -> None:
     assert await store.read(lambda reader: reader.outcome("client", "other")) is None
 
 
+async def test_the_receipt_of_a_call_comes_back_after_later_entries_and_after_erasing(store: Store) -> None:
+    chain = b.Chain()
+    receipts: dict[str, dict[str, object]] = {}
+
+    def work(writer: b.Writer, call: str, told: dict[str, object]) -> None:
+        items = [chain.indexed("one"), chain.indexed("two")]
+        last = items[-1].entry
+        writer.append(ONE, items)
+        writer.put_session(b.session(head_seq=last.seq, head_hash=last.hash))
+        receipt = {"code": "persisted", "session_id": ONE, "seq": last.seq, "hash": last.hash, "redactions": 0, **told}
+        receipts[call] = receipt
+        writer.put_outcome("client", call, receipt, b.at(0))
+
+    told: list[dict[str, object]] = [{"redactions": 3}, {}, {"code": "unchanged"}, {"seq": 1}, {"hash": "sha256:00"}]
+    for call, differing in enumerate(told):
+        await store.write(lambda writer, n=call, told=differing: work(writer, str(n), told), brief=True)
+    await store.write(lambda writer: writer.erase_body(ONE, 2))
+    for call, receipt in receipts.items():
+        assert await store.read(lambda reader, call=call: reader.outcome("client", call)) == receipt
+
+
 async def test_answers_of_a_session_can_be_forgotten(store: Store) -> None:
     await store.write(lambda writer: writer.put_answer("s", "1", answer()))
     await store.write(lambda writer: writer.put_answer("s", "2", answer(name="two")))

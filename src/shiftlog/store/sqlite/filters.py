@@ -147,7 +147,7 @@ def _turn_parts(where: Filter) -> list[tuple[str, str, list[Any]]]:
     if asked:
         parts.append(("turns", " AND ".join(asked), list(asked.values())))
     if where.tag is not None:
-        parts.append(("turn_tags", "x.tag = ?", [where.tag]))
+        parts.append(("turn_tags", "x.session_key = s.key AND x.tag = ?", [where.tag]))
     if where.path is not None:
         parts.append(("turn_files", "x.path GLOB ?", [where.path]))
     return parts

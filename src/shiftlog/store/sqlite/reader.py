@@ -374,7 +374,20 @@ class SqliteReader(SourceReader):
             client_id,
             call_id,
         )
-        return None if data is None else decode(data)
+        kept: Body | list[int] | None = None if data is None else decode(data)
+        return self._receipt_of(*kept) if isinstance(kept, list) else kept
+
+    def _receipt_of(self, key: int, seq: int, redactions: int) -> Body:
+        """Return the receipt that was kept by the place of its entry."""
+        session_id = str(self._value("SELECT id FROM journals WHERE key = ?", key))
+        digest = self._value("SELECT hash FROM entries WHERE id = ?", entry_id(key, seq))
+        return {
+            "code": "persisted",
+            "session_id": session_id,
+            "seq": seq,
+            "hash": hash_shown(digest),
+            "redactions": redactions,
+        }
 
     def receipts(self, session_id: str) -> list[Receipt]:
         rows = self._db.execute("SELECT doc FROM receipts WHERE session_id = ? ORDER BY seq", (session_id,))

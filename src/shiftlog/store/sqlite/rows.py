@@ -16,6 +16,9 @@ SEQ_BITS = 24
 SEQ_LIMIT = 1 << SEQ_BITS
 ENTRY_COLUMNS = "id, kind, at, turn, body, salt, body_hash, hash"
 
+# What an outcome says that is no more than that an entry was written.
+RECEIPT_KEYS = frozenset({"code", "session_id", "seq", "hash", "redactions"})
+
 # Inside a JSON text these bytes can only be the key of a reference: within a string the quotes are escaped.
 REFERENCE_MARK = f'"{blobs.REFERENCE}"'.encode()
 

@@ -22,7 +22,7 @@ from shiftlog.store.sources import Origin, Packed
 from shiftlog.store.sqlite import grams, unindexed
 from shiftlog.store.sqlite.connections import lengthen_log
 from shiftlog.store.sqlite.reader import Known, SqliteReader
-from shiftlog.store.sqlite.rows import REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
+from shiftlog.store.sqlite.rows import RECEIPT_KEYS, REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
 from shiftlog.store.sqlite.sources import OriginKeys, SourceWriter, origin_rows
 from shiftlog.store.sqlite.tallies import project_of, recount, tally
 
@@ -298,9 +298,11 @@ class SqliteWriter(SourceWriter, SqliteReader):
     def _index_tags(self, key: int, turn_key: int, old: Iterable[str], new: Iterable[str]) -> None:
         before, after = set(old), set(new)
         for tag in before - after:
-            self._db.execute("DELETE FROM turn_tags WHERE turn_key = ? AND tag = ?", (turn_key, tag))
+            self._db.execute(
+                "DELETE FROM turn_tags WHERE session_key = ? AND tag = ? AND turn_key = ?", (key, tag, turn_key)
+            )
         for tag in after - before:
-            self._db.execute("INSERT INTO turn_tags VALUES (?, ?, ?)", (tag, turn_key, key))
+            self._db.execute("INSERT INTO turn_tags VALUES (?, ?, ?)", (key, tag, turn_key))
 
     def _index_files(self, key: int, turn_key: int, old: dict[str, FileTouch], new: dict[str, FileTouch]) -> None:
         before = list(old.items())
@@ -392,8 +394,20 @@ class SqliteWriter(SourceWriter, SqliteReader):
     def put_outcome(self, client_id: str, call_id: str, outcome: Body, at: datetime) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?)",
-            (hour_of(at), client_id, call_id, millis(at), encode(outcome)),
+            (hour_of(at), client_id, call_id, millis(at), encode(self._brief(outcome))),
         )
+
+    def _brief(self, outcome: Body) -> Body | list[int]:
+        """Return an outcome without what its entry says anyway, where it is the receipt of one.
+
+        One is kept for a day for every call, and all but the newest are read by nobody.
+        """
+        if outcome.keys() != RECEIPT_KEYS or outcome["code"] != "persisted":
+            return outcome
+        session = self._sessions.get(outcome["session_id"])
+        if session is None or (session.head_seq, session.head_hash) != (outcome["seq"], outcome["hash"]):
+            return outcome
+        return [self._known_key(session.id), session.head_seq, outcome["redactions"]]
 
     def put_receipt(self, receipt: Receipt) -> None:
         self._db.execute(
@@ -474,10 +488,10 @@ class SqliteWriter(SourceWriter, SqliteReader):
 
     def forget_turn(self, session_id: str, request_id: str) -> None:
         self._turns.pop((session_id, request_id), None)
+        key = self._known_key(session_id)
         row = self._db.execute(
-            "DELETE FROM turns WHERE session_key = ? AND request_id = ? RETURNING key",
-            (self._known_key(session_id), request_id),
+            "DELETE FROM turns WHERE session_key = ? AND request_id = ? RETURNING key", (key, request_id)
         ).fetchone()
         if row is not None:
-            self._db.execute("DELETE FROM turn_tags WHERE turn_key = ?", row)
+            self._db.execute("DELETE FROM turn_tags WHERE session_key = ? AND turn_key = ?", (key, *row))
             self._db.execute("DELETE FROM turn_files WHERE turn_key = ?", row)
