@@ -10,6 +10,7 @@ from typing import cast
 from shiftlog.model.moves import LIVE, SessionState, TurnStatus
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import millis
+from shiftlog.store.globs import is_whole, patterns
 from shiftlog.store.memory.shelves import Shelf, Shelves
 from shiftlog.store.protocol import Filter
 
@@ -21,7 +22,7 @@ def session_matches(shelves: Shelves, shelf: Shelf, session: Session, where: Fil
     if where.tag is not None and where.tag in session.tags:
         where = replace(where, tag=None)
     return session_alone_matches(session, where, turns) and all(
-        any(condition(turn) for turn in turns) for condition in _turn_conditions(where)
+        any(condition(turn) for turn in turns) for condition in _turn_conditions(where, session.workspace)
     )
 
 
@@ -87,14 +88,19 @@ def all_tags(turn: Turn) -> tuple[str, ...]:
     return (*turn.tags, *(tag for tags in later for tag in tags))
 
 
-def turn_matches(turn: Turn, where: Filter) -> bool:
+def turn_matches(turn: Turn, where: Filter, workspace: str | None) -> bool:
     """Tell whether a turn of a matching session matches."""
-    return all(condition(turn) for condition in _turn_conditions(where))
+    return all(condition(turn) for condition in _turn_conditions(where, workspace))
 
 
-def path_matches(path: str, where: Filter) -> bool:
-    """Tell whether a touched file matches."""
-    return where.path is None or _glob(where.path).fullmatch(path) is not None
+def path_matches(path: str, where: Filter, workspace: str | None) -> bool:
+    """Tell whether a touched file of a session with that workspace matches."""
+    if where.path is None:
+        return True
+    forms = [path]
+    if is_whole(where.path) and workspace is not None and not path.startswith("/"):
+        forms.append(f"{workspace}/{path}")
+    return any(_glob(pattern).fullmatch(form) for pattern in patterns(where.path) for form in forms)
 
 
 def _projects(session: Session) -> tuple[str, ...]:
@@ -102,14 +108,14 @@ def _projects(session: Session) -> tuple[str, ...]:
     return () if not workspace else (workspace, PurePosixPath(workspace).name)
 
 
-def _turn_conditions(where: Filter) -> Iterator[Callable[[Turn], bool]]:
+def _turn_conditions(where: Filter, workspace: str | None) -> Iterator[Callable[[Turn], bool]]:
     asked = (where.turn_status, where.plan_file, where.todo_id)
     if where.untouched_since is not None or asked != (None, None, None):
         yield lambda turn: _is_asked_for(turn, where)
     if where.tag is not None:
         yield lambda turn: where.tag in all_tags(turn)
     if where.path is not None:
-        yield lambda turn: any(path_matches(path, where) for path in turn.files)
+        yield lambda turn: any(path_matches(path, where, workspace) for path in turn.files)
 
 
 def _is_asked_for(turn: Turn, where: Filter) -> bool:

@@ -130,9 +130,9 @@ class MemoryReader:
                     touch=touch,
                     at=(shelf.place(turn.begun_seq), place),
                 )
-                for shelf, _, turn in self._turns(where)
+                for shelf, session, turn in self._turns(where)
                 for place, (path, touch) in enumerate(turn.files.items())
-                if path_matches(path, where)
+                if path_matches(path, where, session.workspace)
             ),
         )
 
@@ -167,7 +167,7 @@ class MemoryReader:
             turns = list(shelf.turns.values())
             if session_alone_matches(session, where, turns):
                 for turn in turns:
-                    if turn_matches(turn, where):
+                    if turn_matches(turn, where, session.workspace):
                         yield shelf, session, turn
 
     def _lines(self, where: Filter, facets: Iterable[str] | None) -> Iterator[tuple[Shelf, Indexed]]:

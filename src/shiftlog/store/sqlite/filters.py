@@ -6,6 +6,7 @@ from typing import Any
 from shiftlog.model.moves import UNFINISHED, RunStatus
 from shiftlog.model.search import And, Expr, Not, Or, Phrase, Word
 from shiftlog.model.times import millis
+from shiftlog.store.globs import is_whole, patterns
 from shiftlog.store.protocol import Filter
 
 Conditions = tuple[list[str], list[Any]]
@@ -149,8 +150,18 @@ def _turn_parts(where: Filter) -> list[tuple[str, str, list[Any]]]:
     if where.tag is not None:
         parts.append(("turn_tags", "x.session_key = s.key AND x.tag = ?", [where.tag]))
     if where.path is not None:
-        parts.append(("turn_files", "x.path GLOB ?", [where.path]))
+        parts.append(("turn_files", *path_condition(where.path)))
     return parts
+
+
+def path_condition(given: str) -> tuple[str, list[Any]]:
+    """Return the condition that a touched file `x` of a session `s` fits a pattern, and the values that it names."""
+    wanted = patterns(given)
+    forms = ["x.path GLOB ?"]
+    if is_whole(given):
+        forms.append("x.path NOT GLOB '/*' AND s.workspace || '/' || x.path GLOB ?")
+    clauses = [form for form in forms for _ in wanted]
+    return f"({' OR '.join(clauses)})", [*wanted] * len(forms)
 
 
 def match_expression(expr: Expr) -> tuple[str, bool]:

@@ -25,7 +25,7 @@ from shiftlog.store.protocol import (
     TurnRow,
     Unit,
 )
-from shiftlog.store.sqlite.filters import match_expression, session_conditions, turn_conditions
+from shiftlog.store.sqlite.filters import match_expression, path_condition, session_conditions, turn_conditions
 from shiftlog.store.sqlite.grams import has_much_left, turns_in_question
 from shiftlog.store.sqlite.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.rows import (
@@ -254,8 +254,9 @@ class SqliteReader(SourceReader):
     def _file_conditions(where: Filter) -> tuple[list[str], list[Any]]:
         clauses, values = turn_conditions(where)
         if where.path is not None:
-            clauses.append("f.path GLOB ?")
-            values.append(where.path)
+            condition, asked = path_condition(where.path)
+            clauses.append(condition.replace("x.", "f."))
+            values.extend(asked)
         return clauses, values
 
     def search(
