@@ -58,6 +58,18 @@ def test_an_excluded_tool_is_gone_even_when_it_is_also_named():
     assert names(toolsets="shell", tools="echo", exclude_tools="echo") == ["run_it"]
 
 
+def test_a_part_of_a_tool_is_served_and_excluded_with_it():
+    whole = sample_registry() + Registry(tools=(tool("half_echo", echo, part_of="echo", listed=False),))
+
+    def served(**flags: object) -> list[str]:
+        return [tool.name for tool in whole.select(Selection.read(flags)).tools]
+
+    assert served(tools="echo") == ["echo", "half_echo"]
+    assert served(tools="half_echo") == ["half_echo"]
+    assert "half_echo" in served()
+    assert not {"echo", "half_echo"} & set(served(exclude_tools="echo"))
+
+
 def test_read_only_leaves_out_every_tool_that_changes_something():
     assert names(read_only=True, tools="refuse,run_it,echo") == ["echo"]
     assert "refuse" not in names(read_only=True)

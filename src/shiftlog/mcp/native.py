@@ -185,6 +185,7 @@ def _summary_tool(app: App) -> Tool:
         open_world=False,
         run=with_handle(without_reserved(through(app.history.query_history))),
         aliases=("session_summary", "session_snapshot"),
+        part_of="query_history",
         listed=False,
     )
 

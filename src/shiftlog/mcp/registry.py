@@ -45,8 +45,9 @@ class Tool:
     """One tool; `toolset` is also the name of the dialect that it belongs to.
 
     `run` takes the arguments as they came, because services check their own requests; with `validates`
-    they are read through `params` first. `aliases` can be called but are not listed. `input_schema` replaces
-    the schema of `params` where fields cannot say it.
+    they are read through `params` first. `aliases` can be called but are not listed. A tool that does a part of
+    what another one does names it in `part_of`, and is served and excluded with it. `input_schema` replaces the
+    schema of `params` where fields cannot say it.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Tool:
     output: Schema | None = None
     render_error: RenderError | None = None
     aliases: tuple[str, ...] = ()
+    part_of: str | None = None
     validates: bool = False
     listed: bool = True
     annotated: bool = True
@@ -247,12 +249,13 @@ class Registry:
         _check("dialects", "dialect", selection.dialects, DIALECTS)
         alone = not LONE_DIALECTS.isdisjoint(selection.dialects)
         toolsets = {*selection.dialects, *(() if alone else self._active(selection))}
-        named = set[str]() if alone else set(selection.tools)
+        named = set[str | None]() if alone else set[str | None](selection.tools)
         tools = tuple(
             tool
             for tool in self.tools
-            if (tool.toolset in toolsets or tool.name in named)
+            if (tool.toolset in toolsets or not named.isdisjoint((tool.name, tool.part_of)))
             and tool.name not in selection.exclude_tools
+            and tool.part_of not in selection.exclude_tools
             and (tool.read_only or not selection.read_only)
         )
         toolsets |= {tool.toolset for tool in tools}

@@ -246,6 +246,15 @@ def mcpserver_tools(app: App) -> tuple[Tool, ...]:
     return (*listed, *aliases)
 
 
+# What an unlisted name stands for.
+_PART_OF = {
+    "mcp_session_bootstrap": "sessionlog_open",
+    "mcp_session_turn_begin": "sessionlog_begin_turn",
+    "mcp_session_turn_complete": "sessionlog_complete_turn",
+    "mcp_session_query_history": "sessionlog_query",
+}
+
+
 def _tool(app: App, name: str, face: _Face, fields: dict[str, Field], *, listed: bool = True) -> Tool:
     return Tool(
         name=name,
@@ -260,6 +269,7 @@ def _tool(app: App, name: str, face: _Face, fields: dict[str, Field], *, listed:
         open_world=False,
         run=_through(app, name),
         render_error=tool_error,
+        part_of=_PART_OF.get(name),
         listed=listed,
     )
 
