@@ -5,7 +5,6 @@ stand beside the service that takes it. `null` always counts as absent.
 """
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # What terminals and editors really write (\a \b \t \n \v \f \r ESC) stays; the rest is never text.
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+MAX_FIGURE = 2**53
+_FIGURE = "a finite number of at least 0, at most 2^53"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
@@ -145,10 +146,10 @@ class Number(Field):
         if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
             value = float(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidParameter.invalid(path, "a finite number of at least 0", value)
-        # An integer may be too large for a float; no figure of ours comes near 2**53.
-        if value < 0 or (value > 2**53 if isinstance(value, int) else not math.isfinite(value)):
-            raise InvalidParameter.invalid(path, "a finite number of at least 0", value)
+            raise InvalidParameter.invalid(path, _FIGURE, value)
+        # No figure of ours comes near this, and sums of larger ones would not stay finite. NaN is in no range.
+        if not 0 <= value <= MAX_FIGURE:
+            raise InvalidParameter.invalid(path, _FIGURE, value)
         return float(value)
 
     def type_schema(self) -> Schema:
