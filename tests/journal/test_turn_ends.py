@@ -40,6 +40,15 @@ async def test_failing_keeps_code_and_message_in_the_note(desk: Desk, session: s
     assert (await desk.turn(session)).failure_note == "No runner"
 
 
+async def test_a_blank_code_is_no_code(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    answered = await desk.fail(session, error_code="  ")
+    assert answered["error_code"] == ""
+    assert (await desk.turn(session)).failure_note == "No runner"
+    again = await desk.fail(session, error_code=" ", error_message="No runner")
+    assert (again["receipt"]["code"], again["warnings"]) == ("unchanged", [])
+
+
 async def test_fields_that_come_with_the_end_are_applied_first_in_one_transaction(desk: Desk, session: str) -> None:
     await desk.begin(session)
     await desk.complete(session, **EVERYTHING)

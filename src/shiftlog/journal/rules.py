@@ -154,7 +154,8 @@ def _complete(pen: Pen, turn: Turn, request: Request) -> None:
 
 def _fail(pen: Pen, turn: Turn, request: Request) -> None:
     _write_changes(pen, turn, request, united=True)
-    outcome = _failure(str(request["error_message"]), request.get("error_code") or "")
+    code = request.get("error_code")
+    outcome = _failure(str(request["error_message"]), "" if is_empty("error_code", code) else str(code))
     end_turn(pen, _known(pen, turn.request_id), TurnStatus.FAILED, outcome)
 
 
@@ -323,9 +324,9 @@ def _warn_of_ignored(pen: Pen, turn: Turn, request: Request) -> None:
     changes = changes_to(turn, request)
     differing: list[str] = [*changes.get("set", ()), *changes.get("add", ())]
     code, message = request.get("error_code"), request.get("error_message")
-    if code and code != turn.error_code:
+    if not is_empty("error_code", code) and code != turn.error_code:
         differing.append("error_code")
-    if message and turn.failure_note not in (message, f"{turn.error_code}: {message}"):
+    if not is_empty("error_message", message) and turn.failure_note not in (message, f"{turn.error_code}: {message}"):
         differing.append("error_message")
     dialog, actions = not_stored(pen, turn, request.get("dialog") or (), request.get("actions") or ())
     given: dict[str, Any] = request.get("usage") or {}
