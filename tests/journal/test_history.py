@@ -66,7 +66,10 @@ async def found(desk: Desk, archive: dict[str, str], **question: Any) -> set[str
         ({"tag": "per"}, ""),
         ({"project": "alpha"}, "upload idle"),
         ({"project": "/work/beta"}, "cache"),
+        ({"project": "/work/beta/"}, "cache"),
         ({"path": "src/*"}, "upload cache"),
+        ({"path": "/work/beta/**/evict.py"}, "cache"),
+        ({"path": "./src/**/evict.py"}, "cache"),
         ({"path": "*.md"}, "upload"),
         ({"path": "src/cache/evict.py"}, "cache"),
         ({"from": "2026-07-02"}, "cache idle"),
@@ -84,6 +87,15 @@ async def test_each_filter_finds_its_sessions_and_filters_are_joined_by_and(
     desk: Desk, archive: dict[str, str], question: dict[str, Any], names: str
 ) -> None:
     assert await found(desk, archive, **question) == set(names.split())
+
+
+async def test_the_end_of_a_span_may_be_a_time_as_it_is_shown(desk: Desk) -> None:
+    desk.wait(milliseconds=1_500)
+    session = await desk.open()
+    [item] = (await desk.query())["items"]
+    assert (item["session_id"], item["started"]) == (session, "2026-07-01T12:00:01Z")
+    for to, found in (("12:00:01Z", 1), ("12:00:01.600Z", 1), ("12:00:01.400Z", 0), ("12:00:00Z", 0)):
+        assert (await desk.query(to=f"2026-07-01T{to}"))["total"] == found, to
 
 
 async def test_sessions_are_listed_newest_first_with_the_call_that_shows_more(

@@ -55,6 +55,27 @@ async def test_a_missing_error_message_is_found_before_the_session_is_looked_for
     assert error.code == "invalid_parameter"
 
 
+@pytest.mark.parametrize(
+    ("tool", "given", "parameter"),
+    [
+        ("finish_turn", {"session_id": "nonsense", "outcome": "failed"}, "error_message"),
+        ("update_turn", {"session_id": "nonsense", "request_id": "nonsense"}, "response"),
+        ("open_session", {"agent": "Codex", "title": "t", "session_id": "nonsense", "backend": "abacus"}, "backend"),
+        ("open_session", {"agent": "Codex", "title": "t", "session_id": "nonsense", "agent_id": "---"}, "agent_id"),
+        ("resume_session", {"agent_id": "---", "session_id": "nonsense"}, "agent_id"),
+        ("query_history", {"request_id": "nonsense"}, "session_id"),
+        ("query_history", {"session_id": "nonsense", "agent_id": "---"}, "agent_id"),
+        ("query_history", {"session_id": "nonsense", "text": "(("}, "text"),
+        ("query_history", {"session_id": UNKNOWN, "text": "!word"}, "text"),
+    ],
+)
+async def test_what_a_parameter_must_be_comes_before_the_format_of_ids(
+    desk: Desk, tool: str, given: dict[str, Any], parameter: str
+) -> None:
+    error = await desk.refusal(tool, given)
+    assert (error.code, error.details["parameter"]) == ("invalid_parameter", parameter)
+
+
 async def test_the_state_of_the_session_comes_before_turn_and_lease(desk: Desk) -> None:
     session = await desk.open()
     await desk.call("close_session", {"session_id": session})
@@ -112,6 +133,24 @@ async def test_a_key_belongs_to_one_session_and_one_tool(desk: Desk) -> None:
         assert (await desk.update(session, tags=["a"], idempotency_key="k"))["receipt"]["code"] == "persisted"
         assert (await desk.complete(session, idempotency_key="k"))["session_id"] == session
     assert (await desk.session(other)).turns_completed == 1
+
+
+async def test_a_repeat_may_name_the_session_otherwise_but_not_another_session(desk: Desk) -> None:
+    vendor = "e4ee2456-8a54-4492-9915-1904d6b2966a"
+    session = await desk.open(pid=1, vendor_session_id=vendor)
+    await desk.begin(session)
+    given = {"tags": ["t"], "idempotency_key": "k"}
+    first = await desk.update(session, **given)
+    for name in (1, "1", vendor, vendor.upper()):
+        assert await desk.call("update_turn", {"session_id": name, **given}) == first
+    other = await desk.open()
+    resume = {"agent_id": "Codex", "idempotency_key": "k"}
+    await desk.call("resume_session", {**resume, "session_id": session})
+    assert (await desk.refusal("resume_session", {**resume, "session_id": other})).code == "idempotency_conflict"
+    opened = {"agent": "Codex", "title": "t", "idempotency_key": "k"}
+    await desk.call("open_session", {**opened, "session_id": UNKNOWN})
+    error = await desk.refusal("open_session", {**opened, "session_id": f"{UNKNOWN}-2"})
+    assert error.code == "idempotency_conflict"
 
 
 async def test_a_repeated_request_is_answered_before_the_state_of_turn_session_and_lease_is_looked_at(

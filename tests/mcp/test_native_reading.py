@@ -11,10 +11,11 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 from shiftlog.mcp.native import native_registry
+from shiftlog.mcp.native_reading import TURNS_SHOWN
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
-from tests.journal.desk import Desk, open_desk
-from tests.mcp.wire import REVISIONS, sdk_client
+from tests.journal.desk import Desk, client, open_desk
+from tests.mcp.wire import REVISIONS, connected, sdk_client
 
 pytestmark = pytest.mark.anyio
 both = pytest.mark.parametrize("revision", REVISIONS)
@@ -145,6 +146,40 @@ async def test_catch_up_tells_what_was_done_since_a_time_in_a_project(desk: Desk
         for bad in ({"since": "yesterday"}, {"mood": "good"}):
             with pytest.raises(MCPError, match="Parameter"):
                 await mcp.get_prompt("catch-up", bad)
+
+
+async def test_catch_up_leaves_out_the_turns_that_ended_before(desk: Desk) -> None:
+    session, _ = await worked(desk, cwd="/work/alpha")
+    desk.wait(days=2)
+    await desk.begin(session, query_title="Second day")
+    async with sdk_client(build_server(native_registry(desk.app))) as mcp:
+        lately = await asked(mcp, "catch-up", project="/work/alpha/")
+    assert "in_progress: Second day" in lately
+    assert "Find the lock" not in lately
+
+
+async def test_a_handover_takes_a_directory_from_where_the_client_works(desk: Desk) -> None:
+    await worked(desk, cwd="/work/alpha")
+    caller = client(cwd="/work/beta", workspace="/work/beta")
+    async with connected(build_server(native_registry(desk.app)), caller=caller) as peer:
+        asked_for = {"name": "handover", "arguments": {"cwd": "../alpha"}}
+        answered = await peer.ask("prompts/get", asked_for)
+    assert "Tune the cache" in answered["result"]["messages"][0]["content"]["text"]
+
+
+async def test_a_session_with_more_turns_than_a_resource_shows_names_the_call_for_the_rest(desk: Desk) -> None:
+    session = await desk.open()
+    for _ in range(TURNS_SHOWN):
+        await desk.begin(session)
+    async with sdk_client(build_server(native_registry(desk.app))) as mcp:
+        whole = await read(mcp, f"shiftlog://sessions/{session}")
+        assert len(whole["turns"]) == TURNS_SHOWN
+        assert "truncated" not in whole
+        await desk.begin(session)
+        cut = await read(mcp, f"shiftlog://sessions/{session}")
+    assert len(cut["turns"]) == TURNS_SHOWN
+    assert cut["truncated"] is True
+    assert cut["more"] == {"name": "query_history", "arguments": {"session_id": session}}
 
 
 async def test_recorded_text_cannot_become_structure_of_a_prompt(desk: Desk) -> None:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from shiftlog.journal.capsule import capsule_markdown
 from shiftlog.journal.capsule_reading import capsule_of
-from shiftlog.journal.sessions import workspace_of
+from shiftlog.journal.sessions import absolute, workspace_of
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import NoResumableSession
 from shiftlog.model.ids import agent_key
@@ -29,7 +29,8 @@ def brief(
 
 
 def _last_session(reader: Reader, caller: Caller, agent_id: str | None, cwd: str | None) -> Session:
-    workspace = workspace_of(cwd) if cwd else None
+    folder = absolute(cwd, caller)
+    workspace = workspace_of(folder) if folder else None
     if agent_id is None and workspace is None:
         workspace = caller.workspace or caller.cwd
     where = Filter(agent_key=agent_key(agent_id) if agent_id else None, workspace=workspace)

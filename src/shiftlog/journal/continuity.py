@@ -83,8 +83,9 @@ class Continuity:
 
     async def resume_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Continue a session of an agent and return the whole answer. Never opens an empty one."""
-        request = self._journal.request("resume_session", RESUME_SESSION, unreserved(arguments), caller)
-        agent_key(request.values["agent_id"])
+        request = self._journal.request(
+            "resume_session", RESUME_SESSION, unreserved(arguments), caller, lambda given: agent_key(given["agent_id"])
+        )
         answered, left = await self._journal.transaction(request, lambda w: self._resuming.resume(w, request))
         return {**answered, "data": {**answered["data"], "drift": await look(left, self.live_shells())}}
 

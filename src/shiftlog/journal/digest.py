@@ -14,7 +14,7 @@ LINE_CHARS = 200
 
 
 def digest_markdown(reader: Reader, where: Filter, since: datetime) -> str:
-    """Return the sessions that were active since a time, each with its turns, newest first."""
+    """Return the sessions that were active since a time, newest first, each with its turns of that time."""
     rows = reader.find_sessions(where, Page(limit=SESSIONS_SHOWN), by_activity=True)
     total = reader.count("session", where)
     lines = [
@@ -26,20 +26,21 @@ def digest_markdown(reader: Reader, where: Filter, since: datetime) -> str:
     if not rows:
         lines.append("No session was active.")
     for row in rows:
-        lines.extend(_session_lines(reader, row.session))
+        lines.extend(_session_lines(reader, row.session, since))
     if total > len(rows):
         lines.append(f"({total - len(rows)} more sessions; ask query_history)")
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _session_lines(reader: Reader, session: Session) -> list[str]:
+def _session_lines(reader: Reader, session: Session, since: datetime) -> list[str]:
     project = PurePosixPath(session.workspace).name if session.workspace else "no project"
     lines = [
         f"## {_plain(session.title)}",
         f"`{session.id}` · {_plain(project)} · {session.state} · {_counts(session)}",
     ]
     after = max(0, session.turns_total - TURNS_SHOWN)
-    lines.extend(_turn_line(turn) for turn in reader.turns(session.id, after=after))
+    newest = reader.turns(session.id, after=after)
+    lines.extend(_turn_line(turn) for turn in newest if turn.last_updated >= since)
     return [*lines, ""]
 
 

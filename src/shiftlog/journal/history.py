@@ -24,12 +24,12 @@ from shiftlog.journal.history_items import (
     turn_facts,
     turn_item,
 )
-from shiftlog.journal.history_requests import QUERY_HISTORY, filter_of
+from shiftlog.journal.history_requests import QUERY_HISTORY, check_question, filter_of
 from shiftlog.journal.journal import Answered, Journal, find_session
 from shiftlog.journal.searching import FACETS, Trails, find_matches
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import InvalidParameter, TurnNotFound
+from shiftlog.model.errors import TurnNotFound
 from shiftlog.model.ids import is_session_id
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page, Reader
@@ -51,7 +51,7 @@ class History:
 
     async def query_history(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Search or list sessions, turns and entries, or read one of them whole."""
-        request = self._journal.request("query_history", QUERY_HISTORY, arguments, caller)
+        request = self._journal.request("query_history", QUERY_HISTORY, arguments, caller, check_question)
         values = {name: value for name, value in request.values.items() if value not in ("", [])}
         now = self._journal.clock.now()
         return await self._journal.read(request, lambda reader: self._query(reader, values, now))
@@ -59,8 +59,6 @@ class History:
     def _query(self, reader: Reader, values: Mapping[str, Any], now: datetime) -> Answered:
         cursor = decoded(values.get("cursor"), values)
         if "request_id" in values:
-            if "session_id" not in values:
-                raise InvalidParameter.missing("session_id")
             return _one_turn(reader, values, cursor)
         if values.keys() & _ASKED == {"session_id"}:
             return _one_session(reader, values, cursor, now)

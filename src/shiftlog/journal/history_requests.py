@@ -9,6 +9,7 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.fields import Choice, Integer, ListOf, Record, SessionRef, Text
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
+from shiftlog.model.search import Expr, parse, positive_terms
 from shiftlog.store.protocol import Filter, Reader
 
 KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
@@ -19,11 +20,16 @@ def _check_time(text: str, path: str) -> None:
 
 
 def parse_bound(text: str, path: str, *, is_end: bool) -> datetime:
-    """Read a date or a time; a bare date means its first or, at the end, its last second."""
+    """Read a date or a time; a bare date means its first or, at the end, its last second.
+
+    Times are shown in whole seconds, so that one without a fraction means, at the end, all of its second.
+    """
     try:
         at = datetime.fromisoformat(text)
         if is_end and _is_date(text):
-            at = at.replace(hour=23, minute=59, second=59, microsecond=999_999)
+            at = at.replace(hour=23, minute=59, second=59)
+        if is_end and not at.microsecond:
+            at = at.replace(microsecond=999_999)
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidParameter.invalid(path, "an ISO 8601 date or time is expected", text) from None
@@ -35,6 +41,11 @@ def _is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def project_name(given: str | None) -> str | None:
+    """Return a project's name or path as it is kept: a path may be given with a slash at its end."""
+    return (given.rstrip("/") or given) if given else None
 
 
 QUERY_HISTORY = Record(
@@ -66,6 +77,24 @@ QUERY_HISTORY = Record(
 )
 
 
+def check_question(values: Mapping[str, Any]) -> None:
+    """Refuse a turn without its session, an agent id without a key and an expression that cannot be read."""
+    if values.get("request_id") and not values.get("session_id"):
+        raise InvalidParameter.missing("session_id")
+    if values.get("agent_id"):
+        agent_key(values["agent_id"])
+    if values.get("text"):
+        expression(values["text"])
+
+
+def expression(text: str) -> Expr:
+    """Read a search expression; one that only excludes would list the whole journal and is refused."""
+    expr = parse(text)
+    if not positive_terms(expr):
+        raise InvalidParameter.invalid("text", "at least one word that is not negated", text)
+    return expr
+
+
 def filter_of(reader: Reader, values: Mapping[str, Any]) -> Filter:
     """Return the filter that the parameters ask for."""
     status = values.get("status")
@@ -79,7 +108,7 @@ def filter_of(reader: Reader, values: Mapping[str, Any]) -> Filter:
         turn_status=values.get("turn_status"),
         run_status=values.get("run_status"),
         tag=values.get("tag") or None,
-        project=values.get("project") or None,
+        project=project_name(values.get("project")),
         path=values.get("path") or None,
         from_=parse_bound(values["from"], "from", is_end=False) if values.get("from") else None,
         to=parse_bound(values["to"], "to", is_end=True) if values.get("to") else None,

@@ -27,7 +27,7 @@ from shiftlog.model.errors import (
     ShiftlogError,
 )
 from shiftlog.model.fields import Record
-from shiftlog.model.ids import check_request_id, check_session_id, is_alias, is_vendor_id
+from shiftlog.model.ids import check_request_id, check_session_id, is_alias, is_session_id, is_vendor_id
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Lease, Session
 from shiftlog.model.times import shown, shown_or_none
@@ -36,6 +36,7 @@ from shiftlog.store.protocol import Answer, Reader, Store, Writer
 T = TypeVar("T")
 Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
+Check = Callable[[Mapping[str, Any]], object]
 
 # For so long a repeat of an idempotency key is answered as the first time.
 ANSWERS_KEPT = timedelta(hours=24)
@@ -61,9 +62,10 @@ class Request:
         key = self.values.get("idempotency_key")
         return key or None
 
-    def fingerprint(self) -> str:
-        """Return the hash by which a repeated request is recognised."""
-        asked = {name: value for name, value in self.values.items() if name != "idempotency_key"}
+    def fingerprint(self, scope: str) -> str:
+        """Return the hash by which a repeated request is recognised; within a session its name may be another."""
+        apart = ("idempotency_key", "session_id") if is_session_id(scope) else ("idempotency_key",)
+        asked = {name: value for name, value in self.values.items() if name not in apart}
         return hashlib.sha256(canonical(asked)).hexdigest()
 
 
@@ -78,10 +80,17 @@ class Journal:
         self.turn_began: Callable[[str, str], Awaitable[None]] | None = None
         self._begun: deque[tuple[str, str]] = deque()
 
-    def request(self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller) -> Request:
-        """Check the arguments against their fields and the formats of ids, and mask the secrets in them."""
+    def request(
+        self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller, check: Check | None = None
+    ) -> Request:
+        """Check the arguments against their fields, then the formats of ids, and mask the secrets in them.
+
+        `check` refuses what no single field can; it comes before the formats of ids.
+        """
         try:
             values = fields.read(arguments)
+            if check is not None:
+                check(values)
             _check_formats(values)
         except ShiftlogError as error:
             raise self.masked(error) from None
@@ -177,7 +186,7 @@ class Journal:
         first = reader.answer(_scope(request, scope), _hashed(request.key))
         if first is None or self.clock.now() - first.at >= ANSWERS_KEPT:
             return None
-        if first.request_hash != request.fingerprint():
+        if first.request_hash != request.fingerprint(scope):
             raise IdempotencyConflict("Idempotency key reused with other parameters")
         return dict(first.answer)
 
@@ -209,7 +218,7 @@ class Journal:
         """Keep an answer for its idempotency key and for a client that lost its connection."""
         now = self.clock.now()
         if request.key is not None:
-            kept = Answer(request_hash=request.fingerprint(), answer=answered, at=now)
+            kept = Answer(request_hash=request.fingerprint(scope), answer=answered, at=now)
             writer.put_answer(_scope(request, scope), _hashed(request.key), kept)
         caller = request.caller
         if caller.client_id and caller.call_id:

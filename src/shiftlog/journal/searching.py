@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from shiftlog.journal.cursors import Cursor
 from shiftlog.journal.history_items import Item, entry_item, file_item, run_item, session_item, turn_item
+from shiftlog.journal.history_requests import expression
 from shiftlog.journal.snippets import snippet
 from shiftlog.journal.texts import COMMAND, DECISION, search_text
-from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.search import Expr, parse, positive_terms
+from shiftlog.model.search import Expr
 from shiftlog.store.protocol import FileRow, Filter, Hit, Page, Reader, TurnRow, Unit
 
 RANKED_MOST = 10_000
@@ -98,9 +98,7 @@ def find_matches(
     trails: Trails,
 ) -> Matches:
     """Return the best matches that no page before the cursor has shown."""
-    expr = parse(values["text"])
-    if not positive_terms(expr):
-        raise InvalidParameter.invalid("text", "at least one word that is not negated", values["text"])
+    expr = expression(values["text"])
     count, trail = cursor.after or (0, 0)
     ranked: list[Match] = []
     total, complete = 0, True

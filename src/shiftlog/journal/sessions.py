@@ -17,7 +17,7 @@ from shiftlog.model.errors import SessionAlreadyExists
 from shiftlog.model.ids import agent_key, check_session_id, free_id, is_unstable_agent_id, mint_session_id
 from shiftlog.model.moves import UNFINISHED, SessionState
 from shiftlog.model.nouns import Lease, Session
-from shiftlog.model.resonance import Resonance, resolve_run, resolve_tier
+from shiftlog.model.resonance import Resonance, known_backend, resolve_run, resolve_tier
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
 
@@ -63,14 +63,13 @@ class Sessions:
 
     async def open_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Start a session, and its run if any fact of a run is given."""
-        request = self._journal.request("open_session", OPEN_SESSION, arguments, caller)
+        request = self._journal.request("open_session", OPEN_SESSION, arguments, caller, self._check_names)
         values = request.values
         self._journal.refuse_secrets(values, "agent", "session_id")
         if values.get("session_id"):
             check_session_id(values["session_id"], values["agent"])
-        values["cwd"] = _absolute(values.get("cwd"), caller)
+        values["cwd"] = absolute(values.get("cwd"), caller)
         values["agent_id"] = (values.get("agent_id") or "").strip() or values["agent"]
-        agent_key(values["agent_id"])
         run = self._run_of(values, len(str(arguments.get("context_excerpt") or "")))
         brief = self._spending is unlimited  # adding up a day's sessions may take long
         return await self._journal.transaction(request, lambda writer: self._open(writer, request, run), brief=brief)
@@ -83,15 +82,20 @@ class Sessions:
 
     async def update_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Change the open turn."""
-        request = self._journal.request("update_turn", UPDATE_TURN, arguments, caller)
-        rules.check_update(request.values)
+        request = self._journal.request("update_turn", UPDATE_TURN, arguments, caller, rules.check_update)
         return await self._journal.write(request, rules.update_turn)
 
     async def finish_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Complete or fail a turn."""
-        request = self._journal.request("finish_turn", FINISH_TURN, arguments, caller)
-        rules.check_outcome(request.values)
+        request = self._journal.request("finish_turn", FINISH_TURN, arguments, caller, rules.check_outcome)
         return await self._journal.write(request, rules.finish_turn)
+
+    def _check_names(self, values: Mapping[str, Any]) -> None:
+        """Refuse an agent id without a key, and a backend that is not registered."""
+        agent_key((values.get("agent_id") or "").strip() or values["agent"])
+        backend = values.get("backend")
+        if not is_empty("backend", backend):
+            known_backend(self._resonance, str(backend))
 
     def _run_of(self, values: Mapping[str, Any], prompt_chars: int) -> dict[str, Any] | None:
         given = {name: values[name] for name in _RUN_FIELDS if not is_empty(name, values.get(name))}
@@ -151,8 +155,8 @@ class Sessions:
             "tags": [tag for tag in dict.fromkeys(values.get("tags") or ()) if tag.strip()],
             "exclusive": bool(values.get("exclusive")),
             "parent_session_id": find_session(writer, parent, "parent_session_id").id if parent else None,
-            "vendor_session_id": values.get("vendor_session_id") or None,
-            "transcript_path": values.get("transcript_path") or None,
+            "vendor_session_id": (values.get("vendor_session_id") or "").strip() or None,
+            "transcript_path": (values.get("transcript_path") or "").strip() or None,
         }
         if run is not None:
             facts["run"] = {"alias": writer.next_alias(), "host": caller.host, **run}
@@ -216,7 +220,7 @@ def already_exists(session: Session) -> SessionAlreadyExists:
     )
 
 
-def _absolute(cwd: str | None, caller: Caller) -> str | None:
+def absolute(cwd: str | None, caller: Caller) -> str | None:
     """Return a working directory as the client means it: its home for `~`, below its own where relative."""
     if not cwd or not cwd.strip():
         return None

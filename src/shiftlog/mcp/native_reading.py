@@ -1,14 +1,14 @@
 """Resources and prompts: sessions, turns, capsules and outputs to read, a hand-over and a catch-up to paste."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from shiftlog.app import App
 from shiftlog.journal.brief import brief
 from shiftlog.journal.capsule_reading import capsule_of
 from shiftlog.journal.digest import digest_markdown
-from shiftlog.journal.history_items import session_facts, turn_contents, turn_facts, turn_item
-from shiftlog.journal.history_requests import parse_bound
+from shiftlog.journal.history_items import more, obligation, session_facts, turn_contents, turn_facts, turn_item
+from shiftlog.journal.history_requests import parse_bound, project_name
 from shiftlog.journal.journal import find_session
 from shiftlog.mcp.registry import Prompt, PromptArgument, Resource
 from shiftlog.model.caller import Caller
@@ -27,7 +27,8 @@ def resources(app: App) -> tuple[Resource, ...]:
     """Return the resource templates over an app."""
 
     async def session(caller: Caller, names: dict[str, str]) -> dict[str, Any]:
-        return await app.store.read(lambda reader: _session(reader, names["id"]))
+        now = app.clock.now()
+        return await app.store.read(lambda reader: _session(reader, names["id"], now))
 
     async def turn(caller: Caller, names: dict[str, str]) -> dict[str, Any]:
         return await app.store.read(lambda reader: _turn(reader, names["id"], names["request_id"]))
@@ -95,10 +96,16 @@ def _count(names: dict[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _session(reader: Reader, name: str) -> dict[str, Any]:
+def _session(reader: Reader, name: str, now: datetime) -> dict[str, Any]:
+    """Return a session with its first turns; where it has more, the call that pages through them."""
     session = find_session(reader, name)
-    turns = reader.turns(session.id, limit=TURNS_SHOWN)
-    return {**session_facts(session), "turns": [turn_item(session.id, turn) for turn in turns]}
+    turns = reader.turns(session.id, limit=TURNS_SHOWN + 1)
+    return {
+        **session_facts(session),
+        **obligation(session, now),
+        "turns": [turn_item(session.id, turn) for turn in turns[:TURNS_SHOWN]],
+        **({"truncated": True, "more": more(session.id)} if len(turns) > TURNS_SHOWN else {}),
+    }
 
 
 def _turn(reader: Reader, name: str, request_id: str) -> dict[str, Any]:
@@ -128,7 +135,7 @@ def prompts(app: App) -> tuple[Prompt, ...]:
         now = app.clock.now()
         since = arguments.get("since")
         start = parse_bound(since, "since", is_end=False) if since else now - timedelta(days=CATCH_UP_DAYS)
-        where = Filter(project=arguments.get("project") or None, from_=start)
+        where = Filter(project=project_name(arguments.get("project")), from_=start)
         return await app.store.read(lambda reader: digest_markdown(reader, where, start))
 
     return (

@@ -79,6 +79,15 @@ def resolve_tier(resonance: Resonance, *, caller: str = "", tier: str = "") -> t
     return tier, (f"caller '{caller}' is not registered; using the default tier '{tier}'",)
 
 
+def known_backend(resonance: Resonance, name: str) -> Backend:
+    """Return a backend by its name; raise InvalidParameter for one that is not registered, listing those that are."""
+    known = resonance.backends.get(name)
+    if known is None:
+        names = list(resonance.backends)
+        raise InvalidParameter.invalid("backend", "one of " + ", ".join(names), name, allowed=names)
+    return known
+
+
 def resolve_run(
     resonance: Resonance,
     *,
@@ -92,10 +101,7 @@ def resolve_run(
 
     Raises InvalidParameter for an unregistered backend or an unknown tier.
     """
-    known = resonance.backends.get(backend)
-    if known is None:
-        names = list(resonance.backends)
-        raise InvalidParameter.invalid("backend", "one of " + ", ".join(names), backend, allowed=names)
+    known = known_backend(resonance, backend)
     tier, warnings = resolve_tier(resonance, caller=caller, tier=tier)
     level = resonance.levels.get(backend, {}).get(tier, Level())
     return ResolvedRun(
