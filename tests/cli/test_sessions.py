@@ -6,6 +6,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from shiftlog.cli.sessions import KINDS
 from shiftlog.journal import history_requests
 from tests.cli.support import PROGRAM, Terminal, on_terminal, recorded_session, shiftlog, write
@@ -73,6 +75,13 @@ def test_search_marks_matches_in_colour_on_a_terminal(demo: Path) -> None:
     terminal = on_terminal(demo, "search", "timeout*", "--kind", "entry")
     assert "«" not in terminal.text
     assert "\x1b[1;33mtimeout\x1b[0m" in terminal.text
+
+
+@pytest.mark.parametrize("words", [("",), (" ",), ("", "")])
+def test_a_search_for_nothing_is_refused(demo: Path, words: tuple[str, ...]) -> None:
+    refused = shiftlog(demo, "search", *words, status=2)
+    assert "Parameter 'text' cannot be null or empty" in refused.err
+    assert "Traceback" not in refused.err
 
 
 def test_search_in_one_session_finds_its_entries(demo: Path) -> None:

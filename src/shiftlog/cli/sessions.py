@@ -20,6 +20,7 @@ from shiftlog.cli.asking import (
     session_argument,
 )
 from shiftlog.cli.output import Column, Part, Screen, clean_line, count, print_json, since, styled, when
+from shiftlog.model.errors import InvalidParameter
 
 KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
 SEARCH_CHARS = 1_000_000
@@ -136,11 +137,14 @@ def search(
         path=path,
         tag=tag,
     )
+    words = " ".join(text)
+    if not words.strip():
+        raise InvalidParameter.missing("text")
     wanted = list(kinds) or ["entry" if session else "session"]
     with open_client() as client:
         if session:
             chosen["session_id"] = named_session(client, session)
-        question = {**chosen, "text": " ".join(text), "kinds": wanted, "limit": limit}
+        question = {**chosen, "text": words, "kinds": wanted, "limit": limit}
         found = client.call("search", {**question, "max_chars": SEARCH_CHARS})
     if as_json:
         print_json(found)

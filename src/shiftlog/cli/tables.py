@@ -8,6 +8,7 @@ from shiftlog.cli.output import Column, Part, clean_line
 
 GAP = 2
 CUT_TO = 16
+SQUEEZED_TO = 8
 
 
 def laid_out(columns: Sequence[Column], rows: Iterable[Sequence[Part]], width: int | None) -> Iterator[Sequence[Part]]:
@@ -24,7 +25,7 @@ def laid_out(columns: Sequence[Column], rows: Iterable[Sequence[Part]], width: i
         yield from (_line(columns, line, fitted) for line in lines)
         return
     assert width is not None
-    rest = _fitted(columns[1:], widths[1:], width - GAP) or dict(enumerate(widths[1:]))
+    rest = _fitted(columns[1:], widths[1:], width - GAP) or _squeezed(columns[1:], widths[1:], width - GAP)
     for line in lines:
         yield [line[0]]
         yield [" " * GAP, *_line(columns[1:], line[1:], rest)]
@@ -42,6 +43,21 @@ def _fitted(columns: Sequence[Column], widths: Sequence[int], room: int | None) 
         if not columns[spare].spare:
             return None
         del shown[spare]
+    return shown
+
+
+def _squeezed(columns: Sequence[Column], widths: Sequence[int], room: int) -> dict[int, int]:
+    """Return the widths where room is scarcer still: the last columns go, and what can be cut is cut further."""
+    shown = {n: width for n, width in enumerate(widths) if not columns[n].spare}
+    while (over := sum(shown.values()) + GAP * (len(shown) - 1) - room) > 0:
+        cut = next((n for n in shown if columns[n].cut), None)
+        whole = [n for n in shown if n != cut]
+        if cut is not None and (shown[cut] - over >= SQUEEZED_TO or not whole):
+            shown[cut] = max(shown[cut] - over, SQUEEZED_TO)
+            break
+        if len(shown) == 1:
+            break
+        del shown[whole[-1]]
     return shown
 
 
