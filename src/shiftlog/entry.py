@@ -17,9 +17,18 @@ FILES = {"--policy-file": "policy_files"}
 SWITCHES = {"--read-only": "read_only"}
 
 
+INTERRUPTED = 130
+
+
 def main() -> int:
     """Run the program that the arguments name and return its exit status."""
-    arguments = sys.argv[1:]
+    try:
+        return _program(sys.argv[1:])
+    except KeyboardInterrupt:  # before the program is there to answer it, while its modules are read
+        return INTERRUPTED
+
+
+def _program(arguments: list[str]) -> int:
     options = bridge_options(arguments[1:]) if arguments[:1] == ["mcp"] else None
     if options is not None:
         from shiftlog.bridge import run

@@ -152,6 +152,32 @@ def test_a_reader_that_went_away_ends_the_command_quietly(demo: Path) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_an_output_that_takes_nothing_is_an_error_and_no_defect(demo: Path, options: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, "sessions", *options],
+            env=environment(demo),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, b"error: Cannot write: No space left on device\n")
+
+
+def test_without_an_output_a_command_still_does_its_work(demo: Path) -> None:
+    script = 'exec "$@" >&-'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *PROGRAM, "sessions"],
+        check=False,
+        env=environment(demo),
+        stderr=subprocess.PIPE,
+        timeout=DEADLINE_S,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_colours_are_for_terminals_and_for_those_who_want_them(demo: Path) -> None:
     assert COLOUR.search(on_terminal(demo, "show", "last").text)
     assert not COLOUR.search(on_terminal(demo, "show", "last", env={"NO_COLOR": "1"}).text)

@@ -4,6 +4,7 @@ A command's module is imported when it is called. Commands raise; what a person 
 the exit status are decided here. Each group of commands has a file of its own.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ import click
 
 from shiftlog import __version__
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, StorageError
+
+# What is wrong with the machine then, and not with us.
+_TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 
 OK, FAILED, MISUSED, REFUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 126, 130, 141
 
@@ -232,6 +236,8 @@ def program(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name and return its exit status; nothing is raised."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - whoever started us closed it
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
     for stream in (sys.stdout, sys.stderr):
         # A terminal of another encoding shows an escape for what it cannot show.
@@ -265,6 +271,12 @@ def _run(arguments: list[str], as_json: bool) -> int:
         raise
     except ShiftlogError as error:
         return _complain(error, as_json, EXIT_STATUSES.get(error.code, FAILED))
+    except OSError as error:
+        if error.errno not in _TROUBLES:
+            return _complain(_defect(error), as_json, FAILED)
+        _let_go_of_output()
+        place = f" {error.filename}" if error.filename else ""
+        return _complain(StorageError(f"Cannot write{place}: {error.strerror}", hint=""), False, FAILED)
     except Exception as error:  # noqa: BLE001 - the edge of this face: a person gets a sentence, and what to report
         return _complain(_defect(error), as_json, FAILED)
 
@@ -293,8 +305,12 @@ def _defect(error: Exception) -> InternalError:
 
 
 def _without_reader() -> int:
-    """Let go of a pipe that nobody reads any more, so that the interpreter does not complain at its end."""
+    _let_go_of_output()
+    return PIPE_CLOSED
+
+
+def _let_go_of_output() -> None:
+    """Let go of an output that takes nothing any more, so that the interpreter does not complain at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-    return PIPE_CLOSED
