@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -50,6 +51,12 @@ def test_the_help_fits_a_terminal_and_lists_every_command(home: Path) -> None:
 
 def test_the_version_is_told(home: Path) -> None:
     assert shiftlog(home, "--version").out == f"shiftlog {__version__}\n"
+
+
+def test_the_package_can_be_run_as_a_module(home: Path) -> None:
+    command = [sys.executable, "-m", "shiftlog", "--version"]
+    shown = subprocess.run(command, env=environment(home), capture_output=True, timeout=DEADLINE_S, check=True).stdout
+    assert shown.decode() == f"shiftlog {__version__}\n"
 
 
 def test_every_code_of_an_error_has_an_exit_status() -> None:
