@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from shiftlog.journal.fitting import size
 from shiftlog.model.caller import LIBRARY
 from tests.journal.desk import Desk, client
 
@@ -322,6 +323,16 @@ async def test_limit_and_size_may_change_from_page_to_page_but_not_the_question(
     for question in ({"agent": "Codex"}, {"kinds": ["turn"]}, {"text": "fix"}):
         error = await desk.refusal("query_history", {**question, "cursor": first["next_cursor"]})
         assert error.details["constraint"] == "the cursor belongs to another question"
+
+
+async def test_a_small_answer_still_says_of_which_session_it_is(desk: Desk) -> None:
+    session = await desk.open()
+    for _ in range(20):
+        await desk.begin(session, query_text="x" * 1000)
+    answered = await desk.query(session_id=session, max_chars=500)
+    assert size(answered) <= 500
+    assert answered["session"]["session_id"] == session
+    assert answered["next_cursor"]
 
 
 async def test_a_list_is_the_same_for_every_page_while_others_write(desk: Desk) -> None:

@@ -56,21 +56,22 @@ def _cut_down(
     longest = max((cursor.encoded(question) for _, cursor in rows), key=len, default=None)
     shell: Answered = {"items": [], "total": whole["total"], "next_cursor": longest, "truncated": True, "note": _MORE}
     room = max_chars - size(shell)
-    short_head = _shortened(dict(head), room * 2 // 3 if rows else room)
+    # What is left of a head that has to lose facts is its names, which leave room for those of an item.
+    short_head = _shortened(dict(head), *((room * 2 // 3, room // 3) if rows else (room, room)))
     room -= size(short_head) - 1
     items: list[Item] = []
     for item, _ in rows:
         if items and size(item) >= room:
             break
-        items.append(_shortened(item, room - 1))
+        items.append(_shortened(item, room - 1, room - 1))
         room -= size(items[-1]) + 1
     way_on = whole["next_cursor"] if len(items) == len(rows) else rows[len(items) - 1][1].encoded(question)
     note = _MORE if way_on else _LAST
     return {**short_head, **shell, "items": items, "next_cursor": way_on, "note": note}
 
 
-def _shortened(value: Item, room: int) -> Item:
-    """Cut the texts and lists of an object until it fits."""
+def _shortened(value: Item, room: int, bare_room: int) -> Item:
+    """Cut the texts and lists of an object until it fits; where that is not enough, leave only what names it."""
     if size(value) <= room:
         return value
     cut: Any = value
@@ -78,7 +79,7 @@ def _shortened(value: Item, room: int) -> Item:
         cut = _cut(value, max_text, max_list)
         if size(cut) <= room:
             return cut
-    return _bare(cut, room)
+    return _bare(cut, bare_room)
 
 
 def _cut(value: Any, max_text: int, max_list: int) -> Any:
@@ -102,7 +103,7 @@ def _bare(value: Item, room: int) -> Item:
     """Keep the keys that name a thing, in order, while they fit."""
     bare: Item = {}
     for key, item in value.items():
-        kept = _bare(cast(Item, item), room) if isinstance(item, dict) else item
+        kept = _bare(cast(Item, item), room - size({**bare, key: {}}) + 2) if isinstance(item, dict) else item
         if kept in ("", None, [], {}):
             continue
         if size({**bare, key: kept}) <= room:

@@ -110,7 +110,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             destructive=False,
             idempotent=True,
             open_world=False,
-            run=with_handle(in_profile(app.continuity.close_session)),
+            run=with_handle(app.store, in_profile(app.continuity.close_session)),
             render_error=render_error("close_session", CLOSE_SESSION),
             aliases=("sovereign_shutdown", "write_epitaph"),
         ),
@@ -125,7 +125,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             destructive=False,
             idempotent=False,
             open_world=False,
-            run=with_handle(through(app.sessions.begin_turn)),
+            run=with_handle(app.store, through(app.sessions.begin_turn)),
         ),
         Tool(
             name="update_turn",
@@ -138,7 +138,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             destructive=False,
             idempotent=False,
             open_world=False,
-            run=with_handle(through(app.sessions.update_turn)),
+            run=with_handle(app.store, through(app.sessions.update_turn)),
         ),
         Tool(
             name="finish_turn",
@@ -151,7 +151,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             destructive=False,
             idempotent=True,
             open_world=False,
-            run=with_handle(through(app.sessions.finish_turn)),
+            run=with_handle(app.store, through(app.sessions.finish_turn)),
         ),
         Tool(
             name="query_history",
@@ -164,7 +164,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             destructive=False,
             idempotent=True,
             open_world=False,
-            run=with_handle(through(app.history.query_history)),
+            run=with_handle(app.store, through(app.history.query_history)),
         ),
         _summary_tool(app),
     )
@@ -183,7 +183,7 @@ def _summary_tool(app: App) -> Tool:
         destructive=False,
         idempotent=True,
         open_world=False,
-        run=with_handle(without_reserved(through(app.history.query_history))),
+        run=with_handle(app.store, without_reserved(through(app.history.query_history))),
         aliases=("session_summary", "session_snapshot"),
         part_of="query_history",
         listed=False,

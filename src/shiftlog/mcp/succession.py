@@ -4,11 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from shiftlog.journal.continuity_requests import unreserved
+from shiftlog.journal.journal import resolve_session_id
 from shiftlog.journal.profiles import presented
 from shiftlog.journal.refusals import refusal
 from shiftlog.mcp.registry import RenderError, Reply, Run
 from shiftlog.model.caller import Caller
+from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.fields import Record
+from shiftlog.store.protocol import Reader, Store
 
 Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
 
@@ -32,10 +35,10 @@ def through(service: Service) -> Run:
     return run
 
 
-def with_handle(run: Run) -> Run:
+def with_handle(store: Store, run: Run) -> Run:
     """Return a tool whose `session_id`, where it is missing, is the one that the transport names.
 
-    Only HTTP names one, by header or query. An argument wins over it, with a warning where they differ.
+    Only HTTP names one, by header or query. An argument wins over it, with a warning where it names another session.
     """
 
     async def filled(caller: Caller, arguments: dict[str, Any]) -> Any:
@@ -45,13 +48,23 @@ def with_handle(run: Run) -> Run:
         if given is None or given == "":
             return await run(caller, {**arguments, "session_id": handle})
         reply = await run(caller, arguments)
-        if str(given).casefold() == handle.casefold() or not isinstance(reply, Reply) or isinstance(reply.data, list):
+        if not isinstance(reply, Reply) or isinstance(reply.data, list):
+            return reply
+        if await store.read(lambda reader: _is_same(reader, str(given), handle)):
             return reply
         message = "session_id and the header or query name different sessions; the argument counts"
         warnings = [*reply.data.get("warnings", []), {"code": "session_id_mismatch", "message": message}]
         return Reply(data={**reply.data, "warnings": warnings}, extra_texts=reply.extra_texts)
 
     return filled
+
+
+def _is_same(reader: Reader, one: str, other: str) -> bool:
+    """Tell whether two names are those of the same session, whichever of its names they are."""
+    try:
+        return one == other or resolve_session_id(reader, one) == resolve_session_id(reader, other)
+    except ShiftlogError:  # the handle is no name of any session, or of several
+        return False
 
 
 def without_reserved(run: Run) -> Run:

@@ -92,6 +92,20 @@ def test_32_header_and_query_fill_in_a_missing_session(remote: Remote) -> None:
         assert remote.call("query_history", {"session_id": session}, query, **headers).get("warnings") is None
 
 
+def test_32_argument_and_header_may_name_one_session_in_different_ways(remote: Remote) -> None:
+    vendor = "e4ee2456-8a54-4492-9915-1904d6b2966a"
+    given = {"agent": "Codex", "title": "One", "model": "m", "vendor_session_id": vendor}
+    session = remote.call("open_session", given)
+    names = (session["session_id"], session["run_id"], vendor.upper())
+    remote.call("begin_turn", {"session_id": names[0], "query_title": "x", "query_text": "x"})
+    for argument in names:
+        for header in names:
+            written = remote.call("update_turn", {"session_id": argument, "tags": []}, **{"x-session-id": str(header)})
+            assert written["warnings"] == [], (argument, header)
+    written = remote.call("update_turn", {"session_id": names[0], "tags": []}, **{"x-session-id": "nonsense"})
+    assert [warning["code"] for warning in written["warnings"]] == ["session_id_mismatch"]
+
+
 def test_32_neither_ever_opens_a_session(remote: Remote) -> None:
     session = opened(remote, "One")
     other = remote.call("open_session", {"agent": "Codex", "title": "Two"}, **{"x-session-id": session})
