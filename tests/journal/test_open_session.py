@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shiftlog.journal.requests import RUN_FIELDS
 from shiftlog.model.caller import LIBRARY
 from tests.journal.desk import NOON, Desk, client, open_desk
 from tests.model.test_ids import INVALID_SESSIONS, VALID_SESSIONS
@@ -261,6 +262,16 @@ async def test_an_unregistered_caller_is_accepted_with_a_warning(desk: Desk) -> 
 async def test_a_run_field_outside_its_values_is_refused(desk: Desk, name: str, value: object) -> None:
     error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", name: value})
     assert error.details["parameter"] == name
+
+
+async def test_a_blank_run_field_is_left_out_as_in_the_ledger(desk: Desk) -> None:
+    blank = dict.fromkeys(RUN_FIELDS, " ")
+    opened = await desk.call("open_session", {"agent": "Codex", "title": "t", **blank})
+    assert (opened["run_id"], opened["resonance_tier"], opened["model"]) == (None, None, None)
+    opened = await desk.call("open_session", {"agent": "Codex", "title": "t", **blank, "pid": "", "caller": "me"})
+    assert (opened["run_id"], opened["resonance_tier"]) == (1, "alto")
+    closed = await desk.call("close_session", {"session_id": 1, "returncode": 0, "total_cost_usd": ""})
+    assert closed["status"] == "closed"
 
 
 async def test_an_unknown_backend_lists_the_registered_ones(desk: Desk) -> None:

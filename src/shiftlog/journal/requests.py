@@ -88,12 +88,12 @@ CONTEXT_LIST = ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="
 RUN_FIELDS: dict[str, Field] = {
     "model": Text(max_chars=NAME_CHARS, description="As given."),
     "reasoning_effort": Text(max_chars=40, description="Default from the tier."),
-    "resonance_tier": Choice(values=TIERS, description="Default from the caller."),
+    "resonance_tier": Choice(values=TIERS, or_blank=True, description="Default from the caller."),
     "backend": Text(max_chars=NAME_CHARS, description="Default by agent."),
     "caller": Text(max_chars=NAME_CHARS, description="Who launches the run."),
-    "session_type": Choice(values=SESSION_TYPES, description="Kind of run."),
+    "session_type": Choice(values=SESSION_TYPES, or_blank=True, description="Kind of run."),
     "cwd": Text(max_chars=PATH_CHARS, description="Default: the client's."),
-    "pid": Integer(minimum=1, maximum=2**32 - 1, description="Of the agent."),
+    "pid": Integer(minimum=1, maximum=2**32 - 1, or_blank=True, description="Of the agent."),
     "context_excerpt": Text(
         lines=True,
         max_chars=2**31,

@@ -26,11 +26,12 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What one parameter accepts; subclasses say of which type."""
+    """What one parameter accepts; subclasses say of which type. `or_blank`: a blank text counts as absent."""
 
     description: str = ""
     required: bool = False
     default: object = None
+    or_blank: bool = False
 
     def read(self, value: object, path: str) -> Any:
         """Return the checked value, or raise InvalidParameter that names the path."""
@@ -271,7 +272,7 @@ class Record(Field):
         values: dict[str, Any] = {}
         for name, spec in self.fields.items():
             item = given.get(name)
-            if item is None:
+            if item is None or (spec.or_blank and isinstance(item, str) and not item.strip()):
                 if spec.required:
                     raise InvalidParameter.missing(prefix + name)
                 continue
