@@ -1,6 +1,7 @@
 """Shell tools over the wire: progress, a request that is taken back, a client that vanishes, log messages."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -101,3 +102,38 @@ async def test_the_output_of_a_command_is_a_resource(tmp_path: Path, revision: s
         assert part["result"]["contents"][0]["text"] == "2\n3\n"
         unknown = await peer.ask("resources/read", {"uri": "shiftlog://commands/dead-1_local%231/output"})
         assert unknown["error"]["message"] == "Resource not found"
+        other_digits = await peer.ask("resources/read", {"uri": f"{uri}?offset=\u0663"})
+        assert other_digits["error"]["data"]["details"]["parameter"] == "offset"
+
+
+async def test_an_output_that_is_too_long_for_a_resource_says_where_it_goes_on(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk, connected(build_server(native_registry(desk.app))) as peer:
+
+        async def read(ran: dict[str, Any], query: str = "") -> str:
+            uri = f"shiftlog://commands/{ran['command_id'].replace('#', '%23')}/output{query}"
+            return (await peer.ask("resources/read", {"uri": uri}))["result"]["contents"][0]["text"]
+
+        ran = await desk.run("seq 1 200000")
+        *lines, note = (await read(ran)).splitlines()
+        assert lines == [str(n) for n in range(1, len(lines) + 1)]
+        assert note.startswith(f"--- stdout goes on: offset={len(lines)}, or read_output with cursor ")
+        assert (await read(ran, f"?offset={len(lines)}")).splitlines() == [
+            str(n) for n in range(len(lines) + 1, 200_001)
+        ]
+        assert (await read(ran, "?limit=3")) == "1\n2\n3\n"
+        cursor = note.split()[-2]
+        page = await desk.read(ran["command_id"], cursor=cursor)
+        assert page["text"].startswith(f"{len(lines) + 1}\n")
+        ran = await desk.run("printf '%01500000d' 7")
+        text = await read(ran)
+        assert text.startswith("0" * 1_000_000 + "\n--- stdout goes on: ")
+
+
+async def test_lines_of_an_output_end_only_where_the_command_ended_them(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk, connected(build_server(native_registry(desk.app))) as peer:
+        ran = await desk.run(r"printf 'a\fb\xc2\x85c\nd\n'")
+        uri = f"shiftlog://commands/{ran['command_id'].replace('#', '%23')}/output?limit=1"
+        shown = (await peer.ask("resources/read", {"uri": uri}))["result"]["contents"][0]["text"]
+        assert (shown[0], shown[-1], shown.count("d")) == ("a", "\n", 0)
+        assert "b" in shown
+        assert "c" in shown

@@ -1,6 +1,7 @@
 """Resources and prompts: sessions, turns, capsules and outputs to read, a hand-over and a catch-up to paste."""
 
 from datetime import datetime, timedelta
+from io import StringIO
 from typing import Any
 
 from shiftlog.app import App
@@ -43,8 +44,10 @@ def resources(app: App) -> tuple[Resource, ...]:
         for stream in ("stdout", "stderr"):
             asked = {"command_id": names["id"], "stream": stream, "max_chars": MAX_OUTPUT_CHARS}
             page = await app.shells.read_output({**asked, "from_line": (offset or 0) + 1}, caller)
-            lines = page["text"].splitlines(keepends=True)
-            parts.append("".join(lines if limit is None else lines[:limit]))
+            lines = list(StringIO(page["text"], newline="\n"))
+            wanted = lines[:limit]
+            is_cut = len(wanted) == len(lines) and (limit is None or len(lines) < limit)
+            parts.append("".join(wanted) + (_way_on(page, stream) if is_cut else ""))
         return STDERR_MARK.join(parts) if all(parts) else "".join(parts)
 
     return (
@@ -87,11 +90,21 @@ def resources(app: App) -> tuple[Resource, ...]:
     )
 
 
+def _way_on(page: dict[str, Any], stream: str) -> str:
+    """Return the line that says where to read on after a page that is not all there is, empty for any other."""
+    last = page["from_line"] - 1 + page["lines"]
+    text: str = page["text"]
+    if page["next_cursor"] is None or (last >= page["lines_total"] and len(text) < MAX_OUTPUT_CHARS):
+        return ""
+    end = "" if text.endswith("\n") else "\n"
+    return f"{end}--- {stream} goes on: offset={last}, or read_output with cursor {page['next_cursor']} ---\n"
+
+
 def _count(names: dict[str, str], name: str) -> int | None:
     text = names.get(name)
     if not text:
         return None
-    if not text.isdecimal() or len(text) > 12:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 12:
         raise InvalidParameter.invalid(name, "a whole number of at least 0", text)
     return int(text)
 
