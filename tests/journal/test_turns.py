@@ -330,6 +330,15 @@ async def test_an_action_of_another_type_is_kept_with_a_warning(desk: Desk, sess
     assert answered["actions"] == 2
 
 
+async def test_many_actions_of_one_other_type_are_warned_of_once(desk: Desk, session: str) -> None:
+    await desk.begin(session)
+    other = {"description": "Ran it", "status": "completed"}
+    given = [{**other, "type": name} for name in ("test_run", "lint", "test_run", "test_run")]
+    answered = await desk.update(session, actions=given)
+    assert answered["actions"] == 4
+    assert [warning["type"] for warning in answered["warnings"]] == ["test_run", "lint"]
+
+
 async def test_an_update_needs_something_besides_ids(desk: Desk, session: str) -> None:
     name = await desk.begin(session)
     for given in ({}, {"request_id": name}, {"idempotency_key": "k", "fence": 1}, {"tags": None}):

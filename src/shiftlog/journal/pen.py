@@ -93,8 +93,10 @@ class Pen:
         return entry
 
     def warn(self, code: str, message: str, **more: object) -> None:
-        """Add a warning to the answer."""
-        self.warnings.append({"code": code, "message": message, **more})
+        """Add a warning to the answer, once however often it is given."""
+        warning = {"code": code, "message": message, **more}
+        if warning not in self.warnings:
+            self.warnings.append(warning)
 
     def commit(self, writer: Writer) -> bool:
         """Hand everything written since the last commit to the store; tell whether there was anything."""
