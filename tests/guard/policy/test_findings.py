@@ -11,7 +11,7 @@ judge = Judge(shell_rules(OperatorPolicy()), kernel=True)
     "text",
     ["ls -la", "cat a | grep b | wc -l", "cd /tmp && pwd", "find . -name '*.py' | sort -u", "echo $x 2>&1 >/dev/null",
      "if [ -f a ]; then head -5 a; fi", 'for f in *; do stat "$f"; done', "diff <(sort a) <(sort b)",
-     'x=$(date); echo "$x"'],
+     'x=$(date); echo "$x"', 'find . -name "$x"', "uniq -c a", "sort -u -k2 a", "echo x >&2", "find . -name '*'"],
 )  # fmt: skip
 def test_the_tree_proves_these_read_only(text: str) -> None:
     assert judge.judge(text).read_only
@@ -21,7 +21,10 @@ def test_the_tree_proves_these_read_only(text: str) -> None:
     "text",
     ["echo x > f", "touch f", "git --version", "make", "sort -o f f", "find . -delete", "find . -exec rm {} +", "$x",
      "tee f", "source env.sh", "sed -i s/a/b/ f", "trap 'touch x' EXIT", "fi",
-     "eval ls", "bash x.sh", "cat <<E >> f\nE", "./ls", "PATH=. ls", "f() { ls; }; f", "uniq a b", "ls | xargs rm"],
+     "eval ls", "bash x.sh", "cat <<E >> f\nE", "./ls", "PATH=. ls", "f() { ls; }; f", "uniq a b", "ls | xargs rm",
+     "sort -uo f f", "sort --outp=f f", 'sort -"$x" f', "tree -ao f", "diff --outp=f a b", "ptx -G a b", "uniq - b",
+     "uniq $x", 'x=-delete; find . "$x"', 'find . "-dele$x"', 'find "$x" -name y', "find . -name x -delete",
+     "date -us 2020-01-01", "echo x >&3"],
 )  # fmt: skip
 def test_nothing_else_is_taken_for_read_only(text: str) -> None:
     assert not judge.judge(text).read_only

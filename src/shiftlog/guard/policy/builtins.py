@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
-from shiftlog.guard.policy.found import Place, When
+from shiftlog.guard.policy.found import Danger, Place, When
 from shiftlog.guard.policy.options import NAME_VALUE
 from shiftlog.guard.policy.tables import COMMAND_VARIABLES, DECLARATIONS, LOOKUP, PROMPTS, SHELL_TEXT_VARIABLES
 from shiftlog.guard.policy.tools import option_values
-from shiftlog.guard.policy.tree import Assign
+from shiftlog.guard.policy.tree import Assign, Dyn
 from shiftlog.guard.policy.words import HOLE, Arg, text_of
 
 ARITHMETIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
@@ -24,6 +24,8 @@ class Builtins(ABC):
     removed: set[str]
     aliases: dict[str, str]
     assigned: list[tuple[str, str]]
+    dangers: list[Danger]
+    downloaded: set[str]
 
     @abstractmethod
     def doubt(self, what: str, text: str, at: int, when: When) -> None: ...
@@ -116,6 +118,8 @@ class Builtins(ABC):
             if place.stdin.kind == "text" and place.stdin.text is not None:
                 self.visit_text(place.stdin.text, place)
             else:
+                if place.stdin.download:
+                    self.dangers.append(Danger(rest[0].at, place.via[:-1], "source"))
                 self.doubt("what 'source' reads from its input", rest[0].text, rest[0].at, "lists")
             return
         self.visit_script(rest[0], place)
@@ -135,6 +139,8 @@ class Builtins(ABC):
     def _visit_names(self, name: str, args: list[Arg], place: Place) -> None:
         for arg in args:
             self._name_argument(arg, place)
+            if place.stdin.download and name in ("read", "mapfile", "readarray"):
+                self.downloaded.add(arg.text)
             if name == "unset":
                 if arg.value is None:
                     self.removed.update(self.functions)
@@ -182,6 +188,10 @@ class Builtins(ABC):
         if value.value is not None:
             self.assigned.append((name, value.value))
         name = name.removesuffix("+")
+        if any(isinstance(part, Dyn) and part.download for part in (value.word.parts if value.word else ())):
+            self.downloaded.add(name)
+        else:
+            self.downloaded.discard(name)
         if LOOKUP.fullmatch(name) and place.surety == "sure":
             self._set_lookup(name, value, place, key)
         elif name in PROMPTS:

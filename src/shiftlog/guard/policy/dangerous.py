@@ -13,6 +13,7 @@ SYSTEM_DIRECTORIES = frozenset(
     "/var /Applications /Library /System /Users /Volumes /private /cores".split()
 )
 HARMLESS_DEVICES = re.compile(r"/dev/(null|zero|full|stdout|stderr|stdin|tty|fd/\d+|shm/.*)")
+SYSTEMCTL_READS = frozenset("status show cat help is-active is-enabled is-failed list-dependencies list-units".split())
 LONGEST_PATH = 4096
 DOWNLOAD_RULE = "curl/wget piped to a shell"
 
@@ -37,6 +38,8 @@ def dangerous_rule(name: str, args: Sequence[Arg], home: str | None = None) -> s
 
 def _system_control(args: Sequence[Arg]) -> str | None:
     for arg in args:
+        if arg.value in SYSTEMCTL_READS:
+            return None
         if arg.value in ("poweroff", "halt"):
             return "shutdown"
         if arg.value in ("reboot", "kexec"):
@@ -45,7 +48,8 @@ def _system_control(args: Sequence[Arg]) -> str | None:
 
 
 def _is_device(arg: Arg) -> bool:
-    return arg.text.startswith("of=/dev/") and not HARMLESS_DEVICES.fullmatch(arg.text[3:])
+    path = re.sub(r"/+", "/", arg.text)
+    return path.startswith("of=/dev/") and not HARMLESS_DEVICES.fullmatch(path[3:])
 
 
 def _removes_system(args: Sequence[Arg], home: str | None) -> bool:

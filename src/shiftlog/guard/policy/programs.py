@@ -66,6 +66,7 @@ class Survey(Builtins):
         self.reads: list[Arg] = []
         self.writes_something = False
         self.named_data = ""
+        self.downloaded: set[str] = set()
 
     def doubt(self, what: str, text: str, at: int, when: When) -> None:
         """Note what the text leaves open."""
@@ -225,7 +226,9 @@ class Survey(Builtins):
 
     def _note_write(self, redirect: Redirect, target: Word, content: Arg | None, program: str) -> None:
         arg = resolve_word(target)[0]
-        if redirect.op == ">&" and (arg.text.isdigit() or arg.text.rstrip("-").isdigit() or arg.text == "-"):
+        if redirect.op == ">&" and (arg.text.rstrip("-").isdecimal() or arg.text == "-"):
+            # What an earlier command opened under another number may be a file.
+            self.writes_something = self.writes_something or arg.text.rstrip("-") not in ("", "0", "1", "2")
             return
         if arg.value in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
             return
@@ -311,6 +314,8 @@ class Survey(Builtins):
         parts = arg.word.parts if arg.word else []
         if any(isinstance(part, Dyn) and part.download for part in parts):
             self.dangers.append(Danger(arg.at, place.via[:-1], place.via[-1] if place.via else "eval"))
+        elif arg.text.strip() == HOLE and self._is_downloaded(parts, place):
+            self.dangers.append(Danger(arg.at, place.via[:-1], place.via[-1]))
         if HOLE in arg.text and not data and place.surety == "sure":
             self.doubt("text that is put together when it runs", show(arg), arg.at, "lists")
         if arg.text.strip() in ("", HOLE):
@@ -321,6 +326,11 @@ class Survey(Builtins):
             raise reading.fault
         if reading.fault is not None and place.surety == "sure":
             self.doubt("shell text that cannot be read", arg.text, arg.at, "lists")
+
+    def _is_downloaded(self, parts: list[Part], place: Place) -> bool:
+        """Say whether a text of which nothing is known comes from a download, by a variable or by `xargs`."""
+        named = any(isinstance(part, Dyn) and part.name in self.downloaded for part in parts)
+        return bool(place.via) and (named or (place.stdin.download and "xargs" in place.via))
 
     def visit_script(self, arg: Arg, place: Place) -> None:
         """Note a script file that a shell reads."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shiftlog.guard.policy.found import Start
 from shiftlog.guard.policy.tables import LOOKUP
-from shiftlog.guard.policy.words import is_process
+from shiftlog.guard.policy.words import HOLE, Arg, is_process
 
 if TYPE_CHECKING:
     from shiftlog.guard.policy.programs import Survey
@@ -31,18 +31,24 @@ SHELL_READERS = frozenset(
     "printf pushd pwd read readonly return set shift shopt test times true type typeset ulimit umask unalias "
     "unset wait".split()
 )
-WRITING_OPTIONS: dict[str, tuple[str, ...]] = {
-    "sort": ("-o", "--output"),
-    "tree": ("-o",),
-    "date": ("-s", "--set"),
-    "less": ("-o", "-O", "--log-file", "--LOG-FILE"),
-    "file": ("-C", "--compile"),
-    "rg": ("--pre",),
-    "hexdump": (),
-    "diff": ("--output",),
-    "tail": ("--pid",),
+# Options that write or start something: single letters, which also stand in clusters (`sort -uo f`), and long names,
+# which may be shortened.
+WRITING_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "sort": ("o", ("output",)),
+    "tree": ("oR", ()),
+    "date": ("s", ("set",)),
+    "less": ("oO", ("log-file", "LOG-FILE")),
+    "file": ("C", ("compile",)),
+    "rg": ("", ("pre", "hostname-bin")),
+    "diff": ("", ("output",)),
+    "ptx": ("G", ("traditional",)),
 }
 FIND_WRITERS = ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
+FIND_VALUES = frozenset(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -newer -anewer "
+    "-cnewer -samefile -mtime -atime -ctime -mmin -amin -cmin -size -user -group -perm -links -maxdepth -mindepth -uid "
+    "-gid -inum -fstype -printf -regextype -used".split()
+)
 
 
 def proves_read_only(survey: Survey) -> bool:
@@ -61,19 +67,40 @@ def _reads_only(start: Start) -> bool:
     if start.kind == "builtin":
         return base in SHELL_READERS
     if base == "find":
-        return not any((arg.value is None and arg.splits) or arg.text.startswith(FIND_WRITERS) for arg in start.args)
-    if base not in READERS:
-        return base == "sort" and not _has_writing_option(start)
-    if base == "uniq":
-        return sum(not arg.text.startswith("-") for arg in start.args) < 2
-    return not _has_writing_option(start)
-
-
-def _has_writing_option(start: Start) -> bool:
-    options = WRITING_OPTIONS.get(start.name.rsplit("/", 1)[-1])
-    if options is None:
+        return not _find_may_write(start.args)
+    if base not in READERS and base != "sort":
         return False
-    return any(
-        (arg.value is None and not arg.prefix and not is_process(arg)) or arg.text.startswith(options)
-        for arg in start.args
-    )
+    if base == "uniq":
+        return not any(arg.splits for arg in start.args) and _operands(start.args) < 2
+    return not _may_write(start.args, *WRITING_OPTIONS[base]) if base in WRITING_OPTIONS else True
+
+
+def _find_may_write(args: list[Arg]) -> bool:
+    values = {place + 1 for place, arg in enumerate(args) if arg.value in FIND_VALUES}
+    for place, arg in enumerate(args):
+        if arg.splits and HOLE in arg.text:
+            return True
+        may_be_any = arg.value is None and (not arg.prefix or arg.prefix[0] in "-(!,")
+        if place not in values and (may_be_any or arg.text.startswith(FIND_WRITERS)):
+            return True
+    return False
+
+
+def _operands(args: list[Arg]) -> int:
+    words = [arg.text for arg in args]
+    ends = words.index("--") if "--" in words else len(words)
+    return len(words[ends + 1 :]) + sum(word == "-" or not word.startswith("-") for word in words[:ends])
+
+
+def _may_write(args: list[Arg], letters: str, names: tuple[str, ...]) -> bool:
+    """Say whether one of the options is given, or may be by an argument that is not literal."""
+    for arg in args:
+        if arg.value is None and not is_process(arg) and (not arg.prefix or arg.prefix.startswith("-")):
+            return True
+        name, text = arg.text[2:].partition("=")[0], arg.text
+        if text.startswith("--"):
+            if name and any(known.startswith(name) for known in names):
+                return True
+        elif text.startswith("-") and set(text) & set(letters):
+            return True
+    return False
