@@ -185,6 +185,20 @@ async def test_case_18_a_terminal_only_on_request(desk: ShellDesk) -> None:
     assert (result["exit_code"], result["state_kept"]) == (0, False)
 
 
+@pytest.mark.parametrize("text", ["one line", "one\ntwo\n", ""])
+async def test_input_on_a_terminal_is_typed_and_then_ended(desk: ShellDesk, text: str) -> None:
+    result = await desk.run("tr a-z A-Z; echo; echo over", input=text, pty=True, timeout_s=10)
+    assert (result["state"], result["stdout"].splitlines()[-1]) == ("finished", "over")
+    assert all(line.upper() in result["stdout"] for line in text.splitlines())
+
+
+async def test_end_of_file_after_an_unfinished_line_ends_the_input_of_a_terminal(desk: ShellDesk) -> None:
+    begun = await desk.run("cat", background=True, pty=True)
+    await desk.send(begun["command_id"], text="half a line", eof=True)
+    page = await desk.read(begun["command_id"], wait_s=10, wait_for="end")
+    assert (page["state"], page["exit_code"]) == ("finished", 0)
+
+
 async def test_case_19_a_busy_shell_says_so_or_is_waited_for(desk: ShellDesk) -> None:
     first = asyncio.ensure_future(desk.run("sleep 1"))
     await until(lambda: desk.shells.live[desk.shell_id].running)

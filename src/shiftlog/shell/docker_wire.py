@@ -11,6 +11,7 @@ import fcntl
 import os
 import struct
 import termios
+import tty
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -169,6 +170,7 @@ class DockerWire(asyncio.SubprocessProtocol):
         try:
             size = struct.pack("HHHH", terminal.rows, terminal.cols, 0, 0)
             fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
+            tty.setraw(theirs)  # what is typed before the client takes the terminal over is the program's
             os.set_blocking(ours, False)
             self._open = 1
             transport, _ = await loop.subprocess_exec(

@@ -14,6 +14,7 @@ import select
 from typing import TYPE_CHECKING
 
 from shiftlog.model.shell_errors import StdinClosed
+from shiftlog.shell.terminal import end_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -259,12 +260,14 @@ class TerminalInput:
     def __init__(self, fd: int, over: Callable[[], bool]) -> None:
         self._fd = fd
         self._over = over
+        self._typed = b""
 
     async def open(self) -> None:
         """Nothing to wait for: a terminal is open from the start."""
 
     async def send(self, data: bytes) -> None:
         """Type the bytes."""
+        self._typed = data or self._typed
         view = memoryview(data)
         while view and not self._over():
             try:
@@ -274,7 +277,7 @@ class TerminalInput:
 
     async def finish(self) -> None:
         """Type the end-of-file character."""
-        await self.send(b"\x04")
+        await self.send(end_of_file(self._typed))
 
     def close(self) -> None:
         """Let go; the terminal itself is closed with its output."""

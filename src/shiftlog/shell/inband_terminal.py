@@ -14,12 +14,12 @@ from shiftlog.shell import framing
 from shiftlog.shell.engine_command import ESCALATION, SIGNAL_NUMBERS
 from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, OutputSink, Signal, Stream
 from shiftlog.shell.remote import Wire, WireEnd
+from shiftlog.shell.terminal import end_of_file
 
 if TYPE_CHECKING:
     from shiftlog.shell.inband import InbandShell
 
 _ASK_S = 2.5
-_EOF = b"\x04"
 
 
 class InbandTerminal:
@@ -33,6 +33,8 @@ class InbandTerminal:
         self._pid_file = pid_file
         self._wire: Wire | None = None
         self._signal: Signal | None = None
+        self._typed_last = b""
+        self._feeding: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
 
     @property
@@ -40,17 +42,20 @@ class InbandTerminal:
         return self._ended
 
     async def open(self, script: str) -> None:
-        """Start the program on the terminal."""
+        """Start the program on the terminal, and type what came with the command."""
         self._sink.close("stderr")
         self._wire = await self._shell.host.open_wire(self, script=script, terminal=self._spec.terminal)
+        if self._spec.input is not None:
+            self._feeding = self._shell.loop.create_task(self._feed(self._spec.input))
 
     async def send(self, data: bytes) -> None:
         """Type the bytes."""
+        self._typed_last = data or self._typed_last
         await self._typed().send(data)
 
     async def send_eof(self) -> None:
         """Type the end-of-file character."""
-        await self._typed().send(_EOF)
+        await self.send(end_of_file(self._typed_last))
 
     async def signal(self, name: Signal) -> None:
         """Signal everything in the terminal's session."""
@@ -91,11 +96,18 @@ class InbandTerminal:
     ) -> None:
         """Resolve `ended`; once."""
         if not self._ended.done():
+            if self._feeding is not None:
+                self._feeding.cancel()
             self._sink.close("stdout")
             self._ended.set_result(
                 CommandEnd(exit_code=exit_code, cwd=cwd, signal=self._signal, lost=lost, shell_ended=shell_ended)
             )
             self._shell.terminals.discard(self)
+
+    async def _feed(self, data: bytes) -> None:
+        with contextlib.suppress(CommandNotRunning, ConnectionError):
+            await self.send(data)
+            await self.send_eof()
 
     async def _send_signal(self, name: Signal) -> None:
         if self.pid is None:

@@ -34,6 +34,11 @@ _LONGEST_SEQUENCE = 4096
 _TAB = 8
 
 
+def end_of_file(typed: bytes) -> bytes:
+    """Return the keys that end the input after what was typed: on an unfinished line the first only hands it over."""
+    return b"\x04" if typed[-1:] in (b"", b"\n", b"\r", b"\x04") else b"\x04\x04"
+
+
 def open_terminal(size: Terminal) -> tuple[int, int]:
     """Open a terminal of that size; return our end, which does not block, and the one for the program."""
     ours, theirs = pty.openpty()

@@ -51,6 +51,12 @@ async def test_input_reaches_a_command_over_ssh(desk: ShellDesk) -> None:
     assert (page["text"], page["exit_code"]) == ("hi\n", 0)
 
 
+async def test_input_is_typed_on_a_terminal_over_ssh_and_then_ended(desk: ShellDesk) -> None:
+    result = await desk.run("tr a-z A-Z; echo; echo over", input="half a line", pty=True, timeout_s=10)
+    assert (result["state"], result["stdout"].splitlines()[-1]) == ("finished", "over")
+    assert "HALF A LINE" in result["stdout"]
+
+
 async def test_case_51_lists_hold_over_ssh_by_the_text_alone(tmp_path: Path, server: SshServer) -> None:
     """Case 51, first part."""
     async with shell_desk(tmp_path, settings=settings_for(server), **where(server, deny=["ls"])) as desk:
