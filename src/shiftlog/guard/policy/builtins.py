@@ -22,6 +22,7 @@ class Builtins(ABC):
     names: re.Pattern[str] | None
     functions: dict[str, bool]
     removed: set[str]
+    perhaps_removed: set[str]
     aliases: dict[str, str]
     assigned: list[tuple[str, str]]
     dangers: list[Danger]
@@ -44,7 +45,7 @@ class Builtins(ABC):
 
     def visit_builtin(self, name: str, args: list[Arg], place: Place) -> None:
         """Follow what a builtin starts or will make the shell start later."""
-        inside = place._replace(via=(*place.via, name), depth=place.depth + 1)
+        inside = place._replace(via=(*place.via, name), depth=place.depth + 1, certain=False)
         match name:
             case "trap":
                 self._visit_trap(args, inside)
@@ -83,7 +84,7 @@ class Builtins(ABC):
             case _ if name in DECLARATIONS:
                 self._visit_declaration(args, inside)
             case _ if name in NAME_BUILTINS:
-                self._visit_names(name, args, inside)
+                self._visit_names(name, args, inside, certain=place.certain)
             case _:
                 pass
 
@@ -136,16 +137,14 @@ class Builtins(ABC):
             elif arg.value is None and not arg.glob:
                 self.doubt("a variable whose name is not literal", arg.text, arg.at, "allow")
 
-    def _visit_names(self, name: str, args: list[Arg], place: Place) -> None:
+    def _visit_names(self, name: str, args: list[Arg], place: Place, *, certain: bool) -> None:
+        removed = self.removed if certain else self.perhaps_removed
         for arg in args:
             self._name_argument(arg, place)
             if place.stdin.download and name in ("read", "mapfile", "readarray"):
                 self.downloaded.add(arg.text)
             if name == "unset":
-                if arg.value is None:
-                    self.removed.update(self.functions)
-                else:
-                    self.removed.add(arg.value)
+                removed.update(self.functions if arg.value is None else (arg.value,))
 
     def _name_argument(self, arg: Arg, place: Place) -> None:
         """Follow a variable's name given to a builtin: its subscript is expanded a second time."""
@@ -199,7 +198,7 @@ class Builtins(ABC):
                 self.doubt(f"the value of {name}", value.text, value.at, "lists")
             self.visit_expansions(value.text.replace(HOLE, ""), value.at, place)
         elif name in SHELL_TEXT_VARIABLES:
-            self.visit_text(value, place)
+            self.visit_text(value, place._replace(certain=False))
         elif name in COMMAND_VARIABLES or name.startswith("GIT_CONFIG_VALUE"):
             text = value.text.lstrip("!") if name.startswith("GIT_CONFIG") else value.text
             text = text.lstrip("|-") if name.startswith("LESS") else text

@@ -18,7 +18,8 @@ class Start:
     """A program that the command would start, as far as its text says.
 
     `surety`: a `setting` names a program that another may start (PAGER, GIT_SSH_COMMAND); `stored` is code that the
-    text keeps in a variable.
+    text keeps in a variable. `later`: in a function's body, so that the name may by then be a function's; `defined`: a
+    function that is sure to be there.
     """
 
     name: str
@@ -27,6 +28,8 @@ class Start:
     via: tuple[str, ...]
     kind: Kind
     surety: Surety = "sure"
+    later: bool = False
+    defined: bool = False
 
 
 @dataclass(slots=True)
@@ -66,6 +69,12 @@ class Place(NamedTuple):
     surety: Surety = "sure"
     depth: int = 0
     at: int = 0
+    #: A program starts the argument list, so that its first word is no builtin and no function.
+    started: bool = False
+    #: Another shell than this one reads the text, so that this one's functions mean nothing there.
+    elsewhere: bool = False
+    #: Inside a function's body, which runs later than it is read.
+    body: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

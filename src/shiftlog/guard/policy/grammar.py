@@ -80,8 +80,10 @@ class Parser(Compounds):
             character = self.text[self.at]
             if character == ")" or self._at_closer(character):
                 break
-            script.append(self._read_choice())
-            self._read_separator(closer)
+            node = self._read_choice()
+            script.append(node)
+            if self._read_separator(closer) == "&":
+                script[-1] = Compound("subshell", node.start, [], [[node]], [])
         if self.pending and not closer:
             self._require_body(self.pending[0])
 
@@ -110,7 +112,8 @@ class Parser(Compounds):
                 return
             self._pass_newline()
 
-    def _read_separator(self, closer: str) -> None:
+    def _read_separator(self, closer: str) -> str:
+        """Pass what ends a command, and return it."""
         self.skip_blanks()
         character = self.char()
         if character in (";", "&"):
@@ -125,6 +128,7 @@ class Parser(Compounds):
             raise Unreadable(self.at, f"'{character}' here")
         elif character == ")" and closer != ")" and not self.depth:
             raise Unreadable(self.at, "')' here")
+        return character
 
     def peek_operator(self) -> str:
         """Return the operator at the position, or an empty text."""

@@ -87,7 +87,8 @@ class Ask:
 class Judgement:
     """What is decided about one command before anything of it runs.
 
-    `doubts` are those that matter under the rules, `open_doubts` all that would matter under any list.
+    `doubts` are those that matter under the rules, `open_doubts` all that would matter under any list. `known` is what
+    the shell remembers once all of it ran, `known_if_stopped` what it does wherever the command broke off.
     """
 
     verdict: Verdict
@@ -99,6 +100,7 @@ class Judgement:
     syntax_error: SyntaxFault | None = None
     read_only: bool = False
     known: Known = field(default_factory=Known)
+    known_if_stopped: Known = field(default_factory=Known)
     learned: frozenset[str] = frozenset()
 
     @property
@@ -134,7 +136,12 @@ class Judge:
         work = Work()
         reading = read_text(text, work=work)
         if isinstance(reading.fault, Unfinished):
-            return Judgement(verdict="not_checked", syntax_error=describe_fault(text, reading.fault), known=known)
+            return Judgement(
+                verdict="not_checked",
+                syntax_error=describe_fault(text, reading.fault),
+                known=known,
+                known_if_stopped=known,
+            )
         survey = Survey(known, work=work, names=self._names)
         fault = reading.fault
         try:
@@ -177,7 +184,8 @@ class Judge:
             open_doubts=tuple(doubt for doubt in survey.doubts if doubt.when == "lists"),
             starts=tuple(survey.starts),
             read_only=fault is None and proves_read_only(survey),
-            known=_remember(known, survey),
+            known=_remember(known, survey, {name for name in survey.defined if survey.functions.get(name)}),
+            known_if_stopped=_remember(known, survey, survey.first),
             learned=_learned(survey),
         )
 
@@ -232,7 +240,9 @@ class Judge:
     def _judge_permission(self, text: str, start: Start, survey: Survey, cwd: str, violations: list[Violation]) -> None:
         if not self.rules.allow or start.kind in ("builtin", "script"):
             return
-        if start.kind == "function" and (self.kernel or survey.functions.get(start.name, False)):
+        if start.kind == "function" and (self.kernel or start.defined):
+            return
+        if start.later and start.name in (survey.defined if self.kernel else survey.first - survey.perhaps_removed):
             return
         missing = self._lists.not_permitted(start.name, cwd)
         if missing is not None:
@@ -347,11 +357,11 @@ def _verdict(violations: list[Violation], asks: list[Ask], deferred: list[Doubt]
     return "not_checked" if unread else "allowed"
 
 
-def _remember(known: Known, survey: Survey) -> Known:
-    if not survey.defined and not survey.removed and survey.aliases == known.aliases:
+def _remember(known: Known, survey: Survey, certain: set[str]) -> Known:
+    removed = survey.removed | survey.perhaps_removed
+    if not survey.defined and not removed and survey.aliases == known.aliases:
         return known
-    certain = {name for name in survey.defined if survey.functions.get(name)}
-    functions = (known.functions | certain) - survey.removed
+    functions = (known.functions | certain) - removed
     return Known(functions=frozenset(functions), aliases=dict(survey.aliases))
 
 

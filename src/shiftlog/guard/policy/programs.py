@@ -44,6 +44,8 @@ from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
 LONGEST_SED = 1000
+PASSING_OVER = frozenset(("command", "builtin"))
+IN_THIS_SHELL = frozenset(("command", "builtin", "eval"))
 WRITING = frozenset("> >> >| &> &>> >&".split())
 
 
@@ -59,7 +61,9 @@ class Survey(Builtins):
         self.dangers: list[Danger] = []
         self.functions: dict[str, bool] = dict.fromkeys(known.functions, True)
         self.defined: set[str] = set()
+        self.first: set[str] = set()
         self.removed: set[str] = set()
+        self.perhaps_removed: set[str] = set()
         self.aliases: dict[str, str] = dict(known.aliases)
         self.assigned: list[tuple[str, str]] = []
         self.writes: dict[str, Arg | None] = {}
@@ -67,6 +71,8 @@ class Survey(Builtins):
         self.writes_something = False
         self.named_data = ""
         self.downloaded: set[str] = set()
+        self._leading = True  # nothing came yet but definitions, so that nothing can have kept them from being made
+        self._returned = False
 
     def doubt(self, what: str, text: str, at: int, when: When) -> None:
         """Note what the text leaves open."""
@@ -78,6 +84,7 @@ class Survey(Builtins):
             self._visit(node, place)
 
     def _visit(self, node: Node, place: Place) -> None:
+        self._leading = self._leading and isinstance(node, Function)
         if isinstance(node, Simple):
             self._visit_simple(node, place)
         elif isinstance(node, Pipeline):
@@ -87,11 +94,20 @@ class Survey(Builtins):
             for each in node.nodes[1:]:
                 self._visit(each, place._replace(certain=False))
         elif isinstance(node, Function):
-            self.functions[node.name] = self.functions.get(node.name, False) or place.certain
-            self.defined.add(node.name)
-            self._visit(node.body, place._replace(certain=False, stdin=Stdin()))
+            self._visit_definition(node, place)
         else:
             self._visit_compound(node, place)
+
+    def _visit_definition(self, node: Function, place: Place) -> None:
+        leading, returned = self._leading, self._returned
+        sure = place.certain and not returned
+        self.functions[node.name] = self.functions.get(node.name, False) or sure
+        self.defined.add(node.name)
+        if sure:
+            self.removed.discard(node.name)
+            self.first.update({node.name} if leading else ())
+        self._visit(node.body, place._replace(certain=False, stdin=Stdin(), body=True))
+        self._leading, self._returned = leading, returned
 
     def _visit_pipeline(self, node: Pipeline, place: Place) -> None:
         stdin = place.stdin
@@ -112,7 +128,7 @@ class Survey(Builtins):
         if node.variable:
             self.set_elsewhere(node.variable, node.start)
         stdin = self._visit_redirects(node.redirects, place, "")
-        inside = place._replace(stdin=stdin, certain=place.certain and node.kind == "group")
+        inside = place._replace(stdin=stdin, certain=place.certain and node.kind == "group" and not node.redirects)
         for body in node.bodies:
             self.walk(body, inside)
 
@@ -251,12 +267,15 @@ class Survey(Builtins):
         if name in self.aliases and "/" not in name:
             self._expand_alias(name, args, place)
         kind = "program"
-        if "/" not in name:
-            if name in self.functions and name not in self.removed:
+        if "/" not in name and not place.started:
+            if self._is_function(name, place):
                 kind = "function"
             elif name in BUILTINS:
                 kind = "builtin"
-        self.starts.append(Start(name, args[1:], first.at, place.via, kind, place.surety))
+        later = place.body and kind == "program" and not place.started and not place.via
+        defined = kind == "function" and self.functions[name]
+        self.starts.append(Start(name, args[1:], first.at, place.via, kind, place.surety, later, defined))
+        self._returned = self._returned or (kind == "builtin" and name == "return")
         if kind != "program" and name in BUILTINS:
             self.visit_builtin(name, args[1:], place)
         if place.substituted and base in LOOKUPS and self.names is not None:
@@ -268,6 +287,11 @@ class Survey(Builtins):
             self._follow(base, answer, first.at, place)
         else:
             self._visit_tool(base, args[1:], first.at, place)
+
+    def _is_function(self, name: str, place: Place) -> bool:
+        """Say whether a name means a function here; `command` and `builtin` pass functions over."""
+        known = name in self.functions and name not in self.removed and name not in self.perhaps_removed
+        return known and not (place.via and place.via[-1] in PASSING_OVER)
 
     def _doubt_program(self, first: Arg, place: Place) -> None:
         parts = first.word.parts if first.word else []
@@ -283,7 +307,13 @@ class Survey(Builtins):
         self.aliases[name] = value
 
     def _follow(self, base: str, answer: Unwrapped, at: int, place: Place) -> None:
-        inside = place._replace(via=(*place.via, base), depth=place.depth + 1)
+        here = base in IN_THIS_SHELL and not place.started
+        inside = place._replace(
+            via=(*place.via, base),
+            depth=place.depth + 1,
+            certain=place.certain and here,
+            elsewhere=place.elsewhere or not here,
+        )
         for setting in answer.settings:
             self.set_from_argument(setting, inside)
         if answer.hidden and place.surety == "sure":
@@ -291,7 +321,7 @@ class Survey(Builtins):
         for text in answer.texts:
             self.visit_text(text, inside, data=answer.holes_are_data)
         for argv in answer.argvs:
-            self.visit_argv(argv, inside)
+            self.visit_argv(argv, inside._replace(started=not here))
         for script in answer.scripts:
             self.visit_script(script, inside)
         if answer.reads_stdin:
@@ -321,11 +351,25 @@ class Survey(Builtins):
         if arg.text.strip() in ("", HOLE):
             return
         reading = read_text(arg.text, work=self.work, depth=place.depth, at=arg.at)
-        self.walk(reading.script, place._replace(depth=place.depth + 1))
+        inside = place._replace(depth=place.depth + 1, started=False)
+        if place.elsewhere:
+            self._walk_elsewhere(reading.script, inside._replace(elsewhere=False, certain=True, body=False))
+        else:
+            self.walk(reading.script, inside)
         if isinstance(reading.fault, TooMuch):
             raise reading.fault
         if reading.fault is not None and place.surety == "sure":
             self.doubt("shell text that cannot be read", arg.text, arg.at, "lists")
+
+    def _walk_elsewhere(self, script: Script, place: Place) -> None:
+        """Visit what another shell reads: it begins without functions, and its own end with it."""
+        kept = self.functions, self.defined, self.first, self.removed, self.perhaps_removed
+        progress = self._leading, self._returned
+        self.functions, self.defined, self.first, self.removed, self.perhaps_removed = {}, set(), set(), set(), set()
+        self._leading, self._returned = False, False
+        self.walk(script, place)
+        self.functions, self.defined, self.first, self.removed, self.perhaps_removed = kept
+        self._leading, self._returned = progress
 
     def _is_downloaded(self, parts: list[Part], place: Place) -> bool:
         """Say whether a text of which nothing is known comes from a download, by a variable or by `xargs`."""
@@ -381,7 +425,8 @@ class Survey(Builtins):
 
     def _visit_tool(self, base: str, args: list[Arg], at: int, place: Place) -> None:
         for text in tool_commands(base, args):
-            self.visit_text(text, place._replace(via=(*place.via, base), depth=place.depth + 1), data=True)
+            inside = place._replace(via=(*place.via, base), depth=place.depth + 1, certain=False, elsewhere=True)
+            self.visit_text(text, inside, data=True)
         if base in ("tee", "sponge", "dd"):
             self.writes.update({arg.value.removeprefix("of="): None for arg in args if arg.value})
 
