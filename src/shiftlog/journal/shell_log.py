@@ -112,22 +112,32 @@ class ShellLog:
     async def command_finished(self, session_id: str, request_id: str | None, facts: Facts) -> None:
         """Record how a command ended, also as an action of the turn that it began in while that is open."""
 
-        def work(pen: Pen) -> None:
-            turn = pen.turn(request_id) if request_id else None
-            self._put(pen, Kind.COMMAND_FINISHED, facts, request_id if turn else None)
-            if turn is not None and not turn.is_terminal:
-                action = {
-                    "description": one_line(str(facts.get("command", "")), DESCRIPTION_CHARS) or "(no text)",
-                    "type": "command",
-                    "status": "completed" if facts.get("exit_code") == 0 else "failed",
-                    "order": turn.last_order + 1,
-                    "file_path": "",
-                    "command_id": facts.get("command_id"),
-                    "exit_code": facts.get("exit_code"),
-                }
-                self._put(pen, Kind.ACTION, action, turn.request_id)
+        await self._write(session_id, lambda pen: self._put_end(pen, request_id, facts))
 
-        await self._write(session_id, work)
+    async def command_refused(self, session_id: str, facts: Facts) -> str | None:
+        """Record a command that never ran, also as an action of the turn that is open; return that turn."""
+
+        def work(pen: Pen) -> str | None:
+            turn = _open_turn(pen)
+            self._put_end(pen, turn, facts)
+            return turn
+
+        return await self._write(session_id, work)
+
+    def _put_end(self, pen: Pen, request_id: str | None, facts: Facts) -> None:
+        turn = pen.turn(request_id) if request_id else None
+        self._put(pen, Kind.COMMAND_FINISHED, facts, request_id if turn else None)
+        if turn is not None and not turn.is_terminal:
+            action = {
+                "description": one_line(str(facts.get("command", "")), DESCRIPTION_CHARS) or "(no text)",
+                "type": "command",
+                "status": "completed" if facts.get("exit_code") == 0 else "failed",
+                "order": turn.last_order + 1,
+                "file_path": "",
+                "command_id": facts.get("command_id"),
+                "exit_code": facts.get("exit_code"),
+            }
+            self._put(pen, Kind.ACTION, action, turn.request_id)
 
     async def command_input(self, session_id: str, facts: Facts) -> None:
         """Record what was sent to a running command."""

@@ -85,8 +85,8 @@ class Approvals:
         shown: str,
         asks: list[dict[str, Any]],
         confirm: Confirm | None,
-    ) -> list[str]:
-        """Return the approved entries, waiting for a person; raises what the person, or nobody, said."""
+    ) -> Approval:
+        """Use up the approval and return it, waiting for a person; raises what the person, or nobody, said."""
         self._expire()
         approval = self._find(shell_id, text)
         if approval is None:
@@ -115,7 +115,12 @@ class Approvals:
             )
         approval.state = "used"
         del self._known[approval.approval_id]
-        return approval.entries
+        return approval
+
+    def give_back(self, approval: Approval) -> None:
+        """Let an approval hold that was taken for a command which then could not be begun."""
+        approval.state = "granted"
+        self._known[approval.approval_id] = approval
 
     async def decide(self, approval_id: str, *, granted: bool, by: str) -> dict[str, Any]:
         """Record what a person says; only a question that is open can be answered."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from shiftlog.guard.policy import Known
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.shell.local import Launcher
 
@@ -42,7 +43,11 @@ class SyntaxFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What the guard says of a command text; `refusal` is raised instead of running it."""
+    """What the guard says of a command text; `refusal` is raised instead of running it.
+
+    It holds for one directory and for what the shell had defined `before`; `after` is what it has once the command ran
+    to its end, `after_stop` what it has wherever the command broke off.
+    """
 
     verdict: Verdict
     refusal: ShiftlogError | None = None
@@ -50,6 +55,10 @@ class Judged:
     read_only: bool = False
     learned: frozenset[str] = frozenset()
     asks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    cwd: str = ""
+    before: Known = field(default_factory=Known)
+    after: Known = field(default_factory=Known)
+    after_stop: Known = field(default_factory=Known)
 
 
 class ShellGuard(Protocol):
@@ -69,12 +78,16 @@ class ShellGuard(Protocol):
         """What starts the shell inside the kernel layer, where it holds."""
         ...
 
-    def judge(self, text: str, cwd: str) -> Judged:
-        """Judge a command before it runs."""
+    def judge(self, text: str, cwd: str, behind: Judged | None = None) -> Judged:
+        """Judge a command before it runs; one that will run `behind` another as if that had run to its end."""
         ...
 
-    def accepted(self, text: str) -> None:
-        """Learn what a command that was run defined: functions and aliases count from then on."""
+    def still_holds(self, judged: Judged, cwd: str) -> bool:
+        """Tell whether nothing that a judgement rests on has changed since."""
+        ...
+
+    def ran(self, judged: Judged, *, to_its_end: bool) -> None:
+        """Learn what a command that ran in the shell itself defined: functions and aliases count from then on."""
         ...
 
     def command_began(self, command_id: str, permitted: list[str]) -> None:
@@ -111,11 +124,15 @@ class NoGuard:
     note: str | None = None
     launcher: Launcher | None = None
 
-    def judge(self, text: str, cwd: str) -> Judged:
+    def judge(self, text: str, cwd: str, behind: Judged | None = None) -> Judged:
         """Let the shell itself find what is wrong with a text."""
         return Judged(verdict="not_checked")
 
-    def accepted(self, text: str) -> None:
+    def still_holds(self, judged: Judged, cwd: str) -> bool:
+        """Nothing depends on it."""
+        return True
+
+    def ran(self, judged: Judged, *, to_its_end: bool) -> None:
         """Nothing depends on it."""
 
     def command_began(self, command_id: str, permitted: list[str]) -> None:

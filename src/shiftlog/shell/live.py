@@ -138,6 +138,7 @@ class Shell:
     last: Command | None = None
     idle_since: float = field(default_factory=time.monotonic)
     learned: frozenset[str] = frozenset()
+    beginning: set[str] = field(default_factory=set[str])  # background commands that do not run yet
     over: asyncio.Event = field(default_factory=asyncio.Event)
     _waiting: deque["asyncio.Future[None]"] = field(default_factory=deque["asyncio.Future[None]"])
 

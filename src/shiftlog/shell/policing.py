@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
-from shiftlog.guard.policy import Judge, Judgement, Known, LocalFiles, NoFiles, OperatorPolicy, ShellRules, shell_rules
+from shiftlog.guard.policy import Judge, Known, LocalFiles, NoFiles, OperatorPolicy, ShellRules, shell_rules
 from shiftlog.guard.policy.files import DEFAULT_PATH
 from shiftlog.guard.policy.operator import SANDBOXES
 from shiftlog.guard.redaction import Redactor
@@ -46,7 +46,6 @@ class PolicyGuard:
     launcher: Launcher | None
     defers: bool
     _known: Known = field(default_factory=Known)
-    _last: tuple[str, Judgement] | None = None
     _current: str = ""
     _roots: Callable[[], Mapping[int, str]] = dict[int, str]
     _starts: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
@@ -59,10 +58,10 @@ class PolicyGuard:
             return DEAD_NOTE
         return self.said
 
-    def judge(self, text: str, cwd: str) -> Judged:
+    def judge(self, text: str, cwd: str, behind: Judged | None = None) -> Judged:
         """Judge a command before it runs; without any rule the shell itself finds what is wrong with a text."""
-        found = self.judge_of.judge(text, self._known, cwd=cwd)
-        self._last = (text, found)
+        known = self._known if behind is None else behind.after
+        found = self.judge_of.judge(text, known, cwd=cwd)
         fault = found.syntax_error
         return Judged(
             verdict=found.verdict,
@@ -74,12 +73,19 @@ class PolicyGuard:
                 {"entry": ask.entry.text, "program": ask.program, "message": ask.message, "line": ask.line}
                 for ask in found.asks
             ],
+            cwd=cwd,
+            before=known,
+            after=found.known,
+            after_stop=found.known_if_stopped,
         )
 
-    def accepted(self, text: str) -> None:
-        """Remember what a command that was run defined."""
-        if self._last is not None and self._last[0] == text:
-            self._known = self._last[1].known
+    def still_holds(self, judged: Judged, cwd: str) -> bool:
+        """Tell whether the shell stands where it stood and has defined nothing since."""
+        return judged.before is self._known and judged.cwd == cwd
+
+    def ran(self, judged: Judged, *, to_its_end: bool) -> None:
+        """Remember what a command defined, as far as it is sure to have come there."""
+        self._known = judged.after if to_its_end else judged.after_stop
 
     def command_began(self, command_id: str, permitted: list[str]) -> None:
         """Count the next program starts to this command, and let what was approved for it pass."""

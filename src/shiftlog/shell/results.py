@@ -12,21 +12,11 @@ from shiftlog.model.shells import Facts, KnownShell
 from shiftlog.model.times import precise
 from shiftlog.shell.arguments import must_be
 from shiftlog.shell.live import LOST_HINT, Command, Shell
-from shiftlog.shell.output import DEFAULT_CHARS, ShownOutput
+from shiftlog.shell.output import DEFAULT_CHARS
 
 EXCERPT_CHARS = 4_000
 INPUT_CHARS = 4_000
 STARTUP_CHARS = 10_000
-NO_STREAM: dict[str, Any] = {
-    "bytes": 0,
-    "lines": 0,
-    "final_newline": False,
-    "binary": False,
-    "open": False,
-    "spool_full": False,
-    "sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    "cursor": None,
-}
 
 
 def opened(shell: Shell, startup_output: str) -> dict[str, Any]:
@@ -54,7 +44,8 @@ def opened(shell: Shell, startup_output: str) -> dict[str, Any]:
 
 def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int = DEFAULT_CHARS) -> dict[str, Any]:
     """Return what run_command answers, for a command that is over, runs on or never ran."""
-    shown = command.output.show(budget, shown_chars) if command.output is not None else _nothing(command)
+    assert command.output is not None
+    shown = command.output.show(budget, shown_chars)
     running = command.is_running
     duration = round((time.perf_counter() - command.began) * 1000, 1) if running else command.duration_ms
     return {
@@ -89,35 +80,10 @@ def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int 
     }
 
 
-def _nothing(command: Command) -> ShownOutput:
-    stderr = command.judged.syntax.text if command.judged.syntax else ""
-    output: dict[str, dict[str, object]] = {"stdout": NO_STREAM, "stderr": NO_STREAM}
-    return ShownOutput(stdout="", stderr=stderr, truncated=False, budget=None, output=output, redactions=0, hint=None)
-
-
 def _programs(command: Command) -> dict[str, Any]:
     if command.programs is None:
         return {}
     return {"programs": command.programs, "programs_total": command.programs_total}
-
-
-def empty_page(command: Command, stream: str) -> dict[str, Any]:
-    """Return what read_output answers for a command that never ran."""
-    text = f"{command.judged.syntax.text}\n" if command.judged.syntax and stream == "stderr" else ""
-    return {
-        "command_id": command.command_id,
-        "state": command.state,
-        "exit_code": command.exit_code,
-        "stream": stream,
-        "text": text,
-        "from_line": 1,
-        "lines": text.count("\n"),
-        "bytes_total": len(text),
-        "lines_total": text.count("\n"),
-        "next_cursor": None,
-        "eof": True,
-        "budget": None,
-    }
 
 
 def closed(shell: Shell, stopped: Sequence[Command], *, already: bool, killed: int) -> dict[str, Any]:

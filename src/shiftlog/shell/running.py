@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from shiftlog.guard.budget import read_budget
@@ -15,6 +16,7 @@ from shiftlog.guard.redaction import is_learnable, learnable_values
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.model.shell_errors import (
+    ApprovalDeclined,
     CommandNotFound,
     CommandNotRunning,
     CommandTooLarge,
@@ -23,7 +25,7 @@ from shiftlog.model.shell_errors import (
     StdinClosed,
 )
 from shiftlog.shell import requests, results
-from shiftlog.shell.approvals import Confirm
+from shiftlog.shell.approvals import Approval, Confirm
 from shiftlog.shell.arguments import conflict, missing, must_be
 from shiftlog.shell.guarding import Judged
 from shiftlog.shell.live import Command, Manner, Shell
@@ -70,7 +72,7 @@ class Commands:
             )
         if "\0" in text:
             raise must_be("command", "text without NUL", "format")
-        judged = shell.guard.judge(text, shell.cwd)
+        judged = shell.guard.judge(text, shell.cwd, shell.foreground.judged if shell.foreground else None)
         self._learn(shell, judged, text)
         command = Command(
             command_id=shell.next_command_id(),
@@ -83,36 +85,73 @@ class Commands:
             terminal=bool(values.get("pty")),
         )
         if judged.syntax is not None or judged.refusal is not None:
-            return await self._refuse(shell, command)
+            await self._refuse(shell, command)
+            return results.ran(shell, command, budget or shell.budget, manner.shown_chars)
+        approval = None
         if judged.asks:
-            command.permitted = await self._shells.approvals.require(
-                shell.shell_id, shell.session_id, text, command.text, judged.asks, confirm
-            )
+            approval = await self._approved(shell, command, text, confirm)
         waits = values.get("wait_idle_s", 0) if manner.wait_idle_s is None else manner.wait_idle_s
-        if command.background:
-            if len([one for one in shell.running if one.background]) >= self._shells.limits.background:
-                raise ShellLimit(
-                    f"limit reached ({self._shells.limits.background})",
-                    details={"limit": self._shells.limits.background, "kind": "background"},
-                )
-            if shell.state == "busy":
-                # A copy of the shell is made between commands.
-                await shell.enter(waits)
-                shell.leave()
-        else:
-            await shell.enter(waits)
         try:
-            self._shells.check_usable(shell)
-            await self._begin(shell, command, values, caller)
+            await self._enter(shell, command, waits)
+            try:
+                self._shells.check_usable(shell)
+                await self._judge_again(shell, command, text, confirm)
+                await self._begin(shell, command, values, caller)
+            except BaseException:
+                shell.beginning.discard(command.command_id)
+                if not command.background and shell.foreground is None:
+                    shell.leave()
+                raise
         except BaseException:
-            if not command.background and shell.foreground is None:
-                shell.leave()
+            if approval is not None and command.started_at is None:
+                self._shells.approvals.give_back(approval)
             raise
         if not command.background:
             await self._answerable(command, progress)
             if not command.over.is_set():
                 await self._shells.journal.sync()
         return results.ran(shell, command, budget or shell.budget, manner.shown_chars)
+
+    async def _approved(self, shell: Shell, command: Command, text: str, confirm: Confirm | None) -> Approval:
+        """Wait for a person to permit a command; one that is declined is recorded as refused."""
+        try:
+            approval = await self._shells.approvals.require(
+                shell.shell_id, shell.session_id, text, command.text, command.judged.asks, confirm
+            )
+        except ApprovalDeclined as declined:
+            command.judged = replace(command.judged, refusal=declined)
+            await self._refuse(shell, command)
+            raise
+        command.permitted = approval.entries
+        return approval
+
+    async def _enter(self, shell: Shell, command: Command, wait_s: float) -> None:
+        """Wait for the command's turn: the shell itself, or a moment between two commands to be copied in."""
+        if not command.background:
+            await shell.enter(wait_s)
+            return
+        limit = self._shells.limits.background
+        if len(shell.beginning) + sum(one.background for one in shell.running) >= limit:
+            raise ShellLimit(f"limit reached ({limit})", details={"limit": limit, "kind": "background"})
+        shell.beginning.add(command.command_id)
+        if shell.state == "busy":
+            try:
+                await shell.enter(wait_s)
+            except BaseException:
+                shell.beginning.discard(command.command_id)
+                raise
+            shell.leave()
+
+    async def _judge_again(self, shell: Shell, command: Command, text: str, confirm: Confirm | None) -> None:
+        """Judge a command that waited once more where the shell has moved or defined something meanwhile."""
+        command.cwd = shell.cwd
+        if shell.guard.still_holds(command.judged, shell.cwd):
+            return
+        command.judged = shell.guard.judge(text, shell.cwd)
+        if command.judged.refusal is not None:
+            await self._refuse(shell, command)
+        if any(ask["entry"] not in command.permitted for ask in command.judged.asks):
+            await self._approved(shell, command, text, confirm)
 
     async def _begin(self, shell: Shell, command: Command, values: Mapping[str, Any], caller: Caller) -> None:
         if not command.background:
@@ -141,8 +180,8 @@ class Commands:
         shell.guard.command_began(command.command_id, command.permitted)
         command.state, command.started_at, command.began = "running", self._shells.now(), time.perf_counter()
         shell.commands[command.command_id] = shell.last = command
+        shell.beginning.discard(command.command_id)
         command.running = await shell.live.start(spec, command.output)
-        shell.guard.accepted(values["command"])
         command.running.ended.add_done_callback(
             lambda ended: self._shells.spawn(self._command_over(shell, command, ended.result()))
         )
@@ -208,6 +247,7 @@ class Commands:
         if not (command.background or command.terminal):
             shell.cwd = end.cwd or shell.cwd
             command.cwd = shell.cwd
+            shell.guard.ran(command.judged, to_its_end=command.state == "finished" and command.exit_code == 0)
         if end.shell_ended is not None:
             # Say so in the answer of the command that ended the shell, whichever is heard of first.
             with contextlib.suppress(TimeoutError):
@@ -219,24 +259,30 @@ class Commands:
             )
         except (ShiftlogError, LookupError):
             command.recorded = False
-        if not command.background:
+        if command.background:
+            shell.idle_since = time.monotonic()
+        else:
             shell.leave()
         command.end()
 
-    async def _refuse(self, shell: Shell, command: Command) -> Result:
-        """Record a command that never runs, and answer or raise why."""
+    async def _refuse(self, shell: Shell, command: Command) -> None:
+        """Record a command that never runs, and raise why; of a text that does not parse its stderr says it."""
         judged = command.judged
         command.state = "syntax_error" if judged.syntax is not None else "refused"
         command.exit_code = 2 if judged.syntax is not None else None
+        command.output = self._shells.outputs.begin(command.command_id, shell.learned)
+        if judged.syntax is not None:
+            command.output.write("stderr", f"{judged.syntax.text}\n".encode())
+        command.output.finish()
         shell.commands[command.command_id] = shell.last = command
         try:
-            await self._shells.journal.command_finished(shell.session_id, None, results.finishing_facts(shell, command))
+            facts = results.finishing_facts(shell, command)
+            command.request_id = await self._shells.journal.command_refused(shell.session_id, facts)
         except (ShiftlogError, LookupError) as error:
             raise unavailable(error) from None
         command.end()
         if judged.refusal is not None:
             raise judged.refusal
-        return results.ran(shell, command, None)
 
     def _learn(self, shell: Shell, judged: Judged, text: str) -> None:
         learned = learnable_values(text) | frozenset(filter(is_learnable, judged.learned))
@@ -299,8 +345,6 @@ class Commands:
         command_id = values["command_id"]
         command = self._command(command_id)
         state, exit_code = (command.state, command.exit_code) if command else await self._past(command_id)
-        if command is not None and command.output is None:
-            return results.empty_page(command, values.get("stream", "stdout"))
         output = command.output if command and command.output else self._shells.outputs.reopen(command_id)
         stream = values.get("stream", "stdout")
         at = {"cursor": values.get("cursor"), "from_line": values.get("from_line")}

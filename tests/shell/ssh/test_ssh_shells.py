@@ -12,6 +12,7 @@ from shiftlog.model.shell_errors import (
     HostKeyMismatch,
     HostKeyUnknown,
     HostNotAllowed,
+    PolicyDenied,
     ShellLost,
     SshAuthFailed,
     SshConnectFailed,
@@ -49,6 +50,21 @@ async def test_input_reaches_a_command_over_ssh(desk: ShellDesk) -> None:
     await desk.send(begun["command_id"], text="hi\n", eof=True)
     page = await desk.read(begun["command_id"], wait_s=10, wait_for="end")
     assert (page["text"], page["exit_code"]) == ("hi\n", 0)
+
+
+async def test_a_definition_that_never_took_place_over_ssh_permits_no_program(
+    tmp_path: Path, server: SshServer
+) -> None:
+    rules = where(server, allow=["echo", "sleep"])
+    async with shell_desk(tmp_path, settings=settings_for(server), **rules) as desk:
+        begun = await desk.run("ls() { echo; }", background=True)
+        await desk.read(begun["command_id"], wait_s=10, wait_for="end")
+        await desk.run("sleep 20; ls() { echo; }", timeout_s=1)
+        await desk.run("readonly x=1; x=2; ls() { echo; }")
+        with pytest.raises(PolicyDenied):
+            await desk.run("ls")
+        await desk.run("A=1; ls() { echo mine; }")
+        assert await desk.out("ls") == "mine"
 
 
 async def test_input_is_typed_on_a_terminal_over_ssh_and_then_ended(desk: ShellDesk) -> None:

@@ -1,0 +1,118 @@
+"""Commands that never run, or not yet: what is recorded and can be read of them, and what waiting may not change."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from shiftlog.model.entry import Kind
+from shiftlog.model.shell_errors import (
+    ApprovalDeclined,
+    ApprovalRequired,
+    CursorInvalid,
+    PolicyDenied,
+    ShellBusy,
+    ShellLimit,
+)
+from shiftlog.shell.approvals import Approvals
+from shiftlog.shell.live import NATIVE
+from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncGenerator[ShellDesk]:
+    async with shell_desk(tmp_path) as desk:
+        yield desk
+
+
+async def test_what_a_syntax_error_says_is_read_and_shaped_like_any_output(desk: ShellDesk) -> None:
+    result = await desk.run("echo 'abc", budget={"grep": {"pattern": "zzz"}})
+    assert result["stderr"] == "... 1 lines elided ..."
+    assert result["budget"]["stderr"] == {"mode": "grep", "lines_total": 1, "lines_kept": 0}
+    asked = result["command_id"]
+    first = await desk.read(asked, stream="stderr", max_chars=12)
+    rest = await desk.read(asked, stream="stderr", cursor=first["next_cursor"])
+    assert first["text"] == "syntax error"
+    assert (first["text"] + rest["text"]).endswith("is never closed\n")
+    assert (rest["eof"], rest["bytes_total"]) == (True, result["output"]["stderr"]["bytes"])
+    with pytest.raises(CursorInvalid):
+        await desk.read(asked, stream="stderr", cursor="o1.1.0.deadbeef")
+
+
+async def test_commands_that_never_ran_are_actions_of_the_open_turn(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, deny=["ls"]) as desk:
+        named = {"session_id": desk.session_id, "query_title": "Look", "query_text": "Look around"}
+        turn = (await desk.app.sessions.begin_turn(named, CLIENT))["request_id"]
+        with pytest.raises(PolicyDenied):
+            await desk.run("ls")
+        assert (await desk.run("echo 'abc"))["request_id"] == turn
+        ends = await desk.entries(Kind.COMMAND_FINISHED)
+        assert [(entry.turn, entry.facts["state"]) for entry in ends] == [(turn, "refused"), (turn, "syntax_error")]
+        actions = await desk.entries(Kind.ACTION)
+        assert [(entry.facts["description"], entry.facts["status"]) for entry in actions] == [
+            ("ls", "failed"),
+            ("echo 'abc", "failed"),
+        ]
+
+
+async def test_a_declined_command_is_recorded_as_refused(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, settings='[policy]\nask = ["touch"]\n') as desk:
+
+        async def no(question: str) -> bool:
+            return False
+
+        with pytest.raises(ApprovalDeclined):
+            await desk.shells.run_command({"shell_id": desk.shell_id, "command": "touch f"}, CLIENT, None, NATIVE, no)
+        [entry] = await desk.entries(Kind.COMMAND_FINISHED)
+        assert (entry.facts["state"], entry.facts["verdict"]) == ("refused", "asked")
+        assert entry.facts["refusal"]["message"] == "approval declined"
+
+
+async def test_an_approval_outlives_a_shell_that_was_busy(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, settings='[policy]\nask = ["touch"]\n') as desk:
+        desk.shells.approvals = Approvals(desk.shells.journal, desk.shells.now, wait_s=0.05)
+        with pytest.raises(ApprovalRequired) as required:
+            await desk.run("touch f")
+        await desk.shells.approvals.decide(str(required.value.details["approval_id"]), granted=True, by="operator")
+        begun = await desk.run("cat", stdin="open", timeout_s=1, on_timeout="keep_running")
+        with pytest.raises(ShellBusy):
+            await desk.run("touch f")
+        await desk.send(begun["command_id"], eof=True)
+        assert (await desk.run("touch f", wait_idle_s=5))["exit_code"] == 0
+        with pytest.raises(ApprovalRequired):
+            await desk.run("touch f")
+
+
+async def test_a_command_that_waited_starts_and_is_judged_where_the_shell_stands_then(tmp_path: Path) -> None:
+    there = tmp_path / "place" / "there"
+    async with shell_desk(tmp_path, allow=["echo", "mkdir", "sleep", "pwd"]) as desk:
+        first = asyncio.ensure_future(desk.run(f"mkdir {there}; sleep .5; cd {there}; f() {{ echo from f; }}"))
+        await until(lambda: desk.shells.live[desk.shell_id].running)
+        second = asyncio.ensure_future(desk.run("g() { f; }; f; pwd", wait_idle_s=5))
+        third = asyncio.ensure_future(desk.run("f; pwd", wait_idle_s=5))
+        aside = asyncio.ensure_future(desk.run("pwd", background=True, wait_idle_s=5))
+        assert (await first)["exit_code"] == 0
+        assert (await second)["stdout"] == f"from f\n{there}"
+        assert (await third)["stdout"] == f"from f\n{there}"
+        assert (await aside)["cwd"] == str(there)
+        started = {entry.facts["command"]: entry.facts["cwd"] for entry in await desk.entries(Kind.COMMAND_STARTED)}
+        assert started["f; pwd"] == str(there)
+
+
+async def test_a_shell_idles_from_the_end_of_its_last_background_command_on(desk: ShellDesk) -> None:
+    shell = desk.shells.live[desk.shell_id]
+    begun = await desk.run("cat", background=True, stdin="open")
+    shell.idle_since = time.monotonic() - 5000
+    await desk.send(begun["command_id"], eof=True)
+    await desk.read(begun["command_id"], wait_s=5, wait_for="end")
+    assert (await desk.shells.list_shells({}, CLIENT))["shells"][0]["idle_s"] < 60
+
+
+async def test_background_commands_that_begin_at_once_do_not_pass_the_limit(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, settings="[policy.limits]\nbackground = 3\n") as desk:
+        asked = [desk.run("sleep 30", background=True) for _ in range(8)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert sum(isinstance(answer, dict) for answer in answers) == 3
+        assert sum(isinstance(answer, ShellLimit) for answer in answers) == 5
