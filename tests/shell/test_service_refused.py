@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.model.entry import Kind
+from shiftlog.model.errors import InvalidParameter, SessionClosed
 from shiftlog.model.shell_errors import (
     ApprovalDeclined,
     ApprovalRequired,
@@ -15,6 +16,7 @@ from shiftlog.model.shell_errors import (
     PolicyDenied,
     ShellBusy,
     ShellLimit,
+    WorkspaceInvalid,
 )
 from shiftlog.shell.approvals import Approvals
 from shiftlog.shell.live import NATIVE
@@ -55,6 +57,43 @@ async def test_commands_that_never_ran_are_actions_of_the_open_turn(tmp_path: Pa
             ("ls", "failed"),
             ("echo 'abc", "failed"),
         ]
+
+
+async def test_a_closed_session_takes_no_refusal_either(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, deny=["ls"]) as desk:
+        await desk.run("read x", background=True, stdin="open")
+        await desk.app.continuity.close_session({"session_id": desk.session_id}, CLIENT)
+        count = len(await desk.entries())
+        for text in ("ls", "echo 'abc"):
+            with pytest.raises(SessionClosed):
+                await desk.run(text)
+        assert len(await desk.entries()) == count
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1])
+async def test_input_is_measured_in_bytes(desk: ShellDesk, size: int) -> None:
+    text = "é" * (size // 2) + "e" * (size % 2)
+    begun = await desk.run("cat > /dev/null", background=True, stdin="open")
+    if size <= 1 << 20:
+        assert await desk.out("wc -c", input=text) == str(size)
+        assert (await desk.send(begun["command_id"], text=text))["bytes_written"] == size
+        return
+    for asked in (desk.run("wc -c", input=text), desk.send(begun["command_id"], text=text)):
+        with pytest.raises(InvalidParameter, match="at most 1048576 bytes"):
+            await asked
+
+
+async def test_a_secret_that_a_cut_would_split_is_masked_first(desk: ShellDesk) -> None:
+    token = "ghp_" + "a1B2" * 9
+    begun = await desk.run("cat", background=True, stdin="open")
+    await desk.send(begun["command_id"], text="x" * 1985 + " " + token + " " + "y" * 3000)
+    [entry] = await desk.entries(Kind.COMMAND_INPUT)
+    assert token[:12] not in entry.facts["text"]
+
+
+async def test_a_workspace_with_a_nul_in_its_name_cannot_be_used(desk: ShellDesk) -> None:
+    with pytest.raises(WorkspaceInvalid):
+        await desk.open(workspace="/a\0b")
 
 
 async def test_a_declined_command_is_recorded_as_refused(tmp_path: Path) -> None:

@@ -114,15 +114,18 @@ class ShellLog:
 
         await self._write(session_id, lambda pen: self._put_end(pen, request_id, facts))
 
-    async def command_refused(self, session_id: str, facts: Facts) -> str | None:
-        """Record a command that never ran, also as an action of the turn that is open; return that turn."""
+    async def command_refused(self, session_id: str, facts: Facts, caller: Caller) -> str | None:
+        """Record a command that never ran, also as an action of the turn that is open, which is returned.
+
+        Raise SessionClosed or LeaseLost, as for a command that would run.
+        """
 
         def work(pen: Pen) -> str | None:
             turn = _open_turn(pen)
             self._put_end(pen, turn, facts)
             return turn
 
-        return await self._write(session_id, work)
+        return await self._write(session_id, work, caller=caller)
 
     def _put_end(self, pen: Pen, request_id: str | None, facts: Facts) -> None:
         turn = pen.turn(request_id) if request_id else None

@@ -75,6 +75,7 @@ class String(Argument):
     pattern: str | None = None
     pattern_says: str = ""
     empty: bool = False
+    max_bytes: int | None = None
 
     def read(self, value: object, path: str) -> str:
         if not isinstance(value, str):
@@ -83,6 +84,8 @@ class String(Argument):
             raise must_be(path, "valid Unicode without lone surrogates", "format")
         if len(value) > self.max_chars or (not value and not self.empty):
             raise must_be(path, f"a string of {0 if self.empty else 1} to {self.max_chars} characters", "range")
+        if self.max_bytes is not None and len(value) * 4 > self.max_bytes and len(value.encode()) > self.max_bytes:
+            raise must_be(path, f"a string of at most {self.max_bytes} bytes", "range")
         if self.pattern is not None and not re.fullmatch(self.pattern, value):
             raise must_be(path, self.pattern_says or f"of the form {self.pattern}", "format")
         return value

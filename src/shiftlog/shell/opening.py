@@ -16,6 +16,7 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.shell_errors import OpenFailed, TransportNotAllowed, WorkspaceInvalid
 from shiftlog.shell.arguments import conflict, missing, must_be
 from shiftlog.shell.guarding import NoGuard, ShellGuard
+from shiftlog.shell.output_view import View
 from shiftlog.shell.ports import LiveShell, ShellSpec, Target, Transport
 from shiftlog.shell.recording import ShellJournal
 
@@ -127,18 +128,17 @@ class Opener:
         path: str = values["workspace"]
         if not path.startswith("/"):
             raise must_be("workspace", "an absolute path", "format")
+        if "\0" in path:
+            raise _unusable(path, "no path has a NUL in it")
         if values["transport"] != "local":
             return
         real = Path(os.path.realpath(path))
-        why = None
         if real == Path("/"):
-            why = "it is the root of the file system"
-        elif not real.is_dir():
-            why = "it is not a directory" if real.exists() else "it does not exist"
-        elif self.data is not None and real.is_relative_to(self.data.resolve()):
-            why = "it lies inside Shiftlog's own data"
-        if why is not None:
-            raise WorkspaceInvalid(f"workspace {path} cannot be used: {why}", details={"why": why})
+            raise _unusable(path, "it is the root of the file system")
+        if not real.is_dir():
+            raise _unusable(path, "it is not a directory" if real.exists() else "it does not exist")
+        if self.data is not None and real.is_relative_to(self.data.resolve()):
+            raise _unusable(path, "it lies inside Shiftlog's own data")
         values["workspace"] = str(real)
 
     async def open(self, values: Mapping[str, Any], caller: Caller) -> Ready:
@@ -163,7 +163,7 @@ class Opener:
             target=place.shown,
             live=live,
             guard=guard,
-            startup_output=live.startup_output.decode("utf-8", "replace"),
+            startup_output=_viewed(live.startup_output),
         )
 
     async def _run_name(self) -> str:
@@ -172,6 +172,16 @@ class Opener:
             if not await self.journal.knows_run(drawn):
                 self._run = drawn
         return self._run
+
+
+def _viewed(output: bytes) -> str:
+    """Return what profile files printed as outputs of commands are shown."""
+    view = View()
+    return (view.feed(output) + view.finish()).decode()
+
+
+def _unusable(path: str, why: str) -> WorkspaceInvalid:
+    return WorkspaceInvalid(f"workspace {path} cannot be used: {why}", details={"why": why})
 
 
 def label_part(text: str) -> str:

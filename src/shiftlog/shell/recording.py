@@ -44,8 +44,8 @@ class ShellJournal(Protocol):
         """Record an end, and the command as an action of the turn it began in."""
         ...
 
-    async def command_refused(self, session_id: str, facts: Facts) -> str | None:
-        """Record a command that never ran, and as an action of the turn that is open; return that turn."""
+    async def command_refused(self, session_id: str, facts: Facts, caller: Caller) -> str | None:
+        """Record a command that never ran, and as an action of the turn that is open, which is returned."""
         ...
 
     async def approval_asked(self, session_id: str, facts: Facts) -> None: ...

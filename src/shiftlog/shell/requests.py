@@ -57,7 +57,7 @@ RUN_COMMAND = Arguments(
         "on_timeout": Enum(values=("interrupt", "keep_running"), description="Default interrupt."),
         "background": Flag(description="Answer at once; runs in a copy."),
         "stdin": Enum(values=("closed", "open"), description="Default closed."),
-        "input": String(max_chars=MAX_INPUT, empty=True, description="Text fed to stdin."),
+        "input": String(max_bytes=MAX_INPUT, empty=True, description="Text fed to stdin."),
         "pty": Flag(description="Own terminal; runs in a copy."),
         "cols": Int(minimum=1, maximum=500, description="With pty; 120."),
         "rows": Int(minimum=1, maximum=500, description="With pty; 40."),
@@ -68,7 +68,7 @@ RUN_COMMAND = Arguments(
 SEND_INPUT = Arguments(
     fields={
         "command_id": COMMAND_ID,
-        "text": String(max_chars=MAX_INPUT, empty=True, description="For stdin."),
+        "text": String(max_bytes=MAX_INPUT, empty=True, description="For stdin."),
         "eof": Flag(description="Then end-of-file."),
         "signal": Enum(values=SIGNALS, description="Then this signal."),
         "sensitive": Flag(description="Mask text from now on."),

@@ -37,7 +37,7 @@ def opened(shell: Shell, startup_output: str) -> dict[str, Any]:
         "enforcement": shell.guard.enforcement,
         "enforcement_note": shell.guard.note,
         "kill_scope": shell.live.kill_scope,
-        "startup_output": shell.mask(elide_middle(startup_output, STARTUP_CHARS)),
+        "startup_output": elide_middle(shell.mask(startup_output), STARTUP_CHARS),
         "created_at": precise(shell.created_at),
     }
 
@@ -260,7 +260,7 @@ def input_facts(shell: Shell, command: Command, values: Mapping[str, Any]) -> di
     said: dict[str, Any] = {}
     if text is not None:
         said = (
-            {"chars": len(text)} if values.get("sensitive") else {"text": shell.mask(elide_middle(text, INPUT_CHARS))}
+            {"chars": len(text)} if values.get("sensitive") else {"text": elide_middle(shell.mask(text), INPUT_CHARS)}
         )
     return {
         "command_id": command.command_id,

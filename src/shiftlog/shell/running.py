@@ -85,17 +85,17 @@ class Commands:
             terminal=bool(values.get("pty")),
         )
         if judged.syntax is not None or judged.refusal is not None:
-            await self._refuse(shell, command)
+            await self._refuse(shell, command, caller)
             return results.ran(shell, command, budget or shell.budget, manner.shown_chars)
         approval = None
         if judged.asks:
-            approval = await self._approved(shell, command, text, confirm)
+            approval = await self._approved(shell, command, text, caller, confirm)
         waits = values.get("wait_idle_s", 0) if manner.wait_idle_s is None else manner.wait_idle_s
         try:
             await self._enter(shell, command, waits)
             try:
                 self._shells.check_usable(shell)
-                await self._judge_again(shell, command, text, confirm)
+                await self._judge_again(shell, command, text, caller, confirm)
                 await self._begin(shell, command, values, caller)
             except BaseException:
                 shell.beginning.discard(command.command_id)
@@ -112,7 +112,9 @@ class Commands:
                 await self._shells.journal.sync()
         return results.ran(shell, command, budget or shell.budget, manner.shown_chars)
 
-    async def _approved(self, shell: Shell, command: Command, text: str, confirm: Confirm | None) -> Approval:
+    async def _approved(
+        self, shell: Shell, command: Command, text: str, caller: Caller, confirm: Confirm | None
+    ) -> Approval:
         """Wait for a person to permit a command; one that is declined is recorded as refused."""
         try:
             approval = await self._shells.approvals.require(
@@ -120,7 +122,7 @@ class Commands:
             )
         except ApprovalDeclined as declined:
             command.judged = replace(command.judged, refusal=declined)
-            await self._refuse(shell, command)
+            await self._refuse(shell, command, caller)
             raise
         command.permitted = approval.entries
         return approval
@@ -142,16 +144,18 @@ class Commands:
                 raise
             shell.leave()
 
-    async def _judge_again(self, shell: Shell, command: Command, text: str, confirm: Confirm | None) -> None:
+    async def _judge_again(
+        self, shell: Shell, command: Command, text: str, caller: Caller, confirm: Confirm | None
+    ) -> None:
         """Judge a command that waited once more where the shell has moved or defined something meanwhile."""
         command.cwd = shell.cwd
         if shell.guard.still_holds(command.judged, shell.cwd):
             return
         command.judged = shell.guard.judge(text, shell.cwd)
         if command.judged.refusal is not None:
-            await self._refuse(shell, command)
+            await self._refuse(shell, command, caller)
         if any(ask["entry"] not in command.permitted for ask in command.judged.asks):
-            await self._approved(shell, command, text, confirm)
+            await self._approved(shell, command, text, caller, confirm)
 
     async def _begin(self, shell: Shell, command: Command, values: Mapping[str, Any], caller: Caller) -> None:
         if not command.background:
@@ -265,7 +269,7 @@ class Commands:
             shell.leave()
         command.end()
 
-    async def _refuse(self, shell: Shell, command: Command) -> None:
+    async def _refuse(self, shell: Shell, command: Command, caller: Caller) -> None:
         """Record a command that never runs, and raise why; of a text that does not parse its stderr says it."""
         judged = command.judged
         command.state = "syntax_error" if judged.syntax is not None else "refused"
@@ -277,8 +281,8 @@ class Commands:
         shell.commands[command.command_id] = shell.last = command
         try:
             facts = results.finishing_facts(shell, command)
-            command.request_id = await self._shells.journal.command_refused(shell.session_id, facts)
-        except (ShiftlogError, LookupError) as error:
+            command.request_id = await self._shells.journal.command_refused(shell.session_id, facts, caller)
+        except (StorageError, LookupError) as error:
             raise unavailable(error) from None
         command.end()
         if judged.refusal is not None:

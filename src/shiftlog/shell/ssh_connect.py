@@ -156,6 +156,9 @@ async def _connect_one(
         raise _failed(hop, error.reason or "the host ended the connection") from None
     except OSError as error:
         raise _failed(hop, error.strerror or str(error) or "the network failed") from None
+    except ValueError:
+        # No name of a host or user may be like this: an empty label (`a..b`), a NUL, an unassigned character.
+        raise _failed(hop, "the name of the host or user is not valid") from None
     finally:
         if agent is not None:
             agent.close()

@@ -173,3 +173,23 @@ async def test_syntax_errors_are_results(client: Client) -> None:
     result = await call(client, "session_exec", session_id=session, command='echo "abc')
     assert result["exit_code"] == 2
     assert result["stderr"].startswith("syntax error: line 1")
+
+
+@pytest.mark.parametrize("named", ["no such", "it's", "x" * 400, "", "a\nb"])
+async def test_whatever_names_no_session_is_repeated_as_it_was_given(client: Client, named: str) -> None:
+    said = f"unknown session_id '{named}'; call session_list to see live sessions"
+    assert await refused(client, "session_exec", session_id=named, command="true") == said
+    for tool in ("session_checkpoint", "session_checkpoints", "session_restore"):
+        assert await refused(client, tool, session_id=named) == said
+    assert await call(client, "session_destroy", session_id=named) == {"destroyed": False}
+
+
+async def test_a_checkpoint_id_of_any_length_is_invalid_and_a_timeout_of_any_length_clamped(
+    client: Client, tmp_path: Path
+) -> None:
+    session = (await call(client, "session_create", transport="local", workspace=str(tmp_path)))["session_id"]
+    for wanted in ("", "abc", "f" * 41, "f" * 500, "zzzz"):
+        said = await refused(client, "session_restore", session_id=session, checkpoint_id=wanted)
+        assert said == "invalid checkpoint id"
+    ran = await call(client, "session_exec", session_id=session, command="echo x", timeout_secs=10**30)
+    assert ran["stdout"] == "x"

@@ -67,6 +67,15 @@ async def test_a_definition_that_never_took_place_over_ssh_permits_no_program(
         assert await desk.out("ls") == "mine"
 
 
+@pytest.mark.parametrize("named", [{"host": "a..b"}, {"host": "a\0b"}, {"user": "a\0b"}])
+async def test_a_name_that_no_host_or_user_can_have_is_a_failed_connection(
+    tmp_path: Path, server: SshServer, named: dict[str, str]
+) -> None:
+    async with shell_desk(tmp_path, settings=settings_for(server), shell=False) as desk:
+        with pytest.raises(SshConnectFailed, match="not valid"):
+            await desk.open(**where(server, **named))
+
+
 async def test_input_is_typed_on_a_terminal_over_ssh_and_then_ended(desk: ShellDesk) -> None:
     result = await desk.run("tr a-z A-Z; echo; echo over", input="half a line", pty=True, timeout_s=10)
     assert (result["state"], result["stdout"].splitlines()[-1]) == ("finished", "over")

@@ -109,7 +109,11 @@ def _text(description: str, max_chars: int = 255) -> Nullable:
     return Nullable(inner=String(max_chars=max_chars, empty=True), description=description)
 
 
-SESSION_ID = String(required=True, max_chars=300, description="The session_id that session_create gave.")
+# Texts that are looked up, not kept: whatever is given, too long and empty ones too, the answer is that it is unknown.
+ANY_TEXT = 1 << 31
+SESSION_ID = String(
+    required=True, max_chars=ANY_TEXT, empty=True, description="The session_id that session_create gave."
+)
 CREATE = Arguments(
     fields={
         "transport": Enum(required=True, values=("local", "ssh", "docker"), description="Where the shell lives."),
@@ -136,7 +140,9 @@ EXEC = Arguments(
         "session_id": SESSION_ID,
         "command": String(required=True, max_chars=1 << 31, description="Shell text."),
         "budget": _BUDGET,
-        "timeout_secs": Nullable(inner=Int(minimum=0, maximum=1 << 53), description="Default 120; clamped to 1..3600."),
+        "timeout_secs": Nullable(
+            inner=Int(minimum=0, maximum=1 << 53, clamp=True), description="Default 120; clamped to 1..3600."
+        ),
     }
 )
 LIST = Arguments(fields={})
@@ -145,7 +151,7 @@ CHECKPOINT = Arguments(fields={"session_id": SESSION_ID, "label": _text("A name.
 RESTORE = Arguments(
     fields={
         "session_id": SESSION_ID,
-        "checkpoint_id": _text("Default: undo the last change.", 64),
+        "checkpoint_id": _text("Default: undo the last change.", ANY_TEXT),
     }
 )
 
@@ -225,9 +231,13 @@ _CREATE_FAULTS: Mapping[tuple[object, object], str] = {
 
 def _checked(app: App, params: Arguments, body: Body) -> Run:
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        values: dict[str, Any] = {}
         try:
             values = params.read(arguments)
             return await body(app, named(caller), values)
+        except (ShellNotFound, ShellEnded, ShellLost):
+            unknown = f"unknown session_id '{values.get('session_id', '')}'; call session_list to see live sessions"
+            raise _Plain(unknown, create=False) from None
         except InvalidParameter as error:
             if text := _CREATE_FAULTS.get((error.details.get("parameter"), error.details.get("problem"))):
                 raise _Plain(text) from None
@@ -294,11 +304,15 @@ async def _exec(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
 
 
 async def _list(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
-    listed = await app.shells.list_shells({"limit": 200}, caller)
+    rows: list[dict[str, Any]] = []
+    asked: dict[str, Any] = {"limit": 200}
+    while asked:
+        page = await app.shells.list_shells(asked, caller)
+        rows += page["shells"]
+        asked = {"limit": 200, "cursor": page["next_cursor"]} if page["next_cursor"] else {}
     return Reply(
         data=[
-            {"session_id": row["shell_id"], "transport": row["transport"], "idle_secs": row["idle_s"]}
-            for row in listed["shells"]
+            {"session_id": row["shell_id"], "transport": row["transport"], "idle_secs": row["idle_s"]} for row in rows
         ]
     )
 
@@ -343,7 +357,7 @@ async def _checkpoints(app: App, caller: Caller, values: dict[str, Any]) -> Repl
 async def _restore(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     _known(app, values["session_id"])
     wanted = values.get("checkpoint_id")
-    if wanted and not re.fullmatch(r"[0-9a-f]{4,40}", wanted):
+    if wanted is not None and not re.fullmatch(r"[0-9a-f]{4,40}", wanted):
         raise _Plain("invalid checkpoint id", create=False)
     arguments = {"shell_id": values["session_id"], "clean": True, **({"checkpoint_id": wanted} if wanted else {})}
     restored = await app.workspaces.restore_checkpoint(arguments, caller)
@@ -395,9 +409,6 @@ def _said(tool: str) -> Callable[[ShiftlogError], str]:
         text = error.message
         if isinstance(error, _Plain):
             return text
-        if isinstance(error, ShellNotFound | ShellEnded | ShellLost):
-            shell_id = re.search(r"(?:shell_id|shell) '?([^' ]+)", text)
-            return f"unknown session_id '{shell_id[1] if shell_id else ''}'; call session_list to see live sessions"
         if isinstance(error, PolicyDenied | PolicyUndecidable):
             return text
         if isinstance(error, ShellLimit):
