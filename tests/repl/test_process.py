@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from threading import Timer
 
+import pytest
+
 from tests.daemon.support import daemons, end_daemon, lock_holder
 from tests.dialects.mcpserver.log import PREFIX, REPL, SESSION, TURN, Call, Log, envelope
 
@@ -40,6 +42,29 @@ def test_one_call_that_fails_prints_the_error_and_ends_with_status_1(log: Log) -
         done = log.run("", "--invoke", QUERY, params)
         assert done.returncode == 1
         assert json.loads(done.stdout)["code"] in ("invalid_envelope", "invalid_parameter")
+
+
+@pytest.mark.parametrize(
+    "params", ["---\nlimit: 0\n", "--- {limit: 0}", "limit: 0\n---\n", "\ufefflimit: 0\r\n---\r\n", '\ufeff{"limit":0}']
+)
+def test_one_call_takes_a_yaml_document_with_its_marks(log: Log, params: str) -> None:
+    for text, argument in (("", params), (params, "-")):
+        done = log.run(text, "--invoke", QUERY, argument)
+        assert json.loads(done.stdout)["limit"] == 0
+
+
+def test_one_call_keeps_the_blank_lines_at_the_end_of_its_text(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.run("", "--invoke", PREFIX + "updateTurn", "response: |+\n  done\n\n")
+    assert log.turn()["response"] == "done\n\n"
+
+
+@pytest.mark.parametrize(("params", "code"), [("- a", "invalid_parameter"), ("-1", "invalid_parameter")])
+def test_one_call_takes_what_begins_with_a_dash_for_its_parameters(log: Log, params: str, code: str) -> None:
+    done = log.run("", "--invoke", QUERY, params)
+    assert (done.returncode, json.loads(done.stdout)["code"]) == (1, code)
+    assert log.run("", "--invoke", QUERY, "-x").returncode == 2
 
 
 def test_shiftlog_repl_is_the_same_program(log: Log) -> None:

@@ -66,7 +66,8 @@ class Sessionlog:
     async def ingest_transcripts(self, method: str, params: object, place: Place) -> Result:
         """Import transcripts and say what it came to."""
         asked = self.calls.asked(method, ingest.INGEST, params, place)
-        return await self.take(asked.values, place)
+        report = await self.take(asked.values, place)
+        return with_warnings(report, [*report.get("warnings", ()), *asked.warnings])
 
     async def take(self, values: Mapping[str, Any], place: Place) -> Result:
         """Hand a checked request to the import."""
@@ -94,7 +95,8 @@ class Sessionlog:
             turn = reader.turn(session.id, session.current_turn) if session.current_turn else None
             return current_object(reader, session, turn)
 
-        return await self.calls.read(asked, work)
+        shown = await self.calls.read(asked, work)
+        return None if shown is None else with_warnings(shown, asked.warnings)
 
     async def open(self, method: str, params: object, place: Place) -> Result:
         """Open a new session and make it the current one of its agent in this workspace."""

@@ -20,9 +20,12 @@ PROTOCOL_VERSION = "1.0"
 Envelope = dict[str, Any]
 
 _ID_IN_TEXT = re.compile(
-    r"""(?<![A-Za-z0-9_])["']?requestId["']?[ \t]*:[ \t]*
-        (?: (?P<double> "(?:[^"\\\n]|\\.)*" ) | '(?P<single> [^'\n]* )' | (?P<plain> [^\s"'{}\[\],\#]+ ) )""",
-    re.VERBOSE,
+    r"""(?P<alone> ^[ \t-]* )? (?<![A-Za-z0-9_]) ["']?requestId["']? [ \t]*:[ \t]*
+        (?: (?P<double> "(?:[^"\\\n]|\\.)*" ) | '(?P<single> (?:[^'\n]|'')* )'
+          | (?P<plain> [^\s"'{}\[\],\#] (?(alone) (?:[^\n\#]|(?<![ \t])\#)* | [^\s"'{}\[\],\#]* ) ) )
+      | "(?>(?:[^"\\\n]|\\.)*) "?
+      | (?P<opens> [{\[] ) | (?P<closes> [}\]] )""",
+    re.VERBOSE | re.MULTILINE,
 )
 
 
@@ -86,11 +89,19 @@ def _id_of(envelope: Envelope, text: str) -> str:
 
 
 def _id_in(text: str) -> str:
-    """Return the request id that stands in a text nobody could read, if one does."""
-    found = _ID_IN_TEXT.search(text)
-    if found is None:
+    """Return the request id that stands in a text nobody could read, if one does: the least nested, not a turn's."""
+    best: tuple[tuple[int, int], re.Match[str]] | None = None
+    brackets = 0
+    for found in _ID_IN_TEXT.finditer(text):
+        brackets += (found["opens"] is not None) - (found["closes"] is not None)
+        if found["double"] or found["single"] or found["plain"]:
+            depth = brackets, len(found["alone"] or "")
+            if best is None or depth < best[0]:
+                best = depth, found
+    if best is None:
         return UNKNOWN_ID
-    name = found["single"] or found["plain"] or ""
+    found = best[1]
+    name = (found["single"] or "").replace("''", "'") or (found["plain"] or "").strip()
     if found["double"]:
         try:
             name = str(json.loads(found["double"]))

@@ -44,13 +44,20 @@ def _text(params: str | None) -> str:
 
 def parsed(text: str) -> Any:
     """Read parameters that are JSON or YAML, None for blank ones; raise Unreadable."""
+    text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "["):
         return json_text.load(text)
     if not text.strip():
         return None
     from shiftlog.repl.yaml_text import load
 
-    return load(text if text.endswith("\n") else text + "\n").value
+    return load(_without_end(text) + "\n").value
+
+
+def _without_end(text: str) -> str:
+    """Return a text without the last `---`, which ends a document where it begins none."""
+    head, line, tail = text.rpartition("\n---")
+    return head if line and not tail.strip() else text.removesuffix("\n")
 
 
 def request_id(method: str) -> str:

@@ -66,13 +66,18 @@ def parse(arguments: list[str]) -> Options:
             if text is None:
                 raise Misused(f"{flag} needs a value")
             setattr(options, _VALUES.get(flag, "invoke"), text)
-        elif argument == "-" or not argument.startswith("-"):
+        elif argument == "-" or not argument.startswith("-") or (options.invoke is not None and _is_yaml(argument)):
             rest.append(argument)
         elif options.invoke is not None and argument == "--":
             rest.extend(waiting)
         else:
             raise Misused(f"there is no option {flag}")
     return check(options, rest)
+
+
+def _is_yaml(argument: str) -> bool:
+    """Tell whether an argument that begins with a dash can only be parameters: a document's start, a list, a number."""
+    return argument != "--" and not argument.lstrip("-")[:1].isalpha()
 
 
 def check(options: Options, rest: list[str]) -> Options:

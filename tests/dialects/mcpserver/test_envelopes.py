@@ -93,6 +93,11 @@ def test_a_readable_request_id_is_echoed_though_the_type_is_unknown(log: Log) ->
         ("type: request\npayload:\n  requestId: q8\n  method: [\n---\n", "q8"),
         ("type: request\npayload:\n  'requestId': 'q 9'\n  method: [\n---\n", "q 9"),
         ("type: request\npayload: [\n---\n", "unknown"),
+        ("type: request\npayload:\n  requestId: build #7 of 9 # today\n  method: [\n---\n", "build"),
+        ("type: request\npayload:\n  requestId: build#7 of 9 # today\n  method: [\n---\n", "build#7 of 9"),
+        ("type: request\npayload:\n  requestId: 'it''s'\n  method: [\n---\n", "it's"),
+        ("payload:\n  params:\n    requestId: req-1\n  requestId: c-1\n  method: [\n---\n", "c-1"),
+        ('{"payload":{"params":{"text":"requestId: x","requestId":"req-1"},"requestId":"c-1"\n\n', "c-1"),
     ],
 )
 def test_a_request_id_is_read_from_text_that_nobody_can_parse(log: Log, text: str, name: str) -> None:
@@ -171,6 +176,7 @@ def test_unknown_parameters_are_ignored_and_named(log: Log) -> None:
     items = [{"role": "model", "category": "decision", "content": "x", "mood": "good"}]
     appended = log.do("appendDialog", dialogItems=items)
     assert appended["warnings"] == [{"code": "ignored_param", "param": "dialogItems[0].mood"}]
+    assert log.do("currentSession", colour="red")["warnings"] == [{"code": "ignored_param", "param": "colour"}]
 
 
 def test_a_usage_error_ends_with_status_2(log: Log) -> None:
