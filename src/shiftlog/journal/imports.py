@@ -23,6 +23,8 @@ Values = Mapping[str, Any]
 SOURCE = "import"
 CLOSE_REASON = "imported"
 
+_QUERY = ("query_title", "query_text")
+
 _STATUSES: tuple[tuple[tuple[str, ...], TurnStatus], ...] = (
     (("failed", "interrupted", "superseded", "cancel"), TurnStatus.FAILED),
     (("completed", "partial"), TurnStatus.COMPLETED),
@@ -78,7 +80,7 @@ def create_session(pen: Pen, values: Values, facts: Mapping[str, Any]) -> None:
 
 def close_created(pen: Pen, values: Values) -> None:
     """Close a session that was just created, if it came as completed."""
-    if status_in(values.get("status")) is TurnStatus.COMPLETED:
+    if (values.get("status") or "").strip().casefold() == TurnStatus.COMPLETED:
         body = {"reason": CLOSE_REASON, "reason_class": "other", "policy": "successor_allowed"}
         pen.write(Kind.SESSION_CLOSED, body)
 
@@ -145,10 +147,10 @@ def _import_turn(pen: Pen, incoming: Values, tally: Tally) -> None:
 
 def _begin(pen: Pen, incoming: Values) -> None:
     name = incoming["request_id"]
-    title = incoming.get("query_title") or name
+    title, text = (None if is_empty(field, incoming.get(field)) else incoming[field] for field in _QUERY)
     body: dict[str, Any] = {
-        "query_title": title,
-        "query_text": incoming.get("query_text") or title,
+        "query_title": title or name,
+        "query_text": text or title or name,
         "timestamp": precise(begun_at(incoming, pen.now)),
         "imported": True,
         "model": pen.session.model,

@@ -157,7 +157,7 @@ ACTION_ITEM = Record(
         ),
         "status": Choice(required=True, values=ACTION_STATUSES),
         "order": Integer(minimum=0),
-        "file_path": Text(max_chars=PATH_CHARS),
+        "file_path": Text(lines=True, max_chars=PATH_CHARS),
     }
 )
 COMMIT_ITEM = Record(
@@ -167,7 +167,7 @@ COMMIT_ITEM = Record(
         "message": Text(lines=True),
         "author": Text(max_chars=TITLE_CHARS),
         "timestamp": Text(max_chars=64),
-        "files_changed": ListOf(item=Text(max_chars=PATH_CHARS)),
+        "files_changed": ListOf(item=Text(lines=True, max_chars=PATH_CHARS)),
     }
 )
 USAGE = Record(

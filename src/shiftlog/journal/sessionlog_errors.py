@@ -6,10 +6,11 @@ Codes and messages are the journal's own. Names in `details` become those of the
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from shiftlog.journal.sessionlog_requests import to_dialect
+from shiftlog.journal.sessionlog_requests import dialect_name, to_dialect
 from shiftlog.model.errors import InvalidParameter, ShiftlogError, StorageError, UnknownTool
 from shiftlog.model.moves import LIVE, SessionState
 from shiftlog.model.nouns import Session
+from shiftlog.model.turn_texts import LIST_FIELDS
 
 Details = dict[str, Any]
 
@@ -80,11 +81,16 @@ def payload(error: ShiftlogError) -> dict[str, Any]:
     """Return the error as an envelope carries it, but for its `requestId`."""
     hint, select = SHOWN.get(error.code, (error.hint, _all))
     details = select(to_dialect(error.details))
+    message = error.message
     if error.code == "invalid_parameter":
         details.setdefault("value", None)
+        name = details.get("parameter")
+        if name in LIST_FIELDS:  # refused by a rule of the journal, in its own spelling
+            details["parameter"] = dialect_name(name)
+            message = message.replace(f"'{name}'", f"'{dialect_name(name)}'", 1)
     body = {
         "code": error.code,
-        "message": error.message,
+        "message": message,
         "retryable": error.code in RETRYABLE,
         "details": details,
     }

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from shiftlog.journal.continuity_requests import CLOSE_SESSION as CLOSING
 from shiftlog.journal.requests import (
     ACTION_ITEM,
     APPEND_ITEMS,
@@ -152,6 +153,8 @@ def _named(
 
 def _says_nothing(spec: Field, value: object) -> bool:
     """Tell whether a value counts as absent; for a list whatever is empty does, be it of another type."""
+    if isinstance(spec, Choice) and not spec.required:
+        return _is_blank(value)
     return value is None or (isinstance(spec, ListOf) and (value == {} or _is_blank(value)))
 
 
@@ -360,7 +363,7 @@ SET_SESSION_TITLE = Params(
 CLOSE_SESSION = Params(
     record=Record(
         fields={
-            **{name: AsGiven() for name in ("reason", "epitaph", "succession_policy", "allow_rebirth")},
+            **{name: CLOSING.fields[name] for name in ("reason", "epitaph", "succession_policy", "allow_rebirth")},
             "sessionId": SESSION_ID,
             "agent": AGENT,
             "idempotencyKey": KEY,
@@ -371,7 +374,7 @@ CLOSE_SESSION = Params(
 HISTORY_FIELDS: dict[str, Field] = {
     "agent": AGENT,
     "model": Text(max_chars=NAME_CHARS, description="Part of the model name, in any case."),
-    "text": Text(max_chars=DESCRIPTION_CHARS, description='Terms, "phrases", && || ! and parentheses.'),
+    "text": Text(lines=True, max_chars=DESCRIPTION_CHARS, description='Terms, "phrases", && || ! and parentheses.'),
     "from": Text(max_chars=64, description="Started at or after this date or time."),
     "to": Text(max_chars=64, description="Last updated at or before this date or time."),
     "limit": Integer(minimum=0, maximum=HISTORY_LIMIT, description="Sessions per page, 0..1000; 0 only counts."),

@@ -10,6 +10,7 @@ from shiftlog.journal import rules
 from shiftlog.journal import sessionlog_edits as edits
 from shiftlog.journal import sessionlog_requests as requests
 from shiftlog.journal import sessionlog_turns as turns
+from shiftlog.journal.merge import is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessionlog import PREFIX, Sessionlog, importing, opening
 from shiftlog.journal.sessionlog_calls import Asked, Prepare, Result, Rule
@@ -31,6 +32,11 @@ ToolRun = Callable[[Sessionlog, str, object, Place], Awaitable[Result]]
 QUERY_LIMIT = 100
 
 
+def _given(values: Values, *names: str) -> str | None:
+    """Return the first text of these that says something, else None."""
+    return next((str(values[name]) for name in names if not is_empty(name, values.get(name))), None)
+
+
 def _succeeded(result: Result) -> Result:
     return {"success": True, **result}
 
@@ -48,7 +54,7 @@ def _turn_tool(rule: Rule, prepare: Prepare = dict) -> ToolRun:
 
 async def _open(log: Sessionlog, name: str, given: object, place: Place) -> Result:
     def prepare(values: Values) -> dict[str, Any]:
-        return {**opening(values), "title": values.get("title") or values["session_id"]}
+        return {**opening(values), "title": _given(values, "title") or values["session_id"]}
 
     asked = log.calls.asked(name, tool_params(name), given, place, prepare)
     log.check_new(asked)
@@ -114,8 +120,8 @@ async def _delete_session(log: Sessionlog, name: str, given: object, place: Plac
 
 
 def _begin(values: Values) -> dict[str, Any]:
-    title = values.get("query_title") or values["request_id"]
-    return {**values, "query_title": title, "query_text": values.get("query_text") or title}
+    title = _given(values, "query_title") or values["request_id"]
+    return {**values, "query_title": title, "query_text": _given(values, "query_text") or title}
 
 
 async def _begin_turn(log: Sessionlog, name: str, given: object, place: Place) -> Result:
@@ -132,8 +138,8 @@ def _outcome(values: Values) -> dict[str, Any]:
     """Return the fields of `turnJson` beside the address."""
     given: dict[str, Any] = values.get("turn_json") or {}
     fields = {name: value for name, value in given.items() if value is not None and name != "request_id"}
-    note = fields.pop("failure_note", None)
-    fields["error_message"] = fields.get("error_message") or note
+    fields["error_message"] = _given(fields, "error_message", "failure_note")
+    fields.pop("failure_note", None)
     return {**fields, **{name: value for name, value in values.items() if name != "turn_json"}}
 
 
@@ -183,12 +189,12 @@ async def _alias_bootstrap(log: Sessionlog, name: str, given: object, place: Pla
 
     asked = log.calls.asked(name, tool_params(name), given, place, prepare)
     values = asked.values
-    source = values.get("session_id_suffix") or values.get("model") or values.get("title") or "session"
+    source = _given(values, "session_id_suffix", "model", "title") or "session"
 
     def work(writer: Writer) -> Result:
         minted = mint_session_id(values["agent"], source, log.calls.journal.clock.now())
         values["session_id"] = free_id(minted, lambda name: writer.head(name) is not None)
-        values["title"] = values.get("title") or values["session_id"]
+        values["title"] = _given(values, "title") or values["session_id"]
         made = log.open_new(writer, asked)
         opened = _opened(made["agent"], made["sessionId"], made["started"], created=True)
         return {"initialized": True, **opened, **_extras(made)}
@@ -214,8 +220,8 @@ async def _alias_begin(log: Sessionlog, name: str, given: object, place: Place) 
     asked = log.calls.asked(name, tool_params(name), given, place)
 
     def rule(pen: Pen, values: Values) -> tuple[Result, str]:
-        given = (values.get(field) for field in ("request_id_suffix", "query_title", "query_text"))
-        minted = mint_request_id(next(filter(None, given), "turn"), pen.now)
+        source = _given(values, "request_id_suffix", "query_title", "query_text") or "turn"
+        minted = mint_request_id(source, pen.now)
         request_id = free_id(minted, lambda name: pen.turn(name) is not None)
         return turns.begin_turn(pen, _begin({**values, "request_id": request_id}))
 

@@ -118,6 +118,15 @@ def test_a_text_search_is_paged_and_counted_before_paging(log: Log) -> None:
     assert (counted["sessions"], counted["totalCount"]) == ([], 3)
 
 
+def test_a_search_may_stand_on_several_lines_and_blank_filters_ask_for_nothing(log: Log) -> None:
+    log.open(title="Upload race")
+    for text in ("upload race\n", "upload\n&&\trace", '"upload race"\r\n'):
+        assert log.do("queryHistory", text=text)["totalCount"] == 1
+    assert log.do("queryHistory", text="upload\n!race\n")["totalCount"] == 0
+    nothing = dict.fromkeys(("agent", "model", "text", "from", "to", "status", "turnStatus", "planFile", "todoId"), "")
+    assert log.do("queryHistory", **nothing)["totalCount"] == 1
+
+
 @pytest.mark.parametrize("method", ["queryHistory", "getHistory"])
 def test_the_history_is_asked_for_under_two_names(log: Log, method: str) -> None:
     log.open()

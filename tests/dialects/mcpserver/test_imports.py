@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema
 
-from tests.dialects.mcpserver.log import SESSION, TURN, TURN_2, Log, Tools, without
+from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, TURN_2, Log, Tools, without
 
 TURNS: list[dict[str, Any]] = [
     {"requestId": TURN, "queryTitle": "First", "queryText": "First?", "status": "completed", "response": "ok"},
@@ -85,6 +85,17 @@ def test_an_imported_session_is_suspended_or_closed_and_never_current(log: Log) 
         "2026-06-01T08:00:00Z",
         "2026-06-01T09:00:00Z",
     )
+
+
+def test_a_blank_query_is_none_and_only_completed_closes_a_session(log: Log) -> None:
+    turns = [{"requestId": TURN, "queryTitle": "  ", "queryText": "\n"}, {"requestId": TURN_2, "queryText": "why"}]
+    log.do("importRecovery", agent="Codex", sessionId=SESSION, title="x", status="partial", turns=turns)
+    shown = log.turns()
+    assert (shown[TURN]["query_title"], shown[TURN]["query_text"]) == (TURN, TURN)
+    assert (shown[TURN_2]["query_title"], shown[TURN_2]["query_text"]) == (TURN_2, "why")
+    assert log.do("currentSession", sessionId=SESSION)["state"] == "suspended"
+    log.do("importRecovery", agent="Codex", sessionId=OTHER_SESSION, title="x", status=" Completed ")
+    assert log.do("currentSession", sessionId=OTHER_SESSION)["state"] == "closed"
 
 
 def test_an_open_turn_is_merged_with_what_the_import_brings(log: Log) -> None:

@@ -63,6 +63,24 @@ def test_a_bad_parameter_is_refused_by_its_path(
     assert "hint" not in refused
 
 
+def test_a_list_that_grows_too_long_is_refused_under_the_name_that_was_sent(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.do("updateTurn", filesModified=[f"{n}.py" for n in range(9_999)])
+    refused = log.error("updateTurn", filesModified=["x.py", "y.py"])
+    assert refused["message"] == "Parameter 'filesModified' is invalid: at most 10000 entries in all"
+    assert refused["details"]["parameter"] == "filesModified"
+    assert log.do("updateTurn", filesModified=["x.py", "0.py"])["journal"]["changed"] is True
+
+
+def test_paths_may_hold_any_character_of_a_file_name(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.do("appendActions", actions=[ACTION | {"filePath": "odd\tname\n.py"}])
+    log.do("updateTurn", commits=[{"sha": "abc", "filesChanged": ["odd\tname\n.py"]}])
+    assert [action["file_path"] for action in log.actions()] == ["odd\tname\n.py"]
+
+
 def test_numeric_text_counts_as_a_number_and_one_string_as_a_list(log: Log) -> None:
     log.open()
     log.begin()
@@ -126,6 +144,14 @@ def test_another_action_type_is_stored_with_a_warning(log: Log) -> None:
     assert [action["type"] for action in log.actions()] == ["test_run"]
     refused = log.error("appendActions", actions=[ACTION | {"type": "Test Run"}])
     assert refused["details"]["parameter"] == "actions[0].type"
+
+
+@pytest.mark.parametrize("params", [{"succession_policy": "nobody"}, {"allow_rebirth": "maybe"}, {"reason": 5}])
+def test_the_parameters_of_closing_are_checked_before_the_session_is_looked_for(
+    begun_log: Log, params: dict[str, Any]
+) -> None:
+    refused = begun_log.error("closeSession", sessionId="Codex-20260701T090000Z-none", **params)
+    assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", next(iter(params)))
 
 
 def test_ids_are_checked_before_the_session_is_looked_for(begun_log: Log) -> None:

@@ -308,6 +308,23 @@ def test_a_response_stored_before_completes_the_turn(log: Log) -> None:
     assert log.turn()["response"] == "stored"
 
 
+def test_what_is_blank_counts_as_not_given(log: Log) -> None:
+    with Tools(log) as tools:
+        about = {"agent": "Codex", "sessionId": SESSION}
+        tools.do("sessionlog_open", **about, title="  ")
+        assert log.do("currentSession", sessionId=SESSION)["title"] == SESSION
+        tools.do("sessionlog_begin_turn", **about, requestId=TURN, queryTitle=" ", queryText="\t")
+        assert (log.turn()["query_title"], log.turn()["query_text"]) == (TURN, TURN)
+        for outcome in ({"failureNote": " "}, {"errorMessage": "\n", "failureNote": ""}):
+            refused = tools.error("sessionlog_fail_turn", **about, requestId=TURN, turnJson=outcome)
+            assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", "failureNote")
+        outcome = {"errorMessage": " ", "failureNote": "No runner"}
+        tools.do("sessionlog_fail_turn", **about, requestId=TURN, turnJson=outcome)
+        assert log.turn()["failure_note"] == "No runner"
+        opened = tools.do("mcp_session_bootstrap", agent="Codex", sessionIdSuffix=" ", model="GPT 5")
+        assert opened["sessionId"].endswith("Z-gpt-5")
+
+
 def test_names_of_other_session_logs_are_answered(log: Log) -> None:
     with Tools(log) as tools:
         opened = tools.do("mcp_session_bootstrap", agent="Codex", title="My Task!")
