@@ -134,3 +134,30 @@ def test_nothing_that_is_stored_reaches_the_terminal_as_a_command(home: Path) ->
         assert "\x1b" not in text
         assert "\u202e" not in text
     assert json.loads(printed.splitlines()[-1]) == "\x1b[2Jgone"
+
+
+def test_an_argument_and_an_option_that_name_different_ones_are_refused(home: Path) -> None:
+    first, second = opened(home), opened(home)
+    assert "SESSION and --session-id" in shiftlog(home, "close", first, "--session-id", second, status=2).err
+    assert "AGENT and --agent-id" in shiftlog(home, "resume", "alpha", "--agent-id", "beta", status=2).err
+    assert shiftlog(home, "close", first, "--session-id", first, "--json").json()["session_id"] == first
+
+
+def test_an_empty_name_does_not_offer_a_session_to_everybody(home: Path) -> None:
+    session = opened(home)
+    assert "agent_id" in shiftlog(home, "handover", "offer", session, "--to", "", status=2).err
+    assert shiftlog(home, "handover", "list").out == "Nothing is on offer.\n"
+    assert shiftlog(home, "sessions", "--json").json()["items"][0]["state"] == "open"
+
+
+def test_the_list_of_sessions_says_what_must_be_continued_and_by_when(home: Path, tmp_path: Path) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text("2026-07-01T12:00:00Z")
+    env = {"SHIFTLOG_TEST": "1", "SHIFTLOG_NOW": f"@{clock}"}
+    shiftlog(home, "sessions", env=env)  # which starts the daemon with that clock
+    session = opened(home)
+    shiftlog(home, "close", session, "--succession-policy", "successor_required", env=env)
+    obligation = f"{session} must be continued by 2026-07-08 12:00:00Z"
+    assert shiftlog(home, "sessions", env=env).out.splitlines()[-1] == obligation
+    clock.write_text("2026-07-09T12:00:00Z")
+    assert shiftlog(home, "sessions", env=env).out.splitlines()[-1] == f"{obligation}, overdue"

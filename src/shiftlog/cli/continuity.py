@@ -95,6 +95,11 @@ def _tool(name: str, arguments: Facts, as_json: bool) -> int:
     return 0
 
 
+def _refuse_two(argument: str, value: str, option: str, other: str | None) -> None:
+    if other not in (None, value):
+        raise click.UsageError(f"{argument} and {option} name different ones.", click.get_current_context())
+
+
 def _refuse(body: Facts, as_json: bool) -> int:
     if as_json:
         print_json(body)
@@ -121,6 +126,7 @@ def close(session: str | None, as_json: bool, **arguments: Any) -> int:
       shiftlog close 42 --succession-policy successor_required --json
     """
     if session is not None:
+        _refuse_two("SESSION", session, "--session-id", arguments["session_id"])
         with open_client() as client:
             arguments["session_id"] = named_session(client, session)
     return _tool("close_session", arguments, as_json)
@@ -141,6 +147,7 @@ def resume(agent: str | None, as_json: bool, **arguments: Any) -> int:
       shiftlog resume --agent-id nightly-fixer --recovery-token slr1.… --json
     """
     if agent is not None:
+        _refuse_two("AGENT", agent, "--agent-id", arguments["agent_id"])
         arguments["agent_id"] = agent
     return _tool("resume_session", arguments, as_json)
 

@@ -70,6 +70,11 @@ def sessions(
         screen.line("No session fits these filters." if chosen else "There is no session yet.")
         return
     screen.table(_COLUMNS, map(_session_row, items))
+    for item in items:
+        if "successor_deadline" in item:
+            by = when(item["successor_deadline"])
+            overdue: Part = (", overdue", "red") if item["overdue"] else ""
+            screen.line(item["session_id"], (f" must be continued by {by}", "dim"), overdue)
     if found["total"] > len(items):
         screen.line((f"{len(items):,} of {count(found['total'], 'session')}; --limit shows more", "dim"))
 

@@ -61,7 +61,8 @@ class Handover:
         values = request.values
         session = find_session(writer, values["session_id"])
         check_final(session)
-        to = values.get("agent_id") or None
+        # A blank name is refused: whoever meant one agent must not offer the session to everybody.
+        to = values.get("agent_id")
         if to is not None and agent_key(to) == session.agent_key:
             raise InvalidParameter.invalid("agent_id", "another agent than the session's own", to)
         pen = self._journal.pen(writer, session.id, session)
