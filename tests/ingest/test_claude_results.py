@@ -203,3 +203,36 @@ def test_a_call_without_id_is_told_but_waits_for_nothing(script: Script) -> None
     assert tally.all(ToolCall) == []
     assert [item.content for item in tally.all(DialogItem) if item.role == "tool"] == ["bash: ls"]
     assert tally.turns() == [("Go", "completed")]
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("Exit code 127: not found", 127),
+        ("Exit code 3 (signal)\nmore", 3),
+        ("Exit code -1\nmore", -1),
+        ("Exit code 7", 7),
+        ("Exit code unknown", 0),
+        ("It said: Exit code 9", 0),
+    ],
+)
+def test_a_leading_exit_code_counts_whatever_follows_it(script: Script, said: str, code: int) -> None:
+    script.model(call("t1", "Bash", command="x"))
+    script.result("t1", said)
+    (result,) = read_script(script).all(ToolResult)
+    assert result.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("plan", "decision"),
+    [
+        ("Here is what I would do.\n\n## Dry everything ##\n- towels", "Dry everything"),
+        ("First the cups\nthen #1", "First the cups"),
+        ("#hashtags are no headings\n### Cups", "Cups"),
+        ("", "Plan accepted"),
+    ],
+)
+def test_a_plan_is_named_by_its_first_heading_else_by_its_first_line(script: Script, plan: str, decision: str) -> None:
+    script.model(call("t1", "ExitPlanMode", plan=plan))
+    script.result("t1", "User has approved your plan")
+    assert only_action(script).description == decision

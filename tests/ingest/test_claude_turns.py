@@ -393,3 +393,49 @@ def test_the_kitchen_transcript_reads_as_written() -> None:
 def test_facts_of_a_session_follow_its_opening() -> None:
     _, tally = read_file(OWN / "kitchen.jsonl")
     assert isinstance(tally.facts[0], SessionOpened)
+
+
+def test_what_the_editor_added_to_a_command_or_a_notice_is_context_too(script: Script) -> None:
+    script.user("<ide_selection>line 7</ide_selection><command-name>/fix</command-name>")
+    script.model("Fixed")
+    script.user("<system-reminder>be brief</system-reminder>\n<task-notification>done</task-notification>")
+    script.model(call("t1", "Bash", command="ls"))
+    script.user("<ide_opened_file>b.py</ide_opened_file><task-notification>more</task-notification>")
+    tally = read_script(script)
+    assert tally.turns() == [("/fix", "completed"), ("<task-notification>done</task-notification>", "in_progress")]
+    contexts = [fact.adds["context_list"] for fact in tally.all(TurnUpdated) if "context_list" in fact.adds]
+    assert contexts == [["line 7"], ["be brief", "b.py"]]
+
+
+def test_an_image_that_is_elsewhere_is_a_prompt(script: Script) -> None:
+    script.user([{"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}])
+    script.model("A cat")
+    script.user([{"type": "document", "source": {"type": "file", "file_id": "file_1"}}])
+    script.user([{"type": "text", "text": ""}])
+    tally = read_script(script)
+    assert [fact.opened_by for fact in tally.all(TurnBegun)] == ["prompt", "prompt"]
+    assert [status for _, status in tally.turns()] == ["completed", "in_progress"]
+
+
+def test_a_plan_attached_before_the_prompt_is_that_of_the_turn(script: Script) -> None:
+    script.attach("plan_mode", planFilePath="/srv/app/plan.md")
+    script.user("Plan it")
+    script.model("Planned")
+    (updated,) = read_script(script).all(TurnUpdated)
+    assert updated.sets["plan_file"] == "plan.md"
+
+
+def test_a_title_that_the_user_chose_holds_though_the_prompt_was_the_same(script: Script) -> None:
+    script.user("Fix it")
+    script.record("custom-title", customTitle="Fix it")
+    script.record("ai-title", aiTitle="Mending things")
+    titles = [(fact.title, fact.title_source) for fact in read_script(script).all(SessionUpdated) if fact.title]
+    assert titles == [("Fix it", TitleSource.PROMPT), ("Fix it", TitleSource.CUSTOM)]
+
+
+def test_a_session_begins_with_its_first_record_though_that_waits_for_an_answer(script: Script) -> None:
+    script.user("<command-name>/fix</command-name>")
+    script.model("Fixed")
+    tally = read_script(script)
+    (opened,), (begun,) = tally.all(SessionOpened), tally.all(TurnBegun)
+    assert opened.at == begun.at == "2026-03-04T05:00:01.000Z"

@@ -100,3 +100,14 @@ def test_a_repeated_record_still_counts_its_larger_figures() -> None:
     response(script, "A", "r1", usage(1, 2, 0, 0))
     response(script, "A", "r1", usage(1, 9, 0, 0), uuid="u1")
     assert totals(script) == (1, [1, 9, 0, 0])
+
+
+def test_tokens_in_any_progress_record_count() -> None:
+    """4.1: from every `progress` record with a message of the model, whoever it belongs to."""
+    script = Script()
+    script.user("Go")
+    for number, kind in enumerate(("agent_progress", "hook_progress", "unheard_of")):
+        message: dict[str, Any] = {"id": f"m{number}", "usage": usage(10**number, 1, 0, 0)}
+        nested = {"type": "assistant", "uuid": f"n{number}", "requestId": "r", "message": message}
+        script.record("progress", data={"type": kind, "message": nested})
+    assert read_script(script).usage() == (3, [111, 3, 0, 0])

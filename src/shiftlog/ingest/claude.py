@@ -21,6 +21,7 @@ from shiftlog.ingest.reading import Object, object_in, read_line, text_in
 _PROGRESS_COUNTED = frozenset(
     "bash_progress hook_progress mcp_progress query_update search_results_received waiting_for_task".split()
 )
+_AGENT_PROGRESS = "agent_progress"
 _CONVERSATION = frozenset({"user", "assistant", "system", "attachment", "progress"})
 
 
@@ -145,22 +146,22 @@ class ClaudeReader:
         elif kind == "progress":
             data = object_in(record, "data")
             message = object_in(data, "message")
-            agent = text_in(data, "agentId")
-            if data.get("type") == "agent_progress" and agent and message.get("type") == "assistant":
-                child = self._desk.strand(SessionRef(strand.ref.vendor_id, agent))
-                read_usage(self._desk, child, reply_of(message), nested=True)
+            agent = _agent_of(data)
+            if message.get("type") == "assistant":
+                owner = strand if agent is None else self._desk.strand(SessionRef(strand.ref.vendor_id, agent))
+                read_usage(self._desk, owner, reply_of(message), nested=agent is not None)
 
     def _read_progress(self, strand: Strand, record: Object) -> Disposition:
         data = object_in(record, "data")
+        message, agent = object_in(data, "message"), _agent_of(data)
+        if agent is not None:
+            return self._read_nested(strand, agent, record, message)
+        if message.get("type") == "assistant":
+            read_usage(self._desk, strand, reply_of(message))  # tokens count, whoever speaks of them
         kind = text_in(data, "type") or "None"
-        if kind in _PROGRESS_COUNTED:
+        if kind in _PROGRESS_COUNTED or kind == _AGENT_PROGRESS:
             return self._desk.counted(f"progress/{kind}")
-        agent = text_in(data, "agentId")
-        if kind != "agent_progress":
-            return self._desk.unknown(strand, f"progress/{kind}")
-        if agent is None:
-            return self._desk.counted("progress/agent_progress")
-        return self._read_nested(strand, agent, record, object_in(data, "message"))
+        return self._desk.unknown(strand, f"progress/{kind}")
 
     def _read_nested(self, strand: Strand, agent: str, record: Object, message: Object) -> Disposition:
         desk = self._desk
@@ -194,6 +195,11 @@ class ClaudeReader:
         if kind == "user":
             return Disposition.MAPPED if is_known else read_user(desk, child, message, nested=True)
         return desk.counted("progress/agent_progress")
+
+
+def _agent_of(data: Object) -> str | None:
+    """Return the child that a progress record tells of."""
+    return text_in(data, "agentId") if data.get("type") == _AGENT_PROGRESS else None
 
 
 def _restored(state: bytes | None) -> State:

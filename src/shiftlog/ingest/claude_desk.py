@@ -33,6 +33,7 @@ from shiftlog.ingest.reading import RAW_LIMIT_BYTES, Object, bounded, raw_or_dig
 
 AGENT = "ClaudeCode"
 MAX_NOTED = 1000
+MAX_TITLE_CHARS = 500
 
 _FOLLOWED = ("cwd", "branch", "version", "permission_mode")
 _MAIN = ("user", "assistant", "system", "attachment")
@@ -203,6 +204,7 @@ class Desk:
         self._followed[strand.index] = values
         known = strand.known
         if not strand.is_open:
+            strand.first_at = strand.first_at or self.at
             for theirs, ours in _AT_OPENING:
                 if ours not in known and (value := text_in(record, theirs)):
                     known[ours] = value
@@ -234,6 +236,7 @@ class Desk:
     def _open(self, strand: Strand) -> None:
         strand.is_open = True
         known, ref = strand.known, strand.ref
+        started = strand.first_at or self.at
         sidecar = self.hints.sidecar or {}
         child = ref.agent_id is not None
         parent = None
@@ -250,7 +253,7 @@ class Desk:
             SessionOpened(
                 session=ref,
                 key=("session", *(part for part in ref if part)),
-                at=self.at,
+                at=started,
                 record=self.ids(),
                 agent=AGENT,
                 cwd=known.get("cwd"),
@@ -262,7 +265,7 @@ class Desk:
                 extra=extra,
             )
         )
-        run = {"backend": "claude", "version": known.get("version"), "cwd": known.get("cwd"), "started": self.at}
+        run = {"backend": "claude", "version": known.get("version"), "cwd": known.get("cwd"), "started": started}
         run["session_type"] = known.get("entrypoint")
         self.run(strand, {name: value for name, value in run.items() if value})
         if "permission_mode" in known:
@@ -287,10 +290,13 @@ class Desk:
     def rename(self, strand: Strand, title: str, source: TitleSource) -> None:
         """Give a better title."""
         title = title.strip()
-        if not title or source < strand.title_rank or title == strand.title:
+        again = title[:MAX_TITLE_CHARS] == strand.title
+        if not title or source < strand.title_rank or (again and source == strand.title_rank):
             return
-        strand.title_rank, strand.title = int(source), title[:500]
-        key = self._change_key(strand, "t", {"title": title}, named=False)
+        strand.title_rank, strand.title = int(source), title[:MAX_TITLE_CHARS]
+        # The same title from a better source holds against titles that rank between the two.
+        said: Object = {"title": title, "source": int(source)} if again else {"title": title}
+        key = self._change_key(strand, "t", said, named=False)
         self.emit_quietly(
             strand,
             SessionUpdated(session=strand.ref, key=key, at=self.at, changes={}, title=title, title_source=source),

@@ -1,5 +1,6 @@
 """Results of Claude Code's tool calls: what they said, and what was done with them."""
 
+import re
 from itertools import pairwise
 from typing import Any, cast
 
@@ -27,7 +28,8 @@ EDITS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit"})
 SHELL = "Bash"
 
 _DENIED = "The user doesn't want to proceed"
-_EXIT_CODE = "Exit code "
+_EXIT_CODE = re.compile(r"Exit code (-?[0-9]{1,10})(?![0-9])")
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.*)$", re.MULTILINE)
 _PERSISTED = "<persisted-output>"
 _SPILL_FOLDER = "tool-results/"
 _DURATIONS = ("durationMs", "totalDurationMs", "duration_ms")
@@ -119,10 +121,8 @@ def _kept_ids(details: Object) -> Object:
 
 
 def _exit_code(text: str, details: Object, tool: str | None, *, is_error: bool) -> int | None:
-    if text.startswith(_EXIT_CODE):
-        digits = first_line(text[len(_EXIT_CODE) : len(_EXIT_CODE) + 12])
-        if digits.isascii() and digits.isdigit():
-            return int(digits)
+    if text.startswith("Exit code ") and (told := _EXIT_CODE.match(text)) is not None:
+        return int(told[1])
     if "exitCode" in details and (code := whole_in(details, "exitCode")) is not None:
         return code
     return 0 if tool == SHELL and not is_error else None
@@ -239,7 +239,9 @@ class _Deeds:
 
     def _plan(self, value: Object, details: Object) -> None:
         plan = text_in(details, "plan") or text_in(value, "plan") or ""
-        title = first_line(plan, WHOLE_LINE).lstrip("#").strip() or "Plan accepted"
+        heading = _HEADING.search(plan[:WHOLE_LINE])
+        title = heading[1].strip() if heading else first_line(plan, WHOLE_LINE)
+        title = title.strip("#").strip() or "Plan accepted"
         self._act("design_decision", title)
         self._turn.add("design_decisions", title)
         if (path := text_in(details, "filePath")) is not None:

@@ -114,8 +114,12 @@ def read_attachment(desk: Desk, strand: Strand, record: Object) -> Disposition:
         _add_context(strand, text_in(attachment, *_PATHS))
         return Disposition.MAPPED
     if kind.startswith("plan_mode"):
-        if (path := text_in(attachment, "planFilePath")) is not None and strand.turn is not None:
-            strand.turn.sets["plan_file"] = relative_path(path, strand.first_cwd)
+        if (path := text_in(attachment, "planFilePath")) is not None:
+            path = relative_path(path, strand.first_cwd)
+            if strand.turn is not None:
+                strand.turn.sets["plan_file"] = path
+            else:
+                strand.plan_file = path
         return Disposition.MAPPED
     if kind == "goal_status":
         goal = {name: attachment[name] for name in ("condition", "met") if name in attachment}

@@ -40,6 +40,7 @@ class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     command: Observation
     query: str
+    context: list[str] = []
     injected: list[Observation] = []
 
 
@@ -81,6 +82,8 @@ class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
     ref: SessionRef
     index: int
     is_open: bool = False
+    first_at: str | None = None
+    """When its first record came, also one that waits for what follows it."""
     first_cwd: str | None = None
     known: dict[str, Any] = {}
     title_rank: int = 0
@@ -99,6 +102,8 @@ class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
     used: str | None = None
     """The last usage fact given, to leave out equal repetitions."""
     context: list[str] = []
+    plan_file: str | None = None
+    """Files and a plan that were attached since the last turn ended; the next one has them."""
     waiting: bytes = b""
     """Facts of a session that no conversation record has opened yet, encoded."""
     linked: set[str] = set()

@@ -26,9 +26,14 @@ def text_and_images(content: object, *, keep: bool) -> tuple[str, tuple[Image, .
     return "\n".join(texts), tuple(images)
 
 
+def is_attachment(block: Object) -> bool:
+    """Tell whether a block is an image or a document, also one that is elsewhere."""
+    return block.get("type") in ("image", "document")
+
+
 def image_of(block: Object, *, keep: bool) -> Image | None:
     """Return the digest of an image or document block, None if it is none."""
-    if block.get("type") not in ("image", "document"):
+    if not is_attachment(block):
         return None
     source = object_in(block, "source")
     media_type = text_in(source, "media_type")

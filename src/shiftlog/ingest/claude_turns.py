@@ -75,6 +75,8 @@ def open_turn(
     for item in (*strand.context, *context):
         turn.add("context_list", item)
     strand.context.clear()
+    if strand.plan_file is not None:
+        turn.sets["plan_file"], strand.plan_file = strand.plan_file, None
     if uuid is not None:
         desk.seen.add(uuid, strand.index, strand.ordinal)
     if abandoned:
@@ -193,9 +195,9 @@ def give_fields(desk: Desk, strand: Strand) -> None:
 # -- commands that wait for an answer ----------------------------------------------------------------------------------
 
 
-def hold(strand: Strand, command: Observation, query: str) -> None:
+def hold(strand: Strand, command: Observation, query: str, context: list[str]) -> None:
     """Keep a slash command back until it is clear whether a model answers it."""
-    strand.held = Held(command=command, query=query)
+    strand.held = Held(command=command, query=query, context=context)
 
 
 def drop_held(desk: Desk, strand: Strand) -> None:
@@ -211,7 +213,7 @@ def open_held(desk: Desk, strand: Strand) -> Turn | None:
     held, strand.held = strand.held, None
     if held is None:
         return None
-    turn = open_turn(desk, strand, "command", held.query, opening=held.command)
+    turn = open_turn(desk, strand, "command", held.query, opening=held.command, context=held.context)
     for item in held.injected:
         observe(desk, strand, item)
     return turn

@@ -1,10 +1,12 @@
 """`user` records of Claude Code: a prompt, a command, a notice, a stop, an injected text, or the results of calls."""
 
+from collections.abc import Sequence
+
 from shiftlog.ingest import claude_results, claude_turns
 from shiftlog.ingest.claude_children import link
 from shiftlog.ingest.claude_desk import Desk
 from shiftlog.ingest.claude_state import Observation, Strand
-from shiftlog.ingest.claude_text import element, text_and_images, without_context
+from shiftlog.ingest.claude_text import element, is_attachment, text_and_images, without_context
 from shiftlog.ingest.facts import Disposition, Image, Note
 from shiftlog.ingest.reading import Object, list_in, object_in, objects_in, text_in
 
@@ -39,7 +41,8 @@ def read_user(desk: Desk, strand: Strand, record: Object, *, nested: bool = Fals
     if pasted := list_in(record, "imagePasteIds"):
         names = desk.state.counts.counted_names
         names["imagePasteIds"] = names.get("imagePasteIds", 0) + len(pasted)
-    if not text and not images:
+    attached = bool(images) or any(is_attachment(block) for block in objects_in(message, "content"))
+    if not text and not attached:
         return desk.counted("user/empty")
     if nested:
         desk.say(strand, "user", "observation", text, images=images)
@@ -47,7 +50,7 @@ def read_user(desk: Desk, strand: Strand, record: Object, *, nested: bool = Fals
     if any(record.get(name) is True for name in _INJECTED):
         return _inject(desk, strand, text, images)
     origin = text_in(object_in(record, "origin"), "kind")
-    return _by_text(desk, strand, text, images, is_notice=origin == "task-notification")
+    return _by_text(desk, strand, text, images, attached=attached, is_notice=origin == "task-notification")
 
 
 def _inject(desk: Desk, strand: Strand, text: str, images: tuple[Image, ...]) -> Disposition:
@@ -61,7 +64,7 @@ def _inject(desk: Desk, strand: Strand, text: str, images: tuple[Image, ...]) ->
 
 
 def _by_text(
-    desk: Desk, strand: Strand, text: str, images: tuple[Image, ...], *, is_notice: bool = False
+    desk: Desk, strand: Strand, text: str, images: tuple[Image, ...], *, attached: bool, is_notice: bool
 ) -> Disposition:
     said, context = without_context(text)
     if said.startswith(STOPS):
@@ -70,11 +73,11 @@ def _by_text(
         claude_turns.drop_held(desk, strand)
         desk.say(strand, "system", "observation", text, images=images)
     elif is_notice or said.startswith(_NOTICE):
-        notice(desk, strand, said or text)
+        notice(desk, strand, said or text, context)
     elif said.startswith(_COMMAND):
         claude_turns.drop_held(desk, strand)
-        claude_turns.hold(strand, observation(desk, text), _query(said))
-    elif said or images:
+        claude_turns.hold(strand, observation(desk, text), _query(said), context)
+    elif said or attached:
         claude_turns.drop_held(desk, strand)
         claude_turns.open_turn(desk, strand, "prompt", said, images=images, context=context)
     else:
@@ -89,14 +92,16 @@ def _stop(desk: Desk, strand: Strand, text: str, reason: str) -> None:
     claude_turns.end_turn(desk, strand, "failed", note=f"Turn aborted: {reason}", at=desk.at)
 
 
-def notice(desk: Desk, strand: Strand, text: str) -> None:
+def notice(desk: Desk, strand: Strand, text: str, context: Sequence[str] = ()) -> None:
     """Read the notice of a background task or a teammate: it opens a turn unless one is still at work."""
     turn = strand.turn
     if turn is None or turn.is_quiet:
         claude_turns.drop_held(desk, strand)
-        claude_turns.open_turn(desk, strand, "notice", text)
+        claude_turns.open_turn(desk, strand, "notice", text, context=context)
     else:
         desk.say(strand, "system", "observation", text)
+        for item in context:
+            turn.add("context_list", item)
     head = text[:_HEAD_CHARS]
     if task := element(head, "task-id"):
         link(desk, strand, task, rank=3, call_id=element(head, "tool-use-id"))
