@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -268,3 +269,25 @@ async def test_usage_of_one_model_is_what_that_model_used_whichever_came_last(
     assert [(row["input_tokens"], row["output_tokens"]) for row in shown["rows"]] == wanted
     assert (shown["total"]["input_tokens"], shown["total"]["output_tokens"]) == (wanted or [(0, 0)])[0]
     assert all(row["cost_usd"] for row in shown["rows"])
+
+
+@pytest.mark.parametrize("order", [(0, 1, 3, 2), (0, 2, 3, 1), (1, 3, 0, 2), (2, 0, 1, 3), (3, 2, 1, 0)])
+@pytest.mark.parametrize("tells", [True, False])
+async def test_forks_of_forks_count_each_total_once_in_any_order(
+    tells: bool, order: tuple[int, ...], tmp_path: Path
+) -> None:
+    """4.2: the family is known from the store, or from the headers that a fork copied; either may come late."""
+    threads = [f"9c000000-0000-4000-8000-00000000000{number}" for number in range(4)]
+    used = [tuple(count * number for count in T1) for number in range(1, 5)]
+    files = [Codex(thread=threads[0]).turn("turn-0", "Q0", "A0").tokens(used[0], T1)]
+    for number in range(1, 4):
+        above, started = files[-1], files[0].started + timedelta(hours=number)
+        fork = Codex(thread=threads[number], started=started, meta={"forked_from_id": above.thread})
+        copied = [line for line in above.lines if tells or line["type"] != "session_meta"]
+        fork.lines += [{**line, "timestamp": fork.time()} for line in copied]
+        files.append(fork.turn(f"turn-{number}", f"Q{number}", f"A{number}").tokens(used[number], T1))
+    async with open_office(tmp_path) as office:
+        for number in order:
+            await office.take(office.write(f"rollout-{number}.jsonl", files[number].lines))
+        assert await totals(office) == dict.fromkeys(threads, T1[4])
+        assert await office.is_sound()

@@ -1,5 +1,6 @@
 """Children and live sessions: either side may come first, and what was recorded live and its transcript are one."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +194,44 @@ async def test_an_edit_that_failed_is_not_among_the_files(tmp_path: Path) -> Non
         (turn,) = await office.turns(await office.session(made.session))
         assert turn.files == {}
         assert turn.actions == 1
+
+
+async def test_a_copy_that_names_its_own_session_within_a_turn_has_no_turn_of_it(tmp_path: Path) -> None:
+    """5.3: a resume of 1.x rewrites the session of some records only; what another session owns begins nothing."""
+    copying = "5e551000-0000-4000-8000-00000000000b"
+    first = Claude().prompt("Say lol").says("lol")
+    prompt, answer = first.records
+    own = Claude(session=copying, letter="b", started=first.started + timedelta(hours=1)).prompt("More").says("Done")
+    async with open_office(tmp_path) as office:
+        office.write("z-original.jsonl", first.records)
+        office.write("a-copy.jsonl", [prompt, {**answer, "sessionId": copying}, *own.records])
+        await office.take()
+        assert [turn.query_text for turn in await office.turns(await office.session(first.session))] == ["Say lol"]
+        copy = await office.session(copying)
+        assert [turn.query_text for turn in await office.turns(copy)] == ["More"]
+        assert copy.forked_from == (await office.session(first.session)).id
+        assert entries_of(await office.take(full=True)) == 0
+        assert await office.is_sound()
+
+
+async def test_a_shared_turn_with_a_subagent_stays_shared(tmp_path: Path) -> None:
+    """Case 36, with a child in what was copied."""
+    copying = "5e551000-0000-4000-8000-00000000000b"
+    first = parent()
+    own = Claude(session=copying, letter="c", started=first.started + timedelta(hours=1)).prompt("More").says("Done")
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", first.records)
+        office.write("b.jsonl", [*({**record, "sessionId": copying} for record in first.records), *own.records])
+        await office.take()
+        assert [turn.query_text for turn in await office.turns(await office.session(copying))] == ["More"]
+
+
+async def test_an_end_that_only_a_copy_has_begins_no_turn_in_it(tmp_path: Path) -> None:
+    copying = "5e551000-0000-4000-8000-00000000000b"
+    first = Claude().prompt("Say lol").says("lol")
+    own = Claude(session=copying, letter="b", started=first.started + timedelta(hours=1)).ends().prompt("More")
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", first.records)
+        office.write("b.jsonl", [*({**record, "sessionId": copying} for record in first.records), *own.records])
+        await office.take()
+        assert [turn.query_text for turn in await office.turns(await office.session(copying))] == ["More"]

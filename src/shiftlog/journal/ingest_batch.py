@@ -28,6 +28,8 @@ UNTITLED = "(untitled)"
 CONTINUED = "(continued)"
 IMPORTED = "imported"
 PROMPT_TITLE = 1
+BY_RECORD = "continued"
+LOOKED_AHEAD = 4
 
 _RECORDS = frozenset({"turn_begun", "dialog", "tool_call", "tool_result"})
 
@@ -63,8 +65,8 @@ class BatchWork:
         keys = [key for item in items for key in (item.key, *item.aliases)]
         self._memory.load(keys, self._names())
         self._memory.load_turns(self._turns_named())
-        for item in items:
-            self._take(item)
+        for place, item in enumerate(items):
+            self._take(item, place)
         self._counting.settle()
         for (session_id, turn), late in self._late.items():
             late_dialog(self.ledger(session_id), turn, late)
@@ -162,6 +164,7 @@ class BatchWork:
         known = self._id_of(item.session)
         if known is not None:
             self._family.add_child(known, name, item.body)
+            self._fork(known, item)
             return
         stamp = item.at.replace("-", "").replace(":", "")[:15] + "Z"
         tail = slug(name.vendor_id, "session")
@@ -191,8 +194,12 @@ class BatchWork:
         self.places.setdefault(session_id, []).append(place)
         self._family.add_child(session_id, name, item.body)
         self._family.add_parent(session_id, name)
-        if item.body.get("forked_from") and name.agent_id is None:
-            self._memory.fork(name.vendor_id, str(item.body["forked_from"]), session_id)
+        self._fork(session_id, item)
+
+    def _fork(self, session_id: str, item: Incoming) -> None:
+        name, parent = self._batch.sessions[item.session], (item.body or {}).get("forked_from")
+        if parent and name.agent_id is None:
+            self._counting.join_family(name.vendor_id, str(parent), session_id, item)
 
     def _write(self, ledger: Ledger, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
         salt = salt_from(self._batch.agent, ledger.id, str(kind), str(ledger.next_seq))
@@ -200,7 +207,7 @@ class BatchWork:
 
     # Facts
 
-    def _take(self, item: Incoming) -> None:
+    def _take(self, item: Incoming, place: int) -> None:
         what = item.what
         if what == "session_opened":
             self._open(item)
@@ -218,6 +225,8 @@ class BatchWork:
         owner = self._memory.owner(item.key, item.aliases)
         if owner is None and what == "turn_begun":
             owner = self._hooked(item, ledger)
+            if owner is None and self._only_repeats(place, item, ledger):
+                return
         if owner is not None and not (what == "turn_begun" and self._takes_over(item, ledger, owner)):
             self._again(item, ledger, owner)
             return
@@ -261,16 +270,20 @@ class BatchWork:
 
     def _turn_of(self, item: Incoming, ledger: Ledger) -> str | None:
         """Return the turn that a fact goes to; one that began in another session is continued in this one."""
+        turn = self._turn_there(item, ledger)
+        if turn is None and item.turn is not None:
+            turn = item.turn
+            body = {"query_title": CONTINUED, "query_text": "", "imported": True}
+            self._write(ledger, Kind.TURN_BEGUN, item.at, body, turn)
+            self.counts["turns"] += 1
+        return turn
+
+    def _turn_there(self, item: Incoming, ledger: Ledger) -> str | None:
+        """Return the turn that a fact goes to if this session has it; what only describes a turn begins none."""
         if item.turn is None:
             return None
-        mapped = self._memory.turn_in(ledger.id, item.turn)
-        if mapped is not None:
-            return mapped
-        if not ledger.has_turn(item.turn):
-            body = {"query_title": CONTINUED, "query_text": "", "imported": True}
-            self._write(ledger, Kind.TURN_BEGUN, item.at, body, item.turn)
-            self.counts["turns"] += 1
-        return item.turn
+        turn = self._memory.turn_in(ledger.id, item.turn)
+        return turn or (item.turn if ledger.has_turn(item.turn) else None)
 
     def _takes_over(self, item: Incoming, ledger: Ledger, owner: Origin) -> bool:
         """Tell whether a prompt that a hook brought is this one: same session, and begun at about the same time."""
@@ -309,6 +322,19 @@ class BatchWork:
         self._write(ledger, Kind.TURN_BEGUN, item.at, body, request_id)
         self.counts["turns"] += 1
 
+    def _only_repeats(self, place: int, item: Incoming, ledger: Ledger) -> bool:
+        """Tell whether a turn was opened, for lack of a prompt, by a record that another session owns.
+
+        A copy may name its own session from the middle of a turn on; what it adds to that turn begins it here.
+        """
+        if (item.body or {}).get("opened_by") != BY_RECORD:
+            return False
+        for following in self._batch.items[place + 1 : place + 1 + LOOKED_AHEAD]:
+            if following.turn == item.turn and following.what in _RECORDS:
+                owner = self._memory.owner(following.key, following.aliases)
+                return owner is not None and owner.session_id != ledger.id
+        return False
+
     def _came_otherwise(self, item: Incoming, ledger: Ledger) -> bool:
         """Tell whether a session that was recorded live has this very turn already, as `importRecovery` brings it."""
         origin = self._memory.origin(_session_key(self._batch.sessions[item.session]))
@@ -324,12 +350,12 @@ class BatchWork:
             self._memory.map_turn(ledger.id, item.turn, request_id)
 
     def _update_turn(self, item: Incoming, ledger: Ledger) -> None:
-        turn = self._turn_of(item, ledger)
+        turn = self._turn_there(item, ledger)
         if turn is not None and item.body is not None:
             update_turn(ledger, turn, item.at, item.body, live=self._memory.is_live(ledger.id, item.turn))
 
     def _end_turn(self, item: Incoming, ledger: Ledger) -> None:
-        turn = self._turn_of(item, ledger)
+        turn = self._turn_there(item, ledger)
         if turn is None or item.body is None:
             return
         self._counting.settle()
@@ -382,7 +408,7 @@ class BatchWork:
 
     def _link(self, item: Incoming, ledger: Ledger) -> None:
         assert item.body is not None
-        turn = self._turn_of(item, ledger)
+        turn = self._turn_there(item, ledger)
         self._family.link(ledger.id, turn, item.at, self._batch.sessions[item.session], item.body)
 
     def _note(self, item: Incoming, ledger: Ledger) -> None:

@@ -18,6 +18,7 @@ from shiftlog.journal.ingest_usage import (
     expanded,
     growth_of_maximum,
     is_lone,
+    taken_back,
     tokens_in,
     whole_body,
 )
@@ -104,6 +105,19 @@ class Counting:
         if after != latest:
             self._responses[name] = Response(before, after, item)
             self._counts["usage_responses"] += is_new
+
+    def join_family(self, thread: str, parent: str, session_id: str, item: Incoming) -> None:
+        """Take a thread for a fork of another; totals that both were counted with count once from now on."""
+        for copy, other in self._memory.fork(thread, parent, session_id):
+            one, two = self._memory.origin(copy), self._memory.origin(other)
+            if one is None or two is None or one.doc is None or two.doc is None:
+                continue
+            if one.doc.get("copied"):
+                again = one.doc
+            else:
+                again = two.doc
+                self._memory.put(other, one)
+            self._count(taken_back(again), item.at, item)
 
     def settle(self) -> None:
         """Write what the reports since the last time add up to: one entry a response, not one a line."""

@@ -1,6 +1,6 @@
 """What an import remembers in the store: the owners of keys and small documents under names, read once a batch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from shiftlog.store.incoming import origin_key
@@ -126,14 +126,40 @@ class Memory:
 
     # Families of forks
 
-    def fork(self, thread: str, parent: str, session_id: str) -> None:
-        """Remember that a thread was forked from another; totals kept under its own name stay findable."""
+    def fork(self, thread: str, parent: str, session_id: str) -> list[tuple[bytes, bytes]]:
+        """Remember that a thread was forked from another; totals kept under its own name stay findable.
+
+        Return the keys of totals that were kept in both families before they were known to be one: those of the
+        copies, and beside each the one that it repeats.
+        """
+        if self.origin(f"fork:{thread}") is not None:
+            return []
         self.keep(f"fork:{thread}", session_id, {"parent": parent})
-        if self.origin(f"totals:{thread}") is not None:
-            root = self.root(parent)
-            aliases: list[str] = (self.document(f"family:{root}") or {}).get("aliases", [])
-            if thread not in aliases:
-                self.keep(f"family:{root}", session_id, {"aliases": [*aliases, thread]})
+        root = self.root(parent)
+        own = [thread] if self.origin(f"totals:{thread}") is not None else []
+        names = [*own, *self._aliases(thread)]
+        if not names or root == thread:
+            return []
+        known = self._aliases(root)
+        twice = [pair for name in names for pair in self._kept_twice(name, (root, *known))]
+        self.keep(f"family:{root}", session_id, {"aliases": [*known, *(name for name in names if name not in known)]})
+        return twice
+
+    def _aliases(self, root: str) -> list[str]:
+        return (self.document(f"family:{root}") or {}).get("aliases", [])
+
+    def _kept_twice(self, name: str, others: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
+        kept = self.origin(f"totals:{name}")
+        left: list[str] = []
+        for total in (kept.doc or {}).get("copied", ()) if kept is not None else ():
+            keys = (self._key(f"use:{other}:{total}") for other in others)
+            found = next((key for key in keys if self._find(key) is not None), None)
+            if found is None:
+                left.append(total)
+            else:
+                yield self._key(f"use:{name}:{total}"), found
+        if kept is not None:
+            self.keep(f"totals:{name}", kept.session_id, {"copied": left} if left else {})
 
     def root(self, thread: str) -> str:
         """Return the thread from which all forks of a family come, as far as it is known."""
@@ -150,11 +176,14 @@ class Memory:
         if family is None:
             return key
         root = self.root(str(family))
-        aliases: list[str] = (self.document(f"family:{root}") or {}).get("aliases", [])
-        for name in (root, *aliases):
+        for name in (root, *self._aliases(root)):
             found = origin_key(self._agent, f"use:{name}:{total}")
             if self._find(found) is not None:
                 return found
-        if self.origin(f"totals:{root}") is None:
+        kept = self.document(f"totals:{root}")
+        if report.get("copied"):
+            # Where this family turns out to be a part of another, copies may have been counted there already.
+            self.keep(f"totals:{root}", session_id, {"copied": [*(kept or {}).get("copied", ()), total]})
+        elif kept is None:
             self.keep(f"totals:{root}", session_id, {})
         return origin_key(self._agent, f"use:{root}:{total}")

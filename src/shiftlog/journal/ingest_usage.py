@@ -232,8 +232,13 @@ def count_first(
     }
     growths = [_whole(document, vendor=report.get("vendor"))]
     if known is not None:
-        growths.insert(0, _whole(known, sign=-1))
+        growths.insert(0, taken_back(known))
     return document, [growth for growth in growths if any(growth.counts) or growth.cost_usd]
+
+
+def taken_back(document: Document) -> Growth:
+    """Return what undoes the counting of a total that is counted elsewhere."""
+    return _whole(document, sign=-1)
 
 
 def _whole(document: Document, sign: int = 1, vendor: Document | None = None) -> Growth:
