@@ -1,11 +1,13 @@
 """Cursor transcripts: roles and blocks, nothing else."""
 
+from pathlib import Path
 from typing import Any
 
 from shiftlog.ingest.cursor import CursorReader
 from shiftlog.ingest.facts import SessionOpened, ToolCall, ToolResult, TurnBegun, TurnUpdated
 from tests.ingest.codex_rollouts import OWN
 from tests.ingest.conversations import Found, lines_of_file, read_lines, read_records
+from tests.ingest.office import open_office
 
 
 def said(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
@@ -72,3 +74,16 @@ def test_a_child_hangs_on_the_session_that_the_folder_names() -> None:
     opened = read(said("user", text("x")), parent_id="p", session_id="c").of(SessionOpened)[0]
     assert opened.parent is not None
     assert (opened.session.vendor_id, opened.parent.session.vendor_id) == ("c", "p")
+
+
+async def test_the_file_of_a_subagent_is_a_session_of_its_own(tmp_path: Path) -> None:
+    """It lies in the folder of the session that it is a child of."""
+    async with open_office(tmp_path) as office:
+        folder = "projects/p/agent-transcripts/aaaa"
+        lines = [[said("user", text(words)), said("assistant", text("Done"))] for words in ("Whole", "Part")]
+        for name, records in zip(("aaaa.jsonl", "subagents/bbbb.jsonl"), lines, strict=True):
+            office.write(f"{folder}/{name}", records)
+        await office.take()
+        whole, part = await office.session("aaaa"), await office.session("bbbb")
+        assert part.parent_session_id == whole.id
+        assert [turn.query_text for turn in await office.turns(part)] == ["Part"]

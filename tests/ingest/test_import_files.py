@@ -388,3 +388,10 @@ async def test_a_file_cut_anywhere_ends_with_the_same_turns_and_texts(tmp_path: 
             await read_in_two(office, path, cut)
             session = await office.session(made.session)
             assert (await office.dialog(session), [t.response for t in await office.turns(session)]) == wanted
+
+
+async def test_a_name_may_hold_any_sign(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        for number, name in enumerate(("a#1.jsonl", "b?.jsonl", "c%20.jsonl")):
+            office.write(name, Claude(session=f"s{number}", letter="abc"[number]).prompt("Go").says("Gone").records)
+        assert [file.status for file in (await office.take()).files] == ["imported"] * 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from tests.ingest.office import Office, entries_of, open_office
+from tests.ingest.office import Claude, Office, entries_of, open_office
 
 STARTED_MS = 1_772_359_200_000
 SCHEMA = """
@@ -149,3 +149,54 @@ async def test_a_database_of_somebody_else_is_not_recognised(tmp_path: Path) -> 
         report = await office.take()
         assert {(file.status, file.reason) for file in report.files} == {("skipped", "not_recognised")}
         assert report.ok
+
+
+async def test_a_database_is_found_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        for number, name in enumerate(("what?", "100%41", "c#", "a b")):
+            database = Database(office.folder / name / "opencode.db")
+            database.session(f"ses_{number}", "One")
+            database.turn(1, f"ses_{number}", "Go", "Gone")
+            database.db.close()
+        report = await office.take()
+        assert [file.status for file in report.files] == ["imported"] * 4
+        assert entries_of(await office.take()) == 0
+
+
+async def test_rows_of_any_type_keep_nobody_else_from_being_imported(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        folder = office.folder / "opencode"
+        folder.mkdir()
+        with closing(apsw.Connection(str(folder / "opencode.db"))) as db:
+            db.execute("CREATE TABLE session (id, directory, title, time_created, time_updated)")
+            db.execute("CREATE TABLE message (id, session_id, time_created, time_updated, data)")
+            db.execute("CREATE TABLE part (id, message_id, session_id, time_created, time_updated, data)")
+            names: list[Any] = ["ses_1", "ses_2", None, 7, b"x"]
+            for name, updated in zip(names, ("yesterday", 1.5e300, 1, 1, 1), strict=True):
+                db.execute("INSERT INTO session VALUES (?, '/srv', ?, NULL, ?)", (name, b"\xff", updated))
+            db.execute("INSERT INTO message VALUES ('m', 'ses_1', NULL, NULL, 'no JSON')")
+        office.write("claude.jsonl", Claude().prompt("Go").says("Gone").records)
+        report = await office.take()
+        assert {Path(file.path).name: file.status for file in report.files} == {
+            "claude.jsonl": "imported",
+            "opencode.db#ses_1": "imported",
+            "opencode.db#ses_2": "imported",
+        }
+        assert entries_of(await office.take()) == 0
+
+
+async def test_a_document_that_cannot_be_read_is_reported_and_the_others_are_stored(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        storage = office.folder / "storage"
+        for folder in ("session/prj", "message/ses_1"):
+            (storage / folder).mkdir(parents=True)
+        session = {"id": "ses_1", "projectID": "prj", "directory": "/srv", "time": {"created": STARTED_MS}}
+        (storage / "session/prj/ses_1.json").write_text(json.dumps(session))
+        (storage / "message/ses_1/msg_1.json").symlink_to(storage / "gone.json")
+        office.write("claude.jsonl", Claude().prompt("Go").says("Gone").records)
+        report = await office.take(storage / "session", office.folder / "claude.jsonl")
+        assert [(Path(file.path).name, file.status) for file in report.files] == [
+            ("ses_1.json", "failed"),
+            ("claude.jsonl", "imported"),
+        ]
+        assert [error["code"] for error in report.errors] == ["transcript_unreadable"]

@@ -17,8 +17,9 @@ from shiftlog.ingest.facts import Hints
 from shiftlog.model.errors import TranscriptNotFound
 
 SUFFIXES = (".jsonl", ".jsonl.zst", ".json", ".db")
+JOURNAL = "journal.jsonl"
 # Indexes and logs that lie among transcripts.
-NOT_SESSIONS = frozenset({"history.jsonl", "session_index.jsonl", "sessions-index.json", "journal.jsonl"})
+NOT_SESSIONS = frozenset({"history.jsonl", "session_index.jsonl", "sessions-index.json", JOURNAL})
 SIDECAR = ".meta.json"
 MAX_SIDECAR_BYTES = 1 << 20
 
@@ -194,7 +195,7 @@ def _unique(paths: Iterable[str]) -> list[Found]:
             continue
         target = (status.st_dev, status.st_ino)
         skip = None
-        if target in targets or path.removesuffix(".zst") in plain - {path}:
+        if target in targets or (path.endswith(".zst") and path[:-4] in plain):
             skip = "duplicate"
         elif not status.st_size:
             skip = "empty"
@@ -224,8 +225,8 @@ def hints_of(path: str, *, keep_images: bool = False) -> Hints:
         parent_id = folders[at - 1] if at else None
         deeper = folders[at + 1 :]
         run_id = deeper[1] if len(deeper) > 1 and deeper[0] == "workflows" else None
-        if agent_id is None:
-            session_id = parent_id  # a workflow's journal, whose records name no session
+        if given.name == JOURNAL:
+            session_id = parent_id  # a workflow's records name no session
     elif given.parent.parent.name == "chats":
         parent_id = given.parent.name
     return Hints(

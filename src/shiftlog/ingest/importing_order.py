@@ -18,8 +18,8 @@ EDGE_BYTES = 64 * 1024
 CHUNK_BYTES = 256 * 1024
 
 _TIME = re.compile(rb'"timestamp":\s?"([^"]{10,40})"')
-_SESSION = b'"sessionId":"'
-_KIND = b'"sessionKind":"'
+_SESSION = b'"sessionId":'
+_KIND = b'"sessionKind":'
 _LATEST = "9999"
 
 Place = tuple[str, bool, str, str]
@@ -85,8 +85,11 @@ def _has_several_sessions(path: str) -> bool:
                 at = data.find(_SESSION)
                 while at >= 0:
                     at += len(_SESSION)
-                    if first is None:
-                        first = data[at : data.find(b'"', at) + 1]
+                    at += data[at : at + 1] == b" "
+                    if data[at : at + 1] != b'"':
+                        pass  # no id, or one that the next chunk shows whole
+                    elif first is None:
+                        first = data[at : data.find(b'"', at + 1) + 1]
                     elif not data.startswith(first, at) and len(data) - at > len(first):
                         return True
                     at = data.find(_SESSION, at)

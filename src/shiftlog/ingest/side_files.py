@@ -8,12 +8,11 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from shiftlog.ingest.discovery import Found
+from shiftlog.ingest.discovery import JOURNAL, Found
 from shiftlog.ingest.report import Report
 from shiftlog.store.sources import Source
 
 INDEX = "session_index.jsonl"
-JOURNAL = "journal.jsonl"
 
 _ROLLOUTS = ("sessions", "archived_sessions")
 _WORKFLOWS = f"{os.sep}subagents{os.sep}workflows{os.sep}"

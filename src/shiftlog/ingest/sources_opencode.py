@@ -5,10 +5,12 @@ the path of its session document. The database is opened read-only.
 """
 
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
@@ -17,8 +19,10 @@ from shiftlog.ingest.opencode_rows import from_row, session_lines
 from shiftlog.ingest.reading import read_line
 from shiftlog.model.errors import TranscriptUnreadable
 
+DATABASE = ".db"
 MARK = "#"
 MAX_DOCUMENT_BYTES = 64 << 20
+_MOST_MS = 2**63 // 1_000_000
 _FOLDERS = ("session", "message", "part")
 
 Object = dict[str, Any]
@@ -30,7 +34,7 @@ def with_sessions(found: Iterable[Found]) -> list[Found]:
     for file in found:
         if file.skip is not None:
             made.append(file)
-        elif file.path.endswith(".db"):
+        elif file.path.endswith(DATABASE):
             made += _sessions_of(file)
         elif (root := _tree_of(file.path)) is None:
             made.append(file)
@@ -41,7 +45,7 @@ def with_sessions(found: Iterable[Found]) -> list[Found]:
 
 def is_composed(path: str) -> bool:
     """Tell whether a source is a session of a database or a tree."""
-    return MARK in Path(path).name or _tree_of(path) is not None
+    return DATABASE + MARK in Path(path).name or _tree_of(path) is not None
 
 
 def lines_of(path: str) -> Iterator[bytes]:
@@ -60,7 +64,7 @@ def lines_of(path: str) -> Iterator[bytes]:
 
 
 def _opened(path: str) -> apsw.Connection:
-    db = apsw.Connection(f"file:{path}?mode=ro", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    db = apsw.Connection(f"file:{quote(path)}?mode=ro", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     db.set_busy_timeout(2_000)
     return db
 
@@ -83,15 +87,22 @@ def _sessions_of(file: Found) -> list[Found]:
     except apsw.Error:
         return [replace(file, skip="not_recognised")]
     return [
-        replace(
-            file, path=f"{file.path}{MARK}{name}", size=messages * 1_000_003 + parts, mtime_ns=int(newest) * 1_000_000
-        )
+        replace(file, path=f"{file.path}{MARK}{name}", size=messages * 1_000_003 + parts, mtime_ns=_nanoseconds(newest))
         for name, newest, messages, parts in rows
+        if isinstance(name, str) and name
     ]
 
 
+def _nanoseconds(newest: object) -> int:
+    """Return the time of a session's newest row, whatever is written there: it only tells of change."""
+    if isinstance(newest, int | float) and abs(newest) < _MOST_MS:
+        return int(newest) * 1_000_000
+    return zlib.crc32(repr(newest).encode())
+
+
 def _row_lines(path: str) -> Iterator[bytes]:
-    database, _, name = path.rpartition(MARK)
+    database, _, name = path.rpartition(DATABASE + MARK)
+    database += DATABASE
     db = _opened(database)
     try:
         (session,) = _rows(db, "SELECT * FROM session WHERE id = ?", name) or [{}]
@@ -129,10 +140,13 @@ def _tree_of(path: str) -> Path | None:
 
 def _as_tree(file: Found, root: Path) -> Found:
     size, newest = file.size, file.mtime_ns
-    for path in _documents(root, Path(file.path)):
-        status = path.stat()
-        size += status.st_size
-        newest = max(newest, status.st_mtime_ns)
+    try:
+        for path in _documents(root, Path(file.path)):
+            status = path.stat()
+            size += status.st_size
+            newest = max(newest, status.st_mtime_ns)
+    except OSError as error:
+        return replace(file, skip="unreadable", error=error.strerror or str(error))
     return replace(file, size=size, mtime_ns=newest)
 
 
