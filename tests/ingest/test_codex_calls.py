@@ -342,3 +342,19 @@ def test_images_are_kept_as_digests() -> None:
     assert [len(result.images) for result in found.of(ToolResult)] == [1, 1]
     assert data not in repr(found.facts)
     assert read(*lines, keep_images=True).of(TurnBegun)[0].images[0].data == b"\x89PNG12345"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_patch_is_read_by_its_lines_and_nothing_else_ends_one(end: str) -> None:
+    """Form feeds and separators of other scripts stand inside of lines."""
+    lines = ["*** Begin Patch", "*** Add File: a", "+one\x0ctwo\u2028three", "*** Update File: b", "@@", "-x\x1cy", "+z"]
+    found = read(
+        meta(),
+        started(1, "t"),
+        item(2, "custom_tool_call", name="apply_patch", input=end.join([*lines, "*** End Patch", ""]), call_id="c"),
+        output(3, "c", "Success. Updated the following files:"),
+    )
+    assert [action.diff for action in found.of(Action)] == [
+        "--- /dev/null\n+++ b/a\n@@ -0,0 +1,1 @@\n+one\x0ctwo\u2028three\n",
+        "--- a/b\n+++ b/b\n@@ -1,1 +1,1 @@\n-x\x1cy\n+z\n",
+    ]

@@ -103,6 +103,13 @@ def test_the_model_is_that_of_the_last_context() -> None:
     assert {fact.model for fact in read(*copied_lines(), *own_lines()).of(Usage)} == {"gpt-5"}
 
 
+def test_settings_change_the_model_from_the_next_context_on() -> None:
+    settings = event(2, "thread_settings_applied", thread_settings={"model": "m2"})
+    contexts = [line(second, "turn_context", {"model": model}) for second, model in ((1, "m1"), (4, "m2"))]
+    found = read(meta(), contexts[0], settings, tokens(3, T1, T1), contexts[1], tokens(5, T2, L2))
+    assert [fact.model for fact in found.of(Usage)] == ["m1", "m2"]
+
+
 def test_a_fork_has_only_its_own_turns() -> None:
     """Case 35: copied lines make no entries, shared turns are noted."""
     for every in (None, 1):

@@ -331,7 +331,7 @@ class CodexReader:
         if kind == "session_meta":
             learn_ancestor(self._rollout, payload)
         elif kind == "turn_context":
-            self._state.model = text_in(payload, "model") or self._state.model
+            self._state.model = self._state.context_model = text_in(payload, "model") or self._state.model
         elif kind == "event_msg" and inner == "token_count":
             on_token_count(self._rollout, payload, copied=True)
         elif kind == "event_msg" and inner in STARTS and (name := named_turn(payload)) is not None:
@@ -354,7 +354,8 @@ class CodexReader:
         """No own turn has come: what is there is read as the fork's own."""
         state = self._state
         state.undecided = False
-        state.previous_total, state.previous_counters, state.model, state.shared = None, [], None, []
+        state.previous_total, state.previous_counters, state.shared = None, [], []
+        state.model = state.context_model = None
         lines, self._hold = self._hold, []
         self._hold_bytes = 0
         counts = state.counts

@@ -78,7 +78,7 @@ def changes_in_patch(text: str) -> tuple[FileChange, ...]:
         if kind is not None and path:
             found.append(_of_section(kind, path, moved, lines))
 
-    for line in text.splitlines():
+    for line in _lines(text):
         mark = next((mark for mark in _SECTIONS if line.startswith(mark)), None)
         if mark is not None:
             close()
@@ -122,6 +122,12 @@ def patches_in_script(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text; signs that only print as a new line (form feeds, U+2028) are part of one."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
+
 def _is_program(word: str) -> bool:
     return word.rpartition("/")[2] in ("apply_patch", "applypatch")
 
@@ -130,7 +136,7 @@ def _heredocs(script: str) -> Iterator[str]:
     mark: str | None = None
     wanted = False
     body: list[str] = []
-    for line in script.splitlines():
+    for line in _lines(script):
         if mark is None:
             program = _PROGRAM.search(line)
             opening = _DOCUMENT.search(line, program.end() if program else 0)

@@ -85,6 +85,8 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     written: dict[str, Any] = {}
     """The values last written of the session and its run: cwd, approval_policy, run.model …"""
     model: str | None = None
+    context_model: str | None = None
+    """The model of the last context, which is the one that used tokens; settings hold from the next context on."""
     effort: str | None = None
     modern: bool = False
     """The file marks the starts of its turns."""

@@ -135,7 +135,9 @@ def on_turn_context(rollout: Rollout, payload: Object) -> Disposition:
     turn, name = rollout.state.turn, named_turn(payload)
     if turn is not None and name not in (None, turn.vendor_id):
         turn = None  # the settings of a turn that has yet to start
-    _set_model(rollout, turn, text_in(payload, "model"), text_in(payload, "effort"))
+    model = text_in(payload, "model")
+    rollout.state.context_model = model or rollout.state.context_model
+    _set_model(rollout, turn, model, text_in(payload, "effort"))
     policy = payload.get("sandbox_policy")
     sandbox = text_in(object_in(payload, "sandbox_policy"), "type", "mode") if isinstance(policy, dict) else policy
     approval = payload.get("approval_policy")
@@ -240,7 +242,7 @@ def _emit_usage(rollout: Rollout, total: str, used: list[int], *, copied: bool) 
         vendor[_CACHE_WRITES] = writes
     usage = Usage(
         session=rollout.ref, key=("use", state.family or rollout.ref.vendor_id, total), at=rollout.at,
-        turn=turn and turn.request_id, model=state.model, input_tokens=max(given - cached - writes, 0),
+        turn=turn and turn.request_id, model=state.context_model or state.model, input_tokens=max(given - cached - writes, 0),
         cached_input_tokens=cached, cache_creation_tokens=writes, output_tokens=output, reasoning_tokens=reasoning,
         rule="first", copied=copied, vendor=vendor,
     )  # fmt: skip
