@@ -347,7 +347,15 @@ def test_images_are_kept_as_digests() -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_patch_is_read_by_its_lines_and_nothing_else_ends_one(end: str) -> None:
     """Form feeds and separators of other scripts stand inside of lines."""
-    lines = ["*** Begin Patch", "*** Add File: a", "+one\x0ctwo\u2028three", "*** Update File: b", "@@", "-x\x1cy", "+z"]
+    lines = [
+        "*** Begin Patch",
+        "*** Add File: a",
+        "+one\x0ctwo\u2028three",
+        "*** Update File: b",
+        "@@",
+        "-x\x1cy",
+        "+z",
+    ]
     found = read(
         meta(),
         started(1, "t"),

@@ -3,7 +3,16 @@
 from typing import Any
 
 from shiftlog.ingest.copilot import CopilotReader
-from shiftlog.ingest.facts import Action, SessionOpened, SessionUpdated, ToolCall, ToolResult, TurnBegun, Usage
+from shiftlog.ingest.facts import (
+    Action,
+    SessionOpened,
+    SessionUpdated,
+    ToolCall,
+    ToolResult,
+    TurnBegun,
+    TurnUpdated,
+    Usage,
+)
 from tests.ingest.codex_rollouts import OWN
 from tests.ingest.conversations import Found, lines_of_file, read_lines, read_records
 
@@ -64,6 +73,18 @@ def test_several_steps_are_one_turn() -> None:
     assert len(found.of(ToolCall)) == 1
     assert found.dialog == [("model", "reasoning", "hm"), ("model", "observation", "done")]
     assert found.actions == [("dependency_add", "uv: rich")]
+
+
+def test_files_attached_or_read_are_context_under_the_directory() -> None:
+    found = read(
+        event(2, "user.message", content="go", attachments=[{"path": "/work/app/a.py"}, {"path": "C:\\x\\b.py"}]),
+        event(3, "tool.execution_complete", toolCallId="c", toolName="view", arguments={"path": "/work/app/c.py"},
+              success=True, result={"content": "text"}),
+        event(4, "tool.execution_complete", toolCallId="d", toolName="view", arguments={"path": "/work/app/d.py"},
+              success=False),
+    )  # fmt: skip
+    assert [fact.adds for fact in found.of(TurnUpdated)] == [{"context_list": ["a.py", "C:/x/b.py", "c.py"]}]
+    assert found.actions == []
 
 
 def test_a_prompt_without_answer_is_superseded() -> None:

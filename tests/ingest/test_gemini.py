@@ -3,7 +3,17 @@
 import base64
 from typing import Any
 
-from shiftlog.ingest.facts import Note, SessionOpened, SessionUpdated, ToolCall, ToolResult, TurnBegun, TurnEnded, Usage
+from shiftlog.ingest.facts import (
+    Note,
+    SessionOpened,
+    SessionUpdated,
+    ToolCall,
+    ToolResult,
+    TurnBegun,
+    TurnEnded,
+    TurnUpdated,
+    Usage,
+)
 from shiftlog.ingest.gemini import GeminiReader
 from tests.ingest.codex_rollouts import OWN
 from tests.ingest.conversations import Found, lines_of_file, read_lines, read_records
@@ -58,6 +68,17 @@ def test_a_set_with_all_messages_tells_only_what_is_new() -> None:
     found = read(*first, {"$set": {"messages": [*first, model("m2", "three", 5)], "lastUpdated": HEAD["startTime"]}})
     assert [content for _, _, content in found.dialog] == ["two", "three"]
     assert found.turns == [("one", "completed", "three")]
+
+
+def test_a_list_of_all_messages_changes_no_other_turn() -> None:
+    """What an earlier turn said, and a last word that is repeated, stay what they were."""
+    lines = [user("u1", "one"), model("m1", "Decision: so"), user("u2", "two", 3), model("m2", "plain", 4)]
+    found = read(*lines, {"$set": {"messages": lines}}, {"$rewindTo": "m1"})
+    assert found.turns == [("one", "completed", "Decision: so"), ("two", "completed", "plain")]
+    decided = [fact.turn for fact in found.of(TurnUpdated) if "design_decisions" in fact.adds]
+    ids = [begun.turn for begun in found.of(TurnBegun)]
+    assert decided == ids[:1]
+    assert [note.body for note in found.of(Note)] == [{"abandoned": ids}]
 
 
 def test_a_rewind_abandons_that_message_and_all_after_it() -> None:

@@ -142,13 +142,13 @@ def test_synthetic_text_is_injected_and_files_are_context() -> None:
     """Beside the prompt."""
     parts = [
         part("p1", "m1", "text", text="look"), part("p2", "m1", "text", text="<file>", synthetic=True),
-        part("p3", "m1", "file", filename="a.log", url="file:///a.log", mime="text/plain"),
+        part("p3", "m1", "file", filename="logs\\a.log", url="file:///a.log", mime="text/plain"),
         part("p4", "m2", "patch", files=["/work/app/b.py"]), part("p5", "m2", "compaction", auto=True),
     ]  # fmt: skip
     found = read(ASKED, parts)
     assert found.turns[0][0] == "look"
     assert found.dialog == [("system", "observation", "<file>")]
-    assert found.of(TurnUpdated)[0].adds == {"context_list": ["a.log"], "files_modified": ["b.py"]}
+    assert found.of(TurnUpdated)[0].adds == {"context_list": ["logs/a.log"], "files_modified": ["b.py"]}
     assert [note.kind for note in found.of(Note)] == ["compaction"]
 
 

@@ -242,8 +242,8 @@ def _emit_usage(rollout: Rollout, total: str, used: list[int], *, copied: bool) 
         vendor[_CACHE_WRITES] = writes
     usage = Usage(
         session=rollout.ref, key=("use", state.family or rollout.ref.vendor_id, total), at=rollout.at,
-        turn=turn and turn.request_id, model=state.context_model or state.model, input_tokens=max(given - cached - writes, 0),
-        cached_input_tokens=cached, cache_creation_tokens=writes, output_tokens=output, reasoning_tokens=reasoning,
-        rule="first", copied=copied, vendor=vendor,
+        turn=turn and turn.request_id, model=state.context_model or state.model,
+        input_tokens=max(given - cached - writes, 0), cached_input_tokens=cached, cache_creation_tokens=writes,
+        output_tokens=output, reasoning_tokens=reasoning, rule="first", copied=copied, vendor=vendor,
     )  # fmt: skip
     rollout.emit(usage, turn)

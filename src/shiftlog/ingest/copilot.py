@@ -6,10 +6,21 @@ from typing import Any, cast
 from shiftlog.ingest.codex_calls import parsed
 from shiftlog.ingest.conversation import ConversationReader
 from shiftlog.ingest.facts import Disposition, Key, Record
-from shiftlog.ingest.reading import Object, bounded, object_in, objects_in, text_in, tokens_in, utc, whole_in
+from shiftlog.ingest.reading import (
+    Object,
+    bounded,
+    object_in,
+    objects_in,
+    relative_path,
+    text_in,
+    tokens_in,
+    utc,
+    whole_in,
+)
 
 _USAGE = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
 _WRITES = {"create": True, "edit": False, "str_replace": False, "write": False, "insert": False}
+_READS = frozenset({"view", "read", "read_file"})
 _OBSERVED = frozenset(
     {
         "session.info",
@@ -90,7 +101,7 @@ class CopilotReader(ConversationReader):
         self.begin_turn(text_in(record, "id"), text_in(data, "content") or "")
         for attached in objects_in(data, "attachments"):
             if (path := text_in(attached, "path", "displayName")) is not None:
-                self.add("context_list", path)
+                self.add("context_list", relative_path(path, self.state.cwd))
 
     def message(self, record: Object, data: Object) -> None:
         """Take what the model said and which tools it asks for."""
@@ -124,10 +135,10 @@ class CopilotReader(ConversationReader):
         extra: Object = {"parent_call": aside} if aside else {}
         known = call_id is not None and (call_id in self.state.calls or call_id in self.state.answered)
         made = self.call(call_id, name, arguments, **extra)
-        if not known and name in _WRITES and isinstance(arguments, dict):
+        if not known and (name in _WRITES or name in _READS) and isinstance(arguments, dict):
             path = text_in(cast(Object, arguments), "path", "file_path", "filePath")
             if path is not None:
-                self.state.own[made] = [path, _WRITES[name]]
+                self.state.own[made] = [path, _WRITES.get(name)]
 
     def finish_tool(self, _record: Object, data: Object) -> None:
         """Take the result of a call; a call never seen before is known by its result."""
@@ -141,10 +152,13 @@ class CopilotReader(ConversationReader):
         failed = data.get("success") is False
         duration = whole_in(object_in(object_in(data, "toolTelemetry"), "metrics"), "durationMs")
         self.answer(call_id, text, is_error=failed, duration_ms=duration)
-        written = self.state.own.pop(call_id, None) if call_id is not None else None
-        if call_id is not None and isinstance(written, list):
-            path, created = cast("list[Any]", written)
-            self.edit(call_id, path, created=bool(created), failed=failed)
+        touched = self.state.own.pop(call_id, None) if call_id is not None else None
+        if call_id is not None and isinstance(touched, list):
+            path, created = cast("list[Any]", touched)
+            if created is not None:
+                self.edit(call_id, path, created=bool(created), failed=failed)
+            elif not failed:
+                self.add("context_list", relative_path(path, self.state.cwd))
 
     def end_step(self, _record: Object, _data: Object) -> None:
         """Take the end of one step of the model; with nothing left to answer it may have been the last."""

@@ -129,27 +129,40 @@ class GeminiReader(ConversationReader):
         if kind == "user":
             self._prompt(name, text, images, again=again)
         elif kind in _MODEL:
-            self._answer(message, name, text, images)
+            self._answer(message, name, text, images, earlier=self._is_earlier(name))
         elif kind in _NOTICES:
             self.say("system", text, self._key(name, kind or "", text), kind=kind)
         else:
             self.unknown(f"message/{kind or ''}", as_raw(message))
         turn = self.state.turn
         if name is not None and turn is not None:
-            self.state.own.setdefault("turns", {})[name] = turn.request_id
+            self.state.own.setdefault("turns", {}).setdefault(name, turn.request_id)
+
+    def _is_earlier(self, name: str | None) -> bool:
+        """Tell whether a message that is written again belongs to a turn before the open one."""
+        turn = self.state.turn
+        known: str | None = self.state.own.get("turns", {}).get(name) if name is not None else None
+        return known is not None and (turn is None or turn.request_id != known)
 
     def _prompt(self, name: str | None, text: str, images: tuple[Image, ...], *, again: bool) -> None:
         if again or not (text.strip() or images):
             return
         self.begin_turn(name, text, images)
 
-    def _answer(self, message: Object, name: str | None, text: str, images: tuple[Image, ...]) -> None:
-        self.use_model(text_in(message, "model"))
+    def _answer(
+        self, message: Object, name: str | None, text: str, images: tuple[Image, ...], *, earlier: bool
+    ) -> None:  # fmt: skip
+        # What an earlier turn said is no answer of the open one, though a list of all messages repeats it.
+        if not earlier:
+            self.use_model(text_in(message, "model"))
         for thought in objects_in(message, "thoughts"):
             words = "\n".join(filter(None, (text_in(thought, "subject"), text_in(thought, "description"))))
-            self.say("model", words, self._key(name, "thought", words), reasoning=True)
+            self.say("model", words, self._key(name, "thought", words), reasoning=True, aside=earlier)
         record = Record(message_id=name) if name else None
-        self.say("model", text, self._key(name, "text", text), message=name or "", images=images, record=record)
+        if (turn := self.state.turn) is not None and name is not None and turn.message == name:
+            turn.texts = []  # written again, it replaces its earlier version
+        self.say("model", text, self._key(name, "text", text), message=name or "", images=images, record=record,
+                 aside=earlier)  # fmt: skip
         self._use(message, name)
         for call in objects_in(message, "toolCalls"):
             self._tool(call)

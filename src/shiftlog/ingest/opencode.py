@@ -173,7 +173,7 @@ class OpenCodeReader(ConversationReader):
             self._tool(part, record)
         elif kind == "file":
             if self._image(part) is None and (path := text_in(part, "filename", "url")) is not None:
-                self.add("context_list", path)
+                self.add("context_list", path if "://" in path else relative_path(path, self.state.cwd))
         elif kind == "patch":
             self._patch(part)
         elif kind == "compaction":
