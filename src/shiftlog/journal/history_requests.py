@@ -10,6 +10,7 @@ from shiftlog.model.fields import Choice, Integer, ListOf, Record, SessionRef, T
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
 from shiftlog.model.search import Expr, parse, positive_terms
+from shiftlog.model.times import read_iso
 from shiftlog.store.protocol import Filter, Reader
 
 KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
@@ -25,7 +26,7 @@ def parse_bound(text: str, path: str, *, is_end: bool) -> datetime:
     Times are shown in whole seconds, so that one without a fraction means, at the end, all of its second.
     """
     try:
-        at = datetime.fromisoformat(text)
+        at = read_iso(text)
         if is_end and _is_date(text):
             at = at.replace(hour=23, minute=59, second=59)
         if is_end and not at.microsecond:

@@ -46,9 +46,18 @@ def compact(at: datetime) -> str:
     return at.astimezone(UTC).strftime(COMPACT)
 
 
+def read_iso(text: str) -> datetime:
+    """Read an ISO 8601 date or time, with its letters in either case; raise ValueError for anything else."""
+    at = datetime.fromisoformat(text.upper() if text.endswith("z") else text)
+    # The standard library takes any character between date and time.
+    if text[8:9] not in ("T", "t", " ") and text[10:11] not in ("T", "t", " ", ""):
+        raise ValueError("a 'T' between date and time is expected")
+    return at
+
+
 def parse(text: str) -> datetime:
     """Read an ISO 8601 time that has a zone; raise ValueError for anything else."""
-    at = datetime.fromisoformat(text)
+    at = read_iso(text)
     if at.tzinfo is None:
         raise ValueError("a time with a zone is expected")
     try:
