@@ -125,7 +125,7 @@ def test_what_a_field_accepts_is_read_into_its_type(field: Field, value: object,
         (SessionRef(), True),
         (SessionRef(), 4.2),
         (SessionRef(), 10**6_000),
-        (SessionRef(), " "),
+        (SessionRef(required=True), " "),
         (SessionRef(), "\udfff"),
     ],
     ids=lambda value: type(value).__name__,  # a value may have more digits than Python writes

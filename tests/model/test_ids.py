@@ -95,7 +95,7 @@ def test_an_alias_is_a_positive_integer(text: str) -> None:
     assert ids.is_alias(text)
 
 
-@pytest.mark.parametrize("text", ["-1", "0", "042", "42\n", "٤٢", "4.2", "", "9" * 19])
+@pytest.mark.parametrize("text", ["-1", "0", "042", "42\n", "٤٢", "4.2", "", "9" * 201])
 def test_anything_else_is_no_alias(text: str) -> None:
     assert not ids.is_alias(text)
 

@@ -78,7 +78,7 @@ class Closing:
         self._runs.end(pen, values)
         ended = self.end(writer, pen, _ending(pen, values))
         issued = self._issued(writer, pen)
-        data = _data(writer, pen.session, ended, values)
+        data = self._data(writer, pen.session, ended, values)
         answered = with_token(shell(request, pen.session, "closed", data, pen.warnings), issued)
         keep(self._journal, writer, request, session.id, answered, issued)
         return answered
@@ -118,19 +118,31 @@ class Closing:
             return None
         return self._tokens.issue(writer, pen.session, pen.now)
 
-    def _already_closed(self, writer: Reader, session: Session, request: Request, pen: Pen) -> Answered:
+    def _already_closed(self, writer: Writer, session: Session, request: Request, pen: Pen) -> Answered:
         closing, values = session.closing, request.values
         note, policy = _unless_blank(values.get("epitaph")), _policy(values)
+        _warn_of_rebirth(pen, values)
         if note and closing and note != closing.note:
             pen.warn("epitaph_ignored", "The session was closed before; its first closing note stays")
         if policy and closing and policy is not closing.policy:
             pen.warn("policy_unchanged", f"The session was closed before; its policy stays {closing.policy}")
+        if values.get("capsule"):
+            pen.warn("capsule_ignored", "The session was closed before; the statement was not kept")
+        self._runs.warn_of_ignored(pen, values)
         receipts = writer.receipts(session.id)
         capsule = capsule_of(writer, session, pen.now)
         ended = Ended(capsule=capsule, receipt=receipts[-1]) if receipts else None
-        data = _data(writer, session, ended, values) | {"capsule": capsule, "status": "already_closed"}
+        data = self._data(writer, session, ended, values) | {"capsule": capsule, "status": "already_closed"}
         data["next_action"] = None if self._require_token else _without_token(session)
-        return with_token(shell(request, session, "already_closed", data, pen.warnings), None)
+        answered = with_token(shell(request, session, "already_closed", data, pen.warnings), None)
+        if request.key is not None:
+            keep(self._journal, writer, request, session.id, answered, None)
+        return answered
+
+    def _data(self, reader: Reader, session: Session, ended: Ended | None, values: Mapping[str, Any]) -> dict[str, Any]:
+        is_wanted = values.get("include_summary", True)
+        summary = summary_of(reader, session, tokens=self._runs.tokens_of(session)) if is_wanted else None
+        return _data(session, ended, summary)
 
     def _signed(self, pen: Pen) -> Receipt:
         session = pen.session
@@ -181,14 +193,18 @@ def _policy(values: Mapping[str, Any]) -> Succession | None:
     return Succession.ALLOWED if rebirth else Succession.NONE
 
 
-def _ending(pen: Pen, values: Mapping[str, Any]) -> Ending:
-    policy, rebirth = _policy(values) or Succession.ALLOWED, values.get("allow_rebirth")
+def _warn_of_rebirth(pen: Pen, values: Mapping[str, Any]) -> None:
+    policy, rebirth = _policy(values), values.get("allow_rebirth")
     if rebirth is not None and rebirth is (policy is Succession.NONE):
         pen.warn("allow_rebirth_ignored", f"allow_rebirth disagrees with succession_policy; {policy} counts")
+
+
+def _ending(pen: Pen, values: Mapping[str, Any]) -> Ending:
+    _warn_of_rebirth(pen, values)
     return Ending(
         reason=_unless_blank(values.get("reason")) or DEFAULT_REASON,
         note=_unless_blank(values.get("epitaph")),
-        policy=policy,
+        policy=_policy(values) or Succession.ALLOWED,
         statement=values.get("capsule"),
     )
 
@@ -206,7 +222,7 @@ def _close_body(ending: Ending, pen: Pen) -> dict[str, Any]:
     return body
 
 
-def _data(reader: Reader, session: Session, ended: Ended | None, values: Mapping[str, Any]) -> dict[str, Any]:
+def _data(session: Session, ended: Ended | None, summary: dict[str, Any] | None) -> dict[str, Any]:
     closing = session.closing
     data: dict[str, Any] = {
         "session_id": session.id,
@@ -222,8 +238,8 @@ def _data(reader: Reader, session: Session, ended: Ended | None, values: Mapping
         "epitaph_created": bool(closing and closing.note),
         "closing_note": closing.note if closing else None,
     }
-    if values.get("include_summary", True):
-        data["summary"] = summary_of(reader, session)
+    if summary is not None:
+        data["summary"] = summary
     offer = session.offer
     agent_id = (offer.agent_id if offer else None) or session.agent_id
     return data | {

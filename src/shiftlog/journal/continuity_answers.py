@@ -97,7 +97,7 @@ def vendor_resume(session: Session) -> str | None:
     return f"{command} {shlex.quote(vendor_id)}" if command else None
 
 
-def summary_of(reader: Reader, session: Session) -> dict[str, Any]:
+def summary_of(reader: Reader, session: Session, *, tokens: int) -> dict[str, Any]:
     """Return the figures of a session that its close reports."""
     return {
         "turns_total": session.turns_total,
@@ -107,7 +107,7 @@ def summary_of(reader: Reader, session: Session) -> dict[str, Any]:
         "dialog_items": session.dialog_items,
         "actions_total": session.actions_total,
         "files_modified": reader.count_files(session.id),
-        "tokens_total": session.tokens_total,
+        "tokens_total": tokens,
         "duration_seconds": int((session.last_activity - session.started).total_seconds()),
         "messages_total": session.dialog_items,
         "failures_processed": session.turns_failed,

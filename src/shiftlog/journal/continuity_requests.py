@@ -10,7 +10,18 @@ from shiftlog.journal.requests import FENCE, IDEMPOTENCY_KEY, SESSION_ID
 from shiftlog.journal.statement import STATEMENT
 from shiftlog.journal.tokens import MAX_CHARS
 from shiftlog.model.delx_names import RESERVED
-from shiftlog.model.fields import Boolean, Choice, Field, Integer, Number, Record, Repeated, Schema, SessionRef, Text
+from shiftlog.model.fields import (
+    Boolean,
+    Choice,
+    Field,
+    Integer,
+    Number,
+    Record,
+    Repeated,
+    Schema,
+    SessionRef,
+    Text,
+)
 from shiftlog.model.moves import Succession
 
 REASON_CHARS = 4_000
@@ -80,8 +91,10 @@ CLOSE_SESSION = Record(
 
 RESUME_SESSION = Record(
     fields={
-        "agent_id": Text(required=True, max_chars=200, description="The stable name given at open."),
-        "recovery_token": Text(max_chars=MAX_CHARS, description="From the last close."),
+        # Compared by its key, in which a tab or a line break is a mere separator.
+        "agent_id": Text(required=True, lines=True, max_chars=200, description="The stable name given at open."),
+        # Whatever is no token is told by its form, a line break at its end too.
+        "recovery_token": Text(lines=True, max_chars=MAX_CHARS, description="From the last close."),
         "session_id": SessionRef(description="Default: the latest resumable."),
         "lookback_days": Integer(minimum=1, maximum=90, description="1..90; default 30."),
         "on_held": Choice(values=("refuse", TAKE_OVER, FORK, READ_ONLY), description="Default refuse."),

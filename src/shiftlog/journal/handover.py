@@ -15,7 +15,7 @@ from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import NAME_CHARS, SESSION_ID
 from shiftlog.journal.selection import check_final
 from shiftlog.journal.sessions import spelling
-from shiftlog.journal.tokens import MAX_CHARS, Tokens, mismatch
+from shiftlog.journal.tokens import MAX_CHARS, Tokens, check_holder, mismatch
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, RecoveryTokenRequired
 from shiftlog.model.fields import Choice, Record, SessionRef, Text
@@ -123,8 +123,10 @@ class Handover:
             raise RecoveryTokenRequired("Recovery token required", details={"session_id": session.id})
         offer = session.offer
         key = (offer.agent_key if offer else None) or session.agent_key
-        if self._tokens.check(reader, text, key, self._journal.clock.now()).session_id != session.id:
+        claims = self._tokens.check(reader, text, self._journal.clock.now())
+        if claims.session_id != session.id:
             raise mismatch("session")
+        check_holder(claims, key)
 
     def _ended(self, writer: Writer, session: Session, how: str, reason: str | None, agent_id: str | None) -> Answered:
         if session.offer is None:

@@ -27,7 +27,14 @@ from shiftlog.model.errors import (
     ShiftlogError,
 )
 from shiftlog.model.fields import Record
-from shiftlog.model.ids import check_request_id, check_session_id, is_alias, is_session_id, is_vendor_id
+from shiftlog.model.ids import (
+    MAX_ALIAS_DIGITS,
+    check_request_id,
+    check_session_id,
+    is_alias,
+    is_session_id,
+    is_vendor_id,
+)
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Lease, Session
 from shiftlog.model.times import shown, shown_or_none
@@ -259,7 +266,7 @@ def find_session(reader: Reader, name: str, parameter: str = "session_id") -> Se
 def resolve_session_id(reader: Reader, name: str, parameter: str = "session_id") -> str | None:
     """Return the journal id that a session's name stands for, or None for an unknown alias or vendor id."""
     if is_alias(name):
-        return reader.session_id_of_alias(int(name))
+        return reader.session_id_of_alias(int(name)) if len(name) <= MAX_ALIAS_DIGITS else None
     if is_vendor_id(name):
         fitting = reader.session_ids_of_vendor(name)
         if len(fitting) > 1:

@@ -177,6 +177,14 @@ def _handoff_offered(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     return changed(session, offer=offer), turn
 
 
+def _token_reissued(session: Session, turn: Turn | None, entry: Entry) -> Pair:
+    # An offer stands for as long as the token that accepts it.
+    if session.offer is None:
+        return session, turn
+    expires_at = _time(entry.facts.get("expires_at"), session.offer.expires_at)
+    return changed(session, offer=changed(session.offer, expires_at=expires_at)), turn
+
+
 def _handoff_over(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     return changed(session, offer=None), turn
 
@@ -470,6 +478,7 @@ _CHANGES: dict[Kind, Change] = {
     Kind.HANDOFF_OFFERED: _handoff_offered,
     Kind.HANDOFF_ACCEPTED: _handoff_over,
     Kind.HANDOFF_ENDED: _handoff_over,
+    Kind.TOKEN_REISSUED: _token_reissued,
     Kind.TURN_BEGUN: _turn_begun,
     Kind.TURN_UPDATED: _turn_updated,
     Kind.DIALOG: _dialog,

@@ -18,7 +18,7 @@ from shiftlog.journal.journal import Answered, Journal, Request
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.selection import Chosen, candidate, check_entitled, check_final, choose, final_why, is_entitled
 from shiftlog.journal.sessions import take_lease
-from shiftlog.journal.tokens import Claims, Tokens, mismatch
+from shiftlog.journal.tokens import Claims, Tokens, check_holder, mismatch
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import JournalTampered, ShiftlogError
 from shiftlog.model.ids import agent_key, is_unstable_agent_id
@@ -72,8 +72,10 @@ class Resuming:
             return first, _left(first["data"], writer.session(first["session_id"]))
         claims = None
         if "recovery_token" in values:
-            claims = self._tokens.check(writer, values["recovery_token"], key, now)
+            claims = self._tokens.check(writer, values["recovery_token"], now)
         chosen = choose(writer, values, key, claims, now)
+        if claims is not None:
+            check_holder(claims, key)
         try:
             return self._resume(writer, request, chosen, key, claims, now)
         except ShiftlogError as error:

@@ -68,14 +68,18 @@ class Runs:
         """
         figures = stated(values)
         run = pen.session.run
-        if run is None:
-            if figures:
-                pen.warn("no_run", "The session has no run; its figures were ignored")
-        elif run.returncode is not None:
-            if figures and figures != stated_in(run):
-                pen.warn("run_ended", "The run ended with an earlier close; its figures stay")
+        if run is None or run.returncode is not None:
+            self.warn_of_ignored(pen, values)
         elif figures or run.status is RunStatus.RUNNING:
             self._write(pen, run, figures, values)
+
+    def warn_of_ignored(self, pen: Pen, values: Mapping[str, Any]) -> None:
+        """Name in a warning the figures of a request that are not taken, unless they are those that stand already."""
+        figures, run = stated(values), pen.session.run
+        if figures and run is None:
+            pen.warn("no_run", "The session has no run; its figures were ignored")
+        elif figures and run is not None and figures != stated_in(run):
+            pen.warn("run_ended", "The run ended with an earlier close; its figures stay")
 
     def close(self, writer: Writer, request: Request, close_session: CloseSession) -> Answered:
         """End a run as its launcher reports it, and close its session.
@@ -165,7 +169,7 @@ class Runs:
         while it went on, as each response came, for which a reader is needed.
         """
         run = session.run
-        reported = {name: getattr(run, name) for name in TOKENS if getattr(run, name, None) is not None}
+        reported = _reported_by(run)
         used = self._reported(session, reported) if reported else session.usage
         cost = run.total_cost_usd if run else None
         if cost is None and used is not None:
@@ -177,10 +181,18 @@ class Runs:
             return None
         return changed(used or Usage(), cost_usd=cost)
 
+    def tokens_of(self, session: Session) -> int:
+        """Return how many tokens a session used: as its run reported them, else as its turns did."""
+        reported = _reported_by(session.run)
+        if not reported:
+            return session.tokens_total
+        used = self._reported(session, reported)
+        return used.input_tokens + used.cached_input_tokens + used.output_tokens
+
     def parts_of(self, session: Session, reader: Reader | None = None) -> list[tuple[str | None, Usage]]:
         """Return what each model of a session used, priced by its own name; one part where nobody told them apart."""
         run = session.run
-        if not session.model_usage or any(getattr(run, name, None) is not None for name in TOKENS):
+        if not session.model_usage or _reported_by(run):
             used = self.usage_of(session, reader)
             return [] if used is None else [(_model(session), used)]
         parts: list[tuple[str | None, Usage]] = []
@@ -285,6 +297,11 @@ def _is_silent(name: str, value: object) -> bool:
     if isinstance(value, str):
         return not value.strip()
     return value is None or (value == 0 and name in _SILENT_WHEN_ZERO)
+
+
+def _reported_by(run: Run | None) -> dict[str, int]:
+    """Return the tokens that the launcher of a run reported."""
+    return {name: getattr(run, name) for name in TOKENS if getattr(run, name, None) is not None}
 
 
 def _sum_of(costs: Iterable[float | None]) -> float | None:

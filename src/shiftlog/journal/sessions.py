@@ -8,7 +8,6 @@ from typing import Any
 
 from shiftlog.journal import rules
 from shiftlog.journal.journal import Answered, Journal, Request, find_session
-from shiftlog.journal.merge import is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPDATE_TURN
 from shiftlog.model.caller import Caller
@@ -94,11 +93,11 @@ class Sessions:
         """Refuse an agent id without a key, and a backend that is not registered."""
         agent_key((values.get("agent_id") or "").strip() or values["agent"])
         backend = values.get("backend")
-        if not is_empty("backend", backend):
+        if not _is_blank(backend):
             known_backend(self._resonance, str(backend))
 
     def _run_of(self, values: Mapping[str, Any], prompt_chars: int) -> dict[str, Any] | None:
-        given = {name: values[name] for name in _RUN_FIELDS if not is_empty(name, values.get(name))}
+        given = {name: values[name] for name in _RUN_FIELDS if not _is_blank(values.get(name))}
         if not given:
             return None
         backend = given.get("backend") or self._resonance.backend_of(values["agent"])
@@ -178,6 +177,11 @@ class Sessions:
             return given
         minted = mint_session_id(values["agent"], values["title"], now)
         return free_id(minted, lambda name: reader.head(name) is not None)
+
+
+def _is_blank(value: object) -> bool:
+    """Tell whether a fact of a run is not given; a name is kept as it is, `unknown` too."""
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def take_lease(writer: Writer, pen: Pen, caller: Caller) -> dict[str, Any]:

@@ -37,15 +37,19 @@ class _Statement(Record):
 
     def read(self, value: object, path: str = "capsule") -> dict[str, object]:
         # Zero-argument super() does not work in a slotted dataclass.
-        return Record.read(self, _decoded(value, path) if isinstance(value, str) else value, path)
+        try:
+            return Record.read(self, _decoded(value, path) if isinstance(value, str) else value, path)
+        except InvalidParameter as refused:
+            if refused.details["problem"] != "missing":
+                raise
+            # What is missing is a part of the statement, not a parameter of the tool.
+            raise InvalidParameter.invalid(str(refused.details["parameter"]), "required") from None
 
     def type_schema(self) -> Schema:
         return {**Record.type_schema(self), "type": ["object", "string"]}
 
 
 def _decoded(text: str, path: str) -> object:
-    if not text.strip():
-        raise InvalidParameter.missing(path)
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

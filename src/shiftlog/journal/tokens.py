@@ -64,8 +64,14 @@ class Tokens:
         self.ttl = ttl
 
     def issue(self, writer: Writer, session: Session, now: datetime) -> Issued:
-        """Make the session's one valid token, bound to it as it stands now; an earlier one is revoked."""
+        """Make the session's one valid token, bound to it as it stands now; an earlier one is revoked.
+
+        It does not outlive the offer that it accepts.
+        """
         now = truncated(now)
+        expires_at = now + self.ttl
+        if session.offer is not None:
+            expires_at = min(expires_at, truncated(session.offer.expires_at))
         text = mint(
             self._keys,
             Claims(
@@ -74,17 +80,17 @@ class Tokens:
                 head_hash=session.head_hash,
                 policy=policy_of(session),
                 issued_at=now,
-                expires_at=now + self.ttl,
+                expires_at=expires_at,
                 token_id=secrets.token_hex(16),
             ),
         )
-        issued = Issued(text=text, hash=token_hash(text), expires_at=now + self.ttl)
+        issued = Issued(text=text, hash=token_hash(text), expires_at=expires_at)
         writer.revoke_tokens(session.id, now)
-        writer.put_token(Token(hash=issued.hash, session_id=session.id, issued_at=now, expires_at=issued.expires_at))
+        writer.put_token(Token(hash=issued.hash, session_id=session.id, issued_at=now, expires_at=expires_at))
         return issued
 
-    def check(self, reader: Reader, text: str, agent_key: str, now: datetime) -> Claims:
-        """Return what a token says if this agent may use it now: form, signature, state, agent, in that order."""
+    def check(self, reader: Reader, text: str, now: datetime) -> Claims:
+        """Return what a token says if it can be used now: form, signature, state, in that order."""
         claims = read(self._keys, text)
         kept = reader.token(token_hash(text))
         if kept is not None and kept.used_at is not None:
@@ -96,8 +102,6 @@ class Tokens:
             raise RecoveryTokenExpired("Recovery token expired", details=details)
         if kept is None:
             raise invalid("unknown")
-        if claims.agent not in (ANYONE, agent_mark(agent_key)):
-            raise mismatch("agent")
         return claims
 
     def read(self, text: str) -> Claims:
@@ -117,6 +121,12 @@ def holder_of(session: Session) -> str:
     if offer is None:
         return agent_mark(session.agent_key)
     return ANYONE if offer.agent_key is None else agent_mark(offer.agent_key)
+
+
+def check_holder(claims: Claims, agent_key: str) -> None:
+    """Refuse an agent that a token is not for."""
+    if claims.agent not in (ANYONE, agent_mark(agent_key)):
+        raise mismatch("agent")
 
 
 def policy_of(session: Session) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from shiftlog.app import App
 from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.history_requests import QUERY_HISTORY
-from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPDATE_TURN
+from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, SESSION_ID, UPDATE_TURN
 from shiftlog.mcp import native_outputs as outputs
 from shiftlog.mcp.dialects.execkit import execkit_tools
 from shiftlog.mcp.dialects.mcpserver import mcpserver_tools
@@ -67,6 +67,9 @@ Search or list what was recorded, or read one session or turn whole; to continue
 Read-only. session_id: its facts, chain status and turns; with request_id that turn; text: ranked, with snippets; else \
 newest first. `more` names the call that shows more. Pages by next_cursor.
 Errors: session_not_found, turn_not_found."""
+
+
+ONE_SESSION = Record(fields={"session_id": SESSION_ID})
 
 
 def native_tools(app: App) -> tuple[Tool, ...]:
@@ -177,13 +180,13 @@ def _summary_tool(app: App) -> Tool:
         toolset="journal",
         title="Session summary",
         description="Read one session. Use query_history instead.",
-        params=Record(fields={"session_id": QUERY_HISTORY.fields["session_id"]}),
+        params=ONE_SESSION,
         output=outputs.QUERY_HISTORY,
         read_only=True,
         destructive=False,
         idempotent=True,
         open_world=False,
-        run=with_handle(app.store, without_reserved(through(app.history.query_history))),
+        run=with_handle(app.store, without_reserved(ONE_SESSION, through(app.history.query_history))),
         aliases=("session_summary", "session_snapshot"),
         part_of="query_history",
         listed=False,

@@ -67,11 +67,11 @@ def _is_same(reader: Reader, one: str, other: str) -> bool:
         return False
 
 
-def without_reserved(run: Run) -> Run:
-    """Return a tool that drops the arguments which clients of Delx send for nothing."""
+def without_reserved(params: Record, run: Run) -> Run:
+    """Return a tool that takes these parameters, and drops the arguments which clients of Delx send for nothing."""
 
     async def dropped(caller: Caller, arguments: dict[str, Any]) -> Any:
-        return await run(caller, unreserved(arguments))
+        return await run(caller, params.read(unreserved(arguments)))
 
     return dropped
 

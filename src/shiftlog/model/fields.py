@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.ids import check_session_id
 
 Schema = dict[str, Any]
 
@@ -151,7 +152,7 @@ class Number(Field):
         # No figure of ours comes near this, and sums of larger ones would not stay finite. NaN is in no range.
         if not 0 <= value <= MAX_FIGURE:
             raise InvalidParameter.invalid(path, _FIGURE, value)
-        return float(value)
+        return abs(float(value))  # -0.0 is a plain zero
 
     def type_schema(self) -> Schema:
         return {"type": "number", "minimum": 0}
@@ -239,6 +240,8 @@ class SessionRef(Field):
     """A session's name: text or the integer alias of a run; resolving it is the journal's work."""
 
     def read(self, value: object, path: str) -> str:
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+            value = int(value)
         # One that is too large for any alias was never issued either; beyond this it is not even spelled out.
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**200:
             value = str(value)
@@ -247,7 +250,9 @@ class SessionRef(Field):
         if _SURROGATE.search(value):
             raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
         if not value.strip():
-            raise InvalidParameter.missing(path)
+            if self.required:
+                raise InvalidParameter.missing(path)
+            check_session_id(value)  # which says that this is no session's name
         return value
 
     def type_schema(self) -> Schema:

@@ -18,11 +18,13 @@ MAX_ID_CHARS = 200
 MAX_AGENT_CHARS = 64
 # Of an id that is refused for its length this much is shown, so that a client recognises what it sent.
 SHOWN_ID_CHARS = 1_000
+# No alias that was ever issued has more digits; a store could not even be asked for one.
+MAX_ALIAS_DIGITS = 18
 
 _SESSION = re.compile(SESSION_REGEX[1:-1], re.ASCII)
 _REQUEST = re.compile(REQUEST_REGEX[1:-1], re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-_ALIAS = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
+_ALIAS = re.compile(r"[1-9][0-9]{0,199}", re.ASCII)
 _UNSTABLE = re.compile(r"agent-[0-9a-f]{12,}|[0-9a-f]{24,}", re.IGNORECASE | re.ASCII)
 
 
@@ -142,5 +144,6 @@ def agent_key(agent_id: str) -> str:
 
 
 def is_unstable_agent_id(agent_id: str) -> bool:
-    """Tell whether an agent id looks like one drawn anew for each run."""
-    return bool(_UUID.fullmatch(agent_id) or _UNSTABLE.fullmatch(agent_id))
+    """Tell whether an agent id looks like one drawn anew for each run, in whichever spelling of its key."""
+    key = agent_key(agent_id)
+    return bool(_UUID.fullmatch(key) or _UNSTABLE.fullmatch(key))

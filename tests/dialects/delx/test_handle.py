@@ -106,6 +106,13 @@ def test_32_argument_and_header_may_name_one_session_in_different_ways(remote: R
     assert [warning["code"] for warning in written["warnings"]] == ["session_id_mismatch"]
 
 
+def test_32_two_names_of_one_session_do_not_differ(remote: Remote) -> None:
+    run = remote.call("open_session", {"agent": "Codex", "title": "One", "caller": "headless_task"})
+    header = {"x-delx-session-id": run["session_id"]}
+    assert "warnings" not in remote.call("query_history", {"session_id": run["run_id"]}, **header)
+    assert remote.call("close_session", {"session_id": run["run_id"]}, **header)["warnings"] == []
+
+
 def test_32_neither_ever_opens_a_session(remote: Remote) -> None:
     session = opened(remote, "One")
     other = remote.call("open_session", {"agent": "Codex", "title": "Two"}, **{"x-session-id": session})

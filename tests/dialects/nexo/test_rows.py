@@ -317,3 +317,22 @@ async def test_an_integer_that_was_never_issued_is_not_found_however_large(ledge
     for name in (2**63, 10**30):
         refused = await ledger.refused_close(name)
         assert (refused["code"], refused["error"]) == ("session_not_found", f"Session not found: {name}")
+
+
+async def test_a_cost_may_be_any_finite_number_and_a_negative_zero_is_none(ledger: Ledger) -> None:
+    row = await ledger.create()
+    assert (await ledger.close(row["session_id"], total_cost_usd=10**17))["total_cost_usd"] == 1e17
+    row = await ledger.create()
+    assert str((await ledger.close(row["session_id"], total_cost_usd="-0.0"))["total_cost_usd"]) == "0.0"
+    row = await ledger.create()
+    assert (await ledger.refused_close(row["session_id"], total_cost_usd=10**400))["code"] == "invalid_parameter"
+
+
+async def test_a_model_is_kept_as_given_even_where_its_name_says_nothing(ledger: Ledger) -> None:
+    row = await ledger.create(model="unknown", reasoning_effort="None")
+    assert (row["model"], row["reasoning_effort"]) == ("unknown", "None")
+
+
+async def test_the_integer_of_a_row_may_come_as_a_number_with_a_point(ledger: Ledger) -> None:
+    row = await ledger.create()
+    assert (await ledger.close(float(row["session_id"])))["session"] == row["session"]

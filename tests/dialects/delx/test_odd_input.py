@@ -1,0 +1,184 @@
+"""Rules of close and resume with input that nobody thinks of first: spellings, blanks, repeats, two faults at once."""
+
+from typing import Any
+
+import pytest
+
+from tests.dialects.delx.office import Office, Said
+from tests.journal.desk import client
+
+
+def validation(said: Said) -> tuple[str, dict[str, str]]:
+    """Return Delx's code and the fields of a parameter that was refused."""
+    said.refusal("invalid_parameter")
+    return said.body["error"]["code"], said.body["fields"]
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+async def test_a_blank_session_id_that_nobody_asked_for_is_no_session_id(office: Office, name: str) -> None:
+    said = await office.visitor().resume("alpha", session_id=name)
+    assert said.refusal("invalid_session_id")["providedId"] == name
+    assert said.body["missing"] == []
+
+
+async def test_an_alias_may_come_as_any_spelling_of_an_integer_that_json_has(office: Office) -> None:
+    agent = office.visitor()
+    opened = (await agent.say("open_session", agent="Codex", title="Run", caller="headless_task")).body
+    alias = float(opened["run_id"])
+    assert (await agent.close(alias)).data["session_id"] == opened["session_id"]  # pyright: ignore[reportArgumentType]
+    for unknown in (10**30, str(10**30)):
+        said = await agent.close(unknown)  # pyright: ignore[reportArgumentType]
+        assert said.refusal("session_not_found")["session_id"] == str(10**30)
+
+
+@pytest.mark.parametrize(
+    ("statement", "field"),
+    [
+        ("", "capsule"),
+        (" ", "capsule"),
+        ({}, "capsule.version"),
+        ({"version": 1, "receipts": [None]}, "capsule.receipts[0]"),
+    ],
+)
+async def test_what_is_missing_in_a_statement_is_a_fault_of_its_form(
+    office: Office, statement: object, field: str
+) -> None:
+    """4: DELX-1001 is for required parameters; the schema of the capsule is DELX-1005."""
+    agent = office.visitor()
+    session = await agent.open()
+    said = await agent.close(session, capsule=statement)
+    code, fields = validation(said)
+    assert (code, list(fields), said.body["missing"]) == ("DELX-1005", [field], [])
+    assert await office.state(session) == "open"
+
+
+async def test_a_token_that_was_copied_with_its_line_break_is_malformed(office: Office) -> None:
+    agent = office.visitor()
+    session = await agent.open()
+    token = (await agent.close(session)).data["recovery_token"]
+    said = await agent.resume(recovery_token=token + "\n")
+    assert said.refusal("recovery_token_invalid") == {"reason": "malformed"}
+
+
+async def test_tabs_and_line_breaks_separate_the_words_of_an_agent_id_as_spaces_do(office: Office) -> None:
+    agent = office.visitor()
+    session = await agent.open(agent_id="My Agent/One")
+    assert (await agent.resume("my\tagent\r\none\n")).data["resumed_session_id"] == session
+
+
+async def test_an_agent_id_is_unstable_in_every_spelling_of_its_key(office: Office) -> None:
+    agent = office.visitor()
+    opened = await agent.say("open_session", agent="Codex", title="T", agent_id="Agent 0123456789AB")
+    assert opened.warnings == ["unstable_agent_id"]
+    assert (await agent.resume(" agent-0123456789ab ")).warnings == ["unstable_agent_id"]
+
+
+async def test_the_session_of_a_token_is_judged_before_its_agent(office: Office) -> None:
+    """4: token state → session → entitlement."""
+    agent, other = office.visitor(), office.visitor("other")
+    token = (await agent.close(await agent.open(agent_id="alpha"))).data["recovery_token"]
+    theirs = await other.open(agent_id="beta")
+    said = await other.resume("beta", recovery_token=token, session_id=theirs)
+    assert said.refusal("recovery_token_mismatch") == {"reason": "session"}
+    (await other.resume("beta", recovery_token=token, session_id=4711)).refusal("session_not_found")
+    said = await other.resume("beta", recovery_token=token)
+    assert said.refusal("recovery_token_mismatch") == {"reason": "agent"}
+
+
+async def test_a_second_close_names_everything_that_it_does_not_keep(office: Office) -> None:
+    agent = office.visitor()
+    session = await agent.open(caller="headless_task")
+    first = (await agent.close(session, reason="done", input_tokens=5)).data
+    said = await agent.close(
+        session,
+        capsule={"version": 1, "goal": "Another"},
+        input_tokens=6,
+        succession_policy="successor_required",
+        allow_rebirth=False,
+    )
+    assert said.data["status"] == "already_closed"
+    assert set(said.warnings) == {"capsule_ignored", "run_ended", "policy_unchanged", "allow_rebirth_ignored"}
+    assert (said.data["entry_count"], said.data["capsule"]["origin"]) == (first["entry_count"], "auto")
+    assert (await agent.close(session, input_tokens=5)).warnings == []
+
+
+async def test_a_key_counts_for_a_close_that_came_too_late_as_well(office: Office) -> None:
+    """6.7: same key and other parameters is a conflict, whatever the first answer was."""
+    agent = office.visitor()
+    session = await agent.open()
+    await agent.close(session)
+    first = await agent.close(session, idempotency_key="k", reason="done")
+    assert (await agent.close(session, idempotency_key="k", reason="done")).body == first.body
+    (await agent.close(session, idempotency_key="k", reason="error")).refusal("idempotency_conflict")
+
+
+@pytest.mark.parametrize(
+    ("kind", "figures", "total"),
+    [
+        ("ClaudeCode", {"input_tokens": 100, "cached_input_tokens": 30, "output_tokens": 5}, 135),
+        ("Codex", {"input_tokens": 100, "cached_input_tokens": 30, "output_tokens": 5}, 105),
+        ("Codex", {"output_tokens": "7"}, 7),
+        ("Codex", {}, 0),
+    ],
+)
+async def test_the_summary_counts_the_tokens_that_came_with_the_close(
+    office: Office, kind: str, figures: dict[str, Any], total: int
+) -> None:
+    agent = office.visitor()
+    session = await agent.open(agent=kind, caller="headless_task")
+    assert (await agent.close(session, **figures)).data["summary"]["tokens_total"] == total
+    assert (await agent.close(session)).data["summary"]["tokens_total"] == total
+
+
+async def test_figures_of_a_run_may_be_blank_as_in_the_ledger(office: Office) -> None:
+    agent = office.visitor()
+    opened = await agent.say(
+        "open_session", agent="Codex", title="T", caller="headless_task", pid="", resonance_tier=" ", session_type=""
+    )
+    assert (opened.body["resonance_tier"], opened.is_error) == ("alto", False)
+    session = opened.body["session_id"]
+    assert (await agent.close(session, total_cost_usd="", cost_source="", error="")).data["status"] == "closed"
+    run = (await office.desk.session(session)).run
+    assert run is not None
+    assert (run.pid, run.total_cost_usd, run.session_type) == (None, None, "interactive_desktop")
+    assert await agent.open(pid="", resonance_tier="", session_type="", caller="") != session
+    bare = await agent.say("open_session", agent="Codex", title="T", pid="", resonance_tier="", session_type="")
+    assert bare.body["run_id"] is None
+
+
+async def test_a_token_that_was_reissued_keeps_the_offer_that_it_accepts(office: Office) -> None:
+    """6.1: a token is good for 30 days from its issue, and bound to `handoff_to`."""
+    agent, heir = office.visitor(), office.visitor("heir")
+    session = await agent.open(agent_id="alpha")
+    statement = {"version": "1", "handoff_to": "beta"}
+    await agent.close(session, capsule=statement, succession_policy="successor_required")
+    office.desk.wait(days=29)
+    operator = client("operator", operator=True)
+    issued = await office.desk.app.continuity.reissue_token({"session_id": session}, operator)
+    assert (issued["agent_id"], issued["recovery_token_expires_at"]) == ("beta", "2026-08-29T12:00:00Z")
+    office.desk.wait(days=29)
+    data = (await heir.resume("beta", recovery_token=issued["recovery_token"])).data
+    assert (data["resume_mode"], data["predecessor_session_id"]) == ("forked", session)
+    assert not any(done.changed for done in await office.desk.rebuild())
+
+
+async def test_a_token_that_is_repeated_does_not_outlive_the_offer_that_it_accepts(office: Office) -> None:
+    agent = office.visitor()
+    session = await agent.open(agent_id="alpha")
+    given = {"capsule": {"version": "1", "handoff_to": "beta"}, "idempotency_key": "k"}
+    first = (await agent.close(session, **given)).data
+    office.desk.wait(hours=23)
+    again = (await agent.close(session, **given)).data
+    assert again["recovery_token"] != first["recovery_token"]
+    assert again["recovery_token_expires_at"] == first["recovery_token_expires_at"]
+
+
+@pytest.mark.parametrize("name", ["get_session_summary", "session_summary", "session_snapshot"])
+async def test_a_summary_is_of_one_session_and_of_nothing_else(office: Office, name: str) -> None:
+    """3.4: `{session_id}`."""
+    agent = office.visitor()
+    session = await agent.open()
+    assert (await agent.say(name, session_id=session, source="cron")).body["session"]["session_id"] == session
+    for arguments, parameter in (({}, "session_id"), ({"session_id": session, "text": "bug"}, "text")):
+        refused = (await agent.say(name, **arguments)).body["error"]
+        assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", parameter)
