@@ -165,6 +165,31 @@ async def test_files_and_entries_can_be_asked_of_one_session(desk: Desk, archive
     assert [item["entry_kind"] for item in entries["items"]] == ["lease.taken", "session.opened"]
 
 
+async def test_every_entry_has_a_summary_also_where_it_holds_figures_only(desk: Desk) -> None:
+    session = await desk.open(client(), pid=1)
+    await desk.begin(session)
+    await desk.update(session, usage={"input_tokens": 10, "cost_usd": 0.5})
+    await desk.update(session, token_count=77)
+    await desk.update(session, tags=["bug"], response="Found it")
+    await desk.update(session, clear=["tags", "response"])
+    await desk.complete(session)
+    await desk.call("close_session", {"session_id": session, "returncode": 3, "on_held": "take_over"})
+    items = await desk.items(session_id=session, kinds=["entry"])
+    assert [(item["entry_kind"], item["summary"]) for item in reversed(items)] == [
+        ("session.opened", "Fix upload"),
+        ("lease.taken", "fence 1 for Codex"),
+        ("turn.begun", "Find the race"),
+        ("usage", "input_tokens 10, cost_usd 0.5"),
+        ("turn.updated", "token_count 77"),
+        ("turn.updated", "Found it bug"),
+        ("turn.updated", "cleared tags, response"),
+        ("turn.completed", "Done"),
+        ("run.updated", "returncode 3, status failed, duration_ms 0"),
+        ("capsule.saved", "auto capsule: Fix upload"),
+        ("session.closed", "manual_close"),
+    ]
+
+
 async def test_a_decision_recorded_as_a_list_is_listed_too(desk: Desk) -> None:
     session = await desk.open()
     await desk.begin(session)

@@ -1,5 +1,6 @@
 """What an entry says in words: the text it is found by, its facet, and a one-line summary for lists."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from shiftlog.model.entry import Body, Entry, Kind
@@ -130,7 +131,46 @@ def summary(entry: Entry, *, max_chars: int = 160) -> str:
         text = facts.get(name)
         if isinstance(text, str) and text.strip():
             return one_line(text, max_chars)
-    return one_line(" ".join(_words(facts)), max_chars)
+    return one_line(_told(entry.kind, facts) or " ".join(_words(facts)), max_chars) or str(entry.kind)
+
+
+def _told(kind: Kind, facts: Mapping[str, Any]) -> str:
+    """Return what an entry without a text of its own is about; empty where its words say it."""
+    if kind in (Kind.USAGE, Kind.RUN_UPDATED):
+        return _figures(facts)
+    if kind is Kind.LEASE_TAKEN:
+        return f"fence {facts.get('fence')} for {facts.get('agent_id', '')}"
+    if kind is Kind.CAPSULE_SAVED:
+        capsule: Mapping[str, Any] = facts.get("capsule") or facts.get("statement") or {}
+        goal: Any = capsule.get("goal")
+        text: Any = cast("Mapping[str, Any]", goal).get("text") if isinstance(goal, Mapping) else goal
+        return f"{facts.get('origin', '')} capsule: {text or 'without a goal'}"
+    if kind is Kind.TURN_UPDATED:
+        return _changes(facts)
+    return ""
+
+
+def _changes(facts: Mapping[str, Any]) -> str:
+    """Return what changed in a turn: what was taken away by name, what came in its own words."""
+    gone = [*facts.get("remove", ()), *facts.get("drop", ())]
+    parts = [
+        "deleted" if facts.get("deleted") else "",
+        f"cleared {', '.join(facts['clear'])}" if facts.get("clear") else "",
+        f"removed from {', '.join(gone)}" if gone else "",
+        *_words({name: facts[name] for name in ("set", "add") if name in facts}),
+        _figures(facts.get("set", {})),
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def _figures(facts: Mapping[str, Any]) -> str:
+    """Return the numbers among facts with their names, and the state that goes with them."""
+    shown = (
+        f"{name} {value}"
+        for name, value in facts.items()
+        if name == "status" or (isinstance(value, int | float) and not isinstance(value, bool))
+    )
+    return ", ".join(shown)
 
 
 def one_line(text: str, max_chars: int) -> str:
