@@ -165,6 +165,18 @@ async def test_files_and_entries_can_be_asked_of_one_session(desk: Desk, archive
     assert [item["entry_kind"] for item in entries["items"]] == ["lease.taken", "session.opened"]
 
 
+@pytest.mark.parametrize("kind", ["session", "turn", "entry", "decision", "file", "run"])
+async def test_each_item_carries_ids_times_a_summary_and_the_call_that_shows_more(
+    desk: Desk, archive: dict[str, str], kind: str
+) -> None:
+    for question in ({}, {"text": "upload || cache || lock"}):
+        for item in await desk.items(kinds=[kind], **question):
+            assert item["session_id"] in archive.values()
+            assert any(item.get(name) for name in ("at", "begun_at", "started"))
+            assert item["summary"]
+            assert item["more"]["arguments"]["session_id"] == item["session_id"]
+
+
 async def test_every_entry_has_a_summary_also_where_it_holds_figures_only(desk: Desk) -> None:
     session = await desk.open(client(), pid=1)
     await desk.begin(session)

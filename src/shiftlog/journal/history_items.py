@@ -104,6 +104,7 @@ def file_item(row: FileRow) -> Item:
         "session_id": row.session_id,
         "request_id": row.request_id,
         "seq": row.touch.seq,
+        "at": shown_or_none(row.touched),
         "summary": f"{row.touch.last_type} {row.path}",
         "more": more(row.session_id, row.request_id),
     }

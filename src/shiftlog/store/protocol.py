@@ -89,12 +89,13 @@ class TurnRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRow:
-    """A touched file found, with the turn that touched it and its position in the list."""
+    """A touched file found, with the turn that touched it, when, and its position in the list."""
 
     session_id: str
     request_id: str
     path: str
     touch: FileTouch
+    touched: datetime | None
     at: tuple[int, int]
 
 

@@ -128,6 +128,7 @@ class MemoryReader:
                     request_id=turn.request_id,
                     path=path,
                     touch=touch,
+                    touched=shelf.lines[touch.seq - 1].entry.at if 0 < touch.seq <= len(shelf.lines) else None,
                     at=(shelf.place(turn.begun_seq), place),
                 )
                 for shelf, session, turn in self._turns(where)

@@ -38,6 +38,7 @@ from shiftlog.store.sqlite.rows import (
     entry_of,
     fetch_blob,
     hash_shown,
+    time_of,
     time_of_ms,
 )
 from shiftlog.store.sqlite.sources import SourceReader
@@ -191,7 +192,8 @@ class SqliteReader(SourceReader):
             clauses.append("(f.turn_key, f.place) < (?, ?)")
             values.extend(page.after)
         rows = self._db.execute(
-            "SELECT s.id, t.request_id, f.path, f.changes, f.last_type, f.seq, f.turn_key, f.place"
+            "SELECT s.id, t.request_id, f.path, f.changes, f.last_type, f.seq, f.turn_key, f.place,"
+            f" (SELECT e.at FROM entries e WHERE e.id = (f.session_key << {SEQ_BITS}) + f.seq)"
             " FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
             f" WHERE {' AND '.join(clauses)} ORDER BY f.turn_key DESC, f.place DESC LIMIT ?",
             (*values, page.limit),
@@ -202,9 +204,10 @@ class SqliteReader(SourceReader):
                 request_id=request_id,
                 path=path,
                 touch=FileTouch(changes=changes, last_type=last_type, seq=seq),
+                touched=None if touched is None else time_of(touched),
                 at=(turn_key, place),
             )
-            for session_id, request_id, path, changes, last_type, seq, turn_key, place in rows
+            for session_id, request_id, path, changes, last_type, seq, turn_key, place, touched in rows
         ]
 
     def find_entries(self, where: Filter, page: Page, facets: Iterable[str] | None) -> list[EntryRow]:

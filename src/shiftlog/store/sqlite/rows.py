@@ -74,7 +74,7 @@ def entry_of(db: apsw.Connection, row: Row) -> Entry:
     return Entry(
         seq=row_id & (SEQ_LIMIT - 1),
         kind=_kind_of(kind),
-        at=_time_of(at),
+        at=time_of(at),
         turn=turn,
         body=None if body is None else _body_of(db, body),
         salt=salt,
@@ -90,7 +90,8 @@ def _kind_of(text: str) -> Kind:
     return Kind(text) if text in _KINDS else Kind.ERASED
 
 
-def _time_of(text: str) -> datetime:
+def time_of(text: str) -> datetime:
+    """Return a time as it is written in a row; one that was tampered with is the beginning of time."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
