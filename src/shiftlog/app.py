@@ -180,7 +180,7 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
         sessions=Sessions(journal, config.runs, processes.started, spending if budgets.are_set else unlimited),
         continuity=continuity,
         runs=runs,
-        history=History(journal),
+        history=History(journal, runs),
         maintenance=Maintenance(journal, keys),
         sessionlog=sessionlog,
         journal=journal,

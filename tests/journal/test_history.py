@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from shiftlog.journal.fitting import size
+from shiftlog.journal.history import CHILDREN_SHOWN
 from shiftlog.model.caller import LIBRARY
 from tests.journal.desk import Desk, client
 
@@ -175,6 +176,32 @@ async def test_each_item_carries_ids_times_a_summary_and_the_call_that_shows_mor
             assert any(item.get(name) for name in ("at", "begun_at", "started"))
             assert item["summary"]
             assert item["more"]["arguments"]["session_id"] == item["session_id"]
+
+
+async def test_a_run_has_the_tokens_and_cost_that_its_turns_reported_until_its_launcher_tells_the_total(
+    desk: Desk,
+) -> None:
+    session = await desk.open(caller="headless_task", model="nobody-knows-its-price")
+    await desk.begin(session)
+    await desk.update(session, usage={"input_tokens": 10, "output_tokens": 2, "cost_usd": 0.5})
+    for question in ({}, {"text": "upload"}):
+        [run] = await desk.items(kinds=["run"], **question)
+        assert run["usage"]["input_tokens"] == 10
+        assert run["usage"]["cost_usd"] == 0.5
+    await desk.call("close_session", {"session_id": session, "input_tokens": 30, "total_cost_usd": 0.75})
+    [run] = await desk.items(kinds=["run"])
+    assert (run["usage"]["input_tokens"], run["usage"]["cost_usd"]) == (30, 0.75)
+
+
+async def test_a_session_says_how_many_children_it_has(desk: Desk) -> None:
+    parent = await desk.open()
+    for total in (1, 2):
+        await desk.open(parent_session_id=parent)
+        assert (await desk.query(session_id=parent))["session"]["children_total"] == total
+    for _ in range(CHILDREN_SHOWN):
+        await desk.open(parent_session_id=parent)
+    whole = (await desk.query(session_id=parent))["session"]
+    assert (len(whole["children"]), whole["children_total"]) == (CHILDREN_SHOWN, CHILDREN_SHOWN + 2)
 
 
 async def test_every_entry_has_a_summary_also_where_it_holds_figures_only(desk: Desk) -> None:

@@ -26,6 +26,7 @@ from shiftlog.journal.history_items import (
 )
 from shiftlog.journal.history_requests import QUERY_HISTORY, check_question, filter_of
 from shiftlog.journal.journal import Answered, Journal, find_session
+from shiftlog.journal.runs import Runs
 from shiftlog.journal.searching import FACETS, Trails, find_matches
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
@@ -38,6 +39,7 @@ DEFAULT_LIMIT = 10
 DEFAULT_CHARS = 12_000
 CONTENTS_LIMIT = 200
 SHARED_SHOWN = 50
+CHILDREN_SHOWN = 50
 SHORTEST_ITEM = 64
 _ASKED = QUERY_HISTORY.fields.keys() - {"limit", "cursor", "max_chars"}
 
@@ -45,8 +47,9 @@ _ASKED = QUERY_HISTORY.fields.keys() - {"limit", "cursor", "max_chars"}
 class History:
     """Answer questions about what was recorded."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, runs: Runs) -> None:
         self._journal = journal
+        self._runs = runs
         self._trails = Trails()
 
     async def query_history(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
@@ -64,8 +67,67 @@ class History:
             return _one_session(reader, values, cursor, now)
         where = filter_of(reader, values)
         if "text" in values:
-            return _searched(reader, values, where, cursor, now, self._trails)
-        return _listed(reader, values, where, cursor, now)
+            return self._searched(reader, values, where, cursor, now)
+        return self._listed(reader, values, where, cursor, now)
+
+    def _listed(
+        self, reader: Reader, values: Mapping[str, Any], where: Filter, cursor: Cursor, now: datetime
+    ) -> Answered:
+        kinds = list(dict.fromkeys(values.get("kinds") or ["session"]))
+        limit = _limit(values)
+        rows: list[tuple[Item, Cursor]] = []
+        for part, kind in enumerate(kinds):
+            if part < cursor.part:
+                continue
+            if len(rows) > limit:
+                break
+            page = Page(limit=limit + 1 - len(rows), after=cursor.after if part == cursor.part else None)
+            rows.extend((item, Cursor(part=part, after=at)) for item, at in self._rows(reader, kind, where, page, now))
+        return fit(
+            {},
+            rows[:limit],
+            values,
+            total=sum(_count(reader, kind, where) for kind in kinds),
+            is_last=len(rows) <= limit,
+            max_chars=_chars(values),
+        )
+
+    def _rows(
+        self, reader: Reader, kind: str, where: Filter, page: Page, now: datetime
+    ) -> Iterator[tuple[Item, tuple[int, int]]]:
+        match kind:
+            case "session":
+                for row in reader.find_sessions(where, page):
+                    yield session_item(row.session, now=now), row.at
+            case "run":
+                for row in reader.find_sessions(_with_run(where), page):
+                    if row.session.run is not None:
+                        used = self._runs.usage_of(row.session, reader)
+                        yield run_item(row.session, row.session.run, used), row.at
+            case "turn":
+                for row in reader.find_turns(where, page):
+                    yield turn_item(row.session.id, row.turn), row.at
+            case "file":
+                for row in reader.find_files(where, page):
+                    yield file_item(row), row.at
+            case _:
+                for row in reader.find_entries(where, page, FACETS.get(kind)):
+                    yield entry_item(row.session_id, row.entry, kind=kind), row.at
+
+    def _searched(
+        self, reader: Reader, values: Mapping[str, Any], where: Filter, cursor: Cursor, now: datetime
+    ) -> Answered:
+        found = find_matches(
+            reader, values, where, cursor, limit=_limit(values), now=now, trails=self._trails, runs=self._runs
+        )
+        return fit(
+            {} if found.complete else {"total_is_lower_bound": True},
+            found.rows,
+            values,
+            total=found.total,
+            is_last=found.is_last,
+            max_chars=_chars(values),
+        )
 
 
 def _limit(values: Mapping[str, Any], default: int = DEFAULT_LIMIT) -> int:
@@ -102,12 +164,14 @@ def _session_whole(reader: Reader, session: Session, now: datetime) -> Item:
         head=reader.head(session.id),
         receipts=reader.receipts(session.id),
     )
-    children = reader.find_sessions(Filter(parent_id=session.id), Page(limit=50))
+    own = Filter(parent_id=session.id)
+    children = reader.find_sessions(own, Page(limit=CHILDREN_SHOWN))
     return {
         **session_facts(session),
         **obligation(session, now),
         "chain": {"status": found.kind or "verified", "first_bad_seq": found.seq, "erased": found.erased},
         "children": [row.session.id for row in children],
+        "children_total": reader.count("session", own) if len(children) == CHILDREN_SHOWN else len(children),
         **({"shared_turns": _shared_turns(reader, session)} if session.shared else {}),
     }
 
@@ -167,49 +231,6 @@ def _contents(reader: Reader, session_id: str, turn: Turn, after: int, limit: in
 # Lists
 
 
-def _listed(reader: Reader, values: Mapping[str, Any], where: Filter, cursor: Cursor, now: datetime) -> Answered:
-    kinds = list(dict.fromkeys(values.get("kinds") or ["session"]))
-    limit = _limit(values)
-    rows: list[tuple[Item, Cursor]] = []
-    for part, kind in enumerate(kinds):
-        if part < cursor.part:
-            continue
-        if len(rows) > limit:
-            break
-        page = Page(limit=limit + 1 - len(rows), after=cursor.after if part == cursor.part else None)
-        rows.extend((item, Cursor(part=part, after=at)) for item, at in _rows(reader, kind, where, page, now))
-    return fit(
-        {},
-        rows[:limit],
-        values,
-        total=sum(_count(reader, kind, where) for kind in kinds),
-        is_last=len(rows) <= limit,
-        max_chars=_chars(values),
-    )
-
-
-def _rows(
-    reader: Reader, kind: str, where: Filter, page: Page, now: datetime
-) -> Iterator[tuple[Item, tuple[int, int]]]:
-    match kind:
-        case "session":
-            for row in reader.find_sessions(where, page):
-                yield session_item(row.session, now=now), row.at
-        case "run":
-            for row in reader.find_sessions(_with_run(where), page):
-                if row.session.run is not None:
-                    yield run_item(row.session, row.session.run), row.at
-        case "turn":
-            for row in reader.find_turns(where, page):
-                yield turn_item(row.session.id, row.turn), row.at
-        case "file":
-            for row in reader.find_files(where, page):
-                yield file_item(row), row.at
-        case _:
-            for row in reader.find_entries(where, page, FACETS.get(kind)):
-                yield entry_item(row.session_id, row.entry, kind=kind), row.at
-
-
 def _count(reader: Reader, kind: str, where: Filter) -> int:
     if kind == "run":
         return reader.count("session", _with_run(where))
@@ -218,22 +239,3 @@ def _count(reader: Reader, kind: str, where: Filter) -> int:
 
 def _with_run(where: Filter) -> Filter:
     return replace(where, with_run=True)
-
-
-def _searched(
-    reader: Reader,
-    values: Mapping[str, Any],
-    where: Filter,
-    cursor: Cursor,
-    now: datetime,
-    trails: Trails,
-) -> Answered:
-    found = find_matches(reader, values, where, cursor, limit=_limit(values), now=now, trails=trails)
-    return fit(
-        {} if found.complete else {"total_is_lower_bound": True},
-        found.rows,
-        values,
-        total=found.total,
-        is_last=found.is_last,
-        max_chars=_chars(values),
-    )

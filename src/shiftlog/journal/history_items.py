@@ -9,7 +9,7 @@ import msgspec
 from shiftlog.journal.texts import one_line, summary
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.moves import SessionState
-from shiftlog.model.nouns import Run, Session, Turn
+from shiftlog.model.nouns import Run, Session, Turn, Usage
 from shiftlog.model.times import shown, shown_or_none
 from shiftlog.store.protocol import FileRow
 
@@ -110,12 +110,13 @@ def file_item(row: FileRow) -> Item:
     }
 
 
-def run_item(session: Session, run: Run) -> Item:
-    """Show a run with its tokens and cost."""
+def run_item(session: Session, run: Run, used: Usage | None) -> Item:
+    """Show a run with the figures that its launcher reported, and what is known of its tokens and cost in all."""
     return {
         "kind": "run",
         "session_id": session.id,
         **run_facts(run),
+        "usage": used.shown() if used else None,
         "summary": one_line(f"{run.backend or session.agent} {run.model or ''} {run.status}", 160),
         "more": more(session.id),
     }

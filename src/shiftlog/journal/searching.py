@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from shiftlog.journal.cursors import Cursor
 from shiftlog.journal.history_items import Item, entry_item, file_item, run_item, session_item, turn_item
 from shiftlog.journal.history_requests import expression
+from shiftlog.journal.runs import Runs
 from shiftlog.journal.snippets import snippet
 from shiftlog.journal.texts import COMMAND, DECISION, search_text
 from shiftlog.model.search import Expr
@@ -96,6 +97,7 @@ def find_matches(
     limit: int,
     now: datetime,
     trails: Trails,
+    runs: Runs,
 ) -> Matches:
     """Return the best matches that no page before the cursor has shown."""
     expr = expression(values["text"])
@@ -118,7 +120,7 @@ def find_matches(
     rows = [
         (item, Cursor(after=(count + n, trail)))
         for n, match in enumerate(page, start=1)
-        for item in _items(reader, match, expr, now)
+        for item in _items(reader, match, expr, now, runs)
     ]
     return Matches(rows=rows, total=total, complete=complete, is_last=len(fresh) <= limit)
 
@@ -171,7 +173,7 @@ def _all(find: Callable[[Page], list[Row]]) -> Iterator[Row]:
         after = rows[-1].at
 
 
-def _items(reader: Reader, match: Match, expr: Expr, now: datetime) -> Iterator[Item]:
+def _items(reader: Reader, match: Match, expr: Expr, now: datetime, runs: Runs) -> Iterator[Item]:
     hit = match.hit
     session = reader.session(hit.session_id)
     found = reader.entries(hit.session_id, after=hit.seq - 1, until=hit.seq)
@@ -184,7 +186,7 @@ def _items(reader: Reader, match: Match, expr: Expr, now: datetime) -> Iterator[
         case "session":
             yield {**session_item(session, now=now), **mark}
         case "run" if session.run is not None:
-            yield {**run_item(session, session.run), **mark}
+            yield {**run_item(session, session.run, runs.usage_of(session, reader)), **mark}
         case "turn" if turn is not None:
             yield {**turn_item(session.id, turn), **mark}
         case "file" if match.file is not None:

@@ -50,14 +50,12 @@ def list_runs(reader: Reader, runs: Runs, where: Filter, limit: int) -> dict[str
 
 def _run_row(reader: Reader, runs: Runs, session: Session) -> Item:
     assert session.run is not None
-    used = runs.usage_of(session, reader)
     return {
-        **run_item(session, session.run),
+        **run_item(session, session.run, runs.usage_of(session, reader)),
         "agent": session.agent,
         "agent_id": session.agent_id,
         "project": project_of(session.workspace),
         "title": session.title,
-        "usage": used.shown() if used else None,
     }
 
 
