@@ -305,6 +305,19 @@ async def test_a_turn_read_whole_has_everything_that_was_recorded(desk: Desk, ar
     ]
 
 
+async def test_filters_beside_one_turn_are_named_as_ignored(desk: Desk) -> None:
+    session = await desk.open()
+    turn = await desk.begin(session)
+    plain = await desk.query(session_id=session, request_id=turn, limit=5, max_chars=9_000)
+    assert "warnings" not in plain
+    asked = await desk.query(session_id=session, request_id=turn, text="nowhere", kinds=["entry"])
+    assert [(warning["code"], warning["field"]) for warning in asked.pop("warnings")] == [
+        ("ignored_field", "text"),
+        ("ignored_field", "kinds"),
+    ]
+    assert asked == plain
+
+
 async def test_items_cleared_from_a_turn_do_not_stand_in_the_way_of_later_ones(desk: Desk) -> None:
     session = await desk.open()
     name = await desk.begin(session)

@@ -199,14 +199,21 @@ def _one_turn(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> Answ
         )
     limit = _limit(values, CONTENTS_LIMIT)
     contents = _contents(reader, session.id, turn, cursor.after[0] if cursor.after else turn.begun_seq, limit + 1)
+    head = {"session_id": session.id} if cursor.after else {"session_id": session.id, "turn": turn_facts(turn)}
+    ignored = [name for name in values if name in _ASKED - {"session_id", "request_id"}]
     return fit(
-        {"session_id": session.id} if cursor.after else {"session_id": session.id, "turn": turn_facts(turn)},
+        {**head, **({"warnings": list(map(_ignored, ignored))} if ignored else {})},
         [(item, Cursor(after=(item["seq"], 0))) for item in contents[:limit]],
         values,
         total=turn.dialog_items + turn.actions,
         is_last=len(contents) <= limit,
         max_chars=_chars(values),
     )
+
+
+def _ignored(name: str) -> Item:
+    message = f"One turn is read whole; '{name}' was ignored"
+    return {"code": "ignored_field", "message": message, "field": name}
 
 
 def _contents(reader: Reader, session_id: str, turn: Turn, after: int, limit: int) -> list[Item]:
