@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
+from shiftlog.model.search import parse
 from shiftlog.store.protocol import Filter, Page, Store
 from tests.contract import builders as b
 
@@ -140,7 +141,11 @@ async def test_a_filter_finds_the_sessions_that_meet_it(store: Store, case: Case
     assert await store.read(lambda reader: reader.count("session", case.where)) == len(case.sessions)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+# Entries have times of their own, and were all written when the sessions began.
+UNTIMED = {name: case for name, case in CASES.items() if case.where.from_ in (None, b.START)}
+
+
+@pytest.mark.parametrize("case", UNTIMED.values(), ids=UNTIMED.keys())
 async def test_entries_are_found_by_what_their_session_meets(store: Store, case: Case) -> None:
     await fill(store)
     rows = await store.read(lambda reader: reader.find_entries(case.where, ALL, None))
@@ -192,6 +197,43 @@ async def test_a_filter_finds_the_files_of_turns_that_meet_it(store: Store, wher
     rows = await store.read(lambda reader: reader.find_files(where, ALL))
     assert [row.path for row in rows] == paths
     assert await store.read(lambda reader: reader.count("file", where)) == len(paths)
+
+
+@pytest.mark.parametrize(
+    ("where", "seqs"),
+    [
+        (Filter(from_=b.at(2)), {2, 3}),
+        (Filter(to=b.at(2)), {1, 2}),
+        (Filter(from_=b.at(1.5), to=b.at(2.5)), {2}),
+        (Filter(from_=b.at(4)), set[int]()),
+    ],
+)
+async def test_a_span_of_time_chooses_entries_turns_and_files_each_by_itself(
+    store: Store, where: Filter, seqs: set[int]
+) -> None:
+    chain = b.Chain()
+    items = [chain.indexed(f"word {n}", facet="decision", turn=b.request_id(n), when=b.at(n)) for n in (1, 2, 3)]
+    turns = [b.turn(n, files={f"{n}.py": b.touch(seq=n)}) for n in (1, 2, 3)]
+
+    def work(writer: b.Writer) -> None:
+        writer.append(b.session_id("one"), items)
+        writer.put_session(b.session(started=b.at(0), last_activity=b.at(3)))
+        for turn in turns:
+            writer.put_turn(b.session_id("one"), turn)
+
+    await store.write(work)
+    for facets in (None, ["decision"]):
+        rows = await store.read(lambda reader, facets=facets: reader.find_entries(where, ALL, facets))
+        assert {row.entry.seq for row in rows} == seqs
+        assert await store.read(lambda reader, facets=facets: reader.count("entry", where, facets)) == len(seqs)
+    found = await store.read(lambda r: r.search(parse("word"), where, unit="entry", limit=9, most=9))
+    assert ({hit.seq for hit in found.hits}, found.total) == (seqs, len(seqs))
+    whole = await store.read(lambda r: r.search(parse("word"), where, unit="session", limit=9, most=9))
+    assert whole.total == (1 if seqs else 0)
+    assert {row.turn.ordinal for row in await store.read(lambda r: r.find_turns(where, ALL))} == seqs
+    files = await store.read(lambda r: r.find_files(where, ALL))
+    assert {(row.path, row.touched) for row in files} == {(f"{n}.py", b.at(n)) for n in seqs}
+    assert await store.read(lambda r: r.count("turn", where)) == await store.read(lambda r: r.count("file", where))
 
 
 async def test_a_file_names_the_turn_that_touched_it_and_how(store: Store) -> None:

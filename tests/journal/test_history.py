@@ -100,6 +100,28 @@ async def test_the_end_of_a_span_may_be_a_time_as_it_is_shown(desk: Desk) -> Non
         assert (await desk.query(to=f"2026-07-01T{to}"))["total"] == found, to
 
 
+@pytest.mark.parametrize("text", [None, "shard"])
+@pytest.mark.parametrize("kind", ["turn", "entry", "decision", "file"])
+async def test_a_span_of_time_is_asked_of_what_is_listed_and_not_only_of_its_session(
+    desk: Desk, kind: str, text: str | None
+) -> None:
+    session = await desk.open()
+    for day in (1, 2, 3):
+        turn = await desk.begin(session, query_title=f"Shard {day}")
+        said = {"role": "model", "category": "decision", "content": f"Decision: shard {day}"}
+        await desk.update(session, dialog=[said], files_modified=[f"shard{day}.py"])
+        await desk.complete(session, request_id=turn)
+        desk.wait(days=1)
+    question = {"kinds": [kind]} | ({"text": text} if text else {})
+    for first, last in ((1, 1), (2, 2), (2, 3), (1, 3), (4, 4)):
+        span = {"from": f"2026-07-0{first}", "to": f"2026-07-0{last}"}
+        found = await desk.query(**question, **span, limit=200)
+        whole = str(found["items"])
+        for day in (1, 2, 3):
+            assert (f"hard {day}" in whole or f"shard{day}" in whole) is (first <= day <= last)
+        assert found["total"] == len(found["items"])
+
+
 async def test_sessions_are_listed_newest_first_with_the_call_that_shows_more(
     desk: Desk, archive: dict[str, str]
 ) -> None:

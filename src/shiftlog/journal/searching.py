@@ -127,7 +127,8 @@ def find_matches(
 
 def _ranked(reader: Reader, kind: str, expr: Expr, where: Filter, limit: int) -> tuple[list[Match], int, bool]:
     """Return the best matches of one kind, how many there are, and whether all were ranked."""
-    asks_turn = where.turn_status is not None or where.tag is not None or where.path is not None
+    asked = (where.turn_status, where.tag, where.path, where.from_, where.to)
+    asks_turn = any(each is not None for each in asked)
     picky = kind == "file" or (kind == "turn" and asks_turn)
     found = reader.search(
         expr,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import cast
@@ -89,8 +90,17 @@ def all_tags(turn: Turn) -> tuple[str, ...]:
 
 
 def turn_matches(turn: Turn, where: Filter, workspace: str | None) -> bool:
-    """Tell whether a turn of a matching session matches."""
-    return all(condition(turn) for condition in _turn_conditions(where, workspace))
+    """Tell whether a turn of a matching session matches, and was worked on in the span that is asked for."""
+    return is_in_span(turn.begun_at, turn.last_updated, where) and all(
+        condition(turn) for condition in _turn_conditions(where, workspace)
+    )
+
+
+def is_in_span(first: datetime, last: datetime, where: Filter) -> bool:
+    """Tell whether something that began and ended at these times falls into the span that is asked for."""
+    return (where.from_ is None or millis(last) >= millis(where.from_)) and (
+        where.to is None or millis(first) <= millis(where.to)
+    )
 
 
 def path_matches(path: str, where: Filter, workspace: str | None) -> bool:

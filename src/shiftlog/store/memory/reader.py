@@ -9,7 +9,14 @@ from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.nouns import Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr, line_of, matches, needle, positive_terms, tokens
 from shiftlog.model.times import millis
-from shiftlog.store.memory.filters import all_tags, path_matches, session_alone_matches, session_matches, turn_matches
+from shiftlog.store.memory.filters import (
+    all_tags,
+    is_in_span,
+    path_matches,
+    session_alone_matches,
+    session_matches,
+    turn_matches,
+)
 from shiftlog.store.memory.shelves import Shelf, Shelves
 from shiftlog.store.protocol import (
     Answer,
@@ -171,11 +178,14 @@ class MemoryReader:
                     if turn_matches(turn, where, session.workspace):
                         yield shelf, session, turn
 
-    def _lines(self, where: Filter, facets: Iterable[str] | None) -> Iterator[tuple[Shelf, Indexed]]:
+    def _lines(
+        self, where: Filter, facets: Iterable[str] | None, *, of_any_time: bool = False
+    ) -> Iterator[tuple[Shelf, Indexed]]:
         wanted = None if facets is None else frozenset(facets)
         for shelf, _ in self._sessions(where):
             for line in shelf.lines:
-                if wanted is None or line.facet in wanted:
+                at = line.entry.at
+                if (wanted is None or line.facet in wanted) and (of_any_time or is_in_span(at, at, where)):
                     yield shelf, line
 
     # Search
@@ -192,7 +202,7 @@ class MemoryReader:
     ) -> Found:
         matching = [
             (shelf, line)
-            for shelf, line in self._lines(where, facets)
+            for shelf, line in self._lines(where, facets, of_any_time=unit != "entry")
             if line.text and (unit != "turn" or line.entry.turn is not None) and matches(expr, line.text)
         ]
         best: dict[object, tuple[float, int, Hit]] = {}

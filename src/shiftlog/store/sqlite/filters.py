@@ -5,7 +5,7 @@ from typing import Any
 
 from shiftlog.model.moves import UNFINISHED, RunStatus
 from shiftlog.model.search import And, Expr, Not, Or, Phrase, Word
-from shiftlog.model.times import millis
+from shiftlog.model.times import millis, precise
 from shiftlog.store.globs import is_whole, patterns
 from shiftlog.store.protocol import Filter
 
@@ -131,7 +131,21 @@ def turn_conditions(where: Filter) -> Conditions:
         else:
             clauses.append(f"EXISTS (SELECT 1 FROM {table} x WHERE x.turn_key = t.key AND {condition})")
         values.extend(asked)
+    if where.from_ is not None:
+        clauses.append("t.updated_ms >= ?")
+        values.append(millis(where.from_))
+    if where.to is not None:
+        clauses.append("t.begun_ms <= ?")
+        values.append(millis(where.to))
     return clauses, values
+
+
+def add_span(where: Filter, column: str, clauses: list[str], values: list[Any]) -> None:
+    """Add that the time of an entry lies within the span that is asked for."""
+    for operator, bound in ((">=", where.from_), ("<=", where.to)):
+        if bound is not None:
+            clauses.append(f"{column} {operator} ?")
+            values.append(precise(bound))
 
 
 def _turn_parts(where: Filter) -> list[tuple[str, str, list[Any]]]:

@@ -25,7 +25,13 @@ from shiftlog.store.protocol import (
     TurnRow,
     Unit,
 )
-from shiftlog.store.sqlite.filters import match_expression, path_condition, session_conditions, turn_conditions
+from shiftlog.store.sqlite.filters import (
+    add_span,
+    match_expression,
+    path_condition,
+    session_conditions,
+    turn_conditions,
+)
 from shiftlog.store.sqlite.grams import has_much_left, turns_in_question
 from shiftlog.store.sqlite.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.rows import (
@@ -235,7 +241,7 @@ class SqliteReader(SourceReader):
             source = (
                 "count(*) FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
             )
-        elif facets is None:
+        elif facets is None and where.from_ is None and where.to is None:
             clauses, values = session_conditions(where)
             source = "coalesce(sum(s.entries), 0) FROM sessions s"
         else:
@@ -251,6 +257,7 @@ class SqliteReader(SourceReader):
             values.extend((entry_id(key, 0), entry_id(key + 1, 0)))
         if facets is not None:
             clauses.append(_is_one_of("e.facet", facets, values))
+        add_span(where, "e.at", clauses, values)
         return clauses, values
 
     @staticmethod
@@ -275,7 +282,7 @@ class SqliteReader(SourceReader):
         if self._checks_index and are_waiting(self._db):
             raise IndexBehind
         Ranking(self._db).begin(expr, each_entry=unit == "entry")
-        candidates, values = self._candidates(expr, where, facets, turns_only=unit == "turn")
+        candidates, values = self._candidates(expr, where, facets, unit)
         group = {"entry": "id", "turn": f"id >> {SEQ_BITS}, turn", "session": f"id >> {SEQ_BITS}"}[unit]
         # Cross joins keep SQLite from starting at the sessions, whatever its statistics say.
         rows: list[Row] = self._db.execute(
@@ -293,9 +300,7 @@ class SqliteReader(SourceReader):
         total, counted = (rows[0][4], rows[0][5]) if rows else (0, 0)
         return Found(hits=hits, total=total, complete=counted <= most)
 
-    def _candidates(
-        self, expr: Expr, where: Filter, facets: Iterable[str] | None, *, turns_only: bool
-    ) -> tuple[str, list[Any]]:
+    def _candidates(self, expr: Expr, where: Filter, facets: Iterable[str] | None, unit: Unit) -> tuple[str, list[Any]]:
         """Return the query for the newest matches, the only ones that are ranked; its limit is still to bind."""
         text, negated = match_expression(expr)
         clauses, values = session_conditions(where)
@@ -308,9 +313,12 @@ class SqliteReader(SourceReader):
             values.extend((entry_id(key, 0), entry_id(key + 1, 0)))
         if facets is not None:
             clauses.append(_is_one_of("x.facet", facets, values))
-        if turns_only:
+        if unit == "turn":
             clauses.append("x.turn IS NOT NULL")
-        looks_at_entry = turns_only or facets is not None
+        is_timed = unit == "entry" and (where.from_ is not None or where.to is not None)
+        if is_timed:
+            add_span(where, "x.at", clauses, values)
+        looks_at_entry = unit == "turn" or facets is not None or is_timed
         matched = "found.rowid NOT IN (SELECT rowid FROM found WHERE found MATCH ?)"
         return (
             f"SELECT found.rowid AS id, {'x.turn' if looks_at_entry else 'NULL'} AS turn,"
