@@ -327,6 +327,15 @@ async def test_a_turn_read_whole_has_everything_that_was_recorded(desk: Desk, ar
     ]
 
 
+async def test_a_turn_that_is_cut_names_where_its_texts_are_whole(desk: Desk) -> None:
+    session = await desk.open()
+    turn = await desk.begin(session, query_text="long " * 100_000)
+    cut = await desk.query(session_id=session, request_id=turn)
+    assert cut["truncated"] is True
+    assert cut["note"].endswith(" or read shiftlog://sessions/{id}/turns/{request_id}")
+    assert cut["turn"]["query_text"].endswith("…")
+
+
 async def test_filters_beside_one_turn_are_named_as_ignored(desk: Desk) -> None:
     session = await desk.open()
     turn = await desk.begin(session)

@@ -13,9 +13,10 @@ Answered = dict[str, Any]
 
 _SHORTEST = 24
 _LEVELS = ((2_000, 50), (500, 20), (160, 8), (80, 3), (_SHORTEST, 1), (_SHORTEST, 0))
-_ELSEWHERE = "a larger max_chars for whole texts, or read shiftlog://sessions/{id}"
-_MORE = f"cut; call query_history with next_cursor, or with {_ELSEWHERE}"
-_LAST = f"cut; call query_history with {_ELSEWHERE}"
+_MORE = "cut; call query_history with next_cursor, or with a larger max_chars for whole texts, or read "
+_LAST = "cut; call query_history with a larger max_chars for whole texts, or read "
+SESSION_URI = "shiftlog://sessions/{id}"
+TURN_URI = f"{SESSION_URI}/turns/{{request_id}}"
 
 
 def size(value: object) -> int:
@@ -31,10 +32,12 @@ def fit(
     total: int,
     is_last: bool,
     max_chars: int,
+    resource: str = SESSION_URI,
 ) -> Answered:
     """Return what was read whole (`head`) and a page of its parts in at most so many characters of JSON.
 
     The head gets at most two thirds. An item that alone is too long is shortened, so that every page moves on.
+    `resource` holds the whole texts.
     """
     whole: Answered = {
         **head,
@@ -43,7 +46,7 @@ def fit(
         "next_cursor": None if is_last or not rows else rows[-1][1].encoded(question),
         "truncated": False,
     }
-    return whole if size(whole) <= max_chars else _cut_down(whole, head, rows, question, max_chars)
+    return whole if size(whole) <= max_chars else _cut_down(whole, head, rows, question, max_chars, resource)
 
 
 def _cut_down(
@@ -52,9 +55,11 @@ def _cut_down(
     rows: Sequence[tuple[Item, Cursor]],
     question: Mapping[str, Any],
     max_chars: int,
+    resource: str,
 ) -> Answered:
     longest = max((cursor.encoded(question) for _, cursor in rows), key=len, default=None)
-    shell: Answered = {"items": [], "total": whole["total"], "next_cursor": longest, "truncated": True, "note": _MORE}
+    shell: Answered = {"items": [], "total": whole["total"], "next_cursor": longest, "truncated": True}
+    shell["note"] = _MORE + resource
     room = max_chars - size(shell)
     # What is left of a head that has to lose facts is its names, which leave room for those of an item.
     short_head = _shortened(dict(head), *((room * 2 // 3, room // 3) if rows else (room, room)))
@@ -66,7 +71,7 @@ def _cut_down(
         items.append(_shortened(item, room - 1, room - 1))
         room -= size(items[-1]) + 1
     way_on = whole["next_cursor"] if len(items) == len(rows) else rows[len(items) - 1][1].encoded(question)
-    note = _MORE if way_on else _LAST
+    note = (_MORE if way_on else _LAST) + resource
     return {**short_head, **shell, "items": items, "next_cursor": way_on, "note": note}
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from shiftlog.journal.chain import check_chain
 from shiftlog.journal.cursors import Cursor, decoded
-from shiftlog.journal.fitting import fit
+from shiftlog.journal.fitting import TURN_URI, fit
 from shiftlog.journal.history_items import (
     Item,
     entry_item,
@@ -208,6 +208,7 @@ def _one_turn(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> Answ
         total=turn.dialog_items + turn.actions,
         is_last=len(contents) <= limit,
         max_chars=_chars(values),
+        resource=TURN_URI,
     )
 
 
