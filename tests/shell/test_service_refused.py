@@ -1,6 +1,7 @@
 """Commands that never run, or not yet: what is recorded and can be read of them, and what waiting may not change."""
 
 import asyncio
+import shutil
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -13,6 +14,7 @@ from shiftlog.model.shell_errors import (
     ApprovalDeclined,
     ApprovalRequired,
     CursorInvalid,
+    OpenFailed,
     PolicyDenied,
     ShellBusy,
     ShellLimit,
@@ -155,3 +157,48 @@ async def test_background_commands_that_begin_at_once_do_not_pass_the_limit(tmp_
         answers = await asyncio.gather(*asked, return_exceptions=True)
         assert sum(isinstance(answer, dict) for answer in answers) == 3
         assert sum(isinstance(answer, ShellLimit) for answer in answers) == 5
+
+
+async def test_a_path_that_the_caller_gives_does_not_choose_the_shell(tmp_path: Path) -> None:
+    fake = tmp_path / "bin" / "bash"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\ntouch "$0.ran"\n')
+    fake.chmod(0o755)
+    async with shell_desk(tmp_path, env={"PATH": str(fake.parent)}) as desk:
+        assert await desk.out("echo $PATH $BASH") == f"{fake.parent} {shutil.which('bash')}"
+        assert not fake.with_name("bash.ran").exists()
+
+
+async def test_a_shell_that_ends_while_it_starts_says_so_in_the_words_of_open_failed(tmp_path: Path) -> None:
+    (tmp_path / ".bash_profile").write_text("exit 7\n")
+    async with shell_desk(tmp_path, shell=False) as desk:
+        with pytest.raises(OpenFailed) as failed:
+            await desk.open(env={"HOME": str(tmp_path)}, login=True)
+        reason = failed.value.details["reason"]
+        assert failed.value.message == f"shell could not be started: {reason}"
+        assert failed.value.details["stderr"] == ""
+
+
+async def test_every_command_that_a_dead_server_left_running_becomes_unknown(desk: ShellDesk) -> None:
+    named = {"session_id": desk.session_id, "query_title": "Build", "query_text": "Build it"}
+    turn = (await desk.app.sessions.begin_turn(named, CLIENT))["request_id"]
+    journal, shell_id = desk.shells.journal, "dead-1_local"
+    await journal.shell_opened(desk.session_id, {"shell_id": shell_id, "transport": "local", "cwd": "/"})
+    facts = [
+        {"shell_id": shell_id, "command_id": f"{shell_id}#{number}", "command": f"sleep {number}", "cwd": "/"}
+        for number in (1, 2, 3, 4)
+    ]
+    for one in facts:
+        await journal.command_started(desk.session_id, one, CLIENT, waited_for=False)
+    for one in (facts[3], facts[1]):
+        await journal.command_finished(desk.session_id, turn, {**one, "state": "finished", "exit_code": 0})
+    await desk.shells.recover()
+    ends = {str(entry.facts["command_id"]): entry for entry in await desk.entries(Kind.COMMAND_FINISHED)}
+    left = [ends[f"{shell_id}#{number}"] for number in (1, 3)]
+    assert [(entry.facts["state"], entry.facts["exit_code"], entry.turn) for entry in left] == [
+        ("unknown", None, turn)
+    ] * 2
+    listed = (await desk.shells.list_shells({"include_ended": True}, CLIENT))["shells"]
+    [row] = [row for row in listed if row["shell_id"] == shell_id]
+    assert (row["ended_reason"], row["last_command"]["command_id"]) == ("server_stopped", f"{shell_id}#4")
+    assert row["last_command"]["state"] == "finished"

@@ -263,16 +263,22 @@ def _find(reader: Reader, shell_id: str) -> KnownShell | None:
 def _known(reader: Reader, session_id: str, opened: Entry) -> KnownShell:
     shell_id = opened.facts.get("shell_id")
     ended: Entry | None = None
+    started: dict[object, Entry] = {}
     last: Facts | None = None
     for entry in reader.entries(
         session_id, after=opened.seq, kinds=(Kind.SHELL_ENDED, Kind.COMMAND_STARTED, Kind.COMMAND_FINISHED)
     ):
         if entry.facts.get("shell_id") != shell_id:
             continue
+        command_id = entry.facts.get("command_id")
         if entry.kind is Kind.SHELL_ENDED:
             ended = entry
-        else:
-            last = {"finished": entry.kind is Kind.COMMAND_FINISHED, **entry.facts}
+        elif entry.kind is Kind.COMMAND_STARTED:
+            started[command_id] = entry
+            last = entry.facts
+        # The end of a command that ran in the background does not make it the last one.
+        elif started.pop(command_id, None) is None or last is None or last.get("command_id") == command_id:
+            last = entry.facts
     return KnownShell(
         session_id=session_id,
         opened_at=opened.at,
@@ -280,6 +286,10 @@ def _known(reader: Reader, session_id: str, opened: Entry) -> KnownShell:
         ended_at=ended.at if ended else None,
         ended=ended.facts if ended else None,
         last_command=last,
+        unfinished=[
+            KnownCommand(session_id=session_id, request_id=entry.turn, started=entry.facts, finished=None)
+            for entry in started.values()
+        ],
     )
 
 

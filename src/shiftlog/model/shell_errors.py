@@ -41,6 +41,8 @@ ShiftlogError
 └── RestoreIncomplete    restore_incomplete     OSError
 """
 
+from typing import Self
+
 from shiftlog.model.errors import ShiftlogError
 
 
@@ -85,6 +87,11 @@ class ShellLimit(ShiftlogError, RuntimeError):
 class OpenFailed(ShiftlogError, OSError):
     code = "open_failed"
     hint = "Check cwd and the target's shell"
+
+    @classmethod
+    def because(cls, reason: str) -> Self:
+        """Say why a shell could not be started."""
+        return cls(f"shell could not be started: {reason}", details={"reason": reason, "stderr": ""})
 
 
 class TransportNotAllowed(ShiftlogError, PermissionError):

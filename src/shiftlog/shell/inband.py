@@ -102,10 +102,10 @@ class InbandShell:
                 await self._open(spec)
         except TimeoutError:
             await self.close("unresponsive")
-            raise _failed(f"it was not ready within {spec.ready_s:g} s") from None
+            raise OpenFailed.because(f"it was not ready within {spec.ready_s:g} s") from None
         except (ConnectionError, ShellEnded) as error:
             await self.close("killed")
-            raise _failed("the target ended it while it started") from error
+            raise OpenFailed.because("the target ended it while it started") from error
         except BaseException:
             await self.close("killed")
             raise
@@ -119,7 +119,7 @@ class InbandShell:
         self._wire.write(program.encode())
         kept = await self._opened
         if isinstance(kept, remote_programs.Refused):
-            raise _failed(kept.why)
+            raise OpenFailed.because(kept.why)
         self._kept = kept
         self.aside.begin(kept)
         self._ways.begin(kept)
@@ -431,7 +431,3 @@ class Said:
 
     def close(self, stream: Stream) -> None:
         """Nothing depends on it."""
-
-
-def _failed(reason: str) -> OpenFailed:
-    return OpenFailed(f"shell could not be started: {reason}", details={"reason": reason, "stderr": ""})

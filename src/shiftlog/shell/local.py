@@ -95,12 +95,13 @@ class LocalTarget:
     async def open(self, spec: ShellSpec) -> EngineShell:
         """Start a bash below a reaper of its own; raises `OpenFailed` with the reason."""
         env = self._environment | dict(spec.env)
-        bash = shutil.which("bash", path=env.get("PATH")) or shutil.which("bash")
+        # On the server's own path: one that the caller gives must not decide what runs as the shell.
+        bash = shutil.which("bash", path=self._environment.get("PATH")) or shutil.which("bash")
         if bash is None:
-            raise OpenFailed("bash was not found on this machine")
+            raise OpenFailed.because("bash was not found on this machine")
         cwd = spec.cwd or str(Path.cwd())
         if not Path(cwd).is_dir():
-            raise OpenFailed(f"the directory {cwd} does not exist", details={"cwd": cwd})
+            raise OpenFailed.because(f"cwd {cwd} does not exist")
         deadline = asyncio.get_running_loop().time() + spec.ready_s
         shell = self._start(bash, env, cwd)
         try:
@@ -111,12 +112,12 @@ class LocalTarget:
                     shell.startup_output = await _run_profiles(shell)
         except TimeoutError:
             await shell.close("unresponsive")
-            raise OpenFailed(f"the shell was not ready within {spec.ready_s:g} s") from None
+            raise OpenFailed.because(f"it was not ready within {spec.ready_s:g} s") from None
         except asyncio.CancelledError:
             await shell.close()
             raise
         if shell.ended.done():
-            raise OpenFailed("the shell ended while it started")
+            raise OpenFailed.because("it ended while it started")
         return shell
 
     def _start(self, bash: str, env: Mapping[str, str], cwd: str) -> EngineShell:
@@ -139,7 +140,7 @@ class LocalTarget:
             for fd in ours:
                 os.close(fd)
             shutil.rmtree(directory, ignore_errors=True)
-            raise OpenFailed(f"the shell could not be started: {error.strerror}") from error
+            raise OpenFailed.because(error.strerror or str(error)) from error
         shell = EngineShell(directory, script=script, reply=reply, words=(out, err), reaper=reaper, bash=bash)
         shell.on_over = self._launcher.close if self._launcher is not None else None
         return shell

@@ -195,5 +195,5 @@ def _local_cwd(values: Mapping[str, Any], caller: Caller) -> str:
     path = Path(base, cwd)
     if not path.is_dir():
         reason = f"cwd {cwd} is not a directory" if path.exists() else f"cwd {cwd} does not exist"
-        raise OpenFailed(f"shell could not be started: {reason}", details={"reason": reason, "stderr": ""})
+        raise OpenFailed.because(reason)
     return os.path.normpath(path)

@@ -14,9 +14,11 @@ from typing import Any, cast
 from shiftlog.guard.policy import Judge, Known, LocalFiles, NoFiles, OperatorPolicy, ShellRules, shell_rules
 from shiftlog.guard.policy.files import DEFAULT_PATH
 from shiftlog.guard.policy.operator import SANDBOXES
+from shiftlog.guard.policy.tables import LOOKUP
 from shiftlog.guard.redaction import Redactor
 from shiftlog.model.caller import Caller
 from shiftlog.model.shell_errors import (
+    PolicyUndecidable,
     SandboxNotAllowed,
     SandboxUnavailable,
     TransportNotAllowed,
@@ -224,6 +226,10 @@ class Policing:
             raise SandboxUnavailable(
                 f"sandbox '{FULL_ACCESS}' cannot be enforced here: {why}", details={"mode": FULL_ACCESS, "why": why}
             )
+        refusal = _lookup_refusal(values.get("env", {})) if rules.allow and not guard.defers else None
+        if refusal is not None:
+            await guard.close()
+            raise refusal
         return guard
 
     async def _confine(self, guard: PolicyGuard, values: Mapping[str, Any]) -> None:
@@ -254,6 +260,18 @@ class Policing:
         """End the supervisor of program starts."""
         for sandbox in self._sandbox:
             sandbox.close()
+
+
+def _lookup_refusal(env: Mapping[str, str]) -> PolicyUndecidable | None:
+    """Refuse variables that decide which files the names on an allow list mean, as their assignment is refused."""
+    name = next(filter(LOOKUP.fullmatch, env), None)
+    if name is None:
+        return None
+    what = f"assigning {name}"
+    return PolicyUndecidable(
+        f"blocked by policy: {what} cannot be decided before it runs",
+        details={"what": what, "text": name, "line": None, "column": None},
+    )
 
 
 def _covers(pattern: str, workspace: str) -> bool:

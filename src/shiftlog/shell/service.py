@@ -220,9 +220,9 @@ class Shells:
         for known in await self.journal.left(self.now()):
             if known.shell_id in self.live:
                 continue
-            last = known.last_command
-            if last is not None and not last["finished"]:
-                await self.journal.command_finished(known.session_id, None, results.unknown_facts(last))
+            for command in known.unfinished:
+                facts = results.unknown_facts(command.started or {})
+                await self.journal.command_finished(known.session_id, command.request_id, facts)
             facts = results.left_facts(known)
             await self.journal.shell_ended(
                 known.session_id, facts, close_session=bool(known.opened.get("implicit_session"))

@@ -13,6 +13,7 @@ from shiftlog.model.shell_errors import (
     HostKeyUnknown,
     HostNotAllowed,
     PolicyDenied,
+    PolicyUndecidable,
     ShellLost,
     SshAuthFailed,
     SshConnectFailed,
@@ -74,6 +75,16 @@ async def test_a_name_that_no_host_or_user_can_have_is_a_failed_connection(
     async with shell_desk(tmp_path, settings=settings_for(server), shell=False) as desk:
         with pytest.raises(SshConnectFailed, match="not valid"):
             await desk.open(**where(server, **named))
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "BASH_ENV", "ENV"])
+async def test_where_text_alone_is_judged_no_variable_may_change_what_an_allow_list_means(
+    tmp_path: Path, server: SshServer, name: str
+) -> None:
+    async with shell_desk(tmp_path, settings=settings_for(server), shell=False) as desk:
+        with pytest.raises(PolicyUndecidable, match=f"assigning {name} cannot be decided"):
+            await desk.open(**where(server, allow=["git"], env={name: "/tmp/elsewhere"}))
+        await desk.open(**where(server, allow=["git"], env={"A": "1"}))
 
 
 async def test_input_is_typed_on_a_terminal_over_ssh_and_then_ended(desk: ShellDesk) -> None:
