@@ -210,3 +210,17 @@ async def test_a_fault_in_the_shells_own_budget_opens_no_shell(tmp_path: Path) -
         with pytest.raises(InvalidParameter, match=r'unknown argument "output_budget\.keep\.lines"'):
             await desk.open(output_budget={"keep": {"mode": "tail", "lines": 3}})
         assert not desk.shells.live_ids()
+
+
+async def test_a_directory_whose_name_is_no_text_is_shown_by_its_bytes(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        result = await desk.run(r"mkdir $'\xff'; cd $'\xff'")
+        assert (result["cwd"], result["recorded"]) == (f"{desk.place}/\\xff", True)
+        assert await desk.out("cd ..; pwd") == str(desk.place)
+
+
+async def test_arguments_that_are_no_text_are_recorded_by_their_bytes(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, deny=["ls"]) as desk:
+        result = await desk.run(r"/bin/echo $'\xff'")
+        assert (result["stdout"], result["recorded"]) == ("\\xff", True)
+        assert all(start["argv"] == ["/bin/echo", "\\xff"] for start in result.get("programs", ()))

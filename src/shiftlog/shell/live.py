@@ -17,6 +17,7 @@ from shiftlog.model.shell_errors import ShellBusy
 from shiftlog.model.times import precise
 from shiftlog.shell.guarding import Judged, ShellGuard
 from shiftlog.shell.output import CommandOutput
+from shiftlog.shell.output_view import shown_name
 from shiftlog.shell.ports import EndedReason, LiveShell, RunningCommand, Transport
 
 ECHO_CHARS = 2_000
@@ -215,9 +216,14 @@ class Shell:
             details={"command_id": command.command_id if command else None, "since": since},
         )
 
+    @property
+    def shown_workspace(self) -> str | None:
+        """Return the workspace as results show it."""
+        return None if self.workspace is None else shown_name(self.workspace)
+
     def mask(self, text: str) -> str:
         """Return a text as this shell may show it."""
-        return self.redactor.text(text, by_rule=True).text
+        return self.redactor.text(shown_name(text), by_rule=True).text
 
     def as_listed(self) -> dict[str, Any]:
         """Return the shell as lists show it."""
@@ -233,7 +239,7 @@ class Shell:
             "ended_reason": self.ended_reason,
             "exit_code": self.exit_code,
             "cwd": self.mask(self.cwd),
-            "workspace": self.workspace,
+            "workspace": self.shown_workspace,
             "sandbox": self.guard.sandbox,
             "enforcement": self.guard.enforcement,
             "running": [command.command_id for command in self.running],

@@ -13,6 +13,8 @@ _CONTROLS = bytes([*range(9), *range(11, 13), *range(14, 32), 127])  # all but t
 # Bytes that are no UTF-8 are decoded to lone surrogates, which no UTF-8 decodes to.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\udc80-\udcff]")
 
+_UNDECODED = re.compile("[\udc80-\udcff]")
+
 
 class _Escapes(dict[int, int | str]):
     """How every character is written, for texts in which most need it; the rest stay as they are."""
@@ -35,6 +37,11 @@ _BEGUN = re.compile(rf"\x1b(?:{_CSI}|[ -/]{{0,16}})?\Z")
 _BEGUN_STRING = re.compile(rf"\x1b{_STRING}(?P<escape>\x1b?)\Z")
 _RESTARTED = re.compile(rb"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 _STRING_END = re.compile(r"[\x07\x1b\n\x18\x1a\x9c]")
+
+
+def shown_name(text: str) -> str:
+    """Return a name that the system gave as text: bytes that are no UTF-8 are written as `\\xNN`."""
+    return text if text.isascii() else _UNDECODED.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text)
 
 
 class View:

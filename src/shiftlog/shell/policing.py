@@ -26,6 +26,7 @@ from shiftlog.model.shell_errors import (
 )
 from shiftlog.shell.guarding import Enforcement, Judged, SyntaxFault
 from shiftlog.shell.local import Launcher
+from shiftlog.shell.output_view import shown_name
 from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
 from shiftlog.shell.sandbox.sandbox import Launch, Mode, Sandbox, SandboxSpec
 from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramStart
@@ -107,8 +108,8 @@ class PolicyGuard:
         self._counts[command_id] = self._counts.get(command_id, 0) + 1
         kept = self._starts.setdefault(command_id, [])
         if len(kept) < PROGRAMS_KEPT:
-            argv = [self.redactor.text(word, by_rule=True).text for word in start.argv]
-            kept.append({"path": start.path, "argv": argv, "verdict": start.verdict})
+            argv = [self.redactor.text(shown_name(word), by_rule=True).text for word in start.argv]
+            kept.append({"path": shown_name(start.path), "argv": argv, "verdict": start.verdict})
 
     def programs(self, command_id: str) -> list[dict[str, Any]] | None:
         """Return the program starts of a command, None where nobody watches."""

@@ -263,11 +263,13 @@ class Commands:
             )
         except (ShiftlogError, LookupError):
             command.recorded = False
-        if command.background:
-            shell.idle_since = time.monotonic()
-        else:
-            shell.leave()
-        command.end()
+        finally:
+            # Whatever becomes of the record, nobody waits for a command that is over.
+            if command.background:
+                shell.idle_since = time.monotonic()
+            else:
+                shell.leave()
+            command.end()
 
     async def _refuse(self, shell: Shell, command: Command, caller: Caller) -> None:
         """Record a command that never runs, and raise why; of a text that does not parse its stderr says it."""
