@@ -25,7 +25,7 @@ from shiftlog.shell import requests
 from shiftlog.shell.arguments import Arguments, Enum, Flag, Int, String, Strings, conflict, missing
 from shiftlog.shell.live import Command, Shell
 from shiftlog.shell.output import DEFAULT_CHARS
-from shiftlog.workspace.checkpoints import Checkpoints, Workspace
+from shiftlog.workspace.checkpoints import LABEL_CHARS, Checkpoints, Workspace
 from shiftlog.workspace.ports import Busy, Cause, Kind, Place, Runner, Scope
 from shiftlog.workspace.rules import read_scope
 from shiftlog.workspace.runner import LocalRunner
@@ -43,7 +43,7 @@ _TARGET: dict[str, Any] = {
 }
 _PATHS = Strings(max_items=64, max_chars=4096, description="Only these sub-paths.")
 
-CREATE_CHECKPOINT = Arguments(fields={**_WHERE, "label": String(max_chars=200, description="A name.")})
+CREATE_CHECKPOINT = Arguments(fields={**_WHERE, "label": String(max_chars=LABEL_CHARS, description="A name.")})
 LIST_CHECKPOINTS = Arguments(
     fields={
         **_WHERE,
@@ -184,7 +184,8 @@ class Workspaces:
         values = CREATE_CHECKPOINT.read(arguments)
         workspace, cause = await self._asked(values)
         await self._check_session(cause)
-        created = await self.checkpoints.save(workspace, kind="manual", label=values.get("label"), cause=cause)
+        label = self._mask(values, values["label"])[:LABEL_CHARS] if values.get("label") else None
+        created = await self.checkpoints.save(workspace, kind="manual", label=label, cause=cause)
         return created.as_dict()
 
     async def list_checkpoints(self, arguments: Mapping[str, Any], caller: Caller) -> Result:

@@ -246,3 +246,12 @@ def test_only_values_of_eight_characters_of_two_classes_are_learnt() -> None:
 
 def test_a_learnt_value_is_taken_literally() -> None:
     assert redactor.learning(["a.b*c(d"]).text("x a.b*c(d y aXbbbc(d").text == "x [REDACTED:learned] y aXbbbc(d"
+
+
+@pytest.mark.parametrize(
+    "token", ["ghp_" + "k3Jx9" * 7 + "a", "npm_" + "k3Jx9" * 7 + "a", "hf_" + "k3Jx9" * 7, "sk_live_" + "k3Jx9" * 5]
+)
+def test_tokens_that_were_put_together_without_a_break_are_masked_whole(token: str) -> None:
+    shown = Redactor().text(f"{token}{token}{token} after", by_rule=True).text
+    assert "k3Jx9" not in shown
+    assert shown.endswith(" after")

@@ -202,3 +202,26 @@ async def test_every_command_that_a_dead_server_left_running_becomes_unknown(des
     [row] = [row for row in listed if row["shell_id"] == shell_id]
     assert (row["ended_reason"], row["last_command"]["command_id"]) == ("server_stopped", f"{shell_id}#4")
     assert row["last_command"]["state"] == "finished"
+
+
+async def test_refusals_and_faults_repeat_no_secret_that_the_shell_has_learned(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, deny=["ls"]) as desk:
+        await desk.run("export DB_PASSWORD=tr0ub4dor-and-3")
+        with pytest.raises(PolicyDenied) as denied:
+            await desk.run("/x/tr0ub4dor-and-3/ls")
+        assert "tr0ub4dor" not in f"{denied.value.message}{denied.value.details}"
+        broken = await desk.run("cat <<tr0ub4dor-and-3\nx")
+        assert "[REDACTED:learned]" in broken["syntax_error"]["message"]
+        assert "tr0ub4dor" not in str(broken)
+        assert "tr0ub4dor" not in str([entry.facts for entry in await desk.entries(Kind.COMMAND_FINISHED)])
+
+
+async def test_the_label_of_a_checkpoint_is_masked_before_it_is_kept(tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2" * 9
+    async with shell_desk(tmp_path, workspace=str(tmp_path / "place")) as desk:
+        saved = await desk.app.workspaces.create_checkpoint(
+            {"shell_id": desk.shell_id, "label": f"with {token}"}, CLIENT
+        )
+        assert saved["label"] == "with [REDACTED:github]"
+        listed = await desk.app.workspaces.list_checkpoints({"shell_id": desk.shell_id}, CLIENT)
+        assert listed["checkpoints"][0]["label"] == saved["label"]

@@ -67,7 +67,9 @@ _CHECKED_SHAPES = (
         keep=re.compile(r"discord(?:app)?\.com/api/webhooks/\d+/"),
     ),
     Shape(rule="openai", head=rf"sk-{_URL64}{{3}}", tail=rf"{_URL64}{{17,}}", check=_is_dense),
-    Shape(rule="huggingface", head=rf"hf_{_ALNUM}{{6}}", tail=rf"{_ALNUM}{{14,}}", check=_is_varied),
+    Shape(
+        rule="huggingface", head=rf"hf_{_ALNUM}{{6}}", tail=rf"{_ALNUM}{{14,}}(?:_{_ALNUM}{{20,}})*", check=_is_varied
+    ),
     Shape(rule="pypi", head="pypi-", tail=rf"{_URL64}{{32,}}", check=_is_dense),
     Shape(
         rule="telegram",
@@ -89,20 +91,21 @@ _CHECKED_SHAPES = (
 )
 _PLAIN_SHAPES = (
     ("aws_key_id", "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{4}", r"[A-Z0-9]{12}\b"),
-    ("github", rf"gh[pousr]_{_ALNUM}{{4}}", rf"{_ALNUM}{{16,}}"),
+    # What follows an underscore is the next token, where files without a line end were put together.
+    ("github", rf"gh[pousr]_{_ALNUM}{{4}}", rf"{_ALNUM}{{16,}}(?:_{_ALNUM}{{20,}})*"),
     ("github", "github_pat_", "[A-Za-z0-9_]{20,}"),
     ("gitlab", "gl(?:pat|dt|rt|rtr|cbt|ptt|ft|soat|agent|oas|imt|ffct)-", "[A-Za-z0-9_.-]{16,}"),
     ("slack", "xox[a-z]-", f"{_URL64}{{10,}}"),
     ("slack", r"xox[a-z]\.xox[a-z]-", f"{_URL64}{{10,}}"),
     ("slack", "xapp-[0-9]-", f"{_URL64}{{20,}}"),
-    ("stripe", "[sr]k_(?:live|test|prod)_", f"{_ALNUM}{{10,}}"),
+    ("stripe", "[sr]k_(?:live|test|prod)_", rf"{_ALNUM}{{10,}}(?:_(?:live|test|prod)_{_ALNUM}{{10,}})*"),
     ("stripe", "whsec_", "[A-Za-z0-9+/=]{24,}"),
     ("anthropic", "sk-ant-", f"{_URL64}{{12,}}"),
     ("google", "AIza", f"{_URL64}{{30,}}"),
     ("google", "GOCSPX-", f"{_URL64}{{20,}}"),
     ("google", r"ya29\.", f"{_URL64}{{20,}}"),
     ("google", "1//0", f"{_URL64}{{30,}}"),
-    ("npm", f"npm_{_ALNUM}{{6}}", f"{_ALNUM}{{24,}}"),
+    ("npm", f"npm_{_ALNUM}{{6}}", rf"{_ALNUM}{{24,}}(?:_{_ALNUM}{{30,}})*"),
     ("huggingface", "api_org_", f"{_ALNUM}{{30,}}"),
     ("sendgrid", r"SG\.", rf"{_URL64}{{16,}}\.{_URL64}{{16,}}"),
     ("digitalocean", "do[opr]_v1_", f"{_HEX}{{32,}}"),

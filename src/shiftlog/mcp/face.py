@@ -110,6 +110,8 @@ PROTOCOL_CODES: dict[str, int] = {
 
 # What the operator added or silenced is the services' to know; here only the shapes that are always masked.
 _REDACTOR = Redactor()
+# The tools whose masks name the rule that found the secret, not its kind.
+_NAMES_RULES = frozenset(("shell", "workspace", "execkit"))
 
 _Contents = types.TextResourceContents | types.BlobResourceContents
 
@@ -281,15 +283,15 @@ def _reply(reply: Reply) -> dict[str, Any]:
     return {"content": content, "isError": False}
 
 
-def _masked(error: ShiftlogError) -> ShiftlogError:
+def _masked(error: ShiftlogError, *, by_rule: bool = False) -> ShiftlogError:
     """Mask the secrets in what an error repeats; services do so too, but not everything passes through one."""
-    error.message = _REDACTOR.text(error.message).text
-    error.details = dict(_REDACTOR.value(error.details)[0])
+    error.message = _REDACTOR.text(error.message, by_rule=by_rule).text
+    error.details = dict(_REDACTOR.value(error.details, by_rule=by_rule)[0])
     return error
 
 
 def _failure(tool: Tool, error: ShiftlogError) -> dict[str, Any]:
-    _masked(error)
+    _masked(error, by_rule=tool.toolset in _NAMES_RULES)
     body = {"error": error.as_dict()} if tool.render_error is None else tool.render_error(error)
     if isinstance(body, str):
         return {"content": [_text(body)], "isError": True}

@@ -73,11 +73,16 @@ def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int 
         "enforcement_note": shell.guard.note,
         "checkpoint_id": command.checkpoint_id,
         "state_kept": not (command.background or command.terminal),
-        "syntax_error": command.judged.syntax.as_dict() if command.judged.syntax else None,
+        "syntax_error": _syntax_error(shell, command),
         "recorded": command.recorded,
         "hint": LOST_HINT if command.state == "unknown" else shown.hint,
         **_programs(command),
     }
+
+
+def _syntax_error(shell: Shell, command: Command) -> dict[str, object] | None:
+    fault = command.judged.syntax
+    return None if fault is None else {**fault.as_dict(), "message": shell.mask(fault.message)}
 
 
 def _programs(command: Command) -> dict[str, Any]:
@@ -242,7 +247,7 @@ def finishing_facts(shell: Shell, command: Command) -> dict[str, Any]:
     if command.judged.refusal is not None:
         facts["refusal"] = {"message": command.judged.refusal.message, **command.judged.refusal.details}
     if command.judged.syntax is not None:
-        facts["syntax_error"] = command.judged.syntax.as_dict()
+        facts["syntax_error"] = _syntax_error(shell, command)
     if command.output is not None:
         shown = command.output.show(None, EXCERPT_CHARS)
         facts |= {"stdout": shown.stdout, "stderr": shown.stderr, "redactions": shown.redactions}

@@ -74,6 +74,7 @@ class Commands:
             raise must_be("command", "text without NUL", "format")
         judged = shell.guard.judge(text, shell.cwd, shell.foreground.judged if shell.foreground else None)
         self._learn(shell, judged, text)
+        _mask_refusal(shell, judged)
         command = Command(
             command_id=shell.next_command_id(),
             text=shell.mask(text),
@@ -152,6 +153,7 @@ class Commands:
         if shell.guard.still_holds(command.judged, shell.cwd):
             return
         command.judged = shell.guard.judge(text, shell.cwd)
+        _mask_refusal(shell, command.judged)
         if command.judged.refusal is not None:
             await self._refuse(shell, command, caller)
         if any(ask["entry"] not in command.permitted for ask in command.judged.asks):
@@ -405,6 +407,16 @@ def _check_run(values: Mapping[str, Any]) -> None:
     for name in ("cols", "rows"):
         if values.get(name) is not None and not values.get("pty"):
             raise conflict(name, "pty: false")
+
+
+def _mask_refusal(shell: Shell, judged: Judged) -> None:
+    """Mask what a refusal, or a question to a person, repeats of the command, what the shell has learned included."""
+    if judged.refusal is not None:
+        judged.refusal.message = shell.mask(judged.refusal.message)
+        details, _, _ = shell.redactor.value(judged.refusal.details, by_rule=True)
+        judged.refusal.details = dict(details)
+    for ask in judged.asks:
+        ask |= {name: shell.mask(str(ask[name])) for name in ("program", "message")}
 
 
 def unavailable(error: Exception) -> JournalUnavailable:

@@ -165,7 +165,7 @@ class Shells:
             implicit=implicit,
             transport=ready.transport,
             target=ready.target,
-            name=self.redactor.text(values["name"]).text if values.get("name") else None,
+            name=self.redactor.text(values["name"], by_rule=True).text if values.get("name") else None,
             live=ready.live,
             guard=ready.guard,
             redactor=self.redactor.learning(learned) if learned else self.redactor,

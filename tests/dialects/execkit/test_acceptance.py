@@ -193,3 +193,13 @@ async def test_a_checkpoint_id_of_any_length_is_invalid_and_a_timeout_of_any_len
         assert said == "invalid checkpoint id"
     ran = await call(client, "session_exec", session_id=session, command="echo x", timeout_secs=10**30)
     assert ran["stdout"] == "x"
+
+
+async def test_no_error_repeats_a_secret(client: Client) -> None:
+    token = "ghp_" + "a1B2" * 9
+    said = await refused(client, "session_exec", session_id=token, command="true")
+    assert said == "unknown session_id '[REDACTED:github]'; call session_list to see live sessions"
+    with pytest.raises(MCPError) as fault:
+        await client.call_tool("session_create", {"transport": "local", token: 1})
+    assert fault.value.error.message == 'unknown argument "[REDACTED:github]"'
+    assert token not in str(fault.value.error.data)

@@ -241,6 +241,9 @@ def _checked(app: App, params: Arguments, body: Body) -> Run:
         except InvalidParameter as error:
             if text := _CREATE_FAULTS.get((error.details.get("parameter"), error.details.get("problem"))):
                 raise _Plain(text) from None
+            mask = app.shells.redactor
+            error.message = mask.text(error.message, by_rule=True).text
+            error.details = dict(mask.value(error.details, by_rule=True)[0])
             raise MCPError(types.INVALID_PARAMS, error.message, error.as_dict()) from None
 
     return run
