@@ -66,13 +66,14 @@ def parse(file: str) -> None:
 def enrich(file: str | None) -> None:
     """Print the fields of the last turn of FILE as a JSON object; nothing is stored.
 
-    Without FILE, the rollout that CODEX_SESSION_FILE or CODEX_ROLLOUT_FILE names, else the latest of this workspace.
+    Without FILE, the rollout that CODEX_SESSION_FILE or CODEX_ROLLOUT_FILE names, that of the current session, else the
+    latest of this workspace.
 
     \b
     Example:
       shiftlog codex-jsonl enrich
     """
-    turns = _read(file or _found(None)).turns
+    turns = _read(file or _found(_kept())).turns
     print_json(_captured(turns[-1]) if turns else {})
 
 
@@ -272,10 +273,23 @@ def _read(file: str) -> "Rollout":
 
 
 def _found(kept: str | None) -> str:
+    from shiftlog import config
     from shiftlog.ingest.codex_capture import find_rollout
     from shiftlog.journal.sessions import workspace_of
 
-    return find_rollout(os.environ, Path.home(), workspace_of(str(Path.cwd())), kept)
+    roots = config.load(Path(opened_home()), os.environ).ingest.roots
+    return find_rollout(os.environ, Path.home(), workspace_of(str(Path.cwd())), kept, roots)
+
+
+def _kept() -> str | None:
+    """Return the rollout that the current session names, unless the environment names one."""
+    from shiftlog.ingest.codex_capture import VARIABLES
+
+    if any(os.environ.get(name) for name in VARIABLES):
+        return None
+    with open_client() as client:
+        current: dict[str, Any] = _Log(client).call("currentSession", {}) or {}
+        return current.get("agentSessionTranscriptFile")
 
 
 def _mask() -> Callable[[Any], Any]:

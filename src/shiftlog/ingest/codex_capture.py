@@ -4,8 +4,10 @@ The reading itself is the Codex reader's; here its facts are folded into one obj
 """
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +20,7 @@ from shiftlog.ingest.reading import call_line, first_line, read_line
 from shiftlog.ingest.streams import LineFile
 from shiftlog.model.errors import TranscriptNotFound, TranscriptUnreadable
 from shiftlog.model.ids import slug
+from shiftlog.model.times import parse, precise, shown
 
 NICKNAME = "codex"
 RESULT_CHARS = 2_000
@@ -34,6 +37,9 @@ LISTS = {
     "tags": "tags",
 }
 CHANGING = ("edit", "create", "delete")
+VARIABLES = ("CODEX_SESSION_FILE", "CODEX_ROLLOUT_FILE")
+# Of these at the end of a rollout, one can be read.
+LAST_LINES = 8
 
 Turn = dict[str, Any]
 Mask = Callable[[Any], Any]
@@ -246,10 +252,18 @@ def _header(record: Mapping[str, Any]) -> Header | None:
         parent=texts.get("parent_thread_id"),
         nickname=slug(texts.get("agent_nickname", ""), NICKNAME),
         role=texts.get("agent_role"),
-        started=texts.get("timestamp") or str(record.get("timestamp") or ""),
+        started=_utc(texts.get("timestamp")) or _utc(record.get("timestamp")),
         cwd=texts.get("cwd"),
         version=texts.get("cli_version"),
     )
+
+
+def _utc(text: object, spell: Callable[[datetime], str] = shown) -> str:
+    """Return a time as results show it; nothing for what is none."""
+    try:
+        return spell(parse(text)) if isinstance(text, str) else ""
+    except ValueError:
+        return ""
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -275,9 +289,14 @@ def rollouts_under(folder: Path) -> Iterator[str]:
                 yield str(path)
 
 
-def find_rollout(environ: Mapping[str, str], home: Path, workspace: str, kept: str | None = None) -> str:
-    """Return the rollout that a capture takes where nobody names one; raise TranscriptNotFound."""
-    for name in ("CODEX_SESSION_FILE", "CODEX_ROLLOUT_FILE"):
+def find_rollout(
+    environ: Mapping[str, str], home: Path, workspace: str, kept: str | None = None, roots: Iterable[str] = ()
+) -> str:
+    """Return the rollout that a capture takes where nobody names one; raise TranscriptNotFound.
+
+    `kept` is the one that the session names; it counts only in the agents' folders, `roots` and the workspace.
+    """
+    for name in VARIABLES:
         given = environ.get(name)
         if given:
             if not Path(given).is_file():
@@ -285,10 +304,11 @@ def find_rollout(environ: Mapping[str, str], home: Path, workspace: str, kept: s
             return given
     folder = rollout_folder(environ, home)
     if kept is not None:
-        resolved = Path(kept).resolve()
-        if not resolved.is_file() or not resolved.is_relative_to(folder.resolve()):
+        path = Path(kept).expanduser().resolve()
+        known = [folder, *(root.folder for root in default_roots(environ, home)), *map(Path, roots), Path(workspace)]
+        if not path.is_file() or not any(path.is_relative_to(each.expanduser().resolve()) for each in known):
             raise TranscriptNotFound(f"Transcript not found: {kept}", details={"searched": [kept]})
-        return kept
+        return str(path)
     found = [path for path in rollouts_under(folder) if _is_below(header_of(path), workspace)]
     if not found:
         rule = f"a rollout of {workspace} under {folder}"
@@ -299,22 +319,22 @@ def find_rollout(environ: Mapping[str, str], home: Path, workspace: str, kept: s
 def _is_below(header: Header | None, workspace: str) -> bool:
     if header is None or header.cwd is None or header.parent is not None:
         return False
-    cwd, top = os.path.normpath(header.cwd), os.path.normpath(workspace)
-    return cwd == top or cwd.startswith(top.rstrip("/") + "/")
+    top = os.path.realpath(workspace)
+    # A shell's own idea of where it is may go through a link.
+    places = (os.path.normpath(header.cwd), os.path.realpath(header.cwd)) if header.cwd.startswith("/") else ()
+    return any(cwd == top or cwd.startswith(top.rstrip("/") + "/") for cwd in places)
 
 
 def _last_record(path: str) -> tuple[str, float]:
-    """Return the time of a rollout's last record, and of the file where no record has one."""
-    latest = ""
+    """Return the time of a rollout's last record that has one, and that of the file."""
     try:
         with LineFile(path, MAX_LINE_BYTES) as file:
-            for line in file.lines():
-                at = line.data.find(b'"timestamp":"', 0, 200) if line.data else -1
-                if line.data and at >= 0:
-                    latest = max(latest, line.data[at + 13 : at + 37].decode("ascii", "replace"))
-        return latest, Path(path).stat().st_mtime
+            last = deque((line.data for line in file.lines() if line.data), maxlen=LAST_LINES)
+        records = (read.record for data in reversed(last) if (read := read_line(data)) and read.record)
+        times = (_utc(record.get("timestamp"), precise) for record in records)
+        return next(filter(None, times), ""), Path(path).stat().st_mtime
     except (TranscriptUnreadable, OSError):
-        return latest, 0.0
+        return "", 0.0
 
 
 def subagents_of(parent: str, folder: Path) -> list[dict[str, Any]]:
@@ -339,7 +359,7 @@ def subagents_of(parent: str, folder: Path) -> list[dict[str, Any]]:
 
 def as_subagents_turn(turn: Turn, rollout: Rollout, parent_request: str | None) -> Turn:
     """Return a subagent's turn as the parent's session has it: under its own id, with its tags."""
-    stamp = rollout.started[:19].replace("-", "").replace(":", "") + "Z"
+    stamp = (rollout.started or str(turn["timestamp"])).replace("-", "").replace(":", "")
     own = slug(str(turn.get("vendorTurnId") or ""), turn["requestId"].split("-", 2)[2])
     tags = ["subagent", rollout.nickname, *([f"parent:{parent_request}"] if parent_request else [])]
     name = f"req-{stamp}-subagent-{rollout.nickname}-{own}"

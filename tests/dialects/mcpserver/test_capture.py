@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.mcpserver.log import SESSION, TURN, Log, Tools
+from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, Log, Tools
 from tests.ingest.office import Codex
 
 PROGRAM = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())"]
@@ -291,6 +292,54 @@ def test_the_file_is_found_by_variable_or_workspace_and_never_taken_from_another
     run(log, "enrich", status=2)
     run(log, "import", str(path), "not-an-id", status=2)
     run(log, "parse", str(path) + "x", status=2)
+
+
+def rollout_of(log: Log, thread: str, cwd: Path, said: str, last: str) -> Path:
+    """Write a rollout of one turn that ends at a given time."""
+    codex = Codex(thread=thread)
+    codex.lines[0]["payload"]["cwd"] = str(cwd)
+    codex.turn("one", "Go", said)
+    codex.lines[-1]["timestamp"] = last
+    return written(log, codex)
+
+
+def test_of_several_rollouts_the_one_with_the_newest_last_record_is_taken(log: Log) -> None:
+    newest = rollout_of(log, PARENT, log.workspace, "newest", "2026-07-01T12:00:00.900+02:00")
+    rollout_of(log, CHILDREN[0], log.workspace / "below", "older", "2026-07-01T10:00:00.100Z")
+    rollout_of(log, CHILDREN[1], log.workspace.parent, "elsewhere", "2026-07-01T23:00:00Z")
+    with newest.open("a") as file:
+        file.write('{"timestamp": "2026-07-')
+    os.utime(newest, (1, 1))
+    assert json.loads(run(log, "enrich"))["response"] == "newest"
+
+
+def test_a_rollout_that_ran_behind_a_link_to_the_workspace_belongs_to_it(log: Log) -> None:
+    link = log.workspace.parent / "link"
+    link.symlink_to(log.workspace)
+    rollout_of(log, PARENT, link / "src", "linked", "2026-07-01T12:00:00Z")
+    assert json.loads(run(log, "enrich"))["response"] == "linked"
+
+
+def test_the_transcript_of_the_current_session_is_taken_from_where_transcripts_may_be_read(log: Log) -> None:
+    rollout_of(log, PARENT, log.workspace, "found", "2026-07-01T12:00:00Z")
+    kept = rollout_of(log, CHILDREN[0], log.workspace, "kept", "2026-07-01T10:00:00Z").rename(log.workspace / "a.jsonl")
+    log.open(agentSessionTranscriptFile=str(kept))
+    assert json.loads(run(log, "enrich"))["response"] == "kept"
+    outside = kept.rename(log.workspace.parent / "a.jsonl")
+    log.open(OTHER_SESSION, agentSessionTranscriptFile=str(outside))
+    run(log, "enrich", status=2)
+
+
+def test_a_subagent_that_started_by_a_clock_with_an_offset_is_named_in_utc(log: Log) -> None:
+    written(log, two_turns(log))
+    child = Codex(thread=CHILDREN[0])
+    child.lines[0]["payload"] |= {"parent_thread_id": PARENT, "timestamp": "2026-07-01T12:30:00.5+02:00"}
+    path = written(log, child.turn("one", "Go", "Done"))
+    (described,) = json.loads(run(log, "subagents", PARENT))
+    assert described["startedAt"] == "2026-07-01T10:30:00Z"
+    data = run(log, "import", str(path), SESSION).split("\t")[1]
+    (turn,) = json.loads(base64.b64decode(data))["sessionLog"]["turns"]
+    assert turn["requestId"] == "req-20260701T103000Z-subagent-codex-one"
 
 
 def test_what_is_printed_holds_no_secrets(log: Log) -> None:
