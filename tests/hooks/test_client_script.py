@@ -91,6 +91,18 @@ def test_requests_that_reach_nothing_are_queued_and_carried_out_once_in_order(ho
     assert json.loads(script(home, 'repl_receipt "$1"', answers[0][1]["id"]).stdout)["receipt"]["code"] == "persisted"
 
 
+def test_a_script_that_ends_at_the_first_failure_still_queues_and_goes_on_in_order(home: Path, shell: str) -> None:
+    (home / "shiftlog.db").mkdir()
+    text = 'set -euf\nfor n in 1 2 3; do repl_invoke "$1" "n: $n"; done\necho through'
+    done = script(home, text, PREFIX + "bootstrap", shell=shell)
+    *queued, last = done.stdout.splitlines()
+    assert (done.returncode, last) == (0, "through")
+    assert [json.loads(line)["receipt"]["code"] for line in queued] == ["queued"] * 3
+    files = sorted((home / "spool").glob("calls-*.jsonl"))
+    given = [base64.b64decode(json.loads(file.read_text())["params_base64"]).decode() for file in files]
+    assert given == ["n: 1", "n: 2", "n: 3"]
+
+
 def test_a_queued_request_that_came_twice_is_carried_out_once(home: Path) -> None:
     invoke(home, "openSession", OPEN)
     invoke(home, "beginTurn", BEGIN)

@@ -89,6 +89,15 @@ def test_numeric_text_counts_as_a_number_and_one_string_as_a_list(log: Log) -> N
     assert (turn["token_count"], turn["tags"]) == (12, ["lone"])
 
 
+def test_a_blank_text_for_a_number_changes_nothing(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.do("updateTurn", tokenCount=5)
+    assert log.do("updateTurn", tokenCount=" ")["journal"]["changed"] is False
+    assert log.do("queryHistory", limit="", offset="")["limit"] == 10
+    assert log.turn()["token_count"] == 5
+
+
 @pytest.mark.parametrize("nothing", [None, [], {}, "", "  "])
 def test_whatever_is_empty_leaves_a_list_as_it_is(begun_log: Log, nothing: object) -> None:
     for name in ("tags", "blockers", "commits"):

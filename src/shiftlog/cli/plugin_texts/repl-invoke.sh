@@ -17,11 +17,12 @@ repl_invoke() {
         return 2
     fi
     _repl_params=${2:-}
+    _repl_out=
+    _repl_status=0 # caught below even where the caller ends at a failure (set -e): the request may still be queued
     if command -v "${SHIFTLOG_REPL:-shiftlog}" >/dev/null 2>&1; then
-        _repl_out=$(printf '%s' "$_repl_params" | "${SHIFTLOG_REPL:-shiftlog}" repl --invoke "$1" - 2>/dev/null)
-        _repl_status=$?
+        _repl_out=$(printf '%s' "$_repl_params" | "${SHIFTLOG_REPL:-shiftlog}" repl --invoke "$1" - 2>/dev/null) ||
+            _repl_status=$?
     else
-        _repl_out=
         _repl_status=127
     fi
     if [ "$_repl_status" -eq 0 ]; then
@@ -76,6 +77,7 @@ _repl_base64() {
 # requests of one second in their order.
 _repl_queue() (
     umask 077
+    set +f
     _folder=$(_repl_home)/spool
     mkdir -p "$_folder" 2>/dev/null || exit 1
     _id=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') || exit 1
