@@ -92,7 +92,10 @@ def merge_session(pen: Pen, values: Values) -> None:
     tags = [tag for tag in _tags(values) if tag not in session.tags]
     if tags:
         changes["tags"] = [*session.tags, *tags]
-    started = min(filter(None, (_time(values.get("started")), *_turn_times(values))), default=session.started)
+    # When a known turn began is known already, however it comes back.
+    timed = [turn for turn in values.get("turns") or () if turn.get("timestamp")]
+    new = [turn for turn in timed if pen.turn(turn["request_id"]) is None]
+    started = min(filter(None, (_time(values.get("started")), *_turn_times(new))), default=session.started)
     if truncated(started) < session.started:
         changes["started"] = precise(started)
     given = _time(values.get("last_updated"))
@@ -241,13 +244,13 @@ def _time(text: str | None) -> datetime | None:
     return parse(text) if text else None
 
 
-def _turn_times(values: Values) -> list[datetime]:
-    return [parse(turn["timestamp"]) for turn in values.get("turns") or () if turn.get("timestamp")]
+def _turn_times(turns: Sequence[Values]) -> list[datetime]:
+    return [parse(turn["timestamp"]) for turn in turns if turn.get("timestamp")]
 
 
 def _span(values: Values, now: datetime) -> tuple[datetime, datetime]:
     """Return when a session that comes whole began and was last updated; absent times are now."""
-    times = _turn_times(values)
+    times = _turn_times(values.get("turns") or ())
     started = min(_time(values.get("started")) or now, *times, now)
     latest = max(_time(values.get("last_updated")) or now, *times, started)
     return truncated(started), min(truncated(latest), now)

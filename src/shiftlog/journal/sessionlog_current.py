@@ -86,7 +86,8 @@ def _unnamed(reader: Reader, given: str | None, place: Place) -> Session:
         pointed = reader.session(name) if name else None
         if pointed is not None and is_live(pointed):
             return pointed
-    where = Filter(workspace=place.workspace or None, agent=agent, states=frozenset({"open"}))
+    # A subagent works in a session of its own only for the journal; here its turns are the parent's.
+    where = Filter(workspace=place.workspace or None, agent=agent, states=frozenset({"open"}), without_subagents=True)
     rows = reader.find_sessions(where, Page(limit=CANDIDATES), by_activity=True)
     if len(rows) == 1:
         return rows[0].session

@@ -69,6 +69,7 @@ SHOWN: Mapping[str, tuple[str | None, Callable[[Details], Details]]] = {
     "ambiguous_item": (None, _keeping("section", "count")),
     "method_not_found": (None, _keeping("methodName", "supportedMethods")),
     "bootstrap_failed": (None, _keeping("storageError", "permissions")),
+    "transcript_not_found": (None, _keeping("searched")),
     "idempotency_conflict": (None, _keeping()),
     "lease_lost": (None, _keeping("fenceGiven", "fenceCurrent", "heldBy")),
     "storage_error": (None, _keeping("reason")),

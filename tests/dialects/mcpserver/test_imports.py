@@ -237,3 +237,24 @@ def test_turns_of_a_subagent_come_back_to_it_and_their_tags_are_listed_with_the_
         assert again["journal"]["changed"] is False
         (same,) = tools.do("sessionlog_query")["items"]
     assert same == read
+
+
+def test_a_turn_of_a_subagent_can_be_worked_on_and_its_parent_stays_current(log: Log) -> None:
+    log.open(agentSessionId="main")
+    log.begin()
+    name = "req-20260701T080010Z-subagent-bea-one"
+    turn = {"requestId": name, "sourceThreadId": "other", "tags": ["subagent", "bea"]}
+    log.do("importRecovery", agent="Codex", sessionId=SESSION, title="Fix upload", turns=[turn])
+    log.do("updateTurn", requestId=name, tags=["woken"])
+    assert log.do("currentSession")["sessionId"] == SESSION
+    assert log.do("completeTurn", requestId=name, response="Done")["turnRequestId"] == name
+    assert log.do("updateTurn", tags=["own"])["turnRequestId"] == TURN
+
+
+def test_turns_that_came_without_a_time_come_back_with_one_and_change_nothing(log: Log) -> None:
+    log.open()
+    log.do("importRecovery", agent="Codex", sessionId=SESSION, title="Fix upload", turns=[{"requestId": TURN}])
+    with Tools(log) as tools:
+        (shown,) = tools.do("sessionlog_query")["items"]
+        assert shown["turns"][0]["timestamp"] < shown["started"]
+        assert tools.do("sessionlog_submit", json=shown)["journal"]["changed"] is False

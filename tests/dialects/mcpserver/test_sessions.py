@@ -239,4 +239,5 @@ def test_titles_are_set_and_shown(log: Log) -> None:
 def test_a_path_that_no_file_can_have_is_one_that_does_not_exist(log: Log, path: str) -> None:
     opened = log.open(agentSessionTranscriptFile=path)
     assert opened["warnings"] == [{"code": "ignored_param", "param": "agentSessionTranscriptFile"}]
-    assert log.error("repl.sessionlog.ingestTranscripts", path=path)["code"] == "transcript_not_found"
+    refused = log.error("repl.sessionlog.ingestTranscripts", path=path)
+    assert (refused["code"], list(refused["details"])) == ("transcript_not_found", ["searched"])
