@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shiftlog.journal import rules
-from shiftlog.journal.merge import TEXT_FIELDS, is_empty
+from shiftlog.journal.merge import TEXT_FIELDS, fresh_commits, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.model.entry import Kind
 from shiftlog.model.moves import TurnStatus
@@ -197,8 +197,8 @@ def amendment_to(pen: Pen, turn: Turn, incoming: Values) -> dict[str, Any]:
     for name in LIST_FIELDS:
         known_items = {*getattr(turn, name), *(item for note in earlier for item in _listed(note, name))}
         fields[name] = [i for i in dict.fromkeys(incoming.get(name) or ()) if i.strip() and i not in known_items]
-    shas = {c["sha"] for c in (*turn.commits, *(c for note in earlier for c in _listed(note, "commits")))}
-    fields["commits"] = [c for c in incoming.get("commits") or () if c["sha"] not in shas]
+    known_commits = [*turn.commits, *(commit for note in earlier for commit in _listed(note, "commits"))]
+    fields["commits"] = fresh_commits(known_commits, incoming.get("commits") or ())
     fields |= _items_beyond(pen, turn, incoming, earlier)
     fields |= _outcome_beyond(turn, incoming, earlier)
     return {name: value for name, value in fields.items() if value}

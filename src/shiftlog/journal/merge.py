@@ -39,7 +39,7 @@ def changes_to(turn: Turn, incoming: Mapping[str, Any]) -> dict[str, Any]:
             _check_room(name, len(getattr(turn, name)) + len(fresh))
             added[name] = fresh
     given = incoming.get("commits")
-    if given and (commits := _fresh_commits(turn.commits, given)):
+    if given and (commits := fresh_commits(turn.commits, given)):
         _check_room("commits", len(turn.commits) + len(commits))
         added["commits"] = commits
     body: dict[str, Any] = {}
@@ -61,7 +61,8 @@ def _fresh(stored: Sequence[str], incoming: Iterable[str]) -> list[str]:
     return [item for item in dict.fromkeys(incoming) if item.strip() and item not in known]
 
 
-def _fresh_commits(stored: Sequence[Mapping[str, Any]], incoming: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def fresh_commits(stored: Sequence[Mapping[str, Any]], incoming: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the commits that are not among the stored ones, each sha once."""
     seen = {str(commit["sha"]) for commit in stored}
     fresh: list[dict[str, Any]] = []
     for commit in incoming:

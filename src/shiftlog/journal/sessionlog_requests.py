@@ -378,7 +378,7 @@ HISTORY_FIELDS: dict[str, Field] = {
     "from": Text(max_chars=64, description="Started at or after this date or time."),
     "to": Text(max_chars=64, description="Last updated at or before this date or time."),
     "limit": Integer(minimum=0, maximum=HISTORY_LIMIT, description="Sessions per page, 0..1000; 0 only counts."),
-    "offset": Integer(minimum=0, description="How many sessions to pass over."),
+    "offset": Integer(minimum=0, maximum=2**63 - 1, description="How many sessions to pass over."),
     "turnStatus": Choice(values=tuple(map(str, TurnStatus)), description="Has a turn with this status."),
     "planFile": Text(max_chars=PLAN_FILE.max_chars, description="Has a turn with this plan file."),
     "todoId": Text(max_chars=NAME_CHARS, description="Has a turn for this to-do item."),

@@ -123,6 +123,7 @@ def test_a_search_may_stand_on_several_lines_and_blank_filters_ask_for_nothing(l
     for text in ("upload race\n", "upload\n&&\trace", '"upload race"\r\n'):
         assert log.do("queryHistory", text=text)["totalCount"] == 1
     assert log.do("queryHistory", text="upload\n!race\n")["totalCount"] == 0
+    assert log.do("queryHistory", offset=2**62)["sessions"] == []
     nothing = dict.fromkeys(("agent", "model", "text", "from", "to", "status", "turnStatus", "planFile", "todoId"), "")
     assert log.do("queryHistory", **nothing)["totalCount"] == 1
 

@@ -125,6 +125,7 @@ def test_a_completed_turn_stays_as_it_is_and_what_is_new_becomes_an_amendment(lo
         "response": "another",
         "tags": ["own", "later"],
         "filesModified": ["c.py"],
+        "commits": [{"sha": "abc"}, {"sha": "abc", "message": "again"}],
     }
     amended = log.do("importRecovery", **session_log(incoming))
     assert counts(amended) == (0, 0, 1, 1, 1)
@@ -132,7 +133,8 @@ def test_a_completed_turn_stays_as_it_is_and_what_is_new_becomes_an_amendment(lo
     assert without(after, "amendments") == without(before, "amendments")
     (note,) = after["amendments"]
     assert note["source"] == "import"
-    assert note["fields"] == {"response": "another", "tags": ["later"], "files_modified": ["c.py"]}
+    lists = {"tags": ["later"], "files_modified": ["c.py"], "commits": [{"sha": "abc"}]}
+    assert note["fields"] == {"response": "another", **lists}
     again = log.do("importRecovery", **session_log(incoming))
     assert (counts(again), again["journal"]["changed"]) == ((0, 0, 1, 0, 1), False)
     (shown,) = log.do("queryHistory", text="another")["sessions"]
