@@ -7,8 +7,9 @@ only. What the items say is decided in `capsule`.
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Item = dict[str, object] | str
 Aged = tuple[int, Item]
@@ -251,3 +252,24 @@ def fitted(
     fitting = _Fitting(fixed, singles, lists, omitted, budget_bytes)
     fitting.fit()
     return fitting.result()
+
+
+def refitted(capsule: Mapping[str, Any], budget_bytes: int) -> dict[str, Any]:
+    """Return a capsule that was made before, within a budget of now; what it lacks already stays counted."""
+    fixed = {"origin": capsule["origin"], "budget_bytes": budget_bytes}
+    omitted = {name: count for name, count in capsule["truncated"].items() if name != "cut"}
+    lists = {name: _aged(capsule[name]) for name in KEYS if isinstance(capsule[name], list)}
+    singles = {name: capsule[name] for name in KEYS if name not in {*fixed, *lists, "truncated"}}
+    fitting = _Fitting(fixed, singles, lists, omitted, budget_bytes)
+    fitting.cut.update(capsule["truncated"].get("cut", {}))
+    fitting.fit()
+    return fitting.result()
+
+
+def _aged(items: Sequence[Item]) -> list[Aged]:
+    """Return the items of a list with their ages: the entry that they cite, else their place."""
+    aged: list[Aged] = []
+    for place, item in enumerate(items):
+        seq = None if isinstance(item, str) else item.get("seq")
+        aged.append((seq if isinstance(seq, int) else place, item))
+    return aged

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from shiftlog.journal.capsule import DEFAULT_BUDGET_BYTES, build_capsule
+from shiftlog.journal.capsule_budget import refitted
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Reader
+
+# More than any session fills, for whoever wants to know all.
+WHOLE_BYTES = 1 << 40
 
 CAPSULE_KINDS = (
     Kind.DIALOG,
@@ -52,8 +54,7 @@ class Material:
             return None
         for entry in self.entries:
             if entry.facts.get("session_id") == session.predecessor_session_id and "capsule" in entry.facts:
-                capsule = {**entry.facts["capsule"], "budget_bytes": budget_bytes}
-                return capsule if len(msgspec.json.encode(capsule)) <= budget_bytes else None
+                return refitted(entry.facts["capsule"], budget_bytes)
         return None
 
 

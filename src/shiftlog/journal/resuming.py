@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from shiftlog.journal.capsule import DEFAULT_BUDGET_BYTES
-from shiftlog.journal.capsule_reading import capsule_of
+from shiftlog.journal.capsule_reading import WHOLE_BYTES, capsule_of
 from shiftlog.journal.chain import check_chain
 from shiftlog.journal.continuity_answers import keep, repeated, shell, vendor_resume, with_token
 from shiftlog.journal.continuity_requests import FORK, READ_ONLY, TAKE_OVER
@@ -100,7 +100,14 @@ class Resuming:
         answered = shell(request, resumed.session, "resumed", _data(admitted, resumed), warnings)
         answered = with_token(answered, issued)
         keep(self._journal, writer, request, key, answered, issued)
-        return answered, _left(answered["data"], before)
+        return answered, self._left(writer, answered["data"], before)
+
+    def _left(self, reader: Reader, data: dict[str, Any], before: Session) -> Left:
+        """Return all that a session left behind, whatever the budget of its capsule had room for."""
+        if not data["capsule"]["truncated"].keys() & {"files_touched", "shells"}:
+            return _left(data, before)
+        whole = capsule_of(reader, before, self._journal.clock.now(), WHOLE_BYTES)
+        return _left({**data, "capsule": whole}, before)
 
     # Who may
 
@@ -236,7 +243,7 @@ def _data(admitted: Admitted, resumed: Resumed) -> dict[str, Any]:
         "continuity_signals": {
             "capsule": capsule["origin"],
             "open_turn": capsule["open_turn"] is not None,
-            "checkpoints": len(capsule["checkpoints"]),
+            "checkpoints": len(capsule["checkpoints"]) + capsule["truncated"].get("checkpoints", 0),
         },
         "how_to_reattach": {
             "header": f"x-delx-session-id: {session.id}",

@@ -112,6 +112,18 @@ async def test_without_a_repository_the_files_of_the_session_are_still_watched(d
     assert drift["branch_before"] is drift["branch_now"] is drift["commits_added"] is None
 
 
+async def test_the_budget_of_the_capsule_hides_no_file_that_changed(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w", repository=False)
+    names = [f"src/some/folder/file_{n:03}.py" for n in range(60)]
+    for name in names:
+        workspace.write(name, "a", NOON - timedelta(hours=1))
+    session = await opened(desk, workspace.root)
+    await desk.begin(session)
+    await desk.update(session, files_modified=names)
+    workspace.write(names[0], "b", NOON + timedelta(minutes=1))
+    assert (await resumed(desk, capsule_budget_bytes=2_000))["files_changed"] == [names[0]]
+
+
 async def test_a_workspace_that_is_not_there_or_not_known_cannot_be_seen(desk: Desk, tmp_path: Path) -> None:
     await desk.open()
     assert await resumed(desk) is None

@@ -1,5 +1,6 @@
 """Acceptance of recovery tokens and of the policies that ask for them: forks, seals and hand-overs."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -264,3 +265,24 @@ async def test_an_idempotency_key_counts_for_a_day_whether_or_not_anybody_swept(
     office.desk.wait(hours=25)
     (await agent.resume("alpha", recovery_token=token, idempotency_key="k")).refusal("recovery_token_used")
     assert (await agent.resume("alpha", idempotency_key="k")).data["resumed_session_id"] == session
+
+
+@pytest.mark.parametrize("budget", [2_000, 64_000])
+async def test_what_a_successor_was_handed_fits_every_budget_with_what_must_stay(office: Office, budget: int) -> None:
+    """7.2: goal, open turn and one item of each essential list always stay."""
+    agent, heir, next_heir = office.visitor("a"), office.visitor("b"), office.visitor("c")
+    session = await agent.open(agent_id="alpha")
+    for n in range(40):
+        await agent.begin(session, f"Part {n} of the work")
+        await agent.say("finish_turn", session_id=session, outcome="completed", response=f"Part {n} " + "x" * 80)
+    await agent.begin(session, "Half done")
+    statement = {"version": 1, "next": "Go on", "do_not": "Delete nothing"}
+    closed = (await agent.close(session, succession_policy="successor_required", capsule=statement)).data
+    await heir.resume("alpha", recovery_token=closed["recovery_token"])
+    await heir.leave()
+    said = await next_heir.resume("alpha", capsule_budget_bytes=budget)
+    capsule = said.data["capsule"]
+    assert len(json.dumps(capsule, ensure_ascii=False, separators=(",", ":")).encode()) <= budget
+    assert (capsule["open_turn"]["query_title"], capsule["budget_bytes"]) == ("Half done", budget)
+    assert [capsule[name][0]["text"] for name in ("next", "do_not")] == ["Go on", "Delete nothing"]
+    assert len(capsule["done"]) + capsule["truncated"].get("done", 0) == 40
