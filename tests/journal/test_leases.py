@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -278,3 +279,11 @@ async def test_closed_sessions_are_never_suspended(desk: Desk) -> None:
     desk.wait(hours=5)
     await desk.app.sweep()
     assert (await desk.session(session)).state == "closed"
+
+
+async def test_an_operator_that_names_an_old_fence_does_not_close(desk: Desk) -> None:
+    session = await desk.open()
+    operator = replace(LIBRARY, operator=True)
+    error = await desk.refusal("close_session", {"session_id": session, "fence": 0}, operator)
+    assert (error.code, error.details["fence_current"]) == ("lease_lost", 1)
+    assert (await desk.call("close_session", {"session_id": session, "fence": 1}, operator))["status"] == "closed"

@@ -73,7 +73,9 @@ class Closing:
         if not session.is_live:
             return self._already_closed(writer, session, request, pen)
         self._holding.check_not_held(writer, session, request, pen.now)
-        if not (caller.operator or values.get("on_held") == TAKE_OVER):
+        # The operator holds no lease, but a fence that was named must be the present one.
+        is_free = caller.operator and "fence" not in values
+        if not (is_free or values.get("on_held") == TAKE_OVER):
             self._journal.check_lease(writer, request, session)
         self._runs.end(pen, values)
         ended = self.end(writer, pen, _ending(pen, values))

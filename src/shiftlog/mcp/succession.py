@@ -45,7 +45,7 @@ def with_handle(store: Store, run: Run) -> Run:
         handle, given = caller.session_handle, arguments.get("session_id")
         if not handle:
             return await run(caller, arguments)
-        if given is None or given == "":
+        if given is None or (isinstance(given, str) and not given.strip()):
             return await run(caller, {**arguments, "session_id": handle})
         reply = await run(caller, arguments)
         if not isinstance(reply, Reply) or isinstance(reply.data, list):

@@ -336,3 +336,9 @@ async def test_a_model_is_kept_as_given_even_where_its_name_says_nothing(ledger:
 async def test_the_integer_of_a_row_may_come_as_a_number_with_a_point(ledger: Ledger) -> None:
     row = await ledger.create()
     assert (await ledger.close(float(row["session_id"])))["session"] == row["session"]
+
+
+async def test_a_caller_is_trimmed_before_it_is_measured(ledger: Ledger) -> None:
+    row = await ledger.create(caller=f" {'x' * 200}\n")
+    assert (await ledger.run(row["session_id"])).caller == "x" * 200
+    assert (await ledger.refused_create(caller="x" * 201))["code"] == "invalid_parameter"

@@ -186,7 +186,6 @@ def _create(app: App, params: Record) -> Run:
         _check_named(arguments)
         values = params.read(_without_blanks(params, arguments))
         agent = app.config.runs.backends[values["backend"]].agent
-        values["caller"] = values["caller"].strip()
         values.setdefault("title", values["caller"])
         launcher = replace(caller, holds_leases=False)
         if "cwd" not in values:
@@ -246,7 +245,7 @@ def _check_named(arguments: Mapping[str, Any]) -> None:
 def _without_blanks(params: Record, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments without those that say nothing; a name that is unknown stays, to be refused."""
     return {
-        name: value.strip() if name == "backend" and isinstance(value, str) else value
+        name: value.strip() if name in ("caller", "backend") and isinstance(value, str) else value
         for name, value in arguments.items()
         if name not in params.fields or not _is_blank(value)
     }
