@@ -78,6 +78,11 @@ def test_an_error_exits_with_1_and_the_body_of_the_tool(home: Path, arguments: l
     assert plain.err.startswith(f"error: {body['message']}\n")
 
 
+def test_where_there_is_no_last_session_the_body_is_that_of_the_tool_too(home: Path) -> None:
+    body = shiftlog(home, "close", "last", "--json", status=1).json()
+    assert (body["ok"], body["code"], body["error"]["code"]) == (False, "session_not_found", "DELX-404")
+
+
 def test_a_lost_token_is_replaced(home: Path) -> None:
     session = opened(home)
     old = shiftlog(home, "close", session, "--json").json()["data"]["recovery_token"]

@@ -10,6 +10,7 @@ import click
 from shiftlog.cli.asking import ask, json_option, named_session, open_client, session_argument
 from shiftlog.cli.output import Column, Part, Screen, clean, clean_line, print_json, since, styled, when
 from shiftlog.model.delx_names import RESERVED
+from shiftlog.model.errors import SessionNotFound
 
 F = TypeVar("F", bound=Callable[..., Any])
 Facts = dict[str, Any]
@@ -127,8 +128,14 @@ def close(session: str | None, as_json: bool, **arguments: Any) -> int:
     """
     if session is not None:
         _refuse_two("SESSION", session, "--session-id", arguments["session_id"])
-        with open_client() as client:
-            arguments["session_id"] = named_session(client, session)
+        try:
+            with open_client() as client:
+                arguments["session_id"] = named_session(client, session)
+        except SessionNotFound as error:
+            from shiftlog.journal.continuity_requests import CLOSE_SESSION
+            from shiftlog.journal.refusals import refusal
+
+            return _refuse(refusal("close_session", CLOSE_SESSION, error), as_json)
     return _tool("close_session", arguments, as_json)
 
 

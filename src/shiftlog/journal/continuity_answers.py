@@ -5,6 +5,7 @@ A token is shown once and never stored, so what is kept holds its hash, and a re
 
 import shlex
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from shiftlog.journal.journal import Answered, Journal, Request
@@ -48,7 +49,14 @@ def with_token(answered: Answered, issued: Issued | None) -> Answered:
 
 
 def keep(
-    journal: Journal, writer: Writer, request: Request, scope: str, answered: Answered, issued: Issued | None
+    journal: Journal,
+    writer: Writer,
+    request: Request,
+    scope: str,
+    answered: Answered,
+    issued: Issued | None,
+    *,
+    since: datetime | None = None,
 ) -> None:
     """Remember an answer for its idempotency key, with the hash of its token in place of the token."""
     blank = Issued(text="", hash="", expires_at=issued.expires_at) if issued else None
@@ -60,7 +68,7 @@ def keep(
         "seq": data["entry_count"],
         "hash": data["head_hash"],
     }
-    journal.remember(writer, request, scope, kept, receipt)
+    journal.remember(writer, request, scope, kept, receipt, since=since)
 
 
 def repeated(journal: Journal, writer: Writer, request: Request, scope: str, tokens: Tokens) -> Answered | None:
@@ -69,18 +77,18 @@ def repeated(journal: Journal, writer: Writer, request: Request, scope: str, tok
     The token that went astray is revoked. Where it was used or replaced meanwhile somebody has a newer one, which
     stays.
     """
-    first = journal.replay(writer, request, scope)
+    first = journal.first_answer(writer, request, scope)
     if first is None:
         return None
-    answered = {name: value for name, value in first.items() if name != TOKEN_HASH}
-    token_hash = first.get(TOKEN_HASH)
+    answered = {name: value for name, value in first.answer.items() if name != TOKEN_HASH}
+    token_hash = first.answer.get(TOKEN_HASH)
     if token_hash is None:
         return answered
     kept, session = writer.token(token_hash), writer.session(answered["session_id"])
     if kept is not None and kept.is_unspent and session is not None:
         fresh = tokens.issue(writer, session, journal.clock.now())
         answered = with_token(answered, fresh)
-        keep(journal, writer, request, scope, answered, fresh)
+        keep(journal, writer, request, scope, answered, fresh, since=first.at)
         return answered
     message = "The token of the first answer was used or replaced since; there is none to return"
     warnings = [*answered["warnings"], {"code": "recovery_token_superseded", "message": message}]

@@ -8,7 +8,7 @@ import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from shiftlog.guard.redaction import Redactor
@@ -188,6 +188,11 @@ class Journal:
 
     def replay(self, reader: Reader, request: Request, scope: str) -> Answered | None:
         """Return the first answer to the request's idempotency key, if there is one."""
+        first = self.first_answer(reader, request, scope)
+        return None if first is None else dict(first.answer)
+
+    def first_answer(self, reader: Reader, request: Request, scope: str) -> Answer | None:
+        """Return what was first answered to the request's idempotency key, and when, while that still counts."""
         if request.key is None:
             return None
         first = reader.answer(_scope(request, scope), _hashed(request.key))
@@ -195,7 +200,7 @@ class Journal:
             return None
         if first.request_hash != request.fingerprint(scope):
             raise IdempotencyConflict("Idempotency key reused with other parameters")
-        return dict(first.answer)
+        return first
 
     def answer(
         self,
@@ -221,11 +226,20 @@ class Journal:
         self.remember(writer, request, session.id if scope is None else scope, answered, receipt)
         return answered
 
-    def remember(self, writer: Writer, request: Request, scope: str, answered: Answered, receipt: Answered) -> None:
-        """Keep an answer for its idempotency key and for a client that lost its connection."""
+    def remember(
+        self,
+        writer: Writer,
+        request: Request,
+        scope: str,
+        answered: Answered,
+        receipt: Answered,
+        *,
+        since: datetime | None = None,
+    ) -> None:
+        """Keep an answer for its idempotency key, counted `since` its first time, and for a client that lost it."""
         now = self.clock.now()
         if request.key is not None:
-            kept = Answer(request_hash=request.fingerprint(scope), answer=answered, at=now)
+            kept = Answer(request_hash=request.fingerprint(scope), answer=answered, at=since or now)
             writer.put_answer(_scope(request, scope), _hashed(request.key), kept)
         caller = request.caller
         if caller.client_id and caller.call_id:

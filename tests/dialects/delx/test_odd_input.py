@@ -182,3 +182,15 @@ async def test_a_summary_is_of_one_session_and_of_nothing_else(office: Office, n
     for arguments, parameter in (({}, "session_id"), ({"session_id": session, "text": "bug"}, "text")):
         refused = (await agent.say(name, **arguments)).body["error"]
         assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", parameter)
+
+
+async def test_a_repeat_does_not_prolong_the_day_for_which_a_key_counts(office: Office) -> None:
+    """6.7: within 24 hours of the first result, however often it was asked for again."""
+    agent = office.visitor()
+    session = await agent.open()
+    await agent.close(session, idempotency_key="k")
+    for _ in range(2):
+        office.desk.wait(hours=11)
+        assert (await agent.close(session, idempotency_key="k")).data["status"] == "closed"
+    office.desk.wait(hours=3)
+    assert (await agent.close(session, idempotency_key="k")).data["status"] == "already_closed"
