@@ -52,7 +52,7 @@ FIGURES: dict[str, Field] = {
     "total_cost_usd": Number(or_blank=True, description="Cost where known."),
     "telemetry_source": Text(max_chars=100, description="Source of the tokens."),
     "cost_source": Text(max_chars=100, description="Source of the cost."),
-    "error": Text(lines=True, description="Error; makes the run failed."),
+    "error": Text(lines=True, mends=True, max_chars=2**31, description="Error; makes the run failed."),
 }
 
 

@@ -85,6 +85,7 @@ PLAN_FILE = Text(max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description=
 TAGS = ListOf(item=Text(lines=True, max_chars=NAME_CHARS), description="Labels; added.")
 CONTEXT_LIST = ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="What was read; added.")
 
+PROMPT = Text(lines=True, max_chars=2**31, description="Prompt.")
 RUN_FIELDS: dict[str, Field] = {
     "model": Text(max_chars=NAME_CHARS, description="As given."),
     "reasoning_effort": Text(max_chars=40, description="Default from the tier."),
@@ -94,11 +95,7 @@ RUN_FIELDS: dict[str, Field] = {
     "session_type": Choice(values=SESSION_TYPES, or_blank=True, description="Kind of run."),
     "cwd": Text(max_chars=PATH_CHARS, description="Default: the client's."),
     "pid": Integer(minimum=1, maximum=2**32 - 1, or_blank=True, description="Of the agent."),
-    "context_excerpt": Text(
-        lines=True,
-        max_chars=2**31,
-        description="Prompt.",
-    ),
+    "context_excerpt": PROMPT,
 }
 
 OPEN_SESSION = Record(

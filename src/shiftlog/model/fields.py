@@ -60,11 +60,15 @@ class Field:
 class Text(Field):
     """A string; one line unless `lines`; `check(value, path)` may refuse it with its own error.
 
+    With `mends` characters that are never text are replaced instead of refused: what a program printed must not cost
+    the report about it.
+
     The schema states the limit only of what must be given, to keep it short; the check knows them all.
     """
 
     max_chars: int = 1_048_576
     lines: bool = False
+    mends: bool = False
     pattern: str | None = None
     pattern_says: str = ""
     check: Callable[[str, str], object] | None = None
@@ -72,6 +76,8 @@ class Text(Field):
     def read(self, value: object, path: str) -> str:
         if not isinstance(value, str):
             raise InvalidParameter.invalid(path, "a string is expected", value)
+        if self.mends:
+            value = _SURROGATE.sub("\ufffd", _BINARY.sub("\ufffd", value))
         if _SURROGATE.search(value):
             raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
         if self.required and not value.strip():

@@ -342,3 +342,14 @@ async def test_a_caller_is_trimmed_before_it_is_measured(ledger: Ledger) -> None
     row = await ledger.create(caller=f" {'x' * 200}\n")
     assert (await ledger.run(row["session_id"])).caller == "x" * 200
     assert (await ledger.refused_create(caller="x" * 201))["code"] == "invalid_parameter"
+
+
+async def test_bytes_that_are_no_text_cost_neither_the_row_nor_its_close(ledger: Ledger) -> None:
+    row = await ledger.create(context_excerpt="Fix \x00 it\x7f")
+    closed = await ledger.close(row["session_id"], returncode=1, error="Segfault\x1a at \x00\x01")
+    run = await ledger.run(row["session_id"])
+    assert (run.context_excerpt, run.prompt_chars) == ("Fix \ufffd it\ufffd", 9)
+    assert (closed["status"], run.error) == ("failed", "Segfault\ufffd at \ufffd\ufffd")
+    assert (await ledger.close(row["session_id"], returncode=1, error="Segfault\x1a at \x00\x01")) == closed
+    row = await ledger.create()
+    assert (await ledger.close(row["session_id"], error="e" * 1_200_000))["status"] == "failed"

@@ -10,7 +10,7 @@ from typing import Any
 
 from shiftlog.app import App
 from shiftlog.journal.continuity_requests import FIGURES
-from shiftlog.journal.requests import IDEMPOTENCY_KEY, NAME_CHARS, RUN_FIELDS, TITLE_CHARS
+from shiftlog.journal.requests import IDEMPOTENCY_KEY, NAME_CHARS, PROMPT, RUN_FIELDS, TITLE_CHARS
 from shiftlog.mcp.registry import RenderError, Reply, Run, Tool
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, InvalidSessionId, SessionNotFound, ShiftlogError
@@ -79,7 +79,7 @@ def _create_params(resonance: Resonance) -> Record:
             "resonance_tier": _lenient(RUN_FIELDS["resonance_tier"], "Tier; empty: the caller's, else the default."),
             "cwd": replace(RUN_FIELDS["cwd"], default="", description="Directory of the child; empty: unknown."),
             "pid": _lenient(RUN_FIELDS["pid"], "Process id of the child, if it runs already; empty: unknown."),
-            "context_excerpt": replace(RUN_FIELDS["context_excerpt"], default=""),
+            "context_excerpt": replace(PROMPT, mends=True, default=""),
             "idempotency_key": IDEMPOTENCY_KEY,
             "agent_id": Text(
                 max_chars=NAME_CHARS, description="Stable agent name to resume by; default: the agent kind."
