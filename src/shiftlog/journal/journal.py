@@ -26,7 +26,7 @@ from shiftlog.model.errors import (
     SessionNotFound,
     ShiftlogError,
 )
-from shiftlog.model.fields import Record
+from shiftlog.model.fields import Record, SessionRef
 from shiftlog.model.ids import (
     MAX_ALIAS_DIGITS,
     check_request_id,
@@ -98,7 +98,7 @@ class Journal:
             values = fields.read(arguments)
             if check is not None:
                 check(values)
-            _check_formats(values)
+            _check_formats(values, fields)
         except ShiftlogError as error:
             raise self.masked(error) from None
         texts = {name: value for name, value in values.items() if name not in _NOT_REDACTED}
@@ -246,10 +246,13 @@ class Journal:
             writer.put_outcome(caller.client_id, caller.call_id, receipt, now)
 
 
-def _check_formats(values: Mapping[str, Any]) -> None:
+def _check_formats(values: Mapping[str, Any], fields: Record) -> None:
     for parameter in ("session_id", "parent_session_id"):
         name = values.get(parameter)
-        if name and not is_alias(name) and not is_vendor_id(name):
+        # A blank one names no session; only where a new one is being named may it be left blank.
+        if name is None or not (name or isinstance(fields.fields[parameter], SessionRef)):
+            continue
+        if not is_alias(name) and not is_vendor_id(name):
             try:
                 check_session_id(name)
             except InvalidSessionId as error:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.ids import check_session_id
 
 Schema = dict[str, Any]
 
@@ -255,10 +254,8 @@ class SessionRef(Field):
             raise InvalidParameter.invalid(path, "a session id (text or integer) is expected", value)
         if _SURROGATE.search(value):
             raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
-        if not value.strip():
-            if self.required:
-                raise InvalidParameter.missing(path)
-            check_session_id(value)  # which says that this is no session's name
+        if self.required and not value.strip():
+            raise InvalidParameter.missing(path)
         return value
 
     def type_schema(self) -> Schema:

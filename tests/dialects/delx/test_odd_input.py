@@ -19,6 +19,8 @@ async def test_a_blank_session_id_that_nobody_asked_for_is_no_session_id(office:
     said = await office.visitor().resume("alpha", session_id=name)
     assert said.refusal("invalid_session_id")["providedId"] == name
     assert said.body["missing"] == []
+    code, fields = validation(await office.visitor().resume("alpha", session_id=name, lookback_days=0))
+    assert (code, list(fields)) == ("DELX-1005", ["lookback_days"]), "parameters come before the form of ids"
 
 
 async def test_an_alias_may_come_as_any_spelling_of_an_integer_that_json_has(office: Office) -> None:
