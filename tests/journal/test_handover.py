@@ -191,3 +191,12 @@ async def test_a_long_chain_is_walked_to_its_beginning(desk: Desk) -> None:
         [node] = node["children"]
         depth += 1
     assert (depth, node["session_id"]) == (30, session)
+
+
+async def test_a_name_first_used_by_who_goes_on_is_kept_in_one_line_without_outer_space(desk: Desk) -> None:
+    session = await desk.open(agent_id="alpha")
+    token = (await desk.call("offer", {"session_id": session}))["recovery_token"]
+    given = {"agent_id": " Night\tShift\n", "recovery_token": token}
+    assert (await desk.call("resume_session", given))["agent_id"] == "Night Shift"
+    made = await desk.call("offer", {"session_id": await desk.open(agent_id="alpha"), "agent_id": " Day  shift "})
+    assert made["offered_to"] == "Day  shift"

@@ -1,5 +1,6 @@
 """Opening sessions and working through their turns: the services behind open, begin, update and finish."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from os.path import normpath
@@ -22,6 +23,7 @@ from shiftlog.store.protocol import Filter, Page, Reader, Writer
 
 LEASE_S = 120
 EXCERPT_CHARS = 2_048
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 _RUN_FIELDS = (
     "model",
@@ -261,10 +263,10 @@ def _is_repository(folder: Path) -> bool:
 
 
 def spelling(reader: Reader, agent_id: str) -> str:
-    """Return the spelling of an agent id that was used first."""
+    """Return the spelling of an agent id that was used first; a new one is kept in one line, without outer space."""
     key = agent_key(agent_id)
     rows = reader.find_sessions(Filter(agent_key=key), Page(limit=1), by_activity=True)
-    return rows[0].session.agent_id if rows else agent_id
+    return rows[0].session.agent_id if rows else _BREAKS.sub(" ", agent_id).strip()
 
 
 def _predecessor(reader: Reader, agent_id: str, workspace: str | None) -> dict[str, Any] | None:
