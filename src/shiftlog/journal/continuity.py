@@ -13,7 +13,7 @@ from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION, 
 from shiftlog.journal.drift import look
 from shiftlog.journal.handover import END_OFFER, OFFER, Handover, offered
 from shiftlog.journal.holding import Holding
-from shiftlog.journal.journal import Answered, Journal, find_session
+from shiftlog.journal.journal import Answered, Check, Journal, Request, find_session
 from shiftlog.journal.keys import Keys
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import SESSION_ID
@@ -23,6 +23,7 @@ from shiftlog.journal.selection import check_final
 from shiftlog.journal.tokens import Tokens
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
+from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.fields import Record
 from shiftlog.model.ids import agent_key
 from shiftlog.model.times import precise, shown
@@ -66,7 +67,7 @@ class Continuity:
 
     async def close_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """End a session and return the whole answer; `profiles.presented` shows the part that was asked for."""
-        request = self._journal.request("close_session", CLOSE_SESSION, unreserved(arguments), caller)
+        request = self._request("close_session", CLOSE_SESSION, arguments, caller)
         return await self._journal.transaction(request, lambda writer: self._closing.close(writer, request))
 
     async def close_run(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
@@ -83,11 +84,32 @@ class Continuity:
 
     async def resume_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Continue a session of an agent and return the whole answer. Never opens an empty one."""
-        request = self._journal.request(
-            "resume_session", RESUME_SESSION, unreserved(arguments), caller, lambda given: agent_key(given["agent_id"])
+        request = self._request(
+            "resume_session", RESUME_SESSION, arguments, caller, lambda given: agent_key(given["agent_id"])
         )
         answered, left = await self._journal.transaction(request, lambda w: self._resuming.resume(w, request))
         return {**answered, "data": {**answered["data"], "drift": await look(left, self.live_shells())}}
+
+    def _request(
+        self,
+        tool: str,
+        fields: Record,
+        arguments: Mapping[str, Any],
+        caller: Caller,
+        check: Check | None = None,
+    ) -> Request:
+        """Check a request; an error names all its faults, so that they can be mended at once."""
+        given = unreserved(arguments)
+        try:
+            return self._journal.request(tool, fields, given, caller, check)
+        except InvalidParameter as error:
+            faults = [self._journal.masked(fault).details for fault in fields.faults(given)]
+            if not faults:
+                raise  # each field is right by itself
+            error.details["missing"] = [fault["parameter"] for fault in faults if fault["problem"] == "missing"]
+            invalid = (fault for fault in faults if fault["problem"] != "missing")
+            error.details["fields"] = {str(fault["parameter"]): fault["constraint"] for fault in invalid}
+            raise
 
     # Handing over
 

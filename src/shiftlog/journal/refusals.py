@@ -63,14 +63,15 @@ def _parameter(error: ShiftlogError) -> tuple[str | None, list[str], dict[str, s
     if not isinstance(error, InvalidParameter):
         return None, [], {}
     name = cast(str, error.details.get("parameter", ""))
-    if error.details.get("problem") == "missing":
-        return name, [name], {}
-    return name, [], {name: cast(str, error.details.get("constraint", ""))}
+    is_missing = error.details.get("problem") == "missing"
+    missing = cast("list[str]", error.details.get("missing", [name] if is_missing else []))
+    alone = {} if is_missing else {name: error.details.get("constraint", "")}
+    return name, missing, cast("dict[str, str]", error.details.get("fields", alone))
 
 
 def _delx(error: ShiftlogError, missing: list[str]) -> tuple[str, str]:
     if isinstance(error, InvalidParameter):
-        if missing:
+        if error.details.get("problem") == "missing":
             return "DELX-1001", f"missing required parameter(s): {', '.join(missing)}"
         code = "DELX-1003" if "allowed" in error.details else "DELX-1005"
         return code, "validation failed for one or more fields"

@@ -14,6 +14,9 @@ from shiftlog.model.errors import InvalidParameter
 
 Schema = dict[str, Any]
 
+# Of names that do not exist so many are answered; the nearest to each is looked for.
+MOST_FAULTS = 20
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # What terminals and editors really write (\a \b \t \n \v \f \r ESC) stays; the rest is never text.
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
@@ -286,6 +289,22 @@ class Record(Field):
                 continue
             values[name] = spec.read(item, prefix + name)
         return values
+
+    def faults(self, given: Mapping[str, object]) -> list[InvalidParameter]:
+        """Return what is wrong with an object, each field for itself, where `read` stops at the first fault."""
+        unknown = [name for name in given if name not in self.fields][:MOST_FAULTS]
+        found: list[InvalidParameter] = []
+        for name in (*unknown, *self.fields):
+            try:
+                if name not in self.fields:
+                    self._refuse(name, "")
+                elif given.get(name) is not None:
+                    self.fields[name].read(given[name], name)
+                elif self.fields[name].required:
+                    raise InvalidParameter.missing(name)
+            except InvalidParameter as fault:
+                found.append(fault)
+        return found
 
     def _refuse(self, name: str, path: str) -> None:
         name = name.encode("utf-8", "replace").decode("utf-8")[:200]

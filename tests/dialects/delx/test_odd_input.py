@@ -196,3 +196,19 @@ async def test_a_repeat_does_not_prolong_the_day_for_which_a_key_counts(office: 
         assert (await agent.close(session, idempotency_key="k")).data["status"] == "closed"
     office.desk.wait(hours=3)
     assert (await agent.close(session, idempotency_key="k")).data["status"] == "already_closed"
+
+
+async def test_every_fault_of_a_request_is_named_at_once(office: Office) -> None:
+    """4: `missing` and `fields` hold names, and the first of them decides about code and message."""
+    agent = office.visitor()
+    said = await agent.say("resume_session", lookback_days=0, on_held="perhaps", recovery_token=5)
+    code, fields = validation(said)
+    assert (code, said.body["missing"], said.body["error"]["param"]) == ("DELX-1001", ["agent_id"], "agent_id")
+    assert set(fields) == {"lookback_days", "on_held", "recovery_token"}
+    said = await agent.say("close_session", foo=1, succession_policy="never", capsule={"version": 1, "mood": "x"})
+    code, fields = validation(said)
+    assert (code, said.body["error"]["param"], said.body["missing"]) == ("DELX-1005", "foo", ["session_id"])
+    assert set(fields) == {"foo", "succession_policy", "capsule.mood"}
+    assert fields["foo"].startswith("unknown parameter; did you mean")
+    many = await agent.say("close_session", **{f"unknown_{n}": n for n in range(500)})
+    assert len(validation(many)[1]) == 20
