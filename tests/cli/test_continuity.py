@@ -166,3 +166,11 @@ def test_the_list_of_sessions_says_what_must_be_continued_and_by_when(home: Path
     assert shiftlog(home, "sessions", env=env).out.splitlines()[-1] == obligation
     clock.write_text("2026-07-09T12:00:00Z")
     assert shiftlog(home, "sessions", env=env).out.splitlines()[-1] == f"{obligation}, overdue"
+
+
+def test_every_faulty_option_is_told_in_a_line_of_its_own(home: Path) -> None:
+    said = shiftlog(home, "resume", "x", "--lookback-days", "0", "--on-held", "perhaps", status=1).err
+    assert said.splitlines() == [
+        "error: Parameter 'lookback_days' is invalid: integer 1..90",
+        "error: Parameter 'on_held' is invalid: one of refuse, take_over, fork, read_only",
+    ]

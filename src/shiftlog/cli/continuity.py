@@ -105,9 +105,12 @@ def _refuse(body: Facts, as_json: bool) -> int:
     if as_json:
         print_json(body)
         return 1
-    for word, text in (("error:", body["message"]), ("hint:", body["hint"])):
-        if text:
-            click.echo(f"{word} {clean_line(text)}", err=True)
+    others = [(name, says) for name, says in body["fields"].items() if name != body["error"]["param"]]
+    told = [f"error: {body['message']}", *(f"error: Parameter '{name}' is invalid: {says}" for name, says in others)]
+    if body["hint"] and not body["fields"]:
+        told.append(f"hint: {body['hint']}")  # what is wrong with fields stands above, each in its line
+    for line in told:
+        click.echo(clean_line(line), err=True)
     return 1
 
 
