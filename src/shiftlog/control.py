@@ -73,7 +73,7 @@ async def _status(app: App, params: Params, caller: Caller) -> object:
             "entries": counts.entries,
             "database_bytes": counts.bytes,
             "schema": counts.schema,
-            "open": [session_item(row.session, now=now) for row in live],
+            "open": [session_item(row.session, now=now, runs=app.runs) for row in live],
         }
 
     return await app.store.read(work)
@@ -85,7 +85,7 @@ async def _sessions(app: App, params: Params, caller: Caller) -> object:
         rows = reader.find_sessions(where, Page(limit=int(params.get("limit", 20))), by_activity=True)
         now = app.clock.now()
         return {
-            "items": [session_item(row.session, now=now) for row in rows],
+            "items": [session_item(row.session, now=now, runs=app.runs) for row in rows],
             "total": reader.count("session", where),
         }
 
@@ -95,7 +95,7 @@ async def _sessions(app: App, params: Params, caller: Caller) -> object:
 async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
     name = str(params["session_id"])
     session = await app.store.read(lambda reader: find_session(reader, name))
-    yield {"session": session_facts(session)}
+    yield {"session": {**session_facts(session), "tokens_total": app.runs.tokens_of(session)}}
     after = 0
     while True:
         turns = await app.store.read(

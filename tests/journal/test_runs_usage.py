@@ -183,3 +183,13 @@ def test_groups_always_add_up_to_their_total(used: list[tuple[bool, int, float |
     known = [item["cost_usd"] for item in items if item["cost_usd"] is not None]
     assert (whole["cost_usd"] is None) == (not known)
     assert sum(known) == pytest.approx(whole["cost_usd"] or 0.0, abs=1e-6)
+
+
+async def test_lists_and_searches_show_what_the_launcher_of_a_run_reported(desk: Desk) -> None:
+    session = await desk.open(title="Heavy work", backend="codex", caller="headless_task")
+    figures = {"input_tokens": 100, "cached_input_tokens": 40, "output_tokens": 5, "total_cost_usd": "0.5"}
+    await desk.call("close_session", {"session_id": session, **figures})
+    for asked in ({}, {"text": "heavy"}):
+        (item,) = await desk.items(**asked)
+        assert (item["tokens"], item["cost_usd"]) == (105, 0.5)
+    assert (await desk.query(session_id=session))["session"]["tokens_total"] == 105

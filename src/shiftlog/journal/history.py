@@ -64,7 +64,7 @@ class History:
         if "request_id" in values:
             return _one_turn(reader, values, cursor)
         if values.keys() & _ASKED == {"session_id"}:
-            return _one_session(reader, values, cursor, now)
+            return _one_session(reader, values, cursor, now, self._runs)
         where = filter_of(reader, values)
         if "text" in values:
             return self._searched(reader, values, where, cursor, now)
@@ -98,7 +98,7 @@ class History:
         match kind:
             case "session":
                 for row in reader.find_sessions(where, page):
-                    yield session_item(row.session, now=now), row.at
+                    yield session_item(row.session, now=now, runs=self._runs), row.at
             case "run":
                 for row in reader.find_sessions(_with_run(where), page):
                     if row.session.run is not None:
@@ -142,13 +142,13 @@ def _chars(values: Mapping[str, Any]) -> int:
 # One session, one turn
 
 
-def _one_session(reader: Reader, values: Mapping[str, Any], cursor: Cursor, now: datetime) -> Answered:
+def _one_session(reader: Reader, values: Mapping[str, Any], cursor: Cursor, now: datetime, runs: Runs) -> Answered:
     session = find_session(reader, values["session_id"])
     limit = _limit(values)
     turns = reader.turns(session.id, after=cursor.after[0] if cursor.after else 0, limit=limit + 1)
     # Later pages give turns only: the facts were shown, and proving a long chain takes a while.
     return fit(
-        {"session_id": session.id} if cursor.after else {"session": _session_whole(reader, session, now)},
+        {"session_id": session.id} if cursor.after else {"session": _session_whole(reader, session, now, runs)},
         [(turn_item(session.id, turn), Cursor(after=(turn.ordinal, 0))) for turn in turns[:limit]],
         values,
         total=session.turns_total,
@@ -157,7 +157,7 @@ def _one_session(reader: Reader, values: Mapping[str, Any], cursor: Cursor, now:
     )
 
 
-def _session_whole(reader: Reader, session: Session, now: datetime) -> Item:
+def _session_whole(reader: Reader, session: Session, now: datetime, runs: Runs) -> Item:
     found = check_chain(
         session.id,
         reader.entries(session.id),
@@ -168,6 +168,7 @@ def _session_whole(reader: Reader, session: Session, now: datetime) -> Item:
     children = reader.find_sessions(own, Page(limit=CHILDREN_SHOWN))
     return {
         **session_facts(session),
+        "tokens_total": runs.tokens_of(session),
         **obligation(session, now),
         "chain": {"status": found.kind or "verified", "first_bad_seq": found.seq, "erased": found.erased},
         "children": [row.session.id for row in children],

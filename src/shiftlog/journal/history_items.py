@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from shiftlog.journal.runs import Runs
 from shiftlog.journal.texts import one_line, summary
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.moves import SessionState
@@ -24,8 +25,9 @@ def more(session_id: str, request_id: str | None = None) -> Item:
     return {"name": "query_history", "arguments": arguments}
 
 
-def session_item(session: Session, *, now: Any) -> Item:
+def session_item(session: Session, *, now: Any, runs: Runs) -> Item:
     """Show a session in a list."""
+    used = runs.usage_of(session)
     item: Item = {
         "kind": "session",
         "session_id": session.id,
@@ -39,8 +41,8 @@ def session_item(session: Session, *, now: Any) -> Item:
         "last_activity": shown(session.last_activity),
         "turns": session.turns_total,
         "turns_open": session.turns_open,
-        "tokens": session.tokens_total,
-        "cost_usd": session.usage.cost_usd if session.usage else None,
+        "tokens": runs.tokens_of(session),
+        "cost_usd": used.cost_usd if used else None,
         "summary": one_line(session.title, 160),
     }
     return item | obligation(session, now) | {"more": more(session.id)}

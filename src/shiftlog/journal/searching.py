@@ -185,7 +185,7 @@ def _items(reader: Reader, match: Match, expr: Expr, now: datetime, runs: Runs) 
     mark = {"score": round(hit.score, 4), "snippet": snippet(search_text(entry), expr), "seq": entry.seq}
     match match.kind:
         case "session":
-            yield {**session_item(session, now=now), **mark}
+            yield {**session_item(session, now=now, runs=runs), **mark}
         case "run" if session.run is not None:
             yield {**run_item(session, session.run, runs.usage_of(session, reader)), **mark}
         case "turn" if turn is not None:

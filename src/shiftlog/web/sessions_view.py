@@ -114,7 +114,7 @@ class SessionsView:
 
     def row(self, reader: Reader, session: Session, now: datetime) -> Item:
         """Return a session as lists show it."""
-        item = session_item(session, now=now)
+        item = session_item(session, now=now, runs=self.app.runs)
         used = self.app.runs.usage_of(session, reader)
         ends = None if session.state is SessionState.OPEN and session.turns_open else item["last_activity"]
         item |= {
