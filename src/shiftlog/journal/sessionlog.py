@@ -77,6 +77,7 @@ class Sessionlog:
 
     async def bootstrap(self, method: str, params: object, place: Place) -> Result:
         """Say that the log can be used; an open store is all that it takes."""
+        self.calls.asked(method, requests.BOOTSTRAP, params, place)
         return {"initialized": True}
 
     async def current(self, method: str, params: object, place: Place) -> Result | None:

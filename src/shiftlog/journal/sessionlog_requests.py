@@ -306,6 +306,7 @@ def _turn_params(fields: dict[str, Field], **aliases: str) -> Params:
     return Params(record=Record(fields={**fields, **ADDRESS}), aliases=ALIASES | aliases)
 
 
+BOOTSTRAP = Params(record=Record(fields={}))
 CURRENT_SESSION = Params(record=Record(fields={"sessionId": SESSION_ID, "agent": AGENT}), aliases=ALIASES)
 OPEN_SESSION = Params(
     record=Record(

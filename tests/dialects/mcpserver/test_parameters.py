@@ -137,8 +137,10 @@ def test_an_id_that_is_too_long_is_shown_whole(begun_log: Log, method: str, code
 
 def test_params_that_are_no_object_are_refused_after_the_method(begun_log: Log) -> None:
     log = begun_log
-    (refused,) = log.answers(("queryHistory", []))
-    assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", "params")
+    for method in ("queryHistory", "bootstrap", "currentSession"):
+        (refused,) = log.answers((method, []))
+        assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", "params")
+    assert log.do("bootstrap", colour="red") == {"initialized": True}
     (refused,) = log.answers(("workflow.sessionlog.nothing", []))
     assert refused["code"] == "method_not_found"
     assert refused["details"]["methodName"] == "workflow.sessionlog.nothing"
