@@ -95,7 +95,7 @@ async def _sessions(app: App, params: Params, caller: Caller) -> object:
 async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
     name = str(params["session_id"])
     session = await app.store.read(lambda reader: find_session(reader, name))
-    yield {"session": {**session_facts(session), "tokens_total": app.runs.tokens_of(session)}}
+    yield {"session": session_facts(session, app.runs)}
     after = 0
     while True:
         turns = await app.store.read(

@@ -135,7 +135,7 @@ def run_facts(run: Run) -> Item:
     return facts
 
 
-def session_facts(session: Session) -> Item:
+def session_facts(session: Session, runs: Runs) -> Item:
     """Return one session read whole: identity, state, counts, run and lineage."""
     closing = session.closing
     return {
@@ -161,7 +161,7 @@ def session_facts(session: Session) -> Item:
         "current_request_id": session.current_turn,
         "dialog_items": session.dialog_items,
         "actions_total": session.actions_total,
-        "tokens_total": session.tokens_total,
+        "tokens_total": runs.tokens_of(session),
         "usage": session.usage.shown() if session.usage else None,
         "run": run_facts(session.run) if session.run else None,
         "lineage": {

@@ -11,6 +11,7 @@ from shiftlog.journal.digest import digest_markdown
 from shiftlog.journal.history_items import more, obligation, session_facts, turn_contents, turn_facts, turn_item
 from shiftlog.journal.history_requests import parse_bound, project_name
 from shiftlog.journal.journal import find_session
+from shiftlog.journal.runs import Runs
 from shiftlog.mcp.registry import Prompt, PromptArgument, Resource
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
@@ -29,7 +30,7 @@ def resources(app: App) -> tuple[Resource, ...]:
 
     async def session(caller: Caller, names: dict[str, str]) -> dict[str, Any]:
         now = app.clock.now()
-        return await app.store.read(lambda reader: _session(reader, names["id"], now))
+        return await app.store.read(lambda reader: _session(reader, app.runs, names["id"], now))
 
     async def turn(caller: Caller, names: dict[str, str]) -> dict[str, Any]:
         return await app.store.read(lambda reader: _turn(reader, names["id"], names["request_id"]))
@@ -109,12 +110,12 @@ def _count(names: dict[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _session(reader: Reader, name: str, now: datetime) -> dict[str, Any]:
+def _session(reader: Reader, runs: Runs, name: str, now: datetime) -> dict[str, Any]:
     """Return a session with its first turns; where it has more, the call that pages through them."""
     session = find_session(reader, name)
     turns = reader.turns(session.id, limit=TURNS_SHOWN + 1)
     return {
-        **session_facts(session),
+        **session_facts(session, runs),
         **obligation(session, now),
         "turns": [turn_item(session.id, turn) for turn in turns[:TURNS_SHOWN]],
         **({"truncated": True, "more": more(session.id)} if len(turns) > TURNS_SHOWN else {}),

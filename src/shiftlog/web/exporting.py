@@ -68,7 +68,7 @@ async def download(app: App, request: Request) -> Response:
 
 
 async def _jsonl(app: App, session: Session) -> AsyncGenerator[str]:
-    yield _line({"type": "session", **session_facts(session)})
+    yield _line({"type": "session", **session_facts(session, app.runs)})
     after = 0
     while after < session.head_seq:
         entries = await app.store.read(

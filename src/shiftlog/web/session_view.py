@@ -146,7 +146,7 @@ class SessionView:
     def facts(self, reader: Reader, session: Session, now: datetime) -> Item:
         """Return what the head of a session's page shows."""
         used = self.app.runs.usage_of(session, reader)
-        facts = session_facts(session)
+        facts = session_facts(session, self.app.runs)
         ends = None if session.state is SessionState.OPEN and session.turns_open else facts["last_activity"]
         return facts | {
             "cost_usd": used.cost_usd if used else None,
