@@ -1,7 +1,9 @@
 """Commands that never run, or not yet: what is recorded and can be read of them, and what waiting may not change."""
 
 import asyncio
+import os
 import shutil
+import signal
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -17,11 +19,13 @@ from shiftlog.model.shell_errors import (
     OpenFailed,
     PolicyDenied,
     ShellBusy,
+    ShellEnded,
     ShellLimit,
     WorkspaceInvalid,
 )
 from shiftlog.shell.approvals import Approvals
 from shiftlog.shell.live import NATIVE
+from shiftlog.shell.running import CallCancelled
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
 
 
@@ -225,3 +229,40 @@ async def test_the_label_of_a_checkpoint_is_masked_before_it_is_kept(tmp_path: P
         assert saved["label"] == "with [REDACTED:github]"
         listed = await desk.app.workspaces.list_checkpoints({"shell_id": desk.shell_id}, CLIENT)
         assert listed["checkpoints"][0]["label"] == saved["label"]
+
+
+@pytest.mark.parametrize("how", [{}, {"background": True}, {"pty": True}])
+async def test_a_request_taken_back_while_its_command_begins_leaves_the_shell_free(
+    desk: ShellDesk, how: dict[str, bool]
+) -> None:
+    shell = desk.shells.live[desk.shell_id]
+    for turns in range(0, 60, 3):
+        asked = asyncio.ensure_future(desk.run("sleep 30", **how))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        asked.cancel()
+        try:
+            begun = (await asked)["command_id"]
+        except CallCancelled as taken_back:
+            begun = taken_back.command_id
+        except asyncio.CancelledError:
+            continue
+        await desk.shells.cancel(begun)
+        await until(lambda: shell.state == "idle" and not shell.running)
+    started = {str(entry.facts["command_id"]) for entry in await desk.entries(Kind.COMMAND_STARTED)}
+    ended = {str(entry.facts["command_id"]) for entry in await desk.entries(Kind.COMMAND_FINISHED)}
+    assert started <= ended
+
+
+async def test_a_shell_that_was_killed_says_so_to_whoever_comes_next(desk: ShellDesk) -> None:
+    shell = desk.shells.live[desk.shell_id]
+    assert shell.live.pid is not None
+    os.kill(shell.live.pid, signal.SIGKILL)
+    [answer] = await asyncio.gather(desk.run("echo hi"), return_exceptions=True)
+    if isinstance(answer, ShellEnded):
+        answer = {"ended_reason": answer.details["ended_reason"]}
+    assert isinstance(answer, dict)
+    assert answer["ended_reason"] == "killed"
+    with pytest.raises(ShellEnded, match=r"ended \(killed\)"):
+        await desk.run("echo hi")
+    assert not shell.running

@@ -48,6 +48,7 @@ class Commands:
 
     def __init__(self, shells: "Shells") -> None:
         self._shells = shells
+        self._beginning: dict[str, asyncio.Task[object]] = {}
 
     async def run(
         self,
@@ -97,12 +98,10 @@ class Commands:
             try:
                 self._shells.check_usable(shell)
                 await self._judge_again(shell, command, text, caller, confirm)
-                await self._begin(shell, command, values, caller)
             except BaseException:
-                shell.beginning.discard(command.command_id)
-                if not command.background and shell.foreground is None:
-                    shell.leave()
+                self._let_go(shell, command)
                 raise
+            await self._begin_whole(shell, command, values, caller)
         except BaseException:
             if approval is not None and command.started_at is None:
                 self._shells.approvals.give_back(approval)
@@ -159,6 +158,27 @@ class Commands:
         if any(ask["entry"] not in command.permitted for ask in command.judged.asks):
             await self._approved(shell, command, text, caller, confirm)
 
+    async def _begin_whole(self, shell: Shell, command: Command, values: Mapping[str, Any], caller: Caller) -> None:
+        """Begin a command, to the end of it when the request is taken back: one half begun would hold the shell."""
+        task = self._shells.spawn(self._begin(shell, command, values, caller))
+        self._beginning[command.command_id] = task
+        task.add_done_callback(lambda done: self._begun(command, done))
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            raise CallCancelled(command.command_id) from None
+
+    def _begun(self, command: Command, task: "asyncio.Task[object]") -> None:
+        self._beginning.pop(command.command_id, None)
+        if not task.cancelled():
+            task.exception()  # whoever waits is told; when nobody does any more, nothing ran
+
+    def _let_go(self, shell: Shell, command: Command) -> None:
+        """Free the place that a command held which does not begin."""
+        shell.beginning.discard(command.command_id)
+        if not command.background:
+            shell.leave()
+
     async def _begin(self, shell: Shell, command: Command, values: Mapping[str, Any], caller: Caller) -> None:
         if not command.background:
             shell.foreground = command
@@ -168,10 +188,10 @@ class Commands:
                 shell.session_id, results.starting_facts(shell, command), caller, waited_for=not command.background
             )
         except StorageError as error:
-            shell.foreground = None
+            self._let_go(shell, command)
             raise unavailable(error) from None
         except BaseException:
-            shell.foreground = None
+            self._let_go(shell, command)
             raise
         command.output = self._shells.outputs.begin(command.command_id, shell.learned)
         given = values.get("input")
@@ -187,7 +207,14 @@ class Commands:
         command.state, command.started_at, command.began = "running", self._shells.now(), time.perf_counter()
         shell.commands[command.command_id] = shell.last = command
         shell.beginning.discard(command.command_id)
-        command.running = await shell.live.start(spec, command.output)
+        try:
+            command.running = await shell.live.start(spec, command.output)
+        except ShiftlogError:
+            # The shell went away before it could be told: nobody knows whether it was.
+            gone = CommandEnd(exit_code=None, cwd=shell.cwd, lost=True, shell_ended="killed")
+            await self._command_over(shell, command, gone)
+            self._shells.check_usable(shell)
+            raise
         command.running.ended.add_done_callback(
             lambda ended: self._shells.spawn(self._command_over(shell, command, ended.result()))
         )
@@ -211,6 +238,8 @@ class Commands:
 
     async def cancel(self, command_id: str) -> None:
         """End a running command because whoever asked for it took the request back; wait until it is over."""
+        if (beginning := self._beginning.get(command_id)) is not None:
+            await asyncio.wait([beginning])
         command = self._command(command_id)
         if command is not None and command.is_running:
             self._stop(command, "cancelled")

@@ -337,11 +337,12 @@ class Shells:
         siblings = any(one.session_id == session_id and one.is_live for one in self.live.values())
         return session_id in self._implicit and not siblings and self._opening[session_id] <= opening
 
-    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, object]) -> "asyncio.Task[object]":
         """Do something that outlives the request at hand; closing waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _sweep(self) -> None:
         """Bring outputs to disk as they grow, close what idles too long, and forget what ended long ago."""
