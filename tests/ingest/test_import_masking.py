@@ -1,5 +1,6 @@
 """Secrets are masked in whole texts, before anything is cut, and each is counted once."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,13 @@ import pytest
 
 from shiftlog.guard.redaction import Redactor
 from shiftlog.ingest.codex_capture import read_rollout
+from shiftlog.ingest.placing_parts import MAX_TEXT_CHARS
 from tests.ingest.office import Claude, Codex, Office, open_office
 
+KEY = f"ghp_{'a1B2' * 9}"
 SECRETS = {
     "AKIAABCDEFGHIJKLMNOP": "AKIA",
-    f"ghp_{'a1B2' * 9}": "ghp_",
+    KEY: "ghp_",
     "postgres://user:s3cr3tpass@db/x": "s3c",
     "password=hunter2hunter2": "hunter",
 }
@@ -110,3 +113,36 @@ def test_a_prompt_that_comes_after_the_turn_has_begun_is_captured(tmp_path: Path
     path.write_text("".join(json.dumps(line) + "\n" for line in codex.lines), encoding="utf-8")
     (turn,) = read_rollout(str(path), lambda value: value).turns
     assert (turn["queryTitle"], turn["queryText"]) == ("Fix it", "Fix it\nplease")
+
+
+async def test_no_word_beside_the_texts_keeps_a_secret(tmp_path: Path) -> None:
+    """What a vendor says of a response, and the name of an error, may be anything."""
+    async with open_office(tmp_path) as office:
+        used = {"input_tokens": 1, "output_tokens": 2, "service_tier": "standard", "note": KEY, "more": {"deep": KEY}}
+        script = Claude().prompt("Go")
+        for number in range(2):
+            given = {**used, "note": "plain"} if number else used
+            script.block({"type": "text", "text": "Gone"}, message=f"m{number}", request="r", usage=given)
+        script.says("Failed", isApiErrorMessage=True, error=f"unheard of {KEY}")
+        await office.take(office.write("a.jsonl", script.records))
+        session = await office.session(script.session)
+        told = [entry.facts["vendor"] for entry in await office.entries(session) if entry.kind == "usage"]
+        assert [one["service_tier"] for one in told] == ["standard", "standard"]
+        assert KEY not in repr([entry.facts for entry in await office.entries(session)])
+        (turn,) = await office.turns(session)
+        assert turn.error_code == "unheard of [REDACTED:provider_key]"
+
+
+async def test_a_text_too_long_to_store_is_cut_wherever_it_stands(tmp_path: Path) -> None:
+    """7: the first part, with the length and the digest of the whole."""
+    long = "long word " * 110_000
+    async with open_office(tmp_path) as office:
+        script = Claude().prompt("Go").calls("toolu_1", "Write", file_path="/srv/a", edits=[{"content": long}])
+        script.says(f"Decision: {long}")
+        await office.take(office.write("a.jsonl", script.records))
+        session = await office.session(script.session)
+        (call,) = [entry.facts for entry in await office.entries(session) if entry.facts.get("category") == "tool_call"]
+        assert call["input"] == {"file_path": "/srv/a", "edits": [{"content": long[:MAX_TEXT_CHARS]}]}
+        assert call["full"] == {"chars": len(long), "sha256": hashlib.sha256(long.encode()).hexdigest()}
+        (turn,) = await office.turns(session)
+        assert [len(text) for text in turn.design_decisions] == [MAX_TEXT_CHARS]

@@ -19,6 +19,7 @@ from shiftlog.ingest.placing_parts import (
     NO_TIME,
     Body,
     cut,
+    cut_value,
     folded,
     is_digest,
     reported_usage,
@@ -39,6 +40,7 @@ from shiftlog.store.incoming import (
 )
 
 MAX_TITLE_CHARS = 500
+MAX_CODE_CHARS = 200
 MAC_DIGITS = 16
 
 # What a fact is, what has to be decided of it against the store, and the entry that it is without any deciding.
@@ -48,6 +50,7 @@ _REMEMBERED = 64
 _REMEMBERED_PATHS = 1024
 # Names and ids, which stay as they are; anything else that changes about a session is text.
 _NAMES = frozenset({"branch", "version", "model", "permission_mode", "mode", "number", "sha"})
+_NUMBERS = frozenset({int, float, bool})
 _PATHS = PATH_FIELDS | {"worktree", "moved_from", "plan_file"}
 
 
@@ -89,6 +92,7 @@ class Placer:
         self._masked: Counter[str] = Counter()
         self._memo: dict[str, tuple[str, dict[str, int]]] = {}
         self._known_paths: dict[str, Redacted] = {}
+        self._known_words: set[str] = set()
         self._sessions: dict[f.SessionRef, int] = {}
 
     def begin(self, agent: str) -> None:
@@ -178,8 +182,9 @@ class Placer:
 
     def _call(self, fact: f.ToolCall) -> Composition:
         given = fact.input
+        whole = None
         if given is not None:
-            given = self.text(given) if isinstance(given, str) else self._value(given)
+            given, whole = cut_value(self.text(given) if isinstance(given, str) else self._value(given))
         # The short line may end inside a secret, so a cut one is made anew from what was masked whole.
         was_cut = given is not None and len(fact.content) >= CALL_CHARS
         content = call_line(fact.tool, given) if was_cut else fact.content
@@ -188,7 +193,7 @@ class Placer:
             call_id=fact.call_id,
             category="tool_call",
             content=text,
-            full=full,
+            full=full or whole,
             input=given,
             nested=fact.nested,
             record=fact.record,
@@ -286,7 +291,8 @@ class Placer:
 
     def _turn_ended(self, fact: f.TurnEnded) -> Composition:
         body: Body = {"status": fact.status, "duration_ms": fact.duration_ms, "settled": fact.settled}
-        body |= {"model": fact.model, "error_code": fact.error_code}
+        code = self.text(fact.error_code, counted=False)[:MAX_CODE_CHARS] if fact.error_code else None
+        body |= {"model": fact.model, "error_code": code}
         if fact.response:
             body["response"] = cut(self.text(fact.response, counted=False))[0]
         if fact.failure_note:
@@ -338,8 +344,30 @@ class Placer:
 
     def _usage(self, fact: f.Usage) -> Composition:
         body = reported_usage(fact)
+        if fact.vendor and not self._has_known_words(fact.vendor):
+            body["vendor"] = self._words_masked(fact.vendor)
         # Most responses are reported once: then this is the entry, and the writer need not make one.
         return "usage", body, self._usage_entry(body)
+
+    def _has_known_words(self, vendor: Body) -> bool:
+        """Tell whether all that is no number in a vendor's counters was seen to hold no secret; mostly it was."""
+        for value in vendor.values():
+            kind: type = type(value)
+            if kind is str:
+                if value not in self._known_words:
+                    return False
+            elif kind is dict:
+                if not _NUMBERS.issuperset(map(type, value.values())):
+                    return False
+            elif kind not in _NUMBERS:
+                return False
+        return True
+
+    def _words_masked(self, vendor: Body) -> Body:
+        masked = self._json(vendor)
+        if masked == vendor and len(self._known_words) < _REMEMBERED_PATHS:
+            self._known_words.update(value for value in vendor.values() if isinstance(value, str))
+        return masked
 
     # Masking
 
@@ -384,7 +412,7 @@ class Placer:
         kept = {name: item for name, item in value.items() if is_digest(item)}
         if len(kept) == len(value):
             return kept
-        return {**self._value({name: item for name, item in value.items() if name not in kept}), **kept}
+        return {**cut_value(self._value({n: item for n, item in value.items() if n not in kept}))[0], **kept}
 
     def _fields(self, fields: dict[str, Any]) -> Body:
         made: Body = {}
@@ -396,7 +424,7 @@ class Placer:
             elif isinstance(value, str):
                 made[name] = cut(self.text(value, counted=False))[0]
             else:
-                made[name] = self._redactor.value(value, path_fields=_PATHS)[0]
+                made[name] = cut_value(self._redactor.value(value, path_fields=_PATHS)[0])[0]
         return made
 
     def _paths(self, value: Any) -> Any:
@@ -418,7 +446,7 @@ class Placer:
             elif isinstance(value, str):
                 made[name] = self._path(value) if name in _PATHS else self.text(value)
             else:
-                made[name] = self._value(value)
+                made[name] = cut_value(self._value(value))[0]
         return made
 
 

@@ -63,10 +63,36 @@ def cut(text: str) -> tuple[str, dict[str, int | str] | None]:
     return text[:MAX_TEXT_CHARS], {"chars": len(text), "sha256": digest}
 
 
-def folded(value: Any) -> Any:
-    """Fold encoded data in the strings of a JSON value, and cut what is longer than a stored text may be."""
+def cut_value(value: Any) -> tuple[Any, dict[str, int | str] | None]:
+    """Return a JSON value with every string cut to what is stored, and the length and digest of the longest one cut."""
     if isinstance(value, str):
-        return cut(fold_blobs(value)[0])[0] if may_hold_blob(value) else value
+        return cut(value)
+    if isinstance(value, dict):
+        items: Any = cast(Body, value).items()
+    elif isinstance(value, list):
+        items = enumerate(cast(list[Any], value))
+    else:
+        return value, None
+    changed: dict[Any, Any] = {}
+    full = None
+    for name, item in items:
+        kind: type = type(item)
+        if (kind is str and len(item) > MAX_TEXT_CHARS) or kind is dict or kind is list:
+            kept, whole = cut_value(item)
+            if whole is not None:
+                changed[name] = kept
+                full = max(filter(None, (full, whole)), key=operator.itemgetter("chars"))
+    if not changed:
+        return cast(Any, value), None
+    if isinstance(value, dict):
+        return {**cast(Body, value), **changed}, full
+    return [changed.get(at, item) for at, item in enumerate(cast(list[Any], value))], full
+
+
+def folded(value: Any) -> Any:
+    """Fold encoded data in the strings of a JSON value."""
+    if isinstance(value, str):
+        return fold_blobs(value)[0] if may_hold_blob(value) else value
     if isinstance(value, dict):
         items = cast(Body, value).items()
         return {name: item if type(item) is str and not may_hold_blob(item) else folded(item) for name, item in items}
