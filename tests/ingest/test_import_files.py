@@ -395,3 +395,21 @@ async def test_a_name_may_hold_any_sign(tmp_path: Path) -> None:
         for number, name in enumerate(("a#1.jsonl", "b?.jsonl", "c%20.jsonl")):
             office.write(name, Claude(session=f"s{number}", letter="abc"[number]).prompt("Go").says("Gone").records)
         assert [file.status for file in (await office.take()).files] == ["imported"] * 3
+
+
+async def test_a_rewritten_file_that_lacks_what_it_had_says_how_much(tmp_path: Path) -> None:
+    """5.1: known facts stay in place, and their number is noted."""
+    script = Claude().prompt("One").says("A").ends().prompt("Two").calls("t1", command="x").returns("t1", "y").says("B")
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", script.records[:4])
+        await office.take()
+        path = office.write("a.jsonl", script.records)
+        assert only(await office.take()).warnings == []
+        assert only(await office.take(full=True)).warnings == []
+        office.write("a.jsonl", script.records[:3])
+        file = only(await office.take())
+        assert (file.status, file.counts["entries"]) == ("rewritten", 0)
+        assert [(one["code"], one["count"]) for one in file.warnings] == [("facts_missing", 4)]
+        assert len(await office.turns(await office.session(script.session))) == 2
+        office.write("a.jsonl", script.records)
+        assert only(await office.take(path, full=True)).warnings == []

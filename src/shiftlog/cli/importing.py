@@ -204,6 +204,9 @@ def _show_report(report: Shown) -> None:
     )
     for error in report["errors"]:
         click.echo(f"{error['code']}: {clean_line(error['message'])}", err=True)
+    for file in report["files"]:
+        for warning in file["warnings"]:
+            click.echo(f"{warning['code']}: {clean_line(file['path'])}: {clean_line(warning['message'])}", err=True)
     if report["dry_run"]:
         screen.line(("Nothing was stored: this was a dry run.", "dim"))
 

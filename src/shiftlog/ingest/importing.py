@@ -18,14 +18,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from shiftlog.ingest.discovery import Found
-from shiftlog.ingest.importing_files import UNKNOWN, FileJob, NotRecognised
+from shiftlog.ingest.importing_files import FACTS, UNKNOWN, FileJob, NotRecognised
 from shiftlog.ingest.importing_order import places_of
 from shiftlog.ingest.importing_workers import Readers, worker_lost
 from shiftlog.ingest.report import FileReport, Report
 from shiftlog.ingest.sources import Judged, Known
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.times import precise
-from shiftlog.store.incoming import Batch
+from shiftlog.store.incoming import SEEN_AGAIN, Batch
 from shiftlog.store.sources import Source
 
 # Below this, reading here is done before a worker would have started.
@@ -272,6 +272,7 @@ class _Run:
             max_line_bytes=self._request.max_line_bytes,
             keep_images=self._request.keep_images,
             settle_only=judged.settles,
+            facts=source.counts.get(FACTS, 0) if source is not None and judged.offset != 0 else 0,
         )
         work.batches = self._readers.read(job)
 
@@ -385,6 +386,8 @@ class _Run:
             report.reason = "sealed"
         if not batch.last:
             return
+        if judged.source is not None and judged.offset == 0 and not written.sealed:
+            _note_missing(report, judged.source.counts.get(FACTS, 0) - report.counts[SEEN_AGAIN])
         earlier = judged.source.counts if judged.source is not None and judged.offset != 0 else {}
         grown = {name: count - earlier.get(name, 0) for name, count in batch.counts.items()}
         report.counts["bad_lines"] += grown["bad"]
@@ -418,6 +421,13 @@ def _bytes_to_read(judged: Judged) -> int:
     if judged.offset is None:
         return 0
     return max(judged.found.size - judged.offset, 0)
+
+
+def _note_missing(report: FileReport, count: int) -> None:
+    """Note how many facts a file had when it was read before and has no more; they stay where they are."""
+    if count > 0:
+        says = f"Facts that it had when it was read before and has no more; they stay in the journal: {count}"
+        report.warnings.append({"code": "facts_missing", "message": says, "count": count})
 
 
 def _error(path: str, code: str, message: str) -> dict[str, object]:

@@ -19,7 +19,7 @@ from shiftlog.ingest.sniff import OPENCODE
 from shiftlog.ingest.sources_opencode import is_composed, lines_of
 from shiftlog.ingest.streams import Line, LineFile
 from shiftlog.model.times import parse, precise
-from shiftlog.store.incoming import Batch, Incoming
+from shiftlog.store.incoming import RECORDS, Batch, Incoming
 
 BATCH_FACTS = 2000
 BATCH_BYTES = 2 << 20
@@ -29,6 +29,7 @@ SNIFF_REACH_BYTES = 1 << 30
 SETTLED_AFTER = timedelta(minutes=30)
 # Before the names of unknown record types, among the counts that are kept of a file.
 UNKNOWN = "unknown/"
+FACTS = "facts"
 
 _REQUEST = re.compile(r"req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*")
 _OWN_TOOLS = ("begin_turn", "beginTurn")
@@ -46,6 +47,8 @@ class FileJob(msgspec.Struct, frozen=True, kw_only=True):
     max_line_bytes: int = 128 << 20
     keep_images: bool = False
     settle_only: bool = False
+    facts: int = 0
+    """How many facts of the conversation earlier readings gave, up to the offset."""
 
 
 class NotRecognised(Exception):
@@ -102,6 +105,7 @@ class _Reading:
         self._bytes = 0
         self._first = job.offset == 0 and not job.settle_only
         self._partial = 0
+        self._given = job.facts
 
     def read(self, file: LineFile) -> Iterator[Batch]:
         """Yield what the lines of a file say."""
@@ -154,6 +158,7 @@ class _Reading:
     def _batch(self, cursor: int, tail: str, bytes_read: int, *, last: bool = False) -> Batch:
         self._placer.begin(self._reader.agent)
         items = _placed(_without_repeats(self._facts), self._placer, self._job.path)
+        self._given += sum([item.what in RECORDS for item in items])
         counts = self._reader.counts
         first, self._first = self._first, False
         self._facts, self._bytes = [], 0
@@ -178,6 +183,7 @@ class _Reading:
                 "replaced": counts.replaced,
                 "copied": counts.counted_names.get(COPIED, 0),
                 "partial": self._partial,
+                FACTS: self._given,
                 **{f"{UNKNOWN}{name}": count for name, count in counts.unknown_names.items()},
             },
             bytes_read=bytes_read,

@@ -50,7 +50,7 @@ _REMEMBERED = 64
 _REMEMBERED_PATHS = 1024
 # Names and ids, which stay as they are; anything else that changes about a session is text.
 _NAMES = frozenset({"branch", "version", "model", "permission_mode", "mode", "number", "sha"})
-_NUMBERS = frozenset({int, float, bool})
+_NUMBERS: frozenset[type] = frozenset({int, float, bool})
 _PATHS = PATH_FIELDS | {"worktree", "moved_from", "plan_file"}
 
 
@@ -352,14 +352,12 @@ class Placer:
     def _has_known_words(self, vendor: Body) -> bool:
         """Tell whether all that is no number in a vendor's counters was seen to hold no secret; mostly it was."""
         for value in vendor.values():
-            kind: type = type(value)
-            if kind is str:
+            if isinstance(value, int):
+                continue
+            if isinstance(value, str):
                 if value not in self._known_words:
                     return False
-            elif kind is dict:
-                if not _NUMBERS.issuperset(map(type, value.values())):
-                    return False
-            elif kind not in _NUMBERS:
+            elif not isinstance(value, dict) or not _NUMBERS.issuperset(map(type, cast(Body, value).values())):
                 return False
         return True
 

@@ -76,8 +76,7 @@ def cut_value(value: Any) -> tuple[Any, dict[str, int | str] | None]:
     changed: dict[Any, Any] = {}
     full = None
     for name, item in items:
-        kind: type = type(item)
-        if (kind is str and len(item) > MAX_TEXT_CHARS) or kind is dict or kind is list:
+        if isinstance(item, dict | list) or (isinstance(item, str) and len(item) > MAX_TEXT_CHARS):
             kept, whole = cut_value(item)
             if whole is not None:
                 changed[name] = kept

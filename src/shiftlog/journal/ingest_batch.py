@@ -20,7 +20,7 @@ from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import SessionState
 from shiftlog.model.times import parse
-from shiftlog.store.incoming import Batch, Incoming, Prepared, SessionName
+from shiftlog.store.incoming import RECORDS, SEEN_AGAIN, Batch, Incoming, Prepared, SessionName
 from shiftlog.store.protocol import Writer
 from shiftlog.store.sources import Origin, Source
 
@@ -30,8 +30,6 @@ IMPORTED = "imported"
 PROMPT_TITLE = 1
 BY_RECORD = "continued"
 LOOKED_AHEAD = 4
-
-_RECORDS = frozenset({"turn_begun", "dialog", "tool_call", "tool_result"})
 
 
 class BatchWork:
@@ -226,10 +224,13 @@ class BatchWork:
         if owner is None and what == "turn_begun":
             owner = self._hooked(item, ledger)
             if owner is None and self._only_repeats(place, item, ledger):
+                self.counts[SEEN_AGAIN] += 1
                 return
-        if owner is not None and not (what == "turn_begun" and self._takes_over(item, ledger, owner)):
-            self._again(item, ledger, owner)
-            return
+        if owner is not None:
+            self.counts[SEEN_AGAIN] += what in RECORDS
+            if what != "turn_begun" or not self._takes_over(item, ledger, owner):
+                self._again(item, ledger, owner)
+                return
         self._memory.own(item.key, item.aliases, session_id, item.turn if what == "turn_begun" else None)
         if item.masked:
             self.redactions.update(item.masked)
@@ -246,7 +247,7 @@ class BatchWork:
             if item.turn and ledger.is_open(item.turn):
                 _HANDLERS[item.what](self, item, ledger)
             return
-        if item.what not in _RECORDS:
+        if item.what not in RECORDS:
             return
         if owner.session_id == ledger.id:
             self.counts["duplicates"] += 1
@@ -330,7 +331,7 @@ class BatchWork:
         if (item.body or {}).get("opened_by") != BY_RECORD:
             return False
         for following in self._batch.items[place + 1 : place + 1 + LOOKED_AHEAD]:
-            if following.turn == item.turn and following.what in _RECORDS:
+            if following.turn == item.turn and following.what in RECORDS:
                 owner = self._memory.owner(following.key, following.aliases)
                 return owner is not None and owner.session_id != ledger.id
         return False

@@ -56,6 +56,10 @@ class DialogBody(OrderedBody, kw_only=True):
         return self.input
 
 
+# Facts that stand for what a transcript says, each once; a writer counts those of them that it knew.
+RECORDS = frozenset({"turn_begun", "dialog", "tool_call", "tool_result"})
+SEEN_AGAIN = "seen_again"
+
 # What a usage entry counts.
 COUNTERS = (
     "input_tokens",
