@@ -140,6 +140,29 @@ async def test_a_live_session_and_a_rollout_can_be_restored_too(tmp_path: Path) 
         assert records[0]["payload"]["id"] == THREAD
 
 
+async def test_a_restored_rollout_keeps_exit_codes_and_how_turns_failed(tmp_path: Path) -> None:
+    codex = Codex(thread=THREAD)
+    for name, reason in (("one", None), ("two", {"message": "Slow down", "code": "rate_limit"}), ("three", None)):
+        codex.event("task_started", turn_id=name).event("user_message", message=name)
+        if reason is not None:
+            codex.event("task_complete", turn_id=name, error=reason)
+    for call, output in (("c1", '{"output": "no", "metadata": {"exit_code": 2}}'), ("c2", "Exit code: 3\nOutput:\nx")):
+        codex.line("response_item", type="function_call", name="shell", arguments='{"command": "x"}', call_id=call)
+        codex.line("response_item", type="function_call_output", call_id=call, output=output)
+    async with open_office(tmp_path) as office, open_office(tmp_path, name="other") as other:
+        await office.take(office.write(f"rollout-{THREAD}.jsonl", codex.lines))
+        records, _ = await restored(office, await office.session(THREAD), "codex")
+        await other.take(other.write(f"restored/rollout-{THREAD}.jsonl", records))
+        found: list[list[Any]] = []
+        for each in (office, other):
+            session = await each.session(THREAD)
+            codes = [e.facts.get("exit_code") for e in await each.entries(session) if e.facts.get("role") == "tool"]
+            turns = await each.turns(session)
+            found.append([(turn.query_text, turn.status, turn.failure_note, turn.error_code) for turn in turns] + codes)
+        assert found[0] == found[1]
+        assert found[0][-4:] == [None, 2, None, 3]
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="the fixtures are not beside the checkout")
 @pytest.mark.parametrize("vendor", ["claude", "codex"])
 async def test_every_fixture_can_be_restored_and_read_again(vendor: str, tmp_path: Path) -> None:

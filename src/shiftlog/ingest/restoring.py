@@ -15,6 +15,7 @@ from typing import Any, cast
 from shiftlog.ingest.claude_model import SYNTHETIC
 from shiftlog.ingest.claude_turns import SUPERSEDED, UNFINISHED
 from shiftlog.ingest.claude_user import STOPS
+from shiftlog.ingest.codex_text import output_of
 from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
@@ -26,6 +27,7 @@ RESUMING: Mapping[str, str] = {"claude": "claude --resume", "codex": "codex resu
 NO_RESULT = "[no result was recorded]"
 NO_ANSWER = "[no answer was recorded]"
 ABORTED = "Turn aborted: "
+SUPERSEDING = "superseded: "
 VERSION = "2.1.0"
 _MASKED = re.compile(r"\[REDACTED(?::[a-z_]+)?\]|\[BLOB:[^\]\s]+\]")
 _SPACE = uuid.UUID("5c0f9d5e-6c1b-5f0e-9a37-0d7a1b0e6a51")
@@ -316,7 +318,8 @@ class _Codex(_Writer):
                 yield _line(entry.at, "response_item", {"type": "function_call", **about, "arguments": arguments})
         else:
             kind = "custom_tool_call_output" if facts["call_id"] in self._custom else "function_call_output"
-            yield _line(entry.at, "response_item", {"type": kind, "call_id": facts["call_id"], "output": content})
+            output = _with_exit_code(content, facts.get("exit_code"))
+            yield _line(entry.at, "response_item", {"type": kind, "call_id": facts["call_id"], "output": output})
 
 
 def _spoken(at: datetime, text: str) -> Iterator[Record]:
@@ -329,10 +332,22 @@ def _ended(turn: Turn, name: str, said: Sequence[str]) -> Iterator[Record]:
     if turn.status is TurnStatus.COMPLETED:
         last = turn.response or (said[-1] if said else None)
         yield _line(at, "event_msg", {"type": "task_complete", "turn_id": name, "last_agent_message": last})
+    elif turn.status is TurnStatus.FAILED and turn.failure_note.startswith(SUPERSEDING):
+        return  # the start of the next one ends it again
+    elif turn.status is TurnStatus.FAILED and turn.error_code:
+        error = {"message": turn.failure_note, "code": turn.error_code}
+        yield _line(at, "event_msg", {"type": "task_complete", "turn_id": name, "error": error})
     elif turn.status is TurnStatus.FAILED:
         _, mark, reason = turn.failure_note.partition(ABORTED)
         reason = reason if mark and reason else "interrupted"
         yield _line(at, "event_msg", {"type": "turn_aborted", "turn_id": name, "reason": reason})
+
+
+def _with_exit_code(text: str, code: Any) -> str:
+    """Return an output from which the exit code can be read again."""
+    if not isinstance(code, int) or output_of(text, keep=False).exit_code == code:
+        return text
+    return json.dumps({"output": text, "metadata": {"exit_code": code}}, ensure_ascii=False)
 
 
 def _message(at: datetime, role: str, kind: str, text: str) -> Record:
