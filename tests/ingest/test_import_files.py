@@ -413,3 +413,28 @@ async def test_a_rewritten_file_that_lacks_what_it_had_says_how_much(tmp_path: P
         assert len(await office.turns(await office.session(script.session))) == 2
         office.write("a.jsonl", script.records)
         assert only(await office.take(path, full=True)).warnings == []
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+async def test_a_compressed_file_that_was_cut_is_reported_and_read_as_far_as_it_goes(
+    checksum: bool, tmp_path: Path
+) -> None:
+    """7: a corrupt archive is reported; nothing that could be read is lost, and the rest comes when it is whole."""
+    script = Claude()
+    for number in range(300):
+        script.prompt(f"Prompt {number} {os.urandom(64).hex()}").says(f"Answer {os.urandom(64).hex()}").ends()
+    text = "".join(json.dumps(record) + "\n" for record in script.records).encode()
+    data = zstandard.ZstdCompressor(write_checksum=checksum).compress(text)
+    async with open_office(tmp_path) as office:
+        other = office.write("other.jsonl", Claude(session="other", letter="b").prompt("Go").says("Gone").records)
+        path = office.folder / "a.jsonl.zst"
+        for cut in (len(data) - 1000, len(data) // 3, 1):
+            path.write_bytes(data[:-cut])
+            report = await office.take(path, other)
+            assert [error["code"] for error in report.errors] == ["transcript_unreadable"]
+            assert report.files[1].status != "failed"
+        path.write_bytes(data)
+        report = await office.take(path)
+        assert report.ok
+        assert len(await office.turns(await office.session(script.session))) == 300
+        assert entries_of(await office.take(full=True)) == 0

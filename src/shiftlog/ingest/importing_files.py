@@ -68,6 +68,7 @@ def read_file(job: FileJob, placer: Placer) -> Iterator[Batch]:
         if job.agent is None or job.state is None:
             agent = recognise(file.start(SNIFF_BYTES)) or _recognised_later(file)
             if agent is None:
+                file.check_end()
                 raise NotRecognised(job.path)
             reader = reader_for(agent)(hints_of(job.path, keep_images=job.keep_images))
         else:
@@ -130,6 +131,7 @@ class _Reading:
         due = self._due()
         self._facts.extend(self._reader.settle(due) if due else ())
         yield self._batch(cursor, file.edge_before(cursor), file.bytes_read, last=True)
+        file.check_end()
 
     def take(self, lines: Iterable[bytes]) -> Iterator[Batch]:
         """Yield what lines say that are made from something else than a file of lines."""

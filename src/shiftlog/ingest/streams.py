@@ -4,6 +4,7 @@ For compressed files all offsets are of the text inside. A file that shrinks whi
 """
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,8 @@ EDGE_BYTES = 4096
 CHUNK_BYTES = 1 << 20
 MAX_INFLATED_BYTES = 8 << 30
 MAX_RATIO = 1000
+_FRAME_HEADER_BYTES = 18
+_REPEATED_BYTE = 1
 _RATIO_FLOOR_BYTES = 64 << 20  # small files may be all alike
 
 
@@ -49,6 +52,32 @@ class _Inflated:
     def close(self) -> None:
         """Close the file."""
         self._raw.close()
+
+
+def _is_whole(path: str) -> bool:
+    """Tell whether the last frame of a compressed file has its end; the reader itself takes a cut one for a short one.
+
+    Leaps from block to block, whose headers name their lengths.
+    """
+    with Path(path).open("rb") as file:
+        size, at = file.seek(0, os.SEEK_END), 0
+        while at < size:
+            file.seek(at)
+            head = file.read(_FRAME_HEADER_BYTES)
+            if head[:4] != zstandard.FRAME_HEADER:
+                at += 8 + int.from_bytes(head[4:8], "little")  # a frame to be skipped
+                continue
+            at += zstandard.frame_header_size(head)
+            is_last = False
+            while not is_last and at < size:
+                file.seek(at)
+                block = int.from_bytes(file.read(3), "little")
+                is_last = bool(block & 1)
+                at += 3 + (1 if block >> 1 & 3 == _REPEATED_BYTE else block >> 3)
+            if not is_last:
+                return False
+            at += 4 * zstandard.get_frame_parameters(head).has_checksum
+        return at == size
 
 
 class LineFile:
@@ -105,6 +134,16 @@ class LineFile:
         data = self._read(size)
         self.rewind()
         return data
+
+    def check_end(self) -> None:
+        """Raise TranscriptUnreadable for a compressed file that was cut; what it still holds can be read."""
+        if self.is_compressed:
+            try:
+                is_whole = _is_whole(self._path)
+            except (OSError, zstandard.ZstdError) as error:
+                raise self._unreadable(error) from None
+            if not is_whole:
+                raise self._unreadable(EOFError("the compressed text ends within a frame"))
 
     def rewind(self) -> None:
         """Go back to the start."""
