@@ -366,3 +366,32 @@ async def test_a_codex_turn_that_its_agent_begins_too_is_one_turn(named: bool, t
         assert (turn.request_id, turn.query_text, turn.status) == (made["request_id"], "Explain why", "completed")
         assert await bureau.office.dialog(session) == ["It works so"]
         assert await bureau.office.is_sound()
+
+
+async def test_a_session_that_only_hooks_tell_of_is_named_by_its_first_prompt(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        bureau.spool("SessionStart", source="startup")
+        bureau.spool("UserPromptSubmit", prompt="\nFix the upload\nplease")
+        bureau.spool("UserPromptSubmit", prompt="Another thing")
+        await bureau.drain()
+        assert (await bureau.office.session(SESSION)).title == "Fix the upload"
+
+
+@pytest.mark.parametrize("first", ["hook", "transcript"])
+async def test_a_prompt_inside_a_subagent_and_its_transcript_are_one_turn(first: str, tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        bureau.spool("SessionStart", source="startup")
+        bureau.spool("SubagentStart", agent_id="kid", agent_type="reviewer")
+        common = {"agentId": "kid", "isSidechain": True}
+        claude = Claude(session=SESSION, started=NOW, common=common).prompt("Look at it").says("All fine")
+        path = bureau.office.write(f"projects/app/{SESSION}/subagents/agent-kid.jsonl", claude.records)
+        await bureau.drain()
+        if first == "transcript":
+            await bureau.office.take(path)
+        bureau.spool("UserPromptSubmit", prompt="Look at it", agent_id="kid")
+        await bureau.drain()
+        await bureau.office.take(path)
+        child = await bureau.office.session("kid")
+        assert [turn.query_text for turn in await bureau.office.turns(child)] == ["Look at it"]
+        assert await bureau.office.dialog(child) == ["All fine"]
+        assert await bureau.office.is_sound()

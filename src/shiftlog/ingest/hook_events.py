@@ -101,7 +101,7 @@ def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
         vendor_turn_id=turn_id,
         prompt=_masked(placer, prompt),
         prompt_title=first_line(placer.text(prompt or "", counted=False)),
-        prompt_name=placer.prompt_name(vendor, prompt) if prompt is not None else None,
+        prompt_name=placer.prompt_name(vendor, _text(event, "agent_id"), prompt) if prompt is not None else None,
         trigger=_text(event, "trigger"),
         reason=_text(event, "reason"),
         error=_masked(placer, error if isinstance(error, str) or error is None else json.dumps(error)),

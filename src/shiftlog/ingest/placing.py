@@ -142,9 +142,10 @@ class Placer:
         """Return the classes of what was masked since the last fact was placed."""
         return dict(self._masked)
 
-    def prompt_name(self, vendor_id: str, text: str) -> str:
+    def prompt_name(self, vendor_id: str, agent_id: str | None, text: str) -> str:
         """Return the name by which a hook's prompt and the transcript's are known to be one."""
-        return f"p:{vendor_id}:{self._mac(text.strip())}"
+        session = vendor_id if agent_id is None else f"{vendor_id}/{agent_id}"
+        return f"p:{session}:{self._mac(text.strip())}"
 
     def _digest(self, key: f.Key) -> bytes:
         try:
@@ -267,8 +268,8 @@ class Placer:
             "vendor_turn_id": fact.vendor_turn_id,
             "model": fact.model,
         }
-        if fact.query_text and fact.session.agent_id is None:
-            body["prompt_name"] = self.prompt_name(fact.session.vendor_id, fact.query_text)
+        if fact.query_text:
+            body["prompt_name"] = self.prompt_name(*fact.session, fact.query_text)
         if full:
             body["full"] = full
         if fact.images:

@@ -14,7 +14,7 @@ import msgspec
 
 from shiftlog.journal.capsule_reading import capsule_of
 from shiftlog.journal.clock import Clock
-from shiftlog.journal.hooking_sessions import HookSessions
+from shiftlog.journal.hooking_sessions import UNTITLED, HookSessions
 from shiftlog.journal.ingest_batch import BatchWork
 from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
@@ -209,6 +209,8 @@ class _EventWork:
         body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": "hook"}
         self._write(ledger, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
         self._keep(ledger, request_id)
+        if ledger.session.title == UNTITLED and fact.prompt_title:
+            self._write(ledger, Kind.SESSION_UPDATED, {"title": fact.prompt_title})
         return ledger
 
     def _keep(self, ledger: Ledger, request_id: str) -> None:
