@@ -21,6 +21,18 @@ def test_all_spellings_of_an_address_are_one_project(address: str) -> None:
     assert plain_address(address) == "github.com/org/Repo"
 
 
+@pytest.mark.parametrize(
+    ("address", "project"),
+    [
+        ("file:///srv/my repos/App.git", "/srv/my repos/App"),
+        ("/srv/my repos/App.git/", "/srv/my repos/App"),
+        ("ssh://git@[2001:DB8::1]:22/org/Repo.git", "[2001:db8::1]/org/Repo"),
+    ],
+)
+def test_addresses_without_the_name_of_a_host_are_plain_too(address: str, project: str) -> None:
+    assert plain_address(address) == project
+
+
 def test_the_address_in_the_transcript_comes_before_the_directory() -> None:
     place = Place(cwd="/srv/app", repository="https://example.org/a/b.git")
     assert project_key(place, {}) == "example.org/a/b"

@@ -13,7 +13,9 @@ from pathlib import Path
 
 GIT_S = 3.0
 
-_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]+@)?([^/:\s]+)(?::\d+(?=/))?[/:](.+)", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]+@)?(\[[^\]\s]+\]|[^/:\s]+)(?::\d+(?=/))?[/:](.+)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +67,12 @@ def project_key(place: Place, aliases: Mapping[str, str]) -> str | None:
 
 def plain_address(address: str) -> str:
     """Return a repository's address without scheme, user and `.git`, its host in small letters."""
-    match = _ADDRESS.fullmatch(address.strip())
+    address = address.strip()
+    if address.startswith(("/", "file://")):  # a repository of this machine
+        return address.removeprefix("file://").rstrip("/").removesuffix(".git")
+    match = _ADDRESS.fullmatch(address)
     if match is None:
-        return address.strip()
+        return address
     return f"{match[1].lower()}/{match[2].strip('/').removesuffix('.git')}"
 
 
@@ -90,5 +95,5 @@ def _git(path: str, *arguments: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    lines = done.stdout.split()
+    lines = done.stdout.strip().splitlines()
     return lines[0] if done.returncode == 0 and lines else None
