@@ -76,11 +76,12 @@ def cut_value(value: Any) -> tuple[Any, dict[str, int | str] | None]:
     changed: dict[Any, Any] = {}
     full = None
     for name, item in items:
-        if isinstance(item, dict | list) or (isinstance(item, str) and len(item) > MAX_TEXT_CHARS):
-            kept, whole = cut_value(item)
-            if whole is not None:
-                changed[name] = kept
-                full = max(filter(None, (full, whole)), key=operator.itemgetter("chars"))
+        if isinstance(item, str) and len(item) <= MAX_TEXT_CHARS:
+            continue
+        kept, whole = cut_value(item)
+        if whole is not None:
+            changed[name] = kept
+            full = max(filter(None, (full, whole)), key=operator.itemgetter("chars"))
     if not changed:
         return cast(Any, value), None
     if isinstance(value, dict):
