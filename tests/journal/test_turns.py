@@ -281,17 +281,17 @@ async def test_usage_is_added_up_in_turn_and_session(desk: Desk, session: str) -
     assert (await desk.session(session)).tokens_total == 25
 
 
-@pytest.mark.parametrize("cost", [1e308, "1e308", 2**53 + 1, float("inf"), float("nan"), "1e999", -0.1])
+@pytest.mark.parametrize("cost", [1e308, "1e308", 10**291, float("inf"), float("nan"), "1e999", -0.1])
 async def test_a_cost_that_cannot_be_added_up_is_refused(desk: Desk, session: str, cost: object) -> None:
     await desk.begin(session)
     error = await desk.refusal("update_turn", {"session_id": session, "usage": {"cost_usd": cost}})
     assert error.details["parameter"] == "usage.cost_usd"
     for _ in range(2):
-        await desk.update(session, usage={"cost_usd": 2**53})
+        await desk.update(session, usage={"cost_usd": 1e290})
     assert (await desk.complete(session))["status"] == "completed"
     usage = (await desk.session(session)).usage
     assert usage is not None
-    assert usage.cost_usd == 2**54
+    assert usage.cost_usd == 2e290
 
 
 async def test_an_update_appends_dialog_and_actions_as_given_equal_ones_too(desk: Desk, session: str) -> None:

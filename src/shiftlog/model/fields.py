@@ -21,8 +21,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # What terminals and editors really write (\a \b \t \n \v \f \r ESC) stays; the rest is never text.
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-MAX_FIGURE = 2**53
-_FIGURE = "a finite number of at least 0, at most 2^53"
+# Sums of larger figures would not stay finite.
+MAX_FIGURE = 1e290
+_FIGURE = "a finite number of at least 0"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
@@ -157,8 +158,7 @@ class Number(Field):
             value = float(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidParameter.invalid(path, _FIGURE, value)
-        # No figure of ours comes near this, and sums of larger ones would not stay finite. NaN is in no range.
-        if not 0 <= value <= MAX_FIGURE:
+        if not 0 <= value <= MAX_FIGURE:  # NaN is in no range
             raise InvalidParameter.invalid(path, _FIGURE, value)
         return abs(float(value))  # -0.0 is a plain zero
 
