@@ -236,6 +236,16 @@ async def test_a_span_of_time_chooses_entries_turns_and_files_each_by_itself(
     assert await store.read(lambda r: r.count("turn", where)) == await store.read(lambda r: r.count("file", where))
 
 
+async def test_the_second_of_the_last_activity_counts_whole(store: Store) -> None:
+    last, asked = b.at(3) + timedelta(milliseconds=300), b.at(3) + timedelta(milliseconds=800)
+    turn = b.turn(1, last_updated=last)
+    await b.stored(store, of=b.session(started=b.at(0), last_activity=last), turns=[turn])
+    for from_, count in {asked: 1, b.at(3) + timedelta(seconds=1): 0}.items():
+        where = Filter(from_=from_)
+        assert len(await store.read(lambda reader, where=where: reader.find_sessions(where, ALL))) == count
+        assert len(await store.read(lambda reader, where=where: reader.find_turns(where, ALL))) == count
+
+
 async def test_a_file_names_the_turn_that_touched_it_and_how(store: Store) -> None:
     touch = b.touch(3, "delete", 9)
     await b.stored(store, turns=[b.turn(2, files={"old.py": touch})])

@@ -27,10 +27,10 @@ class Filter:
 
     `model_part` is a part of the model's name in any case. `finished` sessions have ended, or are suspended with
     turns of which none is open. `offered_to` is the key of an agent; `offered` asks for any open offer.
-    `from_` and `to` ask when something was worked on: a session or turn from its start to its last activity, an entry
-    at its time; of what a session holds, each by itself. `turn_status`, `plan_file`, `todo_id` and `untouched_since`
-    must hold for one turn. `without_subagents` leaves out the imported sessions of subagents; their turns then count
-    among those of the session that started them.
+    `from_` and `to` ask when something was worked on: a session or turn from its start to the second of its last
+    activity, an entry at its time; of what a session holds, each by itself. `turn_status`, `plan_file`, `todo_id`
+    and `untouched_since` must hold for one turn. `without_subagents` leaves out the imported sessions of subagents;
+    their turns then count among those of the session that started them.
     """
 
     session_id: str | None = None

@@ -59,7 +59,7 @@ def session_alone_matches(session: Session, where: Filter, turns: Sequence[Turn]
         all(wanted is None or wanted == actual for wanted, actual in asked)
         and (where.states is None or session.state in where.states)
         and (where.project is None or where.project in _projects(session))
-        and (where.from_ is None or millis(session.last_activity) >= millis(where.from_))
+        and (where.from_ is None or last_second(session.last_activity) >= where.from_)
         and (where.to is None or millis(session.started) <= millis(where.to))
         and (where.idle_since is None or millis(session.last_activity) <= millis(where.idle_since))
         and (run is not None or not where.with_run)
@@ -91,9 +91,14 @@ def all_tags(turn: Turn) -> tuple[str, ...]:
 
 def turn_matches(turn: Turn, where: Filter, workspace: str | None) -> bool:
     """Tell whether a turn of a matching session matches, and was worked on in the span that is asked for."""
-    return is_in_span(turn.begun_at, turn.last_updated, where) and all(
+    return is_in_span(turn.begun_at, last_second(turn.last_updated), where) and all(
         condition(turn) for condition in _turn_conditions(where, workspace)
     )
+
+
+def last_second(at: datetime) -> datetime:
+    """Return the end of the second in which something was last worked on, for activity counts in whole seconds."""
+    return at.replace(microsecond=999_999)
 
 
 def is_in_span(first: datetime, last: datetime, where: Filter) -> bool:

@@ -8,6 +8,7 @@ from shiftlog.model.search import And, Expr, Not, Or, Phrase, Word
 from shiftlog.model.times import millis, precise
 from shiftlog.store.globs import is_whole, patterns
 from shiftlog.store.protocol import Filter
+from shiftlog.store.sqlite.rows import whole_second_ms
 
 Conditions = tuple[list[str], list[Any]]
 
@@ -45,7 +46,7 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
         values.extend((where.project, where.project))
     if where.from_ is not None:
         clauses.append("s.active_ms >= ?")
-        values.append(millis(where.from_))
+        values.append(whole_second_ms(where.from_))
     if where.to is not None:
         clauses.append("s.started_ms <= ?")
         values.append(millis(where.to))
@@ -133,7 +134,7 @@ def turn_conditions(where: Filter) -> Conditions:
         values.extend(asked)
     if where.from_ is not None:
         clauses.append("t.updated_ms >= ?")
-        values.append(millis(where.from_))
+        values.append(whole_second_ms(where.from_))
     if where.to is not None:
         clauses.append("t.begun_ms <= ?")
         values.append(millis(where.to))
