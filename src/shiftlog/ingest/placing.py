@@ -11,7 +11,6 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from shiftlog.guard.redact_blobs import fold_blobs, may_hold_blob
 from shiftlog.guard.redact_json import PATH_CLASSES, PATH_FIELDS
 from shiftlog.guard.redaction import Redacted, Redactor
 from shiftlog.ingest import facts as f
@@ -377,8 +376,7 @@ class Placer:
         known = self._memo.get(value)
         if known is None:
             redacted = self._redactor.text(value)
-            kept = fold_blobs(redacted.text)[0] if may_hold_blob(redacted.text) else redacted.text
-            known = (kept, redacted.classes)
+            known = (folded(redacted.text), redacted.classes)
             if len(self._memo) >= _REMEMBERED:
                 self._memo.clear()
             self._memo[value] = known
