@@ -23,12 +23,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from shiftlog.app import CLIENTS_KEPT
 from shiftlog.journal import tokens
 from shiftlog.journal.keys import Keys
 from shiftlog.model.errors import ShiftlogError
 from tests.journal.desk import client
 from tests.property.sync_desk import SyncDesk, open_sync_desk
 
+LONGEST_WAIT = timedelta(days=31)
 CLIENTS = ("a", "b", "c")
 AGENTS = ("alpha", "beta")
 POLICIES = ("successor_allowed", "successor_allowed", "successor_required", "closed_without_successor")
@@ -57,6 +59,7 @@ class Shifts(RuleBasedStateMachine):
         self.issued: list[Issued] = []
         self.sessions: list[str] = []
         self.writer: dict[str, str | None] = {}
+        self.waited = timedelta()
         self.other_keys = Keys.load(Path(self._stack.enter_context(TemporaryDirectory())))
 
     def teardown(self) -> None:
@@ -144,8 +147,11 @@ class Shifts(RuleBasedStateMachine):
     def crash(self, name: str) -> None:
         self.at.run(self.at.desk.app.continuity.client_gone(f"client-{name}"))
 
-    @rule(minutes=st.sampled_from([1, 3, 60 * 2, 60 * 24 * 31]))
+    # After that long a client that holds nothing is forgotten, and with it what it was granted.
+    @precondition(lambda self: self.waited + LONGEST_WAIT < CLIENTS_KEPT)
+    @rule(minutes=st.sampled_from([1, 3, 60 * 2, LONGEST_WAIT // timedelta(minutes=1)]))
     def wait(self, minutes: int) -> None:
+        self.waited += timedelta(minutes=minutes)
         self.at.desk.wait(minutes=minutes)
         self.at.run(self.at.desk.app.sweep())
 
