@@ -13,7 +13,7 @@ import pytest
 from shiftlog.model.search import parse
 from shiftlog.store.protocol import Filter, Store, Writer
 from shiftlog.store.sqlite import SqliteStore
-from shiftlog.store.sqlite.store import CALM_ROUNDS, CHECKPOINT_PAGES, UNINDEXED, WORN_IN_AFTER
+from shiftlog.store.sqlite.store import CALM_ROUNDS, CHECKPOINT_PAGES, LONG_LOG_BYTES, UNINDEXED, WORN_IN_AFTER
 from tests.contract import builders as b
 
 ONE = b.session_id("one")
@@ -260,3 +260,26 @@ async def test_a_killed_process_with_a_lengthened_log_leaves_every_entry(path: P
     async with SqliteStore(copy) as store:
         assert await store.read(lambda reader: len(reader.entries(ONE))) == chain.seq
         assert await found(store, "last") == {chain.seq}
+
+
+async def test_the_room_of_an_imports_log_is_given_back_when_something_lasting_follows(path: Path) -> None:
+    log = path.with_name("shiftlog.db-wal")
+    chain = b.Chain()
+
+    def fill(writer: Writer) -> None:
+        for _ in range(100):
+            b.put(writer, " ".join(os.urandom(1000).hex() for _ in range(20)), of=b.session(), chain=chain)
+
+    async with SqliteStore(path) as store:
+        while not log.exists() or log.stat().st_size < 2 * LONG_LOG_BYTES:
+            await store.write(fill, lasting=False)
+        await store.write(lambda writer: b.put(writer, "the end", of=b.session(), chain=chain))
+        with anyio.fail_after(20):
+            while log.stat().st_size:  # noqa: ASYNC110 - the writer's thread does it afterwards and tells nobody
+                await anyio.sleep(0.01)
+        with anyio.fail_after(20):
+            while log.stat().st_size < CHECKPOINT_PAGES * 4096:  # small works give it its usual length again
+                await add(store, chain, f"entry {chain.seq}")
+                await anyio.sleep(0.01)
+        assert log.stat().st_size < LONG_LOG_BYTES
+        assert await store.read(lambda reader: len(reader.entries(ONE))) == chain.seq

@@ -89,6 +89,18 @@ def lengthen_log(db: apsw.Connection, pages: int) -> None:
         db.pragma("cache_size", -CACHE_KIB)
 
 
+def give_back_log(db: apsw.Connection) -> bool:
+    """Move all of the log into the file and give back its room; say whether nobody was in the way of that."""
+    db.set_busy_timeout(0)
+    try:
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except apsw.Error:
+        return False
+    finally:
+        db.set_busy_timeout(BUSY_MS)
+    return True
+
+
 def scrub(db: apsw.Connection) -> None:
     """Rewrite the file and empty the log, so that no copy of erased bytes is left in either.
 

@@ -71,6 +71,10 @@ class Jobs:
         """Tell whether nothing has come that the writer has not seen."""
         return self._arrived.empty()
 
+    def is_idle(self) -> bool:
+        """Tell the writer's thread whether nothing waits at all."""
+        return not (self._awaited or self._bulk) and self._arrived.empty()
+
     def next_group(self) -> "list[Job] | Iterator[Job] | None":
         """Wait for works and return those to commit together: a list, or bulk work one by one; None at the end."""
         self._take_arrived(waits=not (self._awaited or self._bulk or self._is_ending))

@@ -22,7 +22,7 @@ import apsw
 
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.store.protocol import Reader, Writer
-from shiftlog.store.sqlite.connections import BUSY_MS, connect, open_for_writing, scrub
+from shiftlog.store.sqlite.connections import BUSY_MS, connect, give_back_log, open_for_writing, scrub
 from shiftlog.store.sqlite.jobs import Job, Jobs
 from shiftlog.store.sqlite.reader import Known, SqliteReader
 from shiftlog.store.sqlite.sources import OriginKeys
@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 CHECKPOINT_PAGES = 1_000  # SQLite's own
 BULK_CHECKPOINT_PAGES = 16_000
+LONG_LOG_BYTES = 16 << 20  # longer than this, the log of an import is not kept after it
 READERS = 2
 
 # A disk on which the last commit took longer than this holds up nobody but the writer thread.
@@ -92,6 +93,7 @@ class SqliteStore:
         self._is_round_used = False
         self._recollection = Recollection()
         self._small_works = 0
+        self._is_log_long = False
         self._wearing_in: asyncio.Task[None] | None = None
         self._unindexed = 0
         self._owes_sync = False  # something was committed that a loss of power would take away
@@ -306,10 +308,22 @@ class SqliteStore:
                     self._choose_level(db, lasts=not is_bulk and any(job.lasting for job in group), is_bulk=is_bulk)
                     outcomes, left = self._committed(db, group)
                 self._answer(loop, outcomes, left)
+                if is_bulk:
+                    self._is_log_long = True
+                elif self._is_log_long and self._jobs.is_idle():
+                    self._shorten_log(db)
         finally:
             with self._writing:
                 self._db = None
                 db.close()
+
+    def _shorten_log(self, db: apsw.Connection) -> None:
+        """Give back the room that the log of an import took; somebody who reads meanwhile lets it wait."""
+        with self._writing:
+            self._is_log_long = Path(f"{self.path}-wal").stat().st_size > LONG_LOG_BYTES
+            if self._is_log_long and give_back_log(db):
+                self._is_log_long = False
+                self._small_works = 0  # what comes next wears in the log anew
 
     def _answer(self, loop: asyncio.AbstractEventLoop, outcomes: list[Outcome], left: int) -> None:
         """Wake the waiting callers, all of a group at once."""
