@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from shiftlog.model.search import parse
-from shiftlog.store.protocol import Filter, Store, Writer
+from shiftlog.store.protocol import Filter, Found, Store, Writer
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.store import CALM_ROUNDS, CHECKPOINT_PAGES, LONG_LOG_BYTES, UNINDEXED, WORN_IN_AFTER
 from tests.contract import builders as b
@@ -35,9 +35,12 @@ async def add(store: Store, chain: b.Chain, text: str, *, lasting: bool = True) 
     await store.write(work, brief=True, lasting=lasting)
 
 
+async def searched(store: Store, text: str) -> Found:
+    return await store.read(lambda reader: reader.search(parse(text), Filter(), unit="entry", limit=99, most=999))
+
+
 async def found(store: Store, text: str) -> set[int]:
-    hits = await store.read(lambda reader: reader.search(parse(text), Filter(), unit="entry", limit=99, most=999))
-    return {hit.seq for hit in hits.hits}
+    return {hit.seq for hit in (await searched(store, text)).hits}
 
 
 def waiting(path: Path) -> int:
@@ -74,6 +77,26 @@ async def test_another_process_that_searches_finds_what_waits_too(path: Path) ->
         assert await found(searching, "theirs") == {1}
         await add(writing, chain, "theirs again")
         assert await found(searching, "theirs") == {1, 2}
+
+
+async def test_where_the_index_cannot_grow_a_search_finds_the_rest_and_says_that_something_may_be_missing(
+    path: Path,
+) -> None:
+    chain = b.Chain()
+    async with SqliteStore(path) as store:
+        await add(store, chain, "the first word")
+        assert await found(store, "word") == {1}
+    async with SqliteStore(path) as store:
+        await add(store, chain, "another word")
+        (db,) = (db for db in apsw.connections() if db.filename == str(path))
+        db.pragma("query_only", True)  # as on a full disk no write succeeds
+        some = await searched(store, "word")
+        assert [hit.seq for hit in some.hits] == [1]
+        assert not some.complete
+        db.pragma("query_only", False)
+        both = await searched(store, "word")
+        assert [hit.seq for hit in both.hits] == [2, 1]
+        assert both.complete
 
 
 async def test_many_texts_do_not_wait_for_somebody_to_search(path: Path) -> None:

@@ -124,7 +124,8 @@ class Hit:
 class Found:
     """What a search found, best first; `total` counts all there are of it.
 
-    `complete` is false where more entries matched than are ranked: then only the newest of them count.
+    `complete` is false where more entries matched than are ranked: then only the newest of them count; and where the
+    newest could not be indexed, because the disk is full: then these are missing.
     """
 
     hits: Sequence[Hit]

@@ -64,11 +64,17 @@ class Known:
 
 
 class SqliteReader(SourceReader):
-    """The questions that the store answers, over one connection inside one transaction."""
+    """The questions that the store answers, over one connection inside one transaction.
 
-    def __init__(self, db: apsw.Connection, *, known: Known | None = None, checks_index: bool = False) -> None:
+    With `checks_index` a search raises IndexBehind where texts wait for the index; with `misses` it does without them.
+    """
+
+    def __init__(
+        self, db: apsw.Connection, *, known: Known | None = None, checks_index: bool = False, misses: bool = False
+    ) -> None:
         self._db = db
         self._checks_index = checks_index
+        self._misses = misses
         self._knows = known is not None
         known = known or Known()
         self._keys, self._sessions, self._turns = known.keys, known.sessions, known.turns
@@ -298,7 +304,7 @@ class SqliteReader(SourceReader):
             for session_id, row_id, turn, score, _, _ in rows
         ]
         total, counted = (rows[0][4], rows[0][5]) if rows else (0, 0)
-        return Found(hits=hits, total=total, complete=counted <= most)
+        return Found(hits=hits, total=total, complete=counted <= most and not self._misses)
 
     def _candidates(self, expr: Expr, where: Filter, facets: Iterable[str] | None, unit: Unit) -> tuple[str, list[Any]]:
         """Return the query for the newest matches, the only ones that are ranked; its limit is still to bind."""

@@ -8,6 +8,7 @@ own. Other processes may use the same file: SQLite's lock orders the writers and
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import threading
@@ -30,6 +31,8 @@ from shiftlog.store.sqlite.unindexed import IndexBehind
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 CHECKPOINT_PAGES = 1_000  # SQLite's own
 BULK_CHECKPOINT_PAGES = 16_000
@@ -193,15 +196,15 @@ class SqliteStore:
         try:
             return await self._running_loop().run_in_executor(self._readers, self._read, work, True)
         except IndexBehind:
-            await self._index()
-            return await self._running_loop().run_in_executor(self._readers, self._read, work, False)
+            misses = await self._is_index_stuck()
+            return await self._running_loop().run_in_executor(self._readers, self._read, work, False, misses)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None or not self._is_open:
             raise StorageError("Storage error", details={"reason": "the store is not open"})
         return self._loop
 
-    def _read(self, work: Callable[[Reader], T], checks_index: bool) -> T:
+    def _read(self, work: Callable[[Reader], T], checks_index: bool, misses: bool = False) -> T:
         try:
             db: apsw.Connection | None = getattr(self._reader_db, "db", None)
             if db is None:
@@ -209,16 +212,21 @@ class SqliteStore:
                 self._reader_dbs.append(db)
             db.execute("BEGIN")
             try:
-                return work(SqliteReader(db, checks_index=checks_index))
+                return work(SqliteReader(db, checks_index=checks_index, misses=misses))
             finally:
                 db.execute("COMMIT")
         except apsw.Error as error:
             raise _storage_error(error) from error
 
-    async def _index(self) -> None:
-        """Index the texts that wait; after a loss of power they wait again."""
+    async def _is_index_stuck(self) -> bool:
+        """Index the texts that wait, and tell whether that failed; after a loss of power they wait again."""
         self._unindexed = 0
-        await self.write(_take_up, lasting=False)
+        try:
+            await self.write(_take_up, lasting=False)
+        except StorageError as error:  # a full disk keeps nobody from searching what is indexed
+            log.warning("texts still wait for the index: %s", error.details.get("reason"))
+            return True
+        return False
 
     async def _wear_in(self) -> None:
         """Give the log its full length, and bring that to disk."""
