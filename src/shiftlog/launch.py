@@ -126,5 +126,6 @@ def _failed(what: str, home: str, child: _Child | None) -> WireError:
             tail = log.read().decode("utf-8", "replace").strip()
     except OSError:
         pass
-    hint = f"It said: {tail}" if tail else "Its log is empty; run `shiftlogd --foreground` to see why"
+    unsaid = "Its log is empty, as on a full disk; run `shiftlogd --foreground` to see why"
+    hint = f"It said: {tail}" if tail else unsaid
     return WireError("storage_error", f"{what} (state directory {home})", hint)

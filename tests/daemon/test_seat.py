@@ -43,6 +43,15 @@ def test_any_file_in_the_place_of_the_socket_is_replaced(home: Path) -> None:
         assert client.daemon_pid == daemon.pid
 
 
+def test_where_the_socket_cannot_be_made_the_daemon_says_why_in_one_line(home: Path) -> None:
+    (home / "daemon.sock").mkdir()
+    command = [*ECHO, "--home", str(home)]
+    done = subprocess.run(command, env=environment(home), capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("shiftlogd: The socket cannot be opened: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_lock_file_without_a_holder_does_not_keep_a_daemon_out(home: Path) -> None:
     (home / "daemon.lock").write_text(f"{os.getpid()}\n/nowhere/daemon.sock\n")
     daemon = start_daemon(home)

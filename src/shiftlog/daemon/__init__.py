@@ -57,7 +57,10 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
     except OSError as error:
         return _complain(f"The lock cannot be taken: {error}")
     try:
-        listener = seat.listen()
+        try:
+            listener = seat.listen()
+        except OSError as error:  # a full disk, for one
+            return _complain(f"The socket cannot be opened: {error}")
         if given.purpose == IMPORT and not os.path.exists(os.path.join(home, wire.DATABASE)):  # noqa: PTH110, PTH118
             from shiftlog.import_ahead import start_ahead
 
