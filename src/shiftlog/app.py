@@ -197,6 +197,12 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
     return app
 
 
+def check_settings(home: Path, environ: Mapping[str, str]) -> None:
+    """Raise ConfigError for whatever would keep a server from starting with the settings as they are now."""
+    config = configuration.load(home, environ)
+    _redactor(home, config, _policy(home, config, environ))
+
+
 def _policy(home: Path, config: configuration.Config, environ: Mapping[str, str]) -> "OperatorPolicy | None":
     """Read the operator's policy if there is one: what is wrong with it keeps the server from starting."""
     told = ("EXECKIT_MCP_", ASKED_POLICY)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from shiftlog.shell.sandbox.detect import detect
 from tests.cli.support import shiftlog
 from tests.daemon.support import lock_holder
@@ -69,6 +71,25 @@ def test_the_rest_is_still_told_when_the_daemon_does_not_start(home: Path) -> No
     assert found["git"]["state"] == "ok"
     shown = shiftlog(home, "doctor", status=1).out
     assert shown.endswith("2 problems found.\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[mcp]\ntoolsets = ['journl']", "'mcp.toolsets[0]': the name of a toolset, such as 'journal', not 'journl'"),
+        ("[policy]\nalow = ['ls']", "alow"),
+        ("[redaction]\nsilenced = ['nothing']", "no rule 'nothing'"),
+    ],
+)
+def test_what_would_keep_the_next_daemon_from_serving_is_told_while_another_runs(
+    home: Path, text: str, says: str
+) -> None:
+    checks(home)
+    (home / "config.toml").write_text(text, encoding="utf-8")
+    (home / "config.toml").chmod(0o600)
+    check = checks(home, status=1)["settings"]
+    assert check["state"] == "fail"
+    assert says in check["message"]
 
 
 def test_an_unknown_variable_is_a_mistake_in_the_settings(home: Path) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, OPTIONAL_TOOLSETS, TOOLS
 from shiftlog.mcp.face import PROTOCOL_CODES
 from shiftlog.mcp.native import native_registry
-from shiftlog.mcp.registry import DEFAULT_TOOLSETS, Reply, Tool
+from shiftlog.mcp.registry import Reply, Tool
 from shiftlog.mcp.server import COMMON_CODES, build_server
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import ShiftlogError, leaves
@@ -90,6 +91,12 @@ async def test_a_tool_is_listed_as_its_golden_file_says(desk: Desk, name: str) -
     if os.environ.get("SHIFTLOG_UPDATE_GOLDEN") == "1":
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
+
+
+async def test_the_settings_know_the_names_of_all_tools_by_toolset(desk: Desk) -> None:
+    tools = native_registry(desk.app).tools
+    assert {toolset: tuple(t.name for t in tools if t.toolset == toolset) for toolset in TOOLS} == TOOLS
+    assert {tool.toolset for tool in tools} == {*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS, *DIALECTS} == TOOLS.keys()
 
 
 def test_there_is_no_golden_file_without_a_tool() -> None:

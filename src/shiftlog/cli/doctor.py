@@ -19,7 +19,7 @@ import click
 from shiftlog import __version__, processes, wire
 from shiftlog.cli.asking import json_option, open_client
 from shiftlog.cli.output import Screen, ago, clean_line, count, print_json, size, styled
-from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.errors import ConfigError, ShiftlogError
 
 LOW_BYTES = 1_000_000_000
 FULL_BYTES = 100_000_000
@@ -216,14 +216,14 @@ def _space(home: Path) -> Check:
 
 
 def _settings(home: Path) -> Check:
-    from shiftlog import config
-
     try:
-        config.load(home, os.environ)
-    except config.ConfigError as error:
-        return _fail("settings", error.message, error.hint or "")
+        from shiftlog import app, config
+
+        app.check_settings(home, os.environ)
     except ImportError as error:
         return _fail("settings", str(error), "Install Shiftlog again with pip")
+    except ConfigError as error:
+        return _fail("settings", error.message, error.hint or "")
     path = home / config.FILE_NAME
     return _ok("settings", f"{path} is valid" if path.exists() else f"no {path}; the defaults hold")
 

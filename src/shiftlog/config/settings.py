@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, cast
 
+from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, GROUPS, OPTIONAL_TOOLSETS, TOOL_NAMES
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, Schema, Text
 from shiftlog.model.ids import AGENT_PATTERN
@@ -124,8 +125,16 @@ class Setting:
 _NAME = Text(max_chars=100, pattern=r"[a-z][a-z0-9_]*", pattern_says="lower-case letters, digits and underscores")
 
 
-def _names(description: str) -> ListOf:
-    return ListOf(item=replace(_NAME, required=True), default=(), description=description)
+def _names(description: str, noun: str = "", known: tuple[str, ...] = ()) -> ListOf:
+    """Return a list of names; with `known` no other ones."""
+
+    def check(name: str, path: str) -> None:
+        if name not in known:
+            says = f"the name of a {noun}, such as '{nearest(name, known)}'"
+            raise InvalidParameter.invalid(path, says, name, allowed=list(known))
+
+    item = replace(_NAME, required=True, check=check if known else None)
+    return ListOf(item=item, default=(), description=description)
 
 
 _RULE = Record(
@@ -255,10 +264,17 @@ SETTINGS: tuple[Setting, ...] = (
         key="http.port",
         field=Integer(minimum=0, maximum=65_535, default=7437, description="Port to listen on; 0 takes any free one"),
     ),
-    Setting(key="mcp.toolsets", field=_names("Toolsets to list; empty lists the default ones")),
-    Setting(key="mcp.tools", field=_names("Single tools to list besides the toolsets")),
-    Setting(key="mcp.exclude_tools", field=_names("Tools never to list")),
-    Setting(key="mcp.dialect", field=_names("Dialects to serve: `nexo`, `mcpserver`, `execkit`")),
+    Setting(
+        key="mcp.toolsets",
+        field=_names(
+            "Toolsets to list; empty lists the default ones",
+            "toolset",
+            (*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS, *GROUPS),
+        ),
+    ),
+    Setting(key="mcp.tools", field=_names("Single tools to list besides the toolsets", "tool", TOOL_NAMES)),
+    Setting(key="mcp.exclude_tools", field=_names("Tools never to list", "tool", TOOL_NAMES)),
+    Setting(key="mcp.dialect", field=_names("Dialects to serve: `nexo`, `mcpserver`, `execkit`", "dialect", DIALECTS)),
     Setting(key="mcp.read_only", field=Boolean(default=False, description="List only tools that change nothing")),
     # Masking less is for the operator's file alone: a variable can come from whoever starts the daemon.
     Setting(

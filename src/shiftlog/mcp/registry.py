@@ -11,13 +11,11 @@ from typing import Any, cast
 
 import mcp_types as types
 
+from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, GROUPS, OPTIONAL_TOOLSETS
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
 from shiftlog.model.fields import Boolean, ListOf, Record, Schema, Text
 
-DEFAULT_TOOLSETS = ("journal", "shell", "workspace")
-OPTIONAL_TOOLSETS = ("ingest",)
-DIALECTS = ("nexo", "mcpserver", "execkit")
 # A client of execkit expects its seven tools and no others.
 LONE_DIALECTS = frozenset({"execkit"})
 
@@ -243,7 +241,7 @@ class Registry:
     def select(self, selection: Selection) -> "Registry":
         """Return the part that was asked for; raise InvalidParameter for a name that does not exist."""
         names = [tool.name for tool in self.tools]
-        _check("toolsets", "toolset", selection.toolsets, [*self.toolsets(), "all", "default"])
+        _check("toolsets", "toolset", selection.toolsets, [*self.toolsets(), *GROUPS])
         _check("tools", "tool", selection.tools, names)
         _check("exclude_tools", "tool", selection.exclude_tools, names)
         _check("dialects", "dialect", selection.dialects, DIALECTS)
