@@ -128,9 +128,13 @@ def test_toolsets_and_dialect_are_passed_on(home: Path, agent: str) -> None:
     assert entry["args"] == ["mcp", "--toolsets", "journal,shell", "--dialect", "nexo"]
 
 
-@pytest.mark.parametrize("names", ["", "a,", "a b", "--read-only", "$(x)"])
-def test_names_that_are_none_are_a_usage_error(names: str) -> None:
-    assert "--toolsets" in run("cursor", f"--toolsets={names}", status=2).stderr
+@pytest.mark.parametrize("names", ["", "journal,", "journal shell", "--read-only", "$(x)", "journl"])
+def test_names_that_are_none_are_a_usage_error(home: Path, names: str) -> None:
+    said = run("cursor", "--write", f"--toolsets={names}", status=2).stderr
+    assert "--toolsets" in said
+    assert "journal, shell, workspace, ingest, all, default" in said
+    assert "nexo, mcpserver, execkit" in run("cursor", "--write", "--dialect=delx", status=2).stderr
+    assert not (home / FILES["cursor"]).exists()
 
 
 def test_an_unknown_agent_is_a_usage_error_that_lists_the_known_ones() -> None:

@@ -14,6 +14,7 @@ import click
 
 from shiftlog.cli.plugin_files import NAME
 from shiftlog.cli.splice import Entry, Merge, with_json_entry, with_toml_table
+from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, GROUPS, OPTIONAL_TOOLSETS
 
 
 class SetupFailed(click.ClickException):
@@ -110,9 +111,12 @@ def server_entry(
 ) -> Entry:
     """Return our entry in an agent's list of servers."""
     args = ["mcp"]
-    for option, names in (("--toolsets", toolsets), ("--dialect", dialect)):
+    for option, names, known in (
+        ("--toolsets", toolsets, (*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS, *GROUPS)),
+        ("--dialect", dialect, DIALECTS),
+    ):
         if names is not None:
-            args += [option, _checked_names(option, names)]
+            args += [option, _checked_names(option, names, known)]
     entry: Entry = {"type": "stdio"} if agent_file.typed else {}
     entry |= {"command": str(executable), "args": args}
     if home:
@@ -120,10 +124,13 @@ def server_entry(
     return entry
 
 
-def _checked_names(option: str, names: str) -> str:
+def _checked_names(option: str, names: str, known: tuple[str, ...]) -> str:
+    """Return the names as an agent passes them on; one that nobody knows would keep it from being served."""
     parts = [part.strip() for part in names.split(",")]
-    if not all(part.replace("_", "").isalnum() for part in parts):
-        raise click.BadParameter("names separated by commas are expected", param_hint=option)
+    unknown = [part for part in parts if part not in known]
+    if unknown:
+        says = f"'{unknown[0]}' is none of {', '.join(known)}; names are separated by commas"
+        raise click.BadParameter(says, param_hint=option)
     return ",".join(parts)
 
 
