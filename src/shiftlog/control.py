@@ -154,6 +154,8 @@ async def _rebuild(app: App, params: Params, caller: Caller) -> AsyncGenerator[o
 
 async def _erase(app: App, params: Params, caller: Caller) -> object:
     reason = app.redactor.text(str(params.get("reason") or "")).text
+    if not reason.strip():
+        raise InvalidParameter.missing("reason")
     return await app.maintenance.erase(str(params["session_id"]), list(params["entries"]), reason)
 
 

@@ -199,6 +199,12 @@ def test_erasing_as_json_tells_what_went_along(home: Path) -> None:
     assert erased["chain"] == "verified"
 
 
+def test_erasing_needs_a_reason_that_says_something(home: Path) -> None:
+    session_id = recorded_session(home, dialog=PRIVATE)
+    assert "reason" in shiftlog(home, "erase", session_id, "--entry", "4", "--reason", " ", "--yes", status=2).err
+    assert shiftlog(home, "verify", "--json").json()["bodies_erased"] == 0
+
+
 def test_erasing_asks_first(home: Path) -> None:
     session_id = recorded_session(home, dialog=PRIVATE)
     erase = ("erase", session_id, "--entry", "4", "--reason", "x")

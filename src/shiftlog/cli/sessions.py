@@ -103,7 +103,7 @@ def _session_row(item: dict[str, Any]) -> list[Part]:
 @click.option("--session", metavar="SESSION", help="Search in this session only.")
 @filter_options
 @click.option("--path", metavar="GLOB", help="Touched a file that fits, such as 'src/*.py'.")
-@click.option("--tag", metavar="TAG", help="Has a turn with this tag.")
+@click.option("--tag", metavar="TAG", help="Has this tag, or a turn that has it.")
 @click.option("--limit", type=click.IntRange(1, 200), metavar="N", default=20, show_default=True, help="How many.")
 @json_option
 def search(
