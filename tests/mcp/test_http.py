@@ -89,6 +89,9 @@ HELLO = json.dumps(
 )
 
 
+CALL = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"checked","arguments":%s}}'
+
+
 @both
 async def test_http_gives_the_same_results_as_lines(revision: str):
     async with listening(app()) as address, http_client(address + "/mcp", revision) as client:
@@ -199,6 +202,42 @@ async def test_an_argument_of_ten_megabytes_reaches_the_check_of_its_tool(revisi
     async with listening(app()) as address, http_client(address + "/mcp", revision) as client:
         result = await client.call_tool("checked", {"text": "x" * 10_000_000})
         assert result.structured_content["error"]["details"]["parameter"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "says"),
+    [
+        ("[]", types.INVALID_REQUEST, "Invalid request: batches are not served; send one message a line"),
+        (CALL % '{"text":"a\\ud800"}', types.INVALID_PARAMS, "Parameter 'text' is invalid: valid Unicode is expected"),
+        (
+            CALL % ('{"text":' + "[" * 300 + "]" * 300 + "}"),
+            types.INVALID_PARAMS,
+            "Parameter 'text' is invalid: at most",
+        ),
+        (CALL % '{"text":NaN}', types.PARSE_ERROR, "Parse error: NaN is not JSON"),
+        (
+            '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"hunter2hunter2"}',
+            types.INVALID_PARAMS,
+            "Invalid params",
+        ),
+        ("hunter2hunter2", types.PARSE_ERROR, "Parse error: "),
+    ],
+)
+async def test_a_body_that_is_no_message_is_refused_with_the_words_for_lines_and_without_its_own(
+    body: str, code: int, says: str
+):
+    async with listening(app()) as address, httpx.AsyncClient(base_url=address) as client:
+        hello = await client.post("/mcp", headers={**BEARER, **ASKING}, content=HELLO)
+        known = {**BEARER, **ASKING, "Mcp-Session-Id": hello.headers["mcp-session-id"]}
+        answer = await client.post("/mcp", headers=known, content=body)
+        error = answer.json()["error"]
+        assert answer.status_code == 400
+        assert error["code"] == code
+        assert error["message"].startswith(says)
+        assert "hunter2" not in answer.text
+        assert answer.json()["id"] == (7 if '"id":7' in body else None)
+        ping = '{"jsonrpc":"2.0","id":8,"method":"ping"}'
+        assert '"result":{}' in (await client.post("/mcp", headers=known, content=ping)).text
 
 
 async def test_bad_bodies_are_refused_and_the_server_goes_on():

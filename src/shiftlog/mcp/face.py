@@ -153,7 +153,7 @@ class Face:
         caller = _begin(ctx)
         try:
             given = arguments or {}
-            _refuse_depth(given)
+            refuse_depth(given)
             answer = await tool.run(caller, tool.params.read(given) if tool.validates else given)
             return _reply(answer) if isinstance(answer, Reply) else answer
         except ShiftlogError as error:
@@ -347,7 +347,7 @@ def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
         raise MCPError(types.INVALID_PARAMS, "Parameter 'cursor' is invalid: this list has one page")
 
 
-def _refuse_depth(arguments: dict[str, Any]) -> None:
+def refuse_depth(arguments: dict[str, Any]) -> None:
     """Refuse what is nested so deeply that code walking it could run out of stack."""
     for name, value in arguments.items():
         level = _nested([value])

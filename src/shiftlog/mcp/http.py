@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shiftlog.mcp.calls import CALLER
+from shiftlog.mcp.http_bodies import BodyGate
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import Unauthorized
 
@@ -55,7 +56,8 @@ def http_app(
     sessions = StreamableHTTPSessionManager(
         app=server, event_store=event_store, retry_interval=retry_ms, max_request_body_size=MAX_BODY_BYTES
     )
-    endpoint = BearerGate(_CallerScope(StreamableHTTPASGIApp(sessions), caller_for or http_caller), token=token)
+    served = _CallerScope(StreamableHTTPASGIApp(sessions), caller_for or http_caller)
+    endpoint = BearerGate(BodyGate(served, MAX_BODY_BYTES), token=token)
     return Starlette(
         routes=[*(Route(path, endpoint=endpoint) for path in PATHS), *routes],
         middleware=[Middleware(HostGate, hosts=hosts)],
