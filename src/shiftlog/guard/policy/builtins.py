@@ -199,6 +199,8 @@ class Builtins(ABC):
             self.visit_expansions(value.text.replace(HOLE, ""), value.at, place)
         elif name in SHELL_TEXT_VARIABLES:
             self.visit_text(value, place._replace(certain=False))
+        elif name == "GIT_CONFIG_PARAMETERS":
+            self.doubt(f"the value of {name}", value.text, value.at, "lists")
         elif name in COMMAND_VARIABLES or name.startswith("GIT_CONFIG_VALUE"):
             text = value.text.lstrip("!") if name.startswith("GIT_CONFIG") else value.text
             text = text.lstrip("|-") if name.startswith("LESS") else text

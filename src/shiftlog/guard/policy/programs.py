@@ -427,6 +427,8 @@ class Survey(Builtins):
         for text in tool_commands(base, args):
             inside = place._replace(via=(*place.via, base), depth=place.depth + 1, certain=False, elsewhere=True)
             self.visit_text(text, inside, data=True)
+            if text.text.strip() == HOLE:
+                self.doubt(f"the command that '{base}' is told to run", "", text.at, "lists")
         if base in ("tee", "sponge", "dd"):
             self.writes.update({arg.value.removeprefix("of="): None for arg in args if arg.value})
 

@@ -10,6 +10,7 @@ from shiftlog.guard.policy.words import HOLE, Arg
 GIT_VALUES = frozenset(
     "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split()
 )
+GIT_CONFIG_VALUES = frozenset("-f --file --blob -t --type --default --comment --value".split())
 GIT_TEXT_OPTIONS = {
     "rebase": ("-x", "--exec"),
     "difftool": ("-x", "--extcmd"),
@@ -94,17 +95,24 @@ def _git_commands(args: list[Arg]) -> Iterator[Arg]:
     yield from (_text(arg.text[5:], arg.at) for arg in args if arg.text.startswith("ext::"))
     while place < len(args) and args[place].text.startswith("-"):
         option = args[place].text
-        if option == "-c" and place + 1 < len(args):
-            key, equals, value = args[place + 1].text.partition("=")
-            if equals:
-                yield from _git_setting(key, value, args[place + 1].at)
+        following = args[place + 1] if place + 1 < len(args) else None
+        if option == "-c" and following is not None:
+            key, _, value = following.text.partition("=")
+            yield from _git_setting(key.strip(), value, following.at)
+        setting = _value_of("--config-env", option, following, args[place].at)
+        if setting is not None:  # the value is in a variable, out of sight
+            yield from _git_setting(setting.text.rpartition("=")[0] or setting.text, HOLE, setting.at)
         place += 2 if option in GIT_VALUES else 1
     if place >= len(args):
         return
     subcommand, rest = args[place].text, args[place + 1 :]
     yield from option_values(rest, GIT_TEXT_OPTIONS.get(subcommand, ()))
     if subcommand == "config":
-        operands = [arg for arg in rest if not arg.text.startswith("-") and arg.text not in ("set", "add")]
+        operands = [
+            arg
+            for before, arg in zip(("", *(arg.text for arg in rest)), rest, strict=False)
+            if not arg.text.startswith("-") and arg.text not in ("set", "add") and before not in GIT_CONFIG_VALUES
+        ]
         if len(operands) > 1:
             yield from _git_setting(operands[0].text, operands[1].text, operands[1].at)
     elif subcommand == "bisect" and rest and rest[0].text == "run":
@@ -115,12 +123,14 @@ def _git_commands(args: list[Arg]) -> Iterator[Arg]:
 
 
 def _git_setting(key: str, value: str, at: int) -> Iterator[Arg]:
+    if HOLE in key:
+        yield Arg(None, HOLE, at)
     if not GIT_COMMAND_KEYS.fullmatch(key):
         return
     lowered = key.lower()
     if lowered.startswith("alias.") or lowered.endswith(".helper"):
-        if value.startswith("!"):
-            yield _text(value[1:], at)
+        if value.startswith(("!", HOLE)):
+            yield _text(value.removeprefix("!"), at)
         return
     if lowered == "core.fsmonitor" and value.lower() in ("true", "false", "1", "0"):
         return
