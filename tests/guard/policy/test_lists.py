@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.guard.policy import Judge, Known, LocalFiles, NoFiles, OperatorPolicy, combine, read_policy, shell_rules
+from shiftlog.guard.policy import (
+    Judge,
+    Known,
+    LocalFiles,
+    NoFiles,
+    OperatorPolicy,
+    combine,
+    explain,
+    read_policy,
+    shell_rules,
+)
 from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -84,6 +94,19 @@ def test_an_entry_of_several_words_needs_all_of_them(text: str) -> None:
     assert found.violations[0].message == "blocked by policy: 'git push --force' is denylisted"
     assert judge.judge("git push origin main").verdict == "allowed"
     assert judge.judge("git log --force").verdict == "allowed"
+
+
+def test_an_allow_entry_of_several_words_permits_nothing_and_the_refusal_says_how_to_write_it() -> None:
+    judge = judge_with(allow=("git status", " make "))
+    found = judge.judge("git status")
+    with pytest.raises(PolicyDenied) as caught:
+        found.require_allowed()
+    said = "An allow entry names a program alone: write 'git' instead of 'git status' "
+    said += "(further words count in deny and ask)"
+    assert (caught.value.message, caught.value.hint) == ("blocked by policy: 'git' not in allowlist", said)
+    assert said in explain(judge, "git status").tokens[0].reasons
+    assert judge.judge("npm ci").violations[0].hint is None
+    assert judge.judge("make").verdict == "allowed"
 
 
 def test_an_argument_that_may_complete_an_entry_is_undecidable_only_without_the_kernel() -> None:

@@ -75,6 +75,8 @@ def _reasons(judgement: Judgement, at: int) -> Iterator[str]:
     for violation in judgement.violations:
         if violation.at == at:
             yield violation.message
+            if violation.hint is not None:
+                yield violation.hint
     for ask in judgement.asks:
         if (ask.line, ask.column) == _place_of_start(judgement, at, ask.program):
             yield ask.message

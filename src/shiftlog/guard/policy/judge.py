@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from shiftlog.guard.detect_names import classify_name
@@ -49,6 +49,7 @@ class Violation:
     via: tuple[str, ...] = ()
     what: str | None = None
     text: str | None = None
+    hint: str | None = None
 
     def as_error(self) -> ShiftlogError:
         """Make the error that the caller gets."""
@@ -64,7 +65,7 @@ class Violation:
             "line": self.line,
             "column": self.column,
         }
-        return PolicyDenied(self.message, details=details)
+        return PolicyDenied(self.message, details=details, hint=self.hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +248,8 @@ class Judge:
         missing = self._lists.not_permitted(start.name, cwd)
         if missing is not None:
             what = f"'{start.name}' not in allowlist"
-            violations.append(self._violation(text, start, what, missing.source, "allow", None))
+            violation = self._violation(text, start, what, missing.source, "allow", None)
+            violations.append(replace(violation, hint=self._lists.allow_hint(start.name)))
 
     @staticmethod
     def _violation(text: str, start: Start, what: str, source: Source, name: ListName, entry: str | None) -> Violation:

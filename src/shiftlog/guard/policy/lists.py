@@ -103,6 +103,16 @@ class Lists:
                 return listed[0]
         return None
 
+    def allow_hint(self, name: str) -> str | None:
+        """Say how an allow entry of several words that was meant for a program has to be written."""
+        for entry in (entry for listed in self.rules.allow for entry in listed):
+            if len(entry.words) > 1 and base_name(entry.program) == base_name(name):
+                return (
+                    f"An allow entry names a program alone: write '{entry.program}' instead of '{entry.text}' "
+                    "(further words count in deny and ask)"
+                )
+        return None
+
     def _first(self, listed: tuple[Entry, ...], name: str, arguments: Sequence[str], cwd: str) -> Entry | None:
         for entry in listed:
             if all(word in arguments for word in entry.words[1:]) and self.matches(entry, name, cwd):
@@ -130,7 +140,7 @@ class Lists:
 
     def permits(self, entry: Entry, name: str, cwd: str) -> bool:
         """Say whether an allow entry permits this program."""
-        wanted = entry.text
+        wanted = entry.text.strip()
         if "/" not in name:
             if "/" not in wanted:
                 return name == wanted
