@@ -163,6 +163,26 @@ CASES: tuple[Case, ...] = (
         SOUND,
     ),
     _case(
+        "a DEBUG trap beside an EXIT trap shows nothing of the engine's at the end",
+        _run("trap 'echo bye; echo err >&2' EXIT; trap 'echo debug; echo seen >&2' DEBUG"),
+        _run("echo hi", b"debug\nhi\n", err=b"seen\n"),
+        _run(
+            "echo last; exit 3",
+            b"debug\nlast\ndebug\ndebug\nbye\ndebug\n",
+            3,
+            err=b"seen\nseen\nseen\nseen\nerr\n",
+            ending="ends",
+        ),
+        local=True,
+    ),
+    _case(
+        "so does one that is inherited, after a failure too",
+        _run("set -T; trap 'echo bye' EXIT; trap 'echo debug' DEBUG"),
+        _run("(exit 2)", b"debug\n", 2),
+        _run("echo $?; exit 3", b"debug\n2\ndebug\ndebug\nbye\n", 3, ending="ends"),
+        local=True,
+    ),
+    _case(
         "a DEBUG trap is inherited where the user asks for it",
         _run("set -T; f() { echo f; }; trap 'echo debug' DEBUG"),
         _run("(echo sub)", b"debug\nsub\n"),

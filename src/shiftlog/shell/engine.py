@@ -198,8 +198,9 @@ class EngineShell:
                 spec.text, token, gate=gate, stdin=stdin, stdout=out.place, stderr=err.place
             )
         if self._traced:
+            mark = token if self._speaks_last else ""
             return command, framing.traced_unit(
-                spec.text, self._last_status, stdin=stdin, stdout=out.place, stderr=err.place
+                spec.text, self._last_status, stdin=stdin, stdout=out.place, stderr=err.place, mark=mark
             )
         return command, framing.unit(spec.text, stdin=stdin, stdout=out.place, stderr=err.place)
 
@@ -393,7 +394,9 @@ class EngineShell:
         words: dict[str, bytes] = {}
         if self._reason == "exited" and self._speaks_last:
             place = os.fsencode(self._directory)
-            words = {stream: framing.last_words(said.read(), place) for stream, said in self._words.items()}
+            words = {
+                stream: framing.last_words(said.read(), place, command.token) for stream, said in self._words.items()
+            }
         command.finish(status, self._cwd, self._reason, **words)
         for path in command.files:
             Path(path).unlink(missing_ok=True)

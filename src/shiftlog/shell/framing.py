@@ -137,9 +137,9 @@ def may_speak_last(text: str) -> bool:
     return _MAY_SPEAK_LAST.search(text) is not None
 
 
-def last_words(said: bytes, directory: bytes) -> bytes:
-    """Return what an exit trap said, without what `set -x` and `set -v` show of the engine's lines before it."""
-    start = said.rfind(directory)
+def last_words(said: bytes, directory: bytes, token: str) -> bytes:
+    """Return what an exit trap said, without what `set -x`, `set -v` and a DEBUG trap show of the lines before it."""
+    start = max(said.rfind(directory), said.rfind(token.encode()))
     start = max(start, said.rfind(b"builtin eval ", max(start, 0)))
     return said if start < 0 else said[start:].partition(b"\n")[2]
 
@@ -164,10 +164,18 @@ def unit(text: str, *, stdin: str, stdout: str, stderr: str) -> str:
     return f"\\builtin eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}\n"
 
 
-def traced_unit(text: str, last_status: int, *, stdin: str, stdout: str, stderr: str) -> str:
-    """Return such a unit that lets a DEBUG trap through; the first line has changed `$?`, so it is restored here."""
+def traced_unit(text: str, last_status: int, *, stdin: str, stdout: str, stderr: str, mark: str = "") -> str:
+    """Return such a unit that lets a DEBUG trap through; the first line has changed `$?`, so it is restored here.
+
+    A `mark` is written to the shell's own outputs after all that the trap says there of the engine's words, so that
+    what follows it is an EXIT trap's. Only an expansion comes late enough, and only a subshell whose output leads
+    nowhere adds nothing to its word.
+    """
     join = "||" if last_status else "&&"
     start = f"{untraced()}\\__shiftlog_status {last_status} {join} \\builtin eval "
+    if mark:
+        marks = f"\\builtin echo {mark} >&0; \\builtin echo {mark} >&2; \\builtin exit {last_status}"
+        stdin = f"&1 </dev/null$( ({marks}) >/dev/null ) <{stdin}"
     return f"{start}{quote(whole(text, traced_after=last_status))} <{stdin} >{stdout} 2>{stderr}\n"
 
 
