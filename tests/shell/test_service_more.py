@@ -203,6 +203,18 @@ async def test_redirections_of_the_shell_last_for_a_command_and_other_descriptor
         assert await desk.out("echo more >&7; cat g") == "seven\nmore"
 
 
+async def test_a_local_sh_is_a_bash_that_keeps_to_posix_in_copies_and_on_terminals_too(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, shell=False) as desk:
+        opened = await desk.open(shell="sh")
+        assert opened["shell"] == "sh"
+        asked = "export 'a b=1'; set -o | grep posix"
+        assert (await desk.out(asked)).split() == ["posix", "on"]
+        assert (await desk.out(asked, pty=True)).split()[-2:] == ["posix", "on"]
+        begun = await desk.run(asked, background=True)
+        assert (await desk.read(begun["command_id"], wait_s=5, wait_for="end"))["text"].split() == ["posix", "on"]
+        assert (await desk.open())["shell"] == "bash"
+
+
 async def test_a_fault_in_the_shells_own_budget_opens_no_shell(tmp_path: Path) -> None:
     async with shell_desk(tmp_path, shell=False) as desk:
         with pytest.raises(BudgetInvalid, match=r"^output_budget\.keep\.n is required"):

@@ -103,10 +103,14 @@ class EngineShell:
     def ended(self) -> asyncio.Future[ShellEnd]:
         return self._ended
 
-    async def prepare(self, ready_s: float) -> None:
-        """Send the opening lines and wait until the shell has told its pid and is ready."""
+    async def prepare(self, ready_s: float, kind: ShellKind = "bash") -> None:
+        """Send the opening lines and wait until the shell has told its pid and is ready; as `sh` it keeps to POSIX."""
+        self.kind = kind
         reply, script = (framing.quote(f"{self._directory}/{name}") for name in ("reply", "script"))
-        self._tell(framing.driver(reply, script) + framing.hello(self._token) + framing.closing_lines(self._token))
+        mode = framing.POSIX_MODE if kind == "sh" else ""
+        self._tell(
+            framing.driver(reply, script) + mode + framing.hello(self._token) + framing.closing_lines(self._token)
+        )
         if not await self._hear_ready(ready_s) and not self._ended.done():
             raise TimeoutError
 

@@ -25,6 +25,8 @@ from typing import Literal
 DROP_SIGNAL = "RTMAX-3"
 #: How bash is started; the script comes on fd 0.
 BASH_OPTIONS = ("--noediting", "-i")
+#: Makes bash a POSIX sh, after the driver.
+POSIX_MODE = "\\builtin set -o posix\n"
 WITHOUT_PROFILES = ("--norc", "--noprofile")
 
 _MAY_TRAP = re.compile(r"\bDEBUG\b", re.IGNORECASE)

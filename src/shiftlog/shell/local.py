@@ -105,7 +105,7 @@ class LocalTarget:
         deadline = asyncio.get_running_loop().time() + spec.ready_s
         shell = self._start(bash, env, cwd)
         try:
-            await shell.prepare(spec.ready_s)
+            await shell.prepare(spec.ready_s, "sh" if spec.shell == "sh" else "bash")
             if spec.login:
                 left_s = deadline - asyncio.get_running_loop().time()
                 async with asyncio.timeout(left_s):
