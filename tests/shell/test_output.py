@@ -329,6 +329,8 @@ def test_past_its_limit_an_output_is_counted_and_its_ending_kept(tmp_path: Path)
         whole = seen.show(budget_of({"max_chars": 40})).stdout
         assert whole.startswith("1\n2\n3\n")
         assert whole.endswith("[REDACTED:github]")
+        beyond = seen.page(from_line=499_999)
+        assert (beyond.text, beyond.eof, beyond.next_cursor) == ("", True, None)
 
 
 async def test_waiting_ends_when_output_comes(keeper: OutputKeeper) -> None:

@@ -247,6 +247,8 @@ async def test_case_25_unknown_arguments_are_named_and_nothing_is_opened(desk: S
     assert refused.value.message == 'unknown argument "cwdd"'
     with pytest.raises(InvalidParameter, match=r"budget\.keep\.lines"):
         await desk.run("true", budget={"keep": {"mode": "tail", "lines": 3}})
+    with pytest.raises(InvalidParameter, match=r'^argument "command" must be a string that is not empty$'):
+        await desk.run("")
     assert desk.shells.live_ids() == before
 
 

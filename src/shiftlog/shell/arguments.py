@@ -14,6 +14,7 @@ from shiftlog.model.errors import InvalidParameter
 
 Schema = dict[str, Any]
 
+LONGEST = 1 << 31  # characters of a text that is bounded otherwise
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -71,7 +72,7 @@ class Argument:
 class String(Argument):
     """A text; an empty one is refused unless `empty` says that it means something."""
 
-    max_chars: int = 1 << 22
+    max_chars: int = LONGEST
     pattern: str | None = None
     pattern_says: str = ""
     empty: bool = False
@@ -82,6 +83,8 @@ class String(Argument):
             raise must_be(path, "a string")
         if _SURROGATE.search(value):
             raise must_be(path, "valid Unicode without lone surrogates", "format")
+        if not value and not self.empty and self.max_chars == LONGEST:
+            raise must_be(path, "a string that is not empty", "range")
         if len(value) > self.max_chars or (not value and not self.empty):
             raise must_be(path, f"a string of {0 if self.empty else 1} to {self.max_chars} characters", "range")
         if self.max_bytes is not None and len(value) * 4 > self.max_bytes and len(value.encode()) > self.max_bytes:

@@ -223,7 +223,7 @@ class CommandOutput(OutputSink):
     def _position(self, stream: Stream, cursor: str | None, from_line: int | None) -> int:
         spool = self.stream(stream).spool
         if from_line is not None:
-            return spool.offset_of(from_line - 1)
+            return min(spool.offset_of(from_line - 1), spool.size)  # lines behind a full spool are not kept
         if cursor is None:
             return 0
         offset = read_cursor(cursor, self.command_id, stream)

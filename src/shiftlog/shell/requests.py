@@ -51,7 +51,7 @@ OPEN_SHELL = Arguments(
 RUN_COMMAND = Arguments(
     fields={
         "shell_id": SHELL_ID,
-        "command": String(required=True, max_chars=1 << 31, description="Shell text."),
+        "command": String(required=True, description="Shell text."),
         "budget": BUDGET,
         "timeout_s": Int(minimum=1, maximum=3600, description="Default: the shell's."),
         "on_timeout": Enum(values=("interrupt", "keep_running"), description="Default interrupt."),
