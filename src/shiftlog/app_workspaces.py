@@ -4,6 +4,7 @@ What a checkpoint is and how one is restored stands in `workspace`; here is who 
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +16,7 @@ from shiftlog.guard.budget import read_budget
 from shiftlog.guard.budget_text import shape_text
 from shiftlog.guard.redaction import Redactor
 from shiftlog.model.caller import Caller
+from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import (
     GitMissing,
     SandboxNotAllowed,
@@ -29,7 +31,10 @@ from shiftlog.workspace.checkpoints import LABEL_CHARS, Checkpoints, Workspace
 from shiftlog.workspace.ports import Busy, Cause, Kind, Place, Runner, Scope
 from shiftlog.workspace.rules import read_scope
 from shiftlog.workspace.runner import LocalRunner
+from shiftlog.workspace.shadow import WorkspaceGone
 from shiftlog.workspace.targets import Target
+
+log = logging.getLogger(__name__)
 
 KINDS = ("manual", "auto", "open", "turn", "safety")
 _WHERE: dict[str, Any] = {
@@ -153,7 +158,10 @@ class Workspaces:
             request_id=await self.open_turn(shell.session_id),
             command_id=command.command_id,
         )
-        return (await self.checkpoints.save(attached.workspace, kind="auto", cause=cause)).checkpoint_id
+        try:
+            return (await self.checkpoints.save(attached.workspace, kind="auto", cause=cause)).checkpoint_id
+        except WorkspaceGone:
+            return None  # its directory is gone: the command may be the one that brings it back
 
     async def turn_began(self, session_id: str, request_id: str) -> None:
         """Save the workspaces of a session's live shells as they are when a turn opens."""
@@ -161,7 +169,10 @@ class Workspaces:
             attached = self._attached.get(shell.shell_id)
             if shell.session_id == session_id and attached is not None and attached.automatic:
                 cause = Cause(session_id=session_id, request_id=request_id)
-                await self.checkpoints.save(attached.workspace, kind="turn", cause=cause)
+                try:
+                    await self.checkpoints.save(attached.workspace, kind="turn", cause=cause)
+                except ShiftlogError as error:  # the turn is begun all the same
+                    log.warning("No checkpoint of %s for turn %s: %s", shell.workspace, request_id, error.message)
 
     def busy(self, place: Place) -> Busy | None:
         """Return the command that runs in a shell on a workspace, if one does."""

@@ -163,3 +163,23 @@ async def test_a_session_that_ended_takes_no_checkpoint_and_its_files_stay_reada
     assert len(await listed(desk)) == 1
     assert len(await desk.entries()) == count
     assert (desk.place / "a.txt").read_text() == "changed\n"
+
+
+async def test_a_shell_goes_on_where_its_workspace_was_removed_and_the_files_come_back(desk: ShellDesk) -> None:
+    await desk.open(workspace=str(desk.place), sandbox="full-access")
+    gone = await desk.run(f"rm -rf {desk.place}")
+    assert gone["checkpoint_id"] is not None
+    asked = {"shell_id": desk.shell_id}
+    with pytest.raises(WorkspaceInvalid, match="cannot be used: it does not exist") as refused:
+        await restore(desk)
+    assert refused.value.hint == "Make the directory again, empty or not, and repeat the call: its checkpoints are kept"
+    with pytest.raises(WorkspaceInvalid, match="it does not exist"):
+        await desk.app.workspaces.list_checkpoints(asked, CLIENT)
+    begun = await desk.app.sessions.begin_turn(
+        {"session_id": desk.session_id, "query_title": "Bring it back", "query_text": "Bring it back"}, CLIENT
+    )
+    back = await desk.run(f"mkdir {desk.place} && cd {desk.place}")
+    assert (back["exit_code"], back["checkpoint_id"], back["request_id"]) == (0, None, begun["request_id"])
+    restored = await restore(desk, checkpoint_id=gone["checkpoint_id"])
+    assert restored["changes"] == [{"path": "a.txt", "action": "created"}]
+    assert (desk.place / "a.txt").read_text() == "good\n"

@@ -63,6 +63,9 @@ printf '%s\\0%s\\0' "$PWD" "$data"
 git --version 2>/dev/null || :
 """
 
+_ENTER = """cd "$GIT_WORK_TREE" 2>/dev/null || { if [ -e "$GIT_WORK_TREE" ]; then exit 5; else exit 4; fi; }
+"""
+
 _INIT = """
 umask 077
 if [ ! -f "$GIT_DIR/ready-2" ]; then
@@ -93,6 +96,15 @@ class ShadowBroken(StorageError):
         told = ran.stderr.decode("utf-8", "replace").strip()
         super().__init__(f"checkpoints: {step} ended with {ran.exit_code}: {told[-500:]}")
         self.exit_code = ran.exit_code
+
+
+class WorkspaceGone(WorkspaceInvalid):
+    """A workspace that was usable is no longer a directory; its checkpoints are kept."""
+
+    hint = "Make the directory again, empty or not, and repeat the call: its checkpoints are kept"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(_cannot(path, why), details={"why": why})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,14 +184,17 @@ class Shadow:
     ) -> bytes:
         """Run a script in the workspace and return what it printed; raises `ShadowBroken`.
 
-        A script that `writes` objects sees none but the shadow repository's own.
+        A script that `writes` objects sees none but the shadow repository's own. A workspace that is no longer there is
+        `WorkspaceGone`.
         """
-        lines = f'cd "$GIT_WORK_TREE" || exit 3\n{"" if writes else READ}{text}'
+        lines = f"{_ENTER}{'' if writes else READ}{text}"
         ran = await self.runner.run(
             ["sh", "-c", lines, "sh", *arguments],
             stdin=stdin,
             env=self.environment(index),
         )
+        if ran.exit_code in _WHY:
+            raise WorkspaceGone(self.place.path, _WHY[ran.exit_code])
         if ran.exit_code != 0:
             raise ShadowBroken(_step(text, ran.exit_code), ran)
         return ran.stdout
@@ -229,7 +244,11 @@ def check_version(told: str) -> None:
 
 def invalid(path: str, why: str) -> WorkspaceInvalid:
     """Say why a directory cannot be a workspace."""
-    return WorkspaceInvalid(f"workspace {path} cannot be used: {why}", details={"why": why})
+    return WorkspaceInvalid(_cannot(path, why), details={"why": why})
+
+
+def _cannot(path: str, why: str) -> str:
+    return f"workspace {path} cannot be used: {why}"
 
 
 def _step(text: str, exit_code: int) -> str:
