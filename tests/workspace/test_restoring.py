@@ -1,6 +1,7 @@
 """Going back: what may be replaced, what is never touched, what is refused."""
 
 import os
+import shutil
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -215,8 +216,6 @@ async def test_a_turn_without_a_mark_is_found_by_its_moment(yard: Yard) -> None:
 
 
 async def test_a_repository_that_is_gone_says_so(yard: Yard) -> None:
-    import shutil
-
     saved = await saved_yard(yard, "a")
     shutil.rmtree(yard.workspace.shadow.git_dir)
     await yard.open()
@@ -265,3 +264,15 @@ async def test_a_diff_between_two_checkpoints_counts_lines(yard: Yard) -> None:
         {"path": "c", "status": "added", "insertions": 0, "deletions": 0, "binary": True},
     ]
     assert (diff.as_dict()["from"], diff.as_dict()["to"]) == (first, second)
+
+
+async def test_a_repository_removed_while_a_shell_is_open_is_made_again(yard: Yard) -> None:
+    saved = await saved_yard(yard, "a")
+    shutil.rmtree(Path(yard.workspace.shadow.git_dir).parent)
+    assert not (await yard.service.list(yard.workspace)).checkpoints
+    with pytest.raises(CheckpointNotFound, match="is no longer stored on"):
+        await yard.restore(saved)
+    again = await yard.save(kind="auto")
+    assert again.checkpoint_id != saved
+    yard.write("a", "changed")
+    assert [change.path for change in (await yard.restore()).changes] == ["a"]

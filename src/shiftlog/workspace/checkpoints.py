@@ -5,7 +5,7 @@ What runs where is the runner's business, what is remembered is the log's; here 
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -42,7 +42,7 @@ from shiftlog.workspace.rules import read_paths, roots
 from shiftlog.workspace.runner import LockTimeout
 from shiftlog.workspace.scan import Memory, Scan, absorb, keep_state, look
 from shiftlog.workspace.seed import first_scan
-from shiftlog.workspace.shadow import Shadow, ShadowBroken, find_shadow, invalid, write_excludes
+from shiftlog.workspace.shadow import Shadow, ShadowBroken, find_shadow, invalid, prepare, write_excludes
 from shiftlog.workspace.targets import Target, resolve
 
 LABEL_CHARS = 200
@@ -281,12 +281,16 @@ class Checkpoints:
     async def _alone(self, workspace: Workspace) -> AsyncGenerator[None]:
         shadow = workspace.shadow
         line = self._lines.setdefault((shadow.place.target, shadow.git_dir), asyncio.Lock())
-        async with line:
+        async with line, AsyncExitStack() as held:
             try:
-                async with shadow.runner.lock(shadow.lock_path):
-                    yield
+                try:
+                    await held.enter_async_context(shadow.runner.lock(shadow.lock_path))
+                except FileNotFoundError:  # somebody removed the repository: what it held is gone, the rest goes on
+                    await prepare(shadow)
+                    await held.enter_async_context(shadow.runner.lock(shadow.lock_path))
             except LockTimeout:
                 raise invalid(shadow.place.path, "another process holds its checkpoints") from None
+            yield
 
     async def _scan(
         self, workspace: Workspace, shadow: Shadow, here: Saved | None, created: Collection[bytes] = ()

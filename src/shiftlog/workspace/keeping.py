@@ -81,8 +81,8 @@ def not_stored(checkpoint_id: str, place: Place) -> CheckpointNotFound:
 
 
 async def stored_ids(shadow: Shadow) -> set[str]:
-    """Return the checkpoints that the repository holds."""
-    output = await shadow.script('ls "$GIT_DIR/refs/checkpoints" || exit 77')
+    """Return the checkpoints that the repository holds; one that is gone holds none."""
+    output = await shadow.script('[ ! -d "$GIT_DIR" ] || ls "$GIT_DIR/refs/checkpoints" || exit 77')
     return set(output.decode().split())
 
 

@@ -50,12 +50,15 @@ xargs -0 -n 500 sh -c '
 _TAKE = """
 tries=0
 until mkdir "$1" 2>/dev/null; do
+  [ -d "${1%/*}" ] || exit 76
   if [ -n "$(find "$1" -prune -mmin +10 2>/dev/null)" ]; then rmdir "$1" 2>/dev/null; continue; fi
   tries=$((tries + 1))
   [ "$tries" -ge "$2" ] && exit 75
   sleep 0.1 2>/dev/null || sleep 1
 done
 """
+
+_NOWHERE = 76
 
 # Only PATH and HOME of the target go on: a GIT_ variable of its login must not steer us.
 _CLEAN = 'exec env -i PATH="$PATH" HOME="$HOME" "$@"'
@@ -140,8 +143,10 @@ class CommandRunner:
 
     @asynccontextmanager
     async def lock(self, path: str) -> AsyncGenerator[None]:
-        """Hold a lock directory on the target."""
+        """Hold a lock directory on the target; raises `FileNotFoundError` where its parent is gone."""
         taken = await self.run(["sh", "-c", _TAKE, "sh", path, str(int(LOCK_WAIT_S * 10))])
+        if taken.exit_code == _NOWHERE:
+            raise FileNotFoundError(path)
         if taken.exit_code != 0:
             raise LockTimeout(path)
         try:

@@ -220,12 +220,17 @@ async def find_shadow(runner: Runner, path: str, scope: Scope, data: str | None)
     shadow = Shadow(
         runner=runner, place=place, data=data_root, git_dir=f"{data_root}/checkpoints/{named[:32]}", scope=scope
     )
+    await prepare(shadow)
+    return shadow
+
+
+async def prepare(shadow: Shadow) -> None:
+    """Make the shadow repository where it is not there yet, or no longer."""
     ready = await shadow.script('umask 077; mkdir -p "$GIT_DIR" && [ ! -f "$GIT_DIR/ready-2" ] || echo yes')
     if not ready:
-        async with runner.lock(shadow.lock_path):
+        async with shadow.runner.lock(shadow.lock_path):
             await shadow.script(_INIT, [_ATTRIBUTES], stdin=_CONFIG)
     await write_excludes(shadow)
-    return shadow
 
 
 async def write_excludes(shadow: Shadow) -> None:
