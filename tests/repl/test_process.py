@@ -32,6 +32,19 @@ def test_one_call_reads_its_parameters_from_the_input_if_asked_to(log: Log) -> N
     assert log.turn()["query_text"] == text
 
 
+def test_one_call_is_an_envelope_and_no_larger_than_one(log: Log) -> None:
+    log.open()
+    log.begin()
+    method = PREFIX + "updateTurn"
+    around = len(json.dumps(envelope(method, {}, "req-20260701T120000Z-workflow-sessionlog-updateturn"))) - len("{}")
+    params = '{"response":"x"'.ljust(8 * 1024 * 1024 - around - 1) + "}"
+    assert log.run(params, "--invoke", method, "-").returncode == 0
+    done = log.run(" " + params, "--invoke", method, "-")
+    assert done.returncode == 1
+    refused = json.loads(done.stdout)
+    assert (refused["code"], refused["message"]) == ("invalid_envelope", "Invalid request envelope: larger than 8 MiB")
+
+
 def test_one_call_that_fails_prints_the_error_and_ends_with_status_1(log: Log) -> None:
     done = log.run("", "--invoke", PREFIX + "beginTurn", "{}")
     payload = json.loads(done.stdout)

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from shiftlog.repl import json_text
-from shiftlog.repl.json_text import Unreadable
+from shiftlog.repl.json_text import ENVELOPE_BYTES, TOO_LARGE, Unreadable
 
-ENVELOPE_BYTES = 8 * 1024 * 1024
 # Of what is too long to keep, this much is kept to look for a request id.
 KEPT_CHARS = 4_096
 KEPT_LINES = 100
-TOO_LARGE = f"larger than {ENVELOPE_BYTES >> 20} MiB"
 NOT_UTF8 = "not valid UTF-8"
 
 ANY_LINE = ("",)

@@ -1,6 +1,7 @@
 """JSON that comes line by line: whether what has come so far is whole, can still become whole, or never will.
 
-Also the check that a parsed value can be carried on: not too deep, and text that is valid Unicode.
+Also the check that a parsed value can be carried on: not too deep, and text that is valid Unicode; and how large an
+envelope may be.
 """
 
 import json
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from typing import Any, NoReturn, cast
 
 MAX_DEPTH = 100
+ENVELOPE_BYTES = 8 * 1024 * 1024
+TOO_LARGE = f"larger than {ENVELOPE_BYTES >> 20} MiB"
 
 WHOLE, OPEN, BROKEN = "whole", "open", "broken"
 

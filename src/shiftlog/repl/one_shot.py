@@ -1,5 +1,6 @@
 """One call and out: `--invoke METHOD [PARAMS]`."""
 
+import json
 import re
 import sys
 import time
@@ -7,7 +8,7 @@ from typing import Any
 
 from shiftlog.repl import json_text
 from shiftlog.repl.backend import Backend
-from shiftlog.repl.json_text import Unreadable
+from shiftlog.repl.json_text import ENVELOPE_BYTES, TOO_LARGE, Unreadable
 
 OK, FAILED = 0, 1
 STDIN = "-"
@@ -15,29 +16,33 @@ STDIN = "-"
 
 def invoke(backend: Backend, method: str, params: str | None) -> int:
     """Send one request, print its result or its error as a line of JSON, and return the exit status."""
-    answer = _answer(backend, method, params)
+    name = request_id(method)
+    answer = _answer(backend, method, params, name)
     if "error" in answer:
-        _print({"requestId": request_id(method), **answer["error"]})
+        _print({"requestId": name, **answer["error"]})
         return FAILED
     _print(answer.get("result"))
     return OK
 
 
-def _answer(backend: Backend, method: str, params: str | None) -> dict[str, Any]:
+def _answer(backend: Backend, method: str, params: str | None, name: str) -> dict[str, Any]:
     if not method.strip():
         return _refused("'method' must be a string that is not blank")
+    around = json.dumps({"type": "request", "payload": {"requestId": name, "method": method, "params": None}})
     try:
-        value = parsed(_text(params))
+        value = parsed(_text(params, ENVELOPE_BYTES - len(around) + len("null")))
     except Unreadable as error:
         return _refused(str(error))
     return backend.call(method, {} if value is None else value)
 
 
-def _text(params: str | None) -> str:
-    if params != STDIN:
-        return params or ""
+def _text(params: str | None, room: int) -> str:
+    """Return the parameters as they were given; raise Unreadable where they leave no room for their envelope."""
+    data = sys.stdin.buffer.read(room + 1) if params == STDIN else (params or "").encode("utf-8", "surrogateescape")
+    if len(data) > room:
+        raise Unreadable(TOO_LARGE)
     try:
-        return sys.stdin.buffer.read().decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError:
         raise Unreadable("not valid UTF-8") from None
 
