@@ -130,8 +130,7 @@ class Calls:
                     error.details = {**error.details, "session_id": session.id}
                 raise
         pen = self.journal.pen(writer, session.id, session)
-        if session.state is SessionState.SUSPENDED:
-            pen.write(Kind.SESSION_RESUMED, {"via": "write"})
+        wake(pen)
         before = len(pen.entries)
         result, turn = rule(pen, asked.values)
         check_binding(writer, session, asked.place)
@@ -148,8 +147,7 @@ class Calls:
         if not is_live(session):
             raise closed(session)
         pen = self.journal.pen(writer, session.id, session)
-        if session.state is SessionState.SUSPENDED:
-            pen.write(Kind.SESSION_RESUMED, {"via": "write"})
+        wake(pen)
         before = len(pen.entries)
         try:
             result, _ = rule(pen, {**asked.values, "request_id": turn.request_id})
@@ -247,6 +245,12 @@ class Calls:
             outcome = receipt if asked.place.strict else {**receipt, "result": result}
             self.journal.remember(writer, asked.request, session.id, kept, outcome)
         return result
+
+
+def wake(pen: Pen) -> None:
+    """Have a suspended session go on with what is written next."""
+    if pen.session.state is SessionState.SUSPENDED:
+        pen.write(Kind.SESSION_RESUMED, {"via": "write"})
 
 
 def with_warnings(result: Result, warnings: list[Any]) -> Result:

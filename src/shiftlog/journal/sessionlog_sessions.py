@@ -55,16 +55,14 @@ def already_exists(session: Session) -> SessionAlreadyExists:
     )
 
 
-def fill_session(pen: Pen, values: Values) -> None:
-    """Fill the title and model that a session lacks."""
-    session = pen.session
-    missing: dict[str, Any] = {}
-    if is_empty("title", session.title) and not is_empty("title", values.get("title")):
-        missing["title"] = values["title"]
+def facts_lacking(session: Session, values: Values) -> dict[str, Any]:
+    """Return the title and model that a session lacks; a title that is only its id was never given."""
+    facts: dict[str, Any] = {}
+    if session.title in ("", session.id) and values.get("title") not in (None, session.title):
+        facts["title"] = values["title"]
     if session.model is None and not is_empty("model", values.get("model")):
-        missing["model"] = values["model"]
-    if missing:
-        pen.write(Kind.SESSION_UPDATED, missing)
+        facts["model"] = values["model"]
+    return facts
 
 
 def update_session(pen: Pen, values: Values) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from shiftlog.journal import sessionlog_turns as turns
 from shiftlog.journal.merge import is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessionlog import PREFIX, Sessionlog, importing, opening
-from shiftlog.journal.sessionlog_calls import Asked, Prepare, Result, Rule
+from shiftlog.journal.sessionlog_calls import Asked, Prepare, Result, Rule, wake
 from shiftlog.journal.sessionlog_current import Place, check_binding, current_session, is_live
 from shiftlog.journal.sessionlog_objects import session_object
 from shiftlog.journal.sessionlog_requests import Params
-from shiftlog.journal.sessionlog_sessions import already_exists, delete_session, fill_session, update_session
+from shiftlog.journal.sessionlog_sessions import already_exists, delete_session, facts_lacking, update_session
 from shiftlog.journal.sessionlog_tool_requests import tool_params
+from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.fields import Record
 from shiftlog.model.ids import check_request_id, free_id, mint_request_id, mint_session_id
@@ -74,7 +75,11 @@ async def _open(log: Sessionlog, name: str, given: object, place: Place) -> Resu
 def _join(log: Sessionlog, writer: Writer, asked: Asked, existing: Session) -> Result:
     """Make a session that exists current, and fill what it lacks."""
     pen = log.calls.journal.pen(writer, existing.id, existing)
-    fill_session(pen, asked.values)
+    lacking = facts_lacking(existing, asked.values)
+    if lacking:
+        wake(pen)
+        pen.write(Kind.SESSION_UPDATED, lacking)
+        check_binding(writer, existing, asked.place)
     writer.put_pointer(asked.place.workspace, existing.agent, existing.id)
     result = _opened(existing.agent, existing.id, shown(existing.started), created=False)
     if pen.entries:

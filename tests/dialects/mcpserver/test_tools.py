@@ -325,6 +325,20 @@ def test_what_is_blank_counts_as_not_given(log: Log) -> None:
         assert opened["sessionId"].endswith("Z-gpt-5")
 
 
+def test_joining_a_session_fills_what_nobody_gave_and_wakes_it(log: Log) -> None:
+    with Tools(log) as tools:
+        tools.do("sessionlog_open", **A)
+        log.wait(hours=3)
+        assert tools.do("sessionlog_open", **A)["journal"]["changed"] is False
+        assert log.do("currentSession", sessionId=SESSION)["state"] == "suspended"
+        joined = tools.do("sessionlog_open", **A, title="Fix upload", model="gpt-x")
+        assert (joined["created"], joined["journal"]["changed"]) == (False, True)
+        shown = log.do("currentSession")
+        assert (shown["title"], shown["model"], shown["state"]) == ("Fix upload", "gpt-x", "open")
+        again = tools.do("sessionlog_open", **A, title="Another", model="another")
+        assert again["journal"]["changed"] is False
+
+
 def test_names_of_other_session_logs_are_answered(log: Log) -> None:
     with Tools(log) as tools:
         opened = tools.do("mcp_session_bootstrap", agent="Codex", title="My Task!")
