@@ -121,11 +121,11 @@ class Sessionlog:
         self.calls.journal.refuse_secrets({"sessionId": asked.values["session_id"]}, "sessionId")
         _forget_missing_transcript(asked)
 
-    def open_new(self, writer: Writer, asked: Asked) -> Result:
-        """Open a session that does not exist yet, and make it current."""
+    def open_new(self, writer: Writer, asked: Asked, show: Callable[[Result], Result] = dict) -> Result:
+        """Open a session that does not exist yet, make it current, and tell of it as `show` does."""
         values, place = asked.values, asked.place
         pen = self.calls.journal.pen(writer, values["session_id"], None)
-        result = open_session(pen, values, place)
+        result = show(open_session(pen, values, place))
         writer.put_pointer(place.workspace, pen.session.agent, pen.session.id)
         place.binding.bind(pen.session)
         return self.calls.stored(writer, asked, pen, result, None)

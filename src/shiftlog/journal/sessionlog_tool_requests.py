@@ -84,7 +84,7 @@ def _json(description: str, inner: Field) -> JsonOf:
     return JsonOf(inner=inner, required=inner.required, description=description)
 
 
-TOOL_PARAMS: dict[str, dict[str, Field]] = {
+_OWN_PARAMS: dict[str, dict[str, Field]] = {
     "sessionlog_open": {
         **SESSION,
         "title": replace(requests.TITLE, description="What the session is for; default: its id."),
@@ -148,6 +148,12 @@ TOOL_PARAMS: dict[str, dict[str, Field]] = {
     "sessionlog_delete_session": dict(SESSION),
     "sessionlog_ingest_path": {**ingest.FIELDS, "agent": required(ingest.AGENT)},
 }
+# Reading has nothing to repeat, and an import of transcripts stores each fact once by itself.
+_WITHOUT_KEY = ("sessionlog_query", "sessionlog_ingest_path")
+TOOL_PARAMS: dict[str, dict[str, Field]] = {
+    name: fields if name in _WITHOUT_KEY else {**fields, "idempotencyKey": requests.KEY}
+    for name, fields in _OWN_PARAMS.items()
+}
 _SUFFIX = Text(max_chars=PATH_CHARS, description="What the new id ends with.")
 ALIAS_PARAMS: dict[str, dict[str, Field]] = {
     "mcp_session_bootstrap": {
@@ -162,6 +168,7 @@ ALIAS_PARAMS: dict[str, dict[str, Field]] = {
         "title": requests.TITLE,
         "model": requests.MODEL,
         "status": Choice(values=("in_progress", "completed"), description="`completed` closes the session."),
+        "idempotencyKey": requests.KEY,
     },
     "mcp_session_turn_begin": {
         "agent": requests.AGENT,
@@ -172,6 +179,7 @@ ALIAS_PARAMS: dict[str, dict[str, Field]] = {
         "planFile": requests.PLAN_FILE,
         "todoId": requests.TODO,
         "model": requests.MODEL,
+        "idempotencyKey": requests.KEY,
     },
     "mcp_session_turn_update": dict(requests.UPDATE_TURN.record.fields),
     "mcp_session_turn_complete": dict(requests.COMPLETE_TURN.record.fields),

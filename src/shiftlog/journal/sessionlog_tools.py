@@ -61,10 +61,13 @@ async def _open(log: Sessionlog, name: str, given: object, place: Place) -> Resu
     log.check_new(asked)
 
     def work(writer: Writer) -> Result:
-        existing = writer.session(asked.values["session_id"])
+        name = asked.values["session_id"]
+        first = log.calls.repeated(writer, asked, name)
+        if first is not None:
+            return first
+        existing = writer.session(name)
         if existing is None:
-            made = log.open_new(writer, asked)
-            return {**_opened(made["agent"], made["sessionId"], made["started"], created=True), **_extras(made)}
+            return log.open_new(writer, asked, _created)
         if not is_live(existing):
             raise already_exists(existing)
         return _join(log, writer, asked, existing)
@@ -91,13 +94,17 @@ def _opened(agent: str, session_id: str, started: str, *, created: bool) -> Resu
     return {"success": True, "agent": agent, "sessionId": session_id, "created": created, "started": started}
 
 
+def _created(made: Result) -> Result:
+    return _opened(made["agent"], made["sessionId"], made["started"], created=True)
+
+
 def _extras(result: Result) -> Result:
     return {name: result[name] for name in ("journal", "warnings") if name in result}
 
 
 async def _submit(log: Sessionlog, name: str, given: object, place: Place) -> Result:
     def prepare(values: Values) -> dict[str, Any]:
-        return importing({"session_log": values["json"]})
+        return importing({"session_log": values["json"], "idempotency_key": values.get("idempotency_key")})
 
     made = await log.store_import(log.calls.asked(name, tool_params(name), given, place, prepare))
     return {"success": True, "id": made["sessionId"], **_extras(made)}
@@ -113,6 +120,9 @@ async def _delete_session(log: Sessionlog, name: str, given: object, place: Plac
 
     def work(writer: Writer) -> Result:
         session = current_session(writer, asked.values, place)
+        first = log.calls.repeated(writer, asked, session.id)
+        if first is not None:
+            return first
         pen = log.calls.journal.pen(writer, session.id, session)
         delete_session(pen)
         check_binding(writer, session, place)
@@ -200,9 +210,7 @@ async def _alias_bootstrap(log: Sessionlog, name: str, given: object, place: Pla
         minted = mint_session_id(values["agent"], source, log.calls.journal.clock.now())
         values["session_id"] = free_id(minted, lambda name: writer.head(name) is not None)
         values["title"] = _given(values, "title") or values["session_id"]
-        made = log.open_new(writer, asked)
-        opened = _opened(made["agent"], made["sessionId"], made["started"], created=True)
-        return {"initialized": True, **opened, **_extras(made)}
+        return log.open_new(writer, asked, lambda made: {"initialized": True, **_created(made)})
 
     return await log.calls.transaction(asked, work)
 

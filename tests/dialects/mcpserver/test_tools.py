@@ -325,6 +325,35 @@ def test_what_is_blank_counts_as_not_given(log: Log) -> None:
         assert opened["sessionId"].endswith("Z-gpt-5")
 
 
+KEYED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("sessionlog_open", A, {"title": "Another"}),
+    ("sessionlog_begin_turn", T, {"queryTitle": "Another"}),
+    ("sessionlog_dialog", T | {"itemsJson": [ITEM]}, {"itemsJson": [ITEM | {"content": "Another"}]}),
+    ("sessionlog_replace_section", T | {"section": "tags", "sectionJson": ["a"]}, {"sectionJson": ["b"]}),
+    ("sessionlog_replace_turn", T | {"turnJson": {"queryTitle": "x"}}, {"turnJson": {"queryTitle": "y"}}),
+    ("sessionlog_delete_item", T | {"section": "tags", "itemKey": "a"}, {"itemKey": "b"}),
+    ("sessionlog_clear_section", T | {"section": "dialog"}, {"section": "actions"}),
+    ("sessionlog_complete_turn", T | {"turnJson": {"response": "ok"}}, {"turnJson": {"response": "no"}}),
+    ("sessionlog_submit", {"json": A | {"title": "x"}}, {"json": A | {"title": "y"}}),
+    ("sessionlog_delete_session", A, {}),
+]
+
+
+def test_every_write_is_done_once_under_its_key(log: Log) -> None:
+    with Tools(log) as tools:
+        for tool, arguments, other in KEYED:
+            first = tools.do(tool, **arguments, idempotencyKey="k")
+            assert first["journal"]["changed"] is True, tool
+            before = log.heads()
+            log.wait(minutes=1)
+            assert tools.do(tool, **arguments, idempotencyKey="k") == first
+            if other:
+                refused = tools.error(tool, **arguments | other, idempotencyKey="k")
+                assert refused["code"] == "idempotency_conflict", tool
+            assert log.heads() == before
+        assert tools.error("sessionlog_query", idempotencyKey="k")["details"]["parameter"] == "idempotencyKey"
+
+
 def test_joining_a_session_fills_what_nobody_gave_and_wakes_it(log: Log) -> None:
     with Tools(log) as tools:
         tools.do("sessionlog_open", **A)

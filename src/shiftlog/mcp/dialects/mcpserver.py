@@ -62,7 +62,10 @@ class _Face:
     idempotent: bool = False
 
 
-_ADDRESSED = "session_not_found, session_closed, invalid_session_id, invalid_parameter (names the argument), lease_lost"
+_ADDRESSED = (
+    "session_not_found, session_closed, invalid_session_id, invalid_parameter (names the argument), lease_lost, "
+    "idempotency_conflict"
+)
 _OPEN_TURN = f"turn_not_found, turn_immutable, invalid_request_id, {_ADDRESSED}, storage_error"
 
 FACES: dict[str, _Face] = {
@@ -71,11 +74,11 @@ FACES: dict[str, _Face] = {
         text="""\
 Open the session log of one agent session under its id, or join it when it exists and is not closed. Use it once \
 when work starts; sessionlog_begin_turn records each request after that, sessionlog_submit stores a log kept elsewhere.
-Makes the session the current one of the agent in the workspace. Repeating is harmless: created is false, and an empty \
-model is filled. A closed session is never re-opened. The id stays valid for ever.
+Makes the session the current one of the agent in the workspace. Repeating is harmless: created is false, and a title \
+or model that was not given is filled. A closed session is never re-opened. The id stays valid for ever.
 Returns created and started (the server's clock, not the time in the id).
 Errors: session_already_exists (closed or deleted; use a new id), invalid_session_id (form, or it does not begin with \
-agent), invalid_parameter, storage_error.""",
+agent), invalid_parameter, idempotency_conflict, storage_error.""",
         output=_written(agent=_TEXT, sessionId=_TEXT, created={"type": "boolean"}, started=_TEXT),
         idempotent=True,
     ),
@@ -95,8 +98,8 @@ Errors: turn_already_exists, invalid_request_id, {_ADDRESSED}, storage_error."""
 Append dialog items to an open turn: reasoning, tool calls, results, observations, decisions. Use it while you work; \
 to change other fields of the turn use sessionlog_replace_section or sessionlog_complete_turn.
 Each item has role (model, tool, system, user), category (reasoning, tool_call, tool_result, observation, decision), \
-content, and optionally timestamp (ISO 8601 with zone). The whole call is stored or nothing; a repeat appends again. \
-Secrets are masked before anything is stored.
+content, and optionally timestamp (ISO 8601 with zone). The whole call is stored or nothing; a repeat without its \
+idempotencyKey appends again. Secrets are masked before anything is stored.
 Errors: {_OPEN_TURN}; a bad item is named as itemsJson[2].role.""",
         output=_written(totalDialogItems=_COUNT, appended=_COUNT),
     ),
@@ -128,7 +131,7 @@ All or nothing. Turns that are not known are added, open ones merged; what is ne
 amendment beside it. Submitting the same again changes nothing. An unknown session is stored as suspended, or closed \
 when its status is completed; an existing one is neither closed, re-opened nor made current.
 Errors: session_closed (sealed or deleted), invalid_session_id, invalid_request_id, invalid_parameter (at most 5000 \
-turns), storage_error.""",
+turns), idempotency_conflict, storage_error.""",
         output=_written(id=_TEXT),
         idempotent=True,
     ),
@@ -228,7 +231,7 @@ Delete a session log: hide it from every query. Use it for a session opened by m
 close_session.
 The journal is kept and still verifies; the id stays taken, and every later write to it is refused. It cannot be undone.
 Errors: session_not_found, session_closed (deleted already), invalid_session_id, invalid_parameter, lease_lost, \
-storage_error.""",
+idempotency_conflict, storage_error.""",
         output=_written(tombstoned=_TRUE),
         destructive=True,
     ),
