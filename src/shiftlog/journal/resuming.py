@@ -162,7 +162,7 @@ class Resuming:
         if pen.session.offer is not None:
             pen.write(Kind.HANDOFF_ENDED, {"how": "revoked", "reason": "Reopened by its own agent"})
         pen.write(Kind.SESSION_RESUMED, {"via": "resume", "state_before": str(pen.session.state)})
-        granted = take_lease(writer, pen, request.caller)
+        granted = take_lease(writer, pen, request.caller, taken_over=request.values.get("on_held") == TAKE_OVER)
         pen.commit(writer)
         return granted
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from shiftlog.journal.journal import check_fence
 from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionClosed, SessionNotFound
 from shiftlog.model.ids import check_session_id
 from shiftlog.model.nouns import Session
@@ -116,9 +117,17 @@ def closed(session: Session) -> SessionClosed:
 
 
 def check_binding(reader: Reader, session: Session, place: Place) -> None:
-    """Refuse a connection that was bound before a newer holder took the session over."""
-    if place.binding.session_id == session.id and place.binding.fence is not None:
-        check_fence(reader, session, place.binding.fence, None)
+    """Refuse a connection that was bound before a newer holder took the session over.
+
+    It may write beside a holder that only resumed the session.
+    """
+    binding = place.binding
+    if binding.session_id == session.id and binding.fence not in (None, session.fence):
+        grants = reader.entries(session.id, kinds=(Kind.LEASE_TAKEN,))
+        # What was erased may have been a take-over.
+        if any(grant.body is None or grant.facts.get("taken_over") for grant in grants[binding.fence :]):
+            check_fence(reader, session, binding.fence, None)
+        binding.fence = session.fence
     client = place.caller.client_id
     grant = reader.grant(session.id, client) if client else None
     check_fence(reader, session, None, grant)

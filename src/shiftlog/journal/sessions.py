@@ -186,11 +186,12 @@ def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def take_lease(writer: Writer, pen: Pen, caller: Caller) -> dict[str, Any]:
+def take_lease(writer: Writer, pen: Pen, caller: Caller, *, taken_over: bool = False) -> dict[str, Any]:
     """Grant the session to the caller: the fence grows by one, and a client that stays is its holder."""
     session = pen.session
     who = {"agent_id": session.agent_id, "face": caller.face, "host": caller.host, "pid": caller.pid}
-    pen.write(Kind.LEASE_TAKEN, {"fence": session.fence + 1, **who})
+    how = {"taken_over": True} if taken_over else {}
+    pen.write(Kind.LEASE_TAKEN, {"fence": session.fence + 1, **who, **how})
     if caller.client_id:
         writer.put_agent_of(caller.client_id, session.agent_key, pen.now)
     if not (caller.client_id and caller.holds_leases):

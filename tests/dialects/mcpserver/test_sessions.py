@@ -211,12 +211,30 @@ def test_a_session_taken_over_answers_lease_lost_to_a_connection_bound_before(lo
     log.open()
     with log.live() as live:
         assert "result" in live.ask("beginTurn", {"requestId": TURN, "queryTitle": "x", "queryText": "x"})
-        with Tools(log) as tools:
-            tools.request("tools/call", name="resume_session", arguments={"agent_id": "codex"})
+        with Tools(log) as tools, Tools(log) as others:
+            resumed = {"agent_id": "codex", "on_held": "take_over"}
+            tools.request("tools/call", name="resume_session", arguments=resumed)
             lost = live.ask("updateTurn", {"response": "late"})
             assert (lost["code"], lost["message"]) == ("lease_lost", "Lease lost: a newer holder exists")
             assert set(lost["details"]) == {"fenceGiven", "fenceCurrent", "heldBy"}
+            tools.request("tools/call", name="close_session", arguments={"session_id": SESSION})
+            others.request("tools/call", name="resume_session", arguments={"agent_id": "codex"})
+            assert live.ask("updateTurn", {"response": "late", "sessionId": SESSION})["code"] == "lease_lost"
     assert log.do("updateTurn", response="a new process may write beside the holder")["updated"] is True
+
+
+def test_a_connection_writes_beside_a_holder_that_only_resumed_the_session(log: Log) -> None:
+    log.open()
+    with log.live() as live, Tools(log) as tools:
+        assert "result" in live.ask("beginTurn", {"requestId": TURN, "queryTitle": "x", "queryText": "x"})
+        resumed = tools.request("tools/call", name="resume_session", arguments={"agent_id": "codex"})["result"]
+        assert resumed["structuredContent"]["data"]["resume_mode"] == "reattached"
+        assert "result" in live.ask("updateTurn", {"response": "beside the holder"})
+        assert "result" in live.ask("completeTurn", {"response": "done"})
+        with Tools(log) as others:
+            taken = {"agent_id": "codex", "on_held": "take_over"}
+            others.request("tools/call", name="resume_session", arguments=taken)
+            assert live.ask("setSessionTitle", {"title": "late"})["code"] == "lease_lost"
 
 
 def test_titles_are_set_and_shown(log: Log) -> None:
