@@ -71,8 +71,9 @@ async def test_the_tags_of_a_session_are_those_of_its_turns_once_each_in_order(s
 async def test_the_files_of_a_session_are_counted_once_each(store: Store) -> None:
     turns = [b.turn(n, files={path: b.touch() for path in paths}) for n, paths in enumerate(("ab", "bc", ""), start=1)]
     await b.stored(store, turns=turns)
-    await b.stored(store, of=b.session("two"), turns=[b.turn(1, files={"d": b.touch()})])
+    await b.stored(store, of=b.session("two"), turns=[b.turn(1, files={"d": b.touch(), "a": b.touch()})])
     assert await store.read(lambda reader: reader.count_files(ONE)) == 3
+    assert await store.read(lambda reader: reader.count_files(ONE, b.session_id("two"), b.session_id("x"))) == 4
     assert await store.read(lambda reader: reader.count_files(b.session_id("x"))) == 0
 
 

@@ -110,7 +110,7 @@ class Sessionlog:
                 return first
             existing = writer.session(name)
             if existing is not None:
-                raise already_exists(existing)
+                raise already_exists(writer, existing)
             return self.open_new(writer, asked)
 
         self.check_new(asked)

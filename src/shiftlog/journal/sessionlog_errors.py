@@ -3,7 +3,7 @@
 Codes and messages are the journal's own. Names in `details` become those of the dialect, hints name its methods.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shiftlog.journal.sessionlog_requests import dialect_name, to_dialect
@@ -107,9 +107,10 @@ def tool_error(error: ShiftlogError) -> dict[str, Any]:
     return {"code": body["code"], "error": body["message"], **body}
 
 
-def status_of(session: Session) -> str:
-    """Return the status that the session log shows; the native state is shown beside it."""
+def status_of(session: Session, subagents: Sequence[Session]) -> str:
+    """Return the status that the session log shows; turns of subagents count among the session's own."""
     if session.state not in LIVE:
         return "completed"
-    settled = session.turns_total > 0 and not session.turns_open
+    each = (session, *subagents)
+    settled = any(one.turns_total for one in each) and not any(one.turns_open for one in each)
     return "completed" if session.state is SessionState.SUSPENDED and settled else "in_progress"

@@ -21,7 +21,7 @@ _ACTION = ("order", "description", "type", "status", "file_path")
 _DIALOG = ("timestamp", "role", "content", "category")
 
 
-def _head(session: Session) -> dict[str, Any]:
+def _head(session: Session, subagents: Sequence[Session]) -> dict[str, Any]:
     return {
         "agent": session.agent,
         "sessionId": session.id,
@@ -29,7 +29,7 @@ def _head(session: Session) -> dict[str, Any]:
         "model": session.model or "unknown",
         "started": shown(session.started),
         "lastUpdated": shown(session.last_activity),
-        "status": status_of(session),
+        "status": status_of(session, subagents),
     }
 
 
@@ -46,13 +46,13 @@ def headers(session: Session) -> dict[str, Any]:
 
 def current_object(reader: Reader, session: Session, turn: Turn | None) -> dict[str, Any]:
     """Show the current session and where its last turn stands."""
-    of_children = sum(child.session.turns_total for child in children_of(reader, session))
+    subagents = [child.session for child in children_of(reader, session)]
     return {
-        **_head(session),
+        **_head(session, subagents),
         "state": str(session.state),
         "currentTurnRequestId": turn.request_id if turn else None,
         "currentTurnStatus": str(turn.status) if turn else None,
-        "turnCount": session.turns_total + of_children,
+        "turnCount": sum(each.turns_total for each in (session, *subagents)),
         **headers(session),
     }
 
@@ -60,11 +60,12 @@ def current_object(reader: Reader, session: Session, turn: Turn | None) -> dict[
 def history_object(reader: Reader, session: Session) -> dict[str, Any]:
     """Show a session in a list, with what its turns and those of its subagents add up to."""
     children = list(children_of(reader, session))
-    sessions = [session, *(child.session for child in children)]
+    subagents = [child.session for child in children]
+    sessions = [session, *subagents]
     return {
-        **_head(session),
+        **_head(session, subagents),
         "turnCount": sum(each.turns_total for each in sessions),
-        "filesModifiedCount": sum(reader.count_files(each.id) for each in sessions),
+        "filesModifiedCount": reader.count_files(*(each.id for each in sessions)),
         "tags": shown_tags(reader, session, children),
         "state": str(session.state),
     }
@@ -98,7 +99,7 @@ def session_object(reader: Reader, session: Session) -> dict[str, Any]:
         "model": session.model or "unknown",
         "started": shown(session.started),
         "lastUpdated": shown(session.last_activity),
-        "status": status_of(session),
+        "status": status_of(session, [child.session for child in children]),
         "turnCount": len(turns),
         "workspace": {
             "project": PurePosixPath(workspace).name if workspace else None,

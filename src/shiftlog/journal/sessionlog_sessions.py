@@ -47,11 +47,12 @@ def open_session(pen: Pen, values: Values, place: Place) -> dict[str, Any]:
     }
 
 
-def already_exists(session: Session) -> SessionAlreadyExists:
+def already_exists(reader: Reader, session: Session) -> SessionAlreadyExists:
     """Return the error that answers opening a session under a taken id."""
+    status = status_of(session, [child.session for child in children_of(reader, session)])
     return SessionAlreadyExists(
         f"Session with ID {session.id} already exists",
-        details={"session_id": session.id, "status": status_of(session), "started": shown(session.started)},
+        details={"session_id": session.id, "status": status, "started": shown(session.started)},
     )
 
 

@@ -69,7 +69,7 @@ async def _open(log: Sessionlog, name: str, given: object, place: Place) -> Resu
         if existing is None:
             return log.open_new(writer, asked, _created)
         if not is_live(existing):
-            raise already_exists(existing)
+            raise already_exists(writer, existing)
         return _join(log, writer, asked, existing)
 
     return await log.calls.transaction(asked, work)

@@ -260,3 +260,17 @@ def test_turns_that_came_without_a_time_come_back_with_one_and_change_nothing(lo
         (shown,) = tools.do("sessionlog_query")["items"]
         assert shown["turns"][0]["timestamp"] < shown["started"]
         assert tools.do("sessionlog_submit", json=shown)["journal"]["changed"] is False
+
+
+def test_a_session_has_the_files_and_the_status_of_its_turns_and_those_of_its_subagents_together(log: Log) -> None:
+    own = {"requestId": TURN, "status": "completed", "filesModified": ["a.py", "b.py"]}
+    name = "req-20260701T080100Z-subagent-bea-1"
+    child = {"requestId": name, "sourceThreadId": "other", "tags": ["subagent", "bea"], "filesModified": ["./a.py"]}
+    whole = {"agent": "Codex", "sessionId": SESSION, "title": "x", "agentSessionId": "mine"}
+    log.do("importRecovery", **whole, turns=[own, child])
+    for status, turns in (("in_progress", [own, child]), ("completed", [own, child | {"status": "completed"}])):
+        log.do("importRecovery", **whole, turns=turns)
+        (shown,) = log.do("queryHistory", status=status)["sessions"]
+        assert (shown["status"], shown["state"], shown["filesModifiedCount"]) == (status, "suspended", 2)
+        assert log.do("currentSession", sessionId=SESSION)["status"] == status
+        assert log.error("openSession", sessionId=SESSION, title="x")["details"]["status"] == status

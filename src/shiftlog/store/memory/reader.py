@@ -276,9 +276,9 @@ class MemoryReader:
         shelf = self._shelves.sessions.get(session_id)
         return sorted({tag for turn in shelf.turns.values() for tag in all_tags(turn)}) if shelf else []
 
-    def count_files(self, session_id: str) -> int:
-        shelf = self._shelves.sessions.get(session_id)
-        return len({path for turn in shelf.turns.values() for path in turn.files}) if shelf else 0
+    def count_files(self, *session_ids: str) -> int:
+        found = (self._shelves.sessions.get(name) for name in session_ids)
+        return len({path for shelf in found if shelf for turn in shelf.turns.values() for path in turn.files})
 
     def turns_that_may_hold(
         self, session_id: str, covers: Sequence[Sequence[str]], rules_out: Callable[[str], bool] | None = None

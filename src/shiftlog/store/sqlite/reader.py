@@ -438,9 +438,11 @@ class SqliteReader(SourceReader):
     def tags_of(self, session_id: str) -> list[str]:
         return [str(row[0]) for row in self._db.execute(_distinct("turn_tags", "tag"), (self._key(session_id),))]
 
-    def count_files(self, session_id: str) -> int:
-        sql = f"SELECT count(*) FROM ({_distinct('turn_files', 'path')})"
-        return int(self._value(sql, self._key(session_id)) or 0)
+    def count_files(self, *session_ids: str) -> int:
+        sql, keys = _distinct("turn_files", "path"), [self._key(name) for name in session_ids]
+        if len(keys) == 1:
+            return int(self._value(f"SELECT count(*) FROM ({sql})", *keys) or 0)
+        return len({row[0] for key in keys for row in self._db.execute(sql, (key,))})
 
     def turns_that_may_hold(
         self, session_id: str, covers: Sequence[Sequence[str]], rules_out: Callable[[str], bool] | None = None
