@@ -52,6 +52,35 @@ async def test_the_content_decides_whose_transcript_it_is(tmp_path: Path) -> Non
         assert only(await office.take(path)).agent == "ClaudeCode"
 
 
+@pytest.mark.parametrize("broken", [None, "yesterday"])
+async def test_first_records_without_a_time_have_that_of_the_first_one_with_it(
+    broken: str | None, tmp_path: Path
+) -> None:
+    """3.1: only a file without any valid time has ids of 1970."""
+    async with open_office(tmp_path) as office:
+        made, rollout = script(1), Codex(thread=THREAD).turn("t1", "Go", "Gone")
+        made.records[0]["timestamp"] = made.records[1]["timestamp"] = broken
+        rollout.lines[0]["timestamp"] = rollout.lines[0]["payload"]["timestamp"] = broken
+        office.write("claude.jsonl", made.records)
+        office.write(f"rollout-x-{THREAD}.jsonl", rollout.lines)
+        await office.take()
+        opened = sorted(await office.sessions())
+        assert opened == [f"ClaudeCode-20260304T050003Z-{made.session}", f"Codex-20260304T060001Z-{THREAD}"]
+        (turn,) = await office.turns(await office.session(made.session))
+        assert turn.request_id.startswith("req-20260304T050003Z-")
+
+
+async def test_new_sessions_are_counted_apart_from_new_children(tmp_path: Path) -> None:
+    """8.1: `sessions (new)` and `children` are two columns; a child is no session of the first."""
+    async with open_office(tmp_path) as office:
+        made = script(1)
+        kid = Claude(letter="b", common={"agentId": "k1d", "isSidechain": True}).prompt("Look").says("Fine")
+        office.write(f"{made.session}.jsonl", made.records)
+        office.write(f"{made.session}/subagents/agent-k1d.jsonl", kid.records)
+        totals = (await office.take()).shown()["totals"]
+        assert (totals["sessions"], totals["sessions_new"], totals["child_sessions"]) == (1, 1, 1)
+
+
 async def test_a_file_whose_name_is_no_text_is_reported_and_the_others_are_imported(tmp_path: Path) -> None:
     async with open_office(tmp_path) as office:
         good = office.write("a/good.jsonl", script().records)

@@ -55,7 +55,7 @@ class Desk:
         self.line = b""
         self.uuid: str | None = None
         self.parent_uuid: str | None = None
-        self.at: str | None = state.at
+        self.at: str | None = state.at or hints.first_at
         self.message_id: str | None = None
         self.request_id: str | None = None
         self.session = "unknown"

@@ -17,6 +17,7 @@ from shiftlog.ingest.discovery import default_roots, hints_of
 from shiftlog.ingest.formats import recognise
 from shiftlog.ingest.importing_files import SNIFF_BYTES, SNIFF_RECORDS
 from shiftlog.ingest.reading import call_line, first_line, read_line
+from shiftlog.ingest.sniff import first_time
 from shiftlog.ingest.streams import LineFile
 from shiftlog.model.errors import TranscriptNotFound, TranscriptUnreadable
 from shiftlog.model.ids import slug
@@ -82,9 +83,9 @@ def read_rollout(path: str, mask: Mask) -> Rollout:
     head = header_of(path)
     if head is None:
         raise TranscriptUnreadable(f"Transcript unreadable: {path}", details={"path": path, "reason": "not a rollout"})
-    reader = CodexReader(hints_of(path))
     folded = _Folded(mask)
     with LineFile(path, MAX_LINE_BYTES) as file:
+        reader = CodexReader(hints_of(path, first_at=first_time(file.start(SNIFF_BYTES))))
         for line in file.lines():
             if line.data is None:
                 reader.skip_oversized()

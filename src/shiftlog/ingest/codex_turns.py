@@ -51,6 +51,7 @@ class ThreadTurns:
     def __init__(self, hints: Hints, state: State) -> None:
         self.hints = hints
         self.state = state
+        self.state.at = state.at or hints.first_at
         self.out: list[AnyFact] = []
         self.waiting: list[AnyFact] = decode_facts(state.waiting) if state.waiting else []
         self.ref = SessionRef(state.thread or "")

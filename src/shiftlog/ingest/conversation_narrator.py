@@ -53,6 +53,7 @@ class Narrator:
     def __init__(self, hints: Hints, state: bytes | None = None) -> None:
         self.hints = hints
         self.state = load(state)
+        self.state.at = self.state.at or hints.first_at
         self.out: list[AnyFact] = []
         self.ref = SessionRef(self.state.session or "")
         self.line = b""

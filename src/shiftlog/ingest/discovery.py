@@ -208,8 +208,8 @@ def _unreadable(path: str, error: str) -> Found:
     return Found(path=path, device=0, inode=0, size=0, mtime_ns=0, skip="unreadable", error=error)
 
 
-def hints_of(path: str, *, keep_images: bool = False) -> Hints:
-    """Return what a file's name, folder and sidecar say."""
+def hints_of(path: str, *, keep_images: bool = False, first_at: str | None = None) -> Hints:
+    """Return what a file's name, folder and sidecar say, and the first time in it where the caller has looked."""
     given = Path(path)
     stem = given.name.removesuffix(".zst").removesuffix(".jsonl").removesuffix(".json")
     session_id: str | None = stem
@@ -235,6 +235,7 @@ def hints_of(path: str, *, keep_images: bool = False) -> Hints:
         parent_id=parent_id,
         run_id=run_id,
         sidecar=_sidecar(given, stem) if agent_id else None,
+        first_at=first_at,
         keep_images=keep_images,
     )
 

@@ -351,6 +351,8 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
     """The workflow run that the enclosing folder names."""
     sidecar: Json | None = None
     """The parsed `agent-<id>.meta.json`."""
+    first_at: str | None = None
+    """The first time among the file's first records; it holds for those before it that have none."""
     keep_images: bool = False
 
 

@@ -15,7 +15,7 @@ from shiftlog.ingest.discovery import hints_of
 from shiftlog.ingest.facts import COPIED, AnyFact, Key, Reader, SessionRef, Standing, ToolResult, TurnBegun, Usage
 from shiftlog.ingest.formats import reader_for, recognise
 from shiftlog.ingest.placing import Placer
-from shiftlog.ingest.sniff import OPENCODE
+from shiftlog.ingest.sniff import OPENCODE, first_time
 from shiftlog.ingest.sources_opencode import is_composed, lines_of
 from shiftlog.ingest.streams import Line, LineFile
 from shiftlog.model.times import parse, precise
@@ -66,11 +66,13 @@ def read_file(job: FileJob, placer: Placer) -> Iterator[Batch]:
         return
     with LineFile(job.path, job.max_line_bytes) as file:
         if job.agent is None or job.state is None:
-            agent = recognise(file.start(SNIFF_BYTES)) or _recognised_later(file)
+            head = file.start(SNIFF_BYTES)
+            agent = recognise(head) or _recognised_later(file)
             if agent is None:
                 file.check_end()
                 raise NotRecognised(job.path)
-            reader = reader_for(agent)(hints_of(job.path, keep_images=job.keep_images))
+            hints = hints_of(job.path, keep_images=job.keep_images, first_at=first_time(head))
+            reader = reader_for(agent)(hints)
         else:
             reader = _restored(job)
         yield from _Reading(job, placer, reader).read(file)

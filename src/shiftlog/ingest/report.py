@@ -135,7 +135,7 @@ def _figures(files: Iterable[FileReport]) -> dict[str, int]:
         total["redactions"] += file.redactions.total()
     total["sessions"] = sum(not child for child in sessions.values())
     total["child_sessions"] = sum(sessions.values())
-    total["sessions_new"] = len(new)
+    total["sessions_new"] = sum(not sessions.get(name) for name in new)
     return {name: total[name] for name in FIGURES}
 
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import msgspec
 
-from shiftlog.ingest.reading import Object, object_in, objects_in, read_line, text_in
+from shiftlog.ingest.reading import Object, object_in, objects_in, read_line, text_in, utc
 
 MAX_RECORDS = 64
 MAX_BYTES = 1024 * 1024
@@ -51,6 +51,11 @@ def sniff(head: bytes) -> str | None:
         # Of equals the one seen first: a counter keeps that order.
         return votes.most_common(1)[0][0]
     return _kind_of_document(head) or _kind_of_cut_line(head)
+
+
+def first_time(head: bytes) -> str | None:
+    """Return the first time that any of a file's first records has."""
+    return next((at for record in _records(head[:MAX_BYTES]) if (at := utc(record.get("timestamp")))), None)
 
 
 def _records(head: bytes) -> Iterator[Object]:
