@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,50 @@ async def test_a_fork_alone_has_all_until_its_parent_comes(tmp_path: Path) -> No
         await office.take(parent)
         assert await totals(office) == {PARENT: 2620, FORK: 1580}
         assert await office.is_sound()
+
+
+OWN_LINES = 5
+
+
+@pytest.mark.parametrize("minutes_old", [10, 60])
+@pytest.mark.parametrize("with_parent", [True, False])
+async def test_a_fork_that_is_met_before_its_own_turn_keeps_to_its_own(
+    with_parent: bool, minutes_old: int, tmp_path: Path
+) -> None:
+    """Case 35, as a watcher meets it: the copies are there first. After half an hour without an own turn they count."""
+    async with open_office(tmp_path) as office:
+        parent, fork = codex_example(office)
+        if with_parent:
+            await office.take(parent)
+        whole = fork.read_text(encoding="utf-8").splitlines(keepends=True)
+        fork.write_text("".join(whole[:-OWN_LINES]), encoding="utf-8")
+        office.desk.set_time(datetime(2026, 3, 4, 9, minutes_old % 60, tzinfo=UTC) + timedelta(hours=minutes_old // 60))
+        await office.take(fork)
+        own = ["One"] if minutes_old > 30 and not with_parent else []
+        assert [turn.query_text for turn in await office.turns(await office.session(FORK))] == own
+        fork.write_text("".join(whole), encoding="utf-8")
+        await office.take(fork)
+        session = await office.session(FORK)
+        assert [turn.query_text for turn in await office.turns(session)] == [*own, "Two"]
+        assert await totals(office) == ({PARENT: 2620, FORK: 1580} if with_parent else {FORK: 4200})
+        assert [text for text in await office.dialog(session) if text == "1"] == ["1"] * len(own)
+        if not own:
+            assert session.shared[0]["turns"] == ["req-20260304T060001Z-t1"]
+        assert await office.is_sound()
+
+
+async def test_copied_turns_without_a_start_time_are_told_by_their_ids(tmp_path: Path) -> None:
+    """3.5: the first turn whose id is not known in the parent is the fork's own."""
+    async with open_office(tmp_path) as office:
+        for path in codex_example(office):
+            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            for line in lines:
+                line["payload"].pop("started_at", None)
+            await office.take(office.write(path.name, lines))
+        session = await office.session(FORK)
+        assert [turn.query_text for turn in await office.turns(session)] == ["Two"]
+        assert await office.dialog(session) == ["2"]
+        assert await totals(office) == {PARENT: 2620, FORK: 1580}
 
 
 async def test_cache_writes_are_read_from_their_parts_where_the_sum_is_missing(tmp_path: Path) -> None:

@@ -122,23 +122,31 @@ class CodexReader:
         self._state.counts.oversized += 1
 
     def finish(self) -> Sequence[AnyFact]:
-        """Write what waited for more: an undecided fork is all its own, an old file's last prompt is a turn."""
+        """Write what waited for more: an old file's last prompt is a turn."""
+        self._write_waiting()
+        self._rollout.out += self._titles.values()
+        self._titles = {}
+        return self._given()
+
+    def _write_waiting(self) -> None:
         state = self._state
-        if state.undecided:
-            self._replay()
         if state.held and not state.modern:
             self._rollout.release()
         if state.turn is not None:
             self._rollout.begin(state.turn)
             self._rollout.give_fields(state.turn)
-        self._rollout.out += self._titles.values()
-        self._titles = {}
-        return self._given()
 
     def standings(self) -> Sequence[Standing]:
-        """Return the open turn."""
+        """Return the open turn, or the lines of a fork whose first own turn is still awaited."""
         turn = self._state.turn
         if turn is None:
+            if self._state.undecided:
+                return (
+                    Standing(
+                        session=self._rollout.ref, turn=COPIED, last_at=self._state.newest_at, quiet=True,
+                        settles_as="observed",
+                    ),
+                )  # fmt: skip
             return ()
         settles = turn.legacy and turn.quiet
         return (
@@ -149,11 +157,24 @@ class CodexReader:
         )  # fmt: skip
 
     def settle(self, sessions: Iterable[SessionRef] | None = None) -> Sequence[AnyFact]:
-        """End the open turn of an old file whose last word was the model's."""
+        """End the open turn of an old file whose last word was the model's; keep a fork without an own turn whole."""
+        if sessions is not None and self._rollout.ref not in set(sessions):
+            return ()
+        self._settle_fork()
         turn = self._state.turn
-        if turn is not None and turn.legacy and turn.quiet and (sessions is None or self._rollout.ref in set(sessions)):
+        if turn is not None and turn.legacy and turn.quiet:
             self._rollout.settle(turn)
         return self._given()
+
+    def settle_fork(self) -> Sequence[AnyFact]:
+        """Take the lines of a fork that has no turn of its own as its own."""
+        self._settle_fork()
+        return self._given()
+
+    def _settle_fork(self) -> None:
+        if self._state.undecided:
+            self._replay()
+            self._write_waiting()
 
     def save(self) -> bytes:
         """Return the state to go on from."""

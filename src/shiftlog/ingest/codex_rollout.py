@@ -91,7 +91,7 @@ class Rollout(ThreadTurns):
                 self.emit(item, turn)
 
     def _text_key(self, turn: Turn | None, role: str, text: str, number: int) -> Key:
-        return ("m", self.ref.vendor_id, turn.name if turn else "", role, Mac(text), number)
+        return ("m", self.thread_of(turn), turn.name if turn else "", role, Mac(text), number)
 
     def _touch(self, turn: Turn | None, *, quiet: bool) -> None:
         if turn is not None:

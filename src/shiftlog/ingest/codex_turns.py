@@ -133,7 +133,15 @@ class ThreadTurns:
         """Return the key of a fact that only its text tells apart, numbered within its turn."""
         text = "\x1f".join(parts)
         number = self.count(turn, "l", text)
-        return ("l", self.ref.vendor_id, turn.name if turn else "", Mac(text), number)
+        return ("l", self.thread_of(turn), turn.name if turn else "", Mac(text), number)
+
+    def thread_of(self, turn: Turn | None) -> str:
+        """Return the thread that stands in the keys of a turn's facts; that of a fork's copies is the one they are of.
+
+        The vendor's ids of turns are unique, so all forks of a thread may go by one name.
+        """
+        named = turn is not None and turn.vendor_id is not None
+        return (self.state.family if named else None) or self.ref.vendor_id
 
     def _tallies(self, turn: Turn | None) -> dict[str, list[int]]:
         if turn is not None:
