@@ -119,6 +119,18 @@ async def test_totals_group_by_day_model_agent_caller_and_project(desk: Desk) ->
     ]
 
 
+async def test_projects_of_one_name_are_told_apart_by_their_paths(desk: Desk) -> None:
+    for cwd, cost in (("/work/ann/api", 1), ("/work/ann/api/", 2), ("/work/bob/api", 4), ("/work/webshop", 8)):
+        await ended(desk, {"cwd": cwd}, total_cost_usd=cost)
+    rows = (await totals(desk, "project", "day"))["rows"]
+    assert [(row["project"], row["cost_usd"]) for row in rows] == [
+        ("webshop", 8),
+        ("/work/bob/api", 4),
+        ("/work/ann/api", 3),
+    ]
+    assert [row["project"] for row in (await totals(desk, "project"))["rows"]] == [row["project"] for row in rows]
+
+
 async def test_runs_are_listed_newest_first_and_filtered_by_everything_that_names_them(desk: Desk) -> None:
     first = await ended(desk, {"cwd": "/work/webshop", "agent_id": "fixer"}, returncode=1)
     desk.wait(days=1)

@@ -173,7 +173,8 @@ class Sheet:
 
     def as_item(self) -> dict[str, Any]:
         """Return the totals as results show them: days by time, anything else by what it cost."""
-        rows = sorted(self._groups.items(), key=_by_time if self._by[:1] == ["day"] else _by_cost)
+        named = _with_names(self._groups, self._by)
+        rows = sorted(named.items(), key=_by_time if self._by[:1] == ["day"] else _by_cost)
         return {
             "by": list(self._by),
             "rows": [{**dict(zip(self._by, group, strict=True)), **sums.as_item()} for group, sums in rows],
@@ -241,14 +242,29 @@ def _value(session: Session, name: str, part: str | None = None) -> str | None:
         case "caller":
             return run.caller if run else None
         case _:
-            return project_of(session.workspace)
+            return _folder(session.workspace)
 
 
 def _tallied(kin: Kin, name: str) -> str | None:
     if name == "model":
         return kin.parts[kin.part][0]
     value: str | None = getattr(kin, _OF_KIN[name])
-    return project_of(value) if name == "project" else value
+    return _folder(value) if name == "project" else value
+
+
+def _folder(workspace: str | None) -> str | None:
+    return (workspace.rstrip("/") or workspace) if workspace else None
+
+
+def _with_names(groups: dict[Group, Totals], by: Sequence[str]) -> dict[Group, Totals]:
+    """Return groups with projects by their names, or by their paths where several go by one name."""
+    if "project" not in by:
+        return groups
+    at = list(by).index("project")
+    paths = {group[at] for group in groups}
+    alike = Counter(map(project_of, paths))
+    names = {path: name if alike[name := project_of(path)] == 1 else path for path in paths}
+    return {(*group[:at], names[group[at]], *group[at + 1 :]): sums for group, sums in groups.items()}
 
 
 def project_of(workspace: str | None) -> str | None:
