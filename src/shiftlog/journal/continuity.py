@@ -106,9 +106,7 @@ class Continuity:
             faults = [self._journal.masked(fault).details for fault in fields.faults(given)]
             if not faults:
                 raise  # each field is right by itself
-            error.details["missing"] = [fault["parameter"] for fault in faults if fault["problem"] == "missing"]
-            invalid = (fault for fault in faults if fault["problem"] != "missing")
-            error.details["fields"] = {str(fault["parameter"]): fault["constraint"] for fault in invalid}
+            error.details["faults"] = faults
             raise
 
     # Handing over

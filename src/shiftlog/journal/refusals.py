@@ -63,10 +63,12 @@ def _parameter(error: ShiftlogError) -> tuple[str | None, list[str], dict[str, s
     if not isinstance(error, InvalidParameter):
         return None, [], {}
     name = cast(str, error.details.get("parameter", ""))
-    is_missing = error.details.get("problem") == "missing"
-    missing = cast("list[str]", error.details.get("missing", [name] if is_missing else []))
-    alone = {} if is_missing else {name: error.details.get("constraint", "")}
-    return name, missing, cast("dict[str, str]", error.details.get("fields", alone))
+    # A list, because under the name of a secret (`recovery_token`) what is wrong with it would be masked as one.
+    faults = cast("list[dict[str, str]]", error.details.get("faults", [error.details]))
+    missing = [fault["parameter"] for fault in faults if fault.get("problem") == "missing"]
+    wrong = (fault for fault in faults if fault.get("problem") != "missing")
+    fields = {fault.get("parameter", ""): fault.get("constraint", "") for fault in wrong}
+    return name, missing, fields
 
 
 def _delx(error: ShiftlogError, missing: list[str]) -> tuple[str, str]:

@@ -212,3 +212,9 @@ async def test_every_fault_of_a_request_is_named_at_once(office: Office) -> None
     assert fields["foo"].startswith("unknown parameter; did you mean")
     many = await agent.say("close_session", **{f"unknown_{n}": n for n in range(500)})
     assert len(validation(many)[1]) == 20
+
+
+async def test_what_is_wrong_with_a_token_is_no_secret(office: Office) -> None:
+    """4: `fields` names the constraint, under the name of a secret too."""
+    said = await office.visitor().resume("alpha", recovery_token="x" * 1_025)
+    assert validation(said) == ("DELX-1005", {"recovery_token": "at most 1024 characters"})
