@@ -14,11 +14,10 @@ from shiftlog.journal.journal import Answered, Journal, Request, find_session
 from shiftlog.journal.keys import Keys, receipt_document
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.runs import Runs
+from shiftlog.journal.selection import check_own
 from shiftlog.journal.sessions import spelling
 from shiftlog.journal.tokens import Issued, Tokens
-from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import AgentNotEntitled
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import SessionState, Succession, TurnStatus
 from shiftlog.model.nouns import Receipt, Session
@@ -159,20 +158,6 @@ class Closing:
                 test_clock=self._journal.clock.is_test,
             )
         )
-
-
-def check_own(reader: Reader, session: Session, caller: Caller) -> None:
-    """Refuse the client of another agent; whoever holds the session, and the operator, belong to it all the same."""
-    client = caller.client_id
-    if caller.operator or client is None:
-        return
-    key = reader.agent_of(client)
-    if key in (None, session.agent_key) or reader.grant(session.id, client) == session.fence:
-        return
-    raise AgentNotEntitled(
-        "Agent may not continue or close this session",
-        details={"session_id": session.id, "entitled": [session.agent_id]},
-    )
 
 
 def fail_open_turns(pen: Pen, outcome: dict[str, Any]) -> None:

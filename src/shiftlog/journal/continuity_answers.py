@@ -10,6 +10,7 @@ from typing import Any
 
 from shiftlog.journal.journal import Answered, Journal, Request
 from shiftlog.journal.profiles import view_of, view_warnings
+from shiftlog.journal.selection import check_own
 from shiftlog.journal.tokens import Issued, Tokens
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import shown
@@ -75,16 +76,19 @@ def repeated(journal: Journal, writer: Writer, request: Request, scope: str, tok
     """Return the first answer to the request's idempotency key, with a token of its own, if there is one.
 
     The token that went astray is revoked. Where it was used or replaced meanwhile somebody has a newer one, which
-    stays.
+    stays. Knowing a key does not make the client of another agent entitled to what it was answered with.
     """
     first = journal.first_answer(writer, request, scope)
     if first is None:
         return None
     answered = {name: value for name, value in first.answer.items() if name != TOKEN_HASH}
+    session = writer.session(answered["session_id"])
+    if session is not None:
+        check_own(writer, session, request.caller)
     token_hash = first.answer.get(TOKEN_HASH)
     if token_hash is None:
         return answered
-    kept, session = writer.token(token_hash), writer.session(answered["session_id"])
+    kept = writer.token(token_hash)
     if kept is not None and kept.is_unspent and session is not None:
         fresh = tokens.issue(writer, session, journal.clock.now())
         answered = with_token(answered, fresh)

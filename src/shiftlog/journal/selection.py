@@ -9,6 +9,7 @@ from typing import Any
 from shiftlog.journal.continuity_requests import LOOKBACK_DAYS
 from shiftlog.journal.journal import find_session
 from shiftlog.journal.tokens import Claims, mismatch, policy_of
+from shiftlog.model.caller import Caller
 from shiftlog.model.errors import (
     AgentNotEntitled,
     NoResumableSession,
@@ -84,6 +85,20 @@ def check_entitled(session: Session, key: str, claims: Claims | None, *, require
     own = session.agent_key == key
     if require_token or session.state is SessionState.AWAITING_SUCCESSOR or not own:
         raise RecoveryTokenRequired("Recovery token required", details={"session_id": session.id})
+
+
+def check_own(reader: Reader, session: Session, caller: Caller) -> None:
+    """Refuse the client of another agent; whoever holds the session, and the operator, belong to it all the same."""
+    client = caller.client_id
+    if caller.operator or client is None:
+        return
+    key = reader.agent_of(client)
+    if key in (None, session.agent_key) or reader.grant(session.id, client) == session.fence:
+        return
+    raise AgentNotEntitled(
+        "Agent may not continue or close this session",
+        details={"session_id": session.id, "entitled": [session.agent_id]},
+    )
 
 
 def is_entitled(session: Session, key: str, *, with_token: bool) -> bool:

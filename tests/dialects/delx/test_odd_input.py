@@ -218,3 +218,21 @@ async def test_what_is_wrong_with_a_token_is_no_secret(office: Office) -> None:
     """4: `fields` names the constraint, under the name of a secret too."""
     said = await office.visitor().resume("alpha", recovery_token="x" * 1_025)
     assert validation(said) == ("DELX-1005", {"recovery_token": "at most 1024 characters"})
+
+
+async def test_a_key_that_leaked_gives_its_answer_to_no_client_of_another_agent(office: Office) -> None:
+    """6.7 with 6.4: the repeat of a close or resume carries a token, so it is for those who may close and resume."""
+    agent, other = office.visitor(), office.visitor("other")
+    session = await agent.open(agent_id="alpha")
+    await other.open(agent_id="beta")
+    closing = {"idempotency_key": "k", "succession_policy": "successor_required"}
+    await agent.close(session, **closing)
+    assert (await other.close(session, **closing)).refusal("agent_not_entitled")["entitled"] == ["alpha"]
+    token = (await agent.close(session, **closing)).data["recovery_token"]
+    resuming = {"idempotency_key": "k", "recovery_token": token}
+    forked = (await agent.resume("alpha", **resuming)).data["resumed_session_id"]
+    assert (await other.resume("alpha", **resuming)).refusal("agent_not_entitled")["session_id"] == forked
+    # Whoever made the call may repeat it after working for another agent, and after a crash as a client of nobody yet.
+    await agent.open(agent_id="beta")
+    for repeating in (agent, office.visitor("restarted")):
+        assert (await repeating.resume("alpha", **resuming)).data["recovery_token"].startswith("slr1.")
