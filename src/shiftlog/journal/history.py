@@ -4,14 +4,14 @@ An answer is a page: `items`, `total`, `next_cursor`, `truncated`. It never exce
 is cut, says so, and names where to read on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
 from shiftlog.journal.chain import check_chain
 from shiftlog.journal.cursors import Cursor, decoded
-from shiftlog.journal.fitting import TURN_URI, fit
+from shiftlog.journal.fitting import TURN_URI, fit, size
 from shiftlog.journal.history_items import (
     Item,
     entry_item,
@@ -52,12 +52,18 @@ class History:
         self._runs = runs
         self._trails = Trails()
 
-    async def query_history(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
-        """Search or list sessions, turns and entries, or read one of them whole."""
+    async def query_history(
+        self, arguments: Mapping[str, Any], caller: Caller, warnings: Sequence[Item] = ()
+    ) -> Answered:
+        """Search or list sessions, turns and entries, or read one of them whole; warnings of a face have room in it."""
         request = self._journal.request("query_history", QUERY_HISTORY, arguments, caller, check_question)
         values = {name: value for name, value in request.values.items() if value not in ("", [])}
         now = self._journal.clock.now()
-        return await self._journal.read(request, lambda reader: self._query(reader, values, now))
+        if not warnings:
+            return await self._journal.read(request, lambda reader: self._query(reader, values, now))
+        values["max_chars"] = _chars(values) - size({"warnings": warnings})
+        answered = await self._journal.read(request, lambda reader: self._query(reader, values, now))
+        return {**answered, "warnings": [*answered.get("warnings", []), *warnings]}
 
     def _query(self, reader: Reader, values: Mapping[str, Any], now: datetime) -> Answered:
         cursor = decoded(values.get("cursor"), values)

@@ -20,7 +20,14 @@ from shiftlog.mcp.native_reading import prompts, resources
 from shiftlog.mcp.native_shell import shell_tools
 from shiftlog.mcp.native_workspace import workspace_tools
 from shiftlog.mcp.registry import Registry, Selection, Tool
-from shiftlog.mcp.succession import in_profile, render_error, through, with_handle, without_reserved
+from shiftlog.mcp.succession import (
+    in_profile,
+    reading_with_handle,
+    render_error,
+    through,
+    with_handle,
+    without_reserved,
+)
 from shiftlog.model.fields import Record
 
 OPEN_SESSION_TEXT = """\
@@ -167,7 +174,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             destructive=False,
             idempotent=True,
             open_world=False,
-            run=with_handle(app.store, through(app.history.query_history)),
+            run=reading_with_handle(app.store, app.history.query_history),
         ),
         _summary_tool(app),
     )

@@ -14,6 +14,7 @@ from shiftlog.model.fields import Record
 from shiftlog.store.protocol import Reader, Store
 
 Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
+Reading = Callable[[Mapping[str, Any], Caller, list[dict[str, Any]]], Awaitable[dict[str, Any]]]
 
 
 def in_profile(service: Service) -> Run:
@@ -42,21 +43,38 @@ def with_handle(store: Store, run: Run) -> Run:
     """
 
     async def filled(caller: Caller, arguments: dict[str, Any]) -> Any:
-        handle, given = caller.session_handle, arguments.get("session_id")
-        if not handle:
-            return await run(caller, arguments)
-        if given is None or (isinstance(given, str) and not given.strip()):
-            return await run(caller, {**arguments, "session_id": handle})
-        reply = await run(caller, arguments)
-        if not isinstance(reply, Reply) or isinstance(reply.data, list):
+        handled, warnings = await _handled(store, caller, arguments)
+        reply = await run(caller, handled)
+        if not warnings or not isinstance(reply, Reply) or isinstance(reply.data, list):
             return reply
-        if await store.read(lambda reader: _is_same(reader, str(given), handle)):
-            return reply
-        message = "session_id and the header or query name different sessions; the argument counts"
-        warnings = [*reply.data.get("warnings", []), {"code": "session_id_mismatch", "message": message}]
-        return Reply(data={**reply.data, "warnings": warnings}, extra_texts=reply.extra_texts)
+        told = {**reply.data, "warnings": [*reply.data.get("warnings", []), *warnings]}
+        return Reply(data=told, extra_texts=reply.extra_texts)
 
     return filled
+
+
+def reading_with_handle(store: Store, service: Reading) -> Run:
+    """Return a tool as `with_handle` does, over a service that finds room for the warning in what it answers."""
+
+    async def filled(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        handled, warnings = await _handled(store, caller, arguments)
+        return Reply(data=await service(handled, caller, warnings))
+
+    return filled
+
+
+async def _handled(
+    store: Store, caller: Caller, arguments: dict[str, Any]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the arguments with the session that they are about, and a warning where the transport names another."""
+    handle, given = caller.session_handle, arguments.get("session_id")
+    if not handle:
+        return arguments, []
+    if given is None or (isinstance(given, str) and not given.strip()):
+        return {**arguments, "session_id": handle}, []
+    if await store.read(lambda reader: _is_same(reader, str(given), handle)):
+        return arguments, []
+    return arguments, [{"code": "session_id_mismatch", "message": "session_id counts, not the header or query"}]
 
 
 def _is_same(reader: Reader, one: str, other: str) -> bool:

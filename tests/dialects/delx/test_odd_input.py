@@ -236,3 +236,22 @@ async def test_a_key_that_leaked_gives_its_answer_to_no_client_of_another_agent(
     await agent.open(agent_id="beta")
     for repeating in (agent, office.visitor("restarted")):
         assert (await repeating.resume("alpha", **resuming)).data["recovery_token"].startswith("slr1.")
+
+
+@pytest.mark.parametrize("max_chars", [500, 620, 2_000])
+async def test_the_warning_of_another_header_has_room_within_max_chars(office: Office, max_chars: int) -> None:
+    """6.3 with `max_chars` of query_history, which is the whole answer."""
+    agent = office.visitor()
+    session, other = await agent.open(title="x" * 500), await agent.open()
+    for n in range(20):
+        await agent.begin(session, f"{n} " + "long " * 90)
+    elsewhere = office.visitor(session_handle=other)
+    for question in ({}, {"kinds": ["turn", "entry"]}, {"text": "long", "kinds": ["turn"]}):
+        said = await elsewhere.say("query_history", session_id=session, max_chars=max_chars, **question)
+        assert said.warnings == ["session_id_mismatch"], said.body
+        assert len(said.texts[0]) <= max_chars
+        assert said.body["next_cursor"]
+        more = await elsewhere.say(
+            "query_history", session_id=session, max_chars=max_chars, cursor=said.body["next_cursor"], **question
+        )
+        assert more.body["items"]
