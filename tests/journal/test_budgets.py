@@ -55,6 +55,8 @@ async def test_where_the_operator_says_so_nothing_new_is_opened_and_nothing_is_s
         with pytest.raises(BudgetExceeded, match="agent 'Nightly' has used 100 of 100 tokens today") as refused:
             await desk.open(agent_id="nightly")
         assert refused.value.details["unit"] == "tokens"
+        # The same call works on the next day, and the error says when that begins.
+        assert (refused.value.retryable, refused.value.details["resets_at"]) == (True, "2026-07-02T00:00:00Z")
         assert await desk.read(lambda reader: reader.session_ids()) == before
         assert await warnings_of_opening(desk, "Daily") == []
 

@@ -41,6 +41,7 @@ def test_only_what_may_work_later_is_retryable() -> None:
     retryable = {leaf.code for leaf in leaves() if leaf.retryable}
     assert retryable == {
         "approval_required",
+        "budget_exceeded",
         "command_timeout",
         "container_not_running",
         "docker_unavailable",

@@ -6,13 +6,14 @@ on the day (UTC) on which it started, as in `usage`. Work that has begun is neve
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from shiftlog.journal.runs import Runs
 from shiftlog.journal.usage import TODAY, runs_filter, total_usage
 from shiftlog.model.errors import BudgetExceeded
 from shiftlog.model.ids import agent_key
+from shiftlog.model.times import shown
 from shiftlog.store.protocol import Reader
 
 OK, NEAR, EXCEEDED = "ok", "near", "exceeded"
@@ -48,7 +49,8 @@ class Budgets:
         states = [state for state in self._states(reader, runs, own, now) if state["level"] != OK]
         for state in states:
             if self.refuse and state["level"] == EXCEEDED:
-                raise BudgetExceeded(f"Budget exceeded: {state['message']}", details=state)
+                details = {**state, "resets_at": shown(_next_day(now))}
+                raise BudgetExceeded(f"Budget exceeded: {state['message']}", details=details)
         return [{"code": f"budget_{state['level']}", "message": state["message"]} for state in states]
 
     def states(self, reader: Reader, runs: Runs, now: datetime) -> list[dict[str, Any]]:
@@ -67,6 +69,10 @@ class Budgets:
                 yield _state(agent_id, "usd", limit.day_usd, used["cost_usd"] or 0.0, unknown=used["cost_unknown"])
             if limit.day_tokens:
                 yield _state(agent_id, "tokens", limit.day_tokens, sum(used[name] for name in _TOKENS))
+
+
+def _next_day(now: datetime) -> datetime:
+    return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
 
 
 def _state(agent_id: str | None, unit: str, limit: float, used: float, *, unknown: int = 0) -> dict[str, Any]:

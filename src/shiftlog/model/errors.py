@@ -269,7 +269,8 @@ class TranscriptUnreadable(ShiftlogError, OSError):
 
 class BudgetExceeded(ShiftlogError, PermissionError):
     code = "budget_exceeded"
-    hint = "The operator's budget is spent; wait for the next day or ask the operator"
+    hint = "The operator's budget is spent; wait until details.resets_at or ask the operator"
+    retryable = True
 
 
 class StorageError(ShiftlogError, OSError):

@@ -29,7 +29,7 @@ process is noticed: the run becomes orphaned, its session resumable, and a late 
 Returns {ok, session_id (integer, valid for ever), session (journal id), resonance_tier, model, reasoning_effort, \
 started, warnings}.
 Errors, as {ok: false, error, code, session_id: null}: invalid_parameter, session_not_found (parent_session_id), \
-idempotency_conflict, storage_error (nothing was recorded; try again)."""
+idempotency_conflict, budget_exceeded (until the next day, UTC), storage_error (nothing was recorded; try again)."""
 
 CLOSE_TEXT = """\
 Close the ledger row of a run with exit code, duration, tokens and cost. Call it once when the child that \
