@@ -16,7 +16,16 @@ from shiftlog.journal.handover import Handover
 from shiftlog.journal.holding import Holding, held
 from shiftlog.journal.journal import Answered, Journal, Request
 from shiftlog.journal.pen import Pen
-from shiftlog.journal.selection import Chosen, candidate, check_entitled, check_final, choose, final_why, is_entitled
+from shiftlog.journal.selection import (
+    Chosen,
+    candidate,
+    check_entitled,
+    check_final,
+    choose,
+    final_why,
+    is_entitled,
+    without_expired_offer,
+)
 from shiftlog.journal.sessions import take_lease
 from shiftlog.journal.tokens import Claims, Tokens, check_holder, mismatch
 from shiftlog.model.entry import Entry, Kind
@@ -125,9 +134,9 @@ class Resuming:
         return Admitted(key=key, session=settled, others=chosen.others, claims=claims, entries_since_token=since)
 
     def _why_not(self, reader: Reader, session: Session, request: Request, key: str) -> str | None:
-        if not is_entitled(session, key, with_token=False):
-            return final_why(session) or "not_entitled"
         now = self._journal.clock.now()
+        if not is_entitled(without_expired_offer(session, now), key, with_token=False):
+            return final_why(session) or "not_entitled"
         is_held = self._holding.other_holder(reader, session, request.caller, now) is not None
         return final_why(session) or ("held" if is_held else None)
 

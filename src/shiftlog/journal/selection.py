@@ -18,7 +18,7 @@ from shiftlog.model.errors import (
     SessionSucceeded,
 )
 from shiftlog.model.moves import UNFINISHED, SessionState
-from shiftlog.model.nouns import Session
+from shiftlog.model.nouns import Session, changed
 from shiftlog.model.times import shown, shown_or_none
 from shiftlog.store.protocol import Filter, Page, Reader
 
@@ -52,7 +52,13 @@ def choose(reader: Reader, values: Mapping[str, Any], key: str, claims: Claims |
     days = values.get("lookback_days") or LOOKBACK_DAYS
     since = now - timedelta(days=days)
     unfinished = frozenset(map(str, UNFINISHED))
-    found = _sessions(reader, key, unfinished, since) + _sessions(reader, key, frozenset({"closed"}), since)
+    found = [
+        session
+        for states in (unfinished, frozenset({"closed"}))
+        for session in _sessions(reader, key, states, since)
+        # An offer whose time is over hands nothing over, though nobody has swept it away yet.
+        if session.agent_key == key or without_expired_offer(session, now).offer
+    ]
     # What cannot be resumed is chosen only where there is nothing else, so that its own error is told.
     found = found or _sessions(reader, key, frozenset({"sealed", "succeeded"}), since)
     if not found:
@@ -99,6 +105,11 @@ def check_own(reader: Reader, session: Session, caller: Caller) -> None:
         "Agent may not continue or close this session",
         details={"session_id": session.id, "entitled": [session.agent_id]},
     )
+
+
+def without_expired_offer(session: Session, now: datetime) -> Session:
+    """Return a session as it stands once an offer whose time is over is ended."""
+    return session if session.offer is None or session.offer.expires_at > now else changed(session, offer=None)
 
 
 def is_entitled(session: Session, key: str, *, with_token: bool) -> bool:

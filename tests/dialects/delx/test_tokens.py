@@ -172,6 +172,19 @@ async def test_one_that_must_be_continued_by_beta_is_not_open_to_its_own_agent(o
     assert [row["why_not"] for row in details["candidates"]] == ["not_entitled"]
 
 
+async def test_an_offer_whose_time_is_over_stands_in_the_way_of_nobody(office: Office) -> None:
+    """3.3: what nobody swept away yet is neither handed to beta any more nor closed to its own agent."""
+    await closed_token(office, capsule={"version": 1, "handoff_to": "beta"}, succession_policy="successor_required")
+    beta = office.visitor("b")
+    office.desk.wait(days=29)
+    own = await beta.open(agent_id="beta")
+    await beta.close(own)
+    office.desk.wait(days=2)
+    assert (await beta.resume("beta", lookback_days=90)).data["resumed_session_id"] == own
+    details = (await office.visitor().resume("alpha", lookback_days=90)).refusal("recovery_token_required")
+    assert [row["why_not"] for row in details["candidates"]] == [None]
+
+
 async def test_a_token_for_one_session_does_not_open_another(office: Office) -> None:
     _, token = await closed_token(office)
     other, _ = await closed_token(office)
