@@ -269,7 +269,7 @@ async def _lineage(app: App, params: Params, caller: Caller) -> object:
 
 
 async def _brief(app: App, params: Params, caller: Caller) -> object:
-    named = {name: str(params[name]) for name in ("agent_id", "cwd") if params.get(name)}
+    named = {name: str(params[name]) for name in ("agent_id", "cwd", "session_id") if params.get(name)}
     chars = int(params.get("max_chars") or BRIEF_CHARS)
     now = app.clock.now()
     return {"text": await app.store.read(lambda reader: brief(reader, caller, now, max_chars=chars, **named))}

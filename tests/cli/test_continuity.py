@@ -56,6 +56,23 @@ def test_the_agent_may_stand_alone_and_options_reserved_for_delx_change_nothing(
     assert (answer["data"]["resumed_session_id"], answer["data"]["resume_mode"]) == (session, "reopened")
 
 
+def test_what_a_call_warns_of_stands_beside_the_prose(home: Path) -> None:
+    session = opened(home)
+    shiftlog(home, "close", session, "--epitaph", "First")
+    again = shiftlog(home, "close", session, "--epitaph", "Second")
+    assert "status=already_closed\n" in again.out
+    assert again.err == "warning: The session was closed before; its first closing note stays\n"
+    assert shiftlog(home, "close", session, "--epitaph", "Second", "--json").err == ""
+
+
+def test_whoever_accepts_an_offer_reads_what_is_handed_over(home: Path) -> None:
+    session = opened(home, cwd=str(home))
+    offer = shiftlog(home, "handover", "offer", session, "--to", "beta", "--json").json()
+    accepted = shiftlog(home, "handover", "accept", offer["recovery_token"], "--agent-id", "beta").out
+    assert accepted.startswith("SESSION RESUMED\n")
+    assert "\n## Goal\n\n- (recorded) Fix the cache bug\n" in accepted
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "delx"),
     [

@@ -85,14 +85,23 @@ def _parameters(options: dict[str, str]) -> Callable[[F], F]:
 
 def _tool(name: str, arguments: Facts, as_json: bool) -> int:
     """Call a tool and print its answer: the prose, or with --json what the tool returns; its error exits with 1."""
+    return _print_answer(_ask_tool(name, arguments), as_json)
+
+
+def _ask_tool(name: str, arguments: Facts) -> Facts:
     given = {parameter: value for parameter, value in arguments.items() if value is not None}
-    said: Facts = ask("continuity", {"tool": name, "arguments": given})
+    return ask("continuity", {"tool": name, "arguments": given})
+
+
+def _print_answer(said: Facts, as_json: bool) -> int:
     if "refusal" in said:
         return _refuse(said["refusal"], as_json)
     if as_json or said["prose"] is None:
         print_json(said["answer"])
-    else:
-        click.echo(clean(said["prose"]))
+        return 0
+    click.echo(clean(said["prose"]))
+    for warning in said["answer"]["warnings"]:  # a list, so not in the prose
+        click.echo(clean_line(f"warning: {warning['message']}"), err=True)
     return 0
 
 
@@ -248,7 +257,12 @@ def accept(recovery_token: str, agent_id: str | None, as_json: bool) -> int:
     Example:
       shiftlog handover accept --agent-id night-shift slr1.…
     """
-    return _tool("resume_session", {"agent_id": agent_id, "recovery_token": recovery_token}, as_json)
+    said = _ask_tool("resume_session", {"agent_id": agent_id, "recovery_token": recovery_token})
+    status = _print_answer(said, as_json)
+    if status == 0 and not as_json:
+        told: Facts = ask("brief", {"session_id": said["answer"]["session_id"]})
+        click.echo(clean(f"\n{told['text']}"))
+    return status
 
 
 @handover.command(short_help="Decline an offer.")

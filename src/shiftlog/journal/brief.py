@@ -4,6 +4,7 @@ from datetime import datetime
 
 from shiftlog.journal.capsule import capsule_markdown
 from shiftlog.journal.capsule_reading import capsule_of
+from shiftlog.journal.journal import find_session
 from shiftlog.journal.sessions import absolute, workspace_of
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import NoResumableSession
@@ -21,10 +22,14 @@ def brief(
     *,
     agent_id: str | None = None,
     cwd: str | None = None,
+    session_id: str | None = None,
     max_chars: int = BRIEF_CHARS,
 ) -> str:
-    """Write the brief of the session active last; without agent and directory, in the caller's workspace."""
-    session = _last_session(reader, caller, agent_id or None, cwd or None)
+    """Write the brief of a session, else of the one active last: of an agent, a directory, the caller's workspace."""
+    if session_id:
+        session = find_session(reader, session_id)
+    else:
+        session = _last_session(reader, caller, agent_id or None, cwd or None)
     return capsule_markdown(capsule_of(reader, session, now), session=session, max_chars=max_chars)
 
 
