@@ -12,7 +12,7 @@ WITH_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help run test test-docker soak check check-style check-types check-imports check-docs check-plugins format docs \
+.PHONY: help run test test-docker test-podman soak check check-style check-types check-imports check-docs check-plugins format docs \
 	bench bench-peers conformance clean distclean
 
 help: ## list the targets
@@ -31,6 +31,10 @@ test: system-packages .venv/.stamp-dev ## run the test suite
 
 test-docker: system-packages .venv/.stamp-dev ## run the tests of shells in containers with a Docker Engine of their own (needs root)
 	@SHIFTLOG_TEST_DOCKER=1 $(BIN)/python -m pytest -q tests/shell/docker $(ARGS)
+
+test-podman: .venv/.stamp-dev ## run the same tests with Podman (needs root)
+	@scripts/ensure-system-packages requirements/system-packages-podman
+	@SHIFTLOG_TEST_DOCKER=podman $(BIN)/python -m pytest -q tests/shell/docker $(ARGS)
 
 soak: system-packages .venv/.stamp-dev ## run the long kill loops and endurance tests
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)

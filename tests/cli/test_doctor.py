@@ -119,6 +119,14 @@ def test_missing_programs_are_told(home: Path) -> None:
     assert found["docker"]["state"] == "ok"
 
 
+def test_podman_stands_in_for_docker(home: Path, tmp_path: Path) -> None:
+    podman = tmp_path / "podman"
+    podman.write_text("#!/bin/sh\necho podman version 4.3.1\n")
+    podman.chmod(0o755)
+    found = checks(home, "--no-start", env={"PATH": str(tmp_path)})
+    assert found["docker"]["message"] == f"podman version 4.3.1 ({podman})"
+
+
 def test_what_the_kernel_can_enforce_is_told(home: Path) -> None:
     found = checks(home, "--no-start")
     offered = detect()

@@ -39,6 +39,8 @@ PROGRAMS = (
     ("docker", False, "shells in containers"),
     ("bwrap", False, "hiding sockets and /tmp from sandboxed shells"),
 )
+# What is called where the program itself is missing.
+STAND_INS = {"docker": ("podman",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +311,7 @@ def _spool(home: Path) -> Check:
 
 
 def _program(name: str, needed: bool, purpose: str) -> Check:
-    path = shutil.which(name)
+    path = next(filter(None, map(shutil.which, (name, *STAND_INS.get(name, ())))), None)
     if path is None and needed:
         hint = f"Install it; {purpose} need it"
         return Check(name=name, state="warn", message="not found", hint=hint)

@@ -1,4 +1,7 @@
-"""A real Docker Engine with a data root of its own, and an image made of this machine's own programs."""
+"""A real container engine with a data root of its own, and an image made of this machine's own programs.
+
+Docker's, or Podman's where `SHIFTLOG_TEST_DOCKER` says `podman`.
+"""
 
 import os
 import re
@@ -18,29 +21,34 @@ PROGRAMS = (
 ).split()
 #: A container without bash.
 PLAIN = "cat mkdir mkfifo rm sleep sh".split()
+#: The program that each client needs, and the package that has it.
+NEEDED = {"docker": ("dockerd", "docker.io"), "podman": ("podman", "podman")}
+#: What a container may open and start, where the engine has no such setting for all.
+LIMITS = {"docker": (), "podman": ("--ulimit=nofile=20000:20000", "--ulimit=nproc=20000:20000")}
+CLIENT = "podman" if os.environ.get("SHIFTLOG_TEST_DOCKER") == "podman" else "docker"
 MISSING = (
     "SHIFTLOG_TEST_DOCKER is not set; run make test-docker"
     if not os.environ.get("SHIFTLOG_TEST_DOCKER")
-    else "a Docker Engine of our own needs root"
+    else "a container engine of our own needs root"
     if os.getuid() != 0
     else None
-    if shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
-    else "dockerd is not installed (docker.io)"
+    if shutil.which(NEEDED[CLIENT][0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    else "{} is not installed ({})".format(*NEEDED[CLIENT])
 )
 
 
 @dataclass(slots=True, kw_only=True)
 class Engine:
-    """One engine; `environ` leads its client to it."""
+    """One engine; `environ` leads its client to it. Podman has no process of its own."""
 
     folder: Path
-    process: subprocess.Popen[bytes]
     environ: dict[str, str]
+    process: subprocess.Popen[bytes] | None = None
 
     def docker(self, *arguments: str, data: bytes | None = None) -> str:
         """Run the client and return what it says."""
         done = subprocess.run(
-            ["docker", *arguments], input=data, env=self.environ, capture_output=True, timeout=60, check=False
+            [CLIENT, *arguments], input=data, env=self.environ, capture_output=True, timeout=60, check=False
         )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode().strip()
@@ -54,6 +62,7 @@ class Engine:
             "--init=false",
             "--network=none",
             "--pids-limit=2000",
+            *LIMITS[CLIENT],
             f"--name={name}",
             image,
             "/bin/sh",
@@ -63,13 +72,24 @@ class Engine:
 
     def stop(self) -> None:
         """End every container and the engine."""
+        for container in self.docker("ps", "-q").split():
+            self.docker("kill", container)
         for container in self.docker("ps", "-aq").split():
             self.docker("rm", "-f", container)
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(START_S)
+        if self.process is not None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(START_S)
 
 
 def start_engine(folder: Path) -> Engine:
+    """Start an engine and give it the images."""
+    engine = _start_docker(folder) if CLIENT == "docker" else _prepare_podman(folder)
+    engine.docker("import", "-", IMAGE, data=_root(folder / "root", PROGRAMS))
+    engine.docker("import", "-", f"{IMAGE}-plain", data=_root(folder / "plain", PLAIN))
+    return engine
+
+
+def _start_docker(folder: Path) -> Engine:
     """Start an engine: no bridge, no firewall rules, no registry."""
     environ = {**os.environ, "DOCKER_HOST": f"unix://{folder}/docker.sock", "DOCKER_CONFIG": str(folder)}
     environ["PATH"] = f"{environ.get('PATH', '')}:/usr/sbin"
@@ -86,16 +106,33 @@ def start_engine(folder: Path) -> Engine:
     ]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(argv, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    engine = Engine(folder=folder, process=process, environ=environ)
+    engine = Engine(folder=folder, environ=environ, process=process)
     deadline = time.monotonic() + START_S
     while subprocess.run(["docker", "info"], env=environ, capture_output=True, check=False).returncode != 0:
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
             raise AssertionError((folder / "log").read_text(encoding="utf-8")[-2000:])
         time.sleep(0.1)
-    engine.docker("import", "-", IMAGE, data=_root(folder / "root", PROGRAMS))
-    engine.docker("import", "-", f"{IMAGE}-plain", data=_root(folder / "plain", PLAIN))
     return engine
+
+
+def _prepare_podman(folder: Path) -> Engine:
+    """Give Podman a place of its own; on its PATH there is no docker, which would be taken first."""
+    storage, engine, programs = folder / "storage.conf", folder / "containers.conf", folder / "bin"
+    storage.write_text(
+        f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/data"\nrunroot = "{folder}/run"\n', encoding="utf-8"
+    )
+    # Without systemd, and with the runtime that works where both versions of control groups are in use.
+    engine.write_text(
+        '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "runc"\n', encoding="utf-8"
+    )
+    programs.mkdir()
+    for name in ("podman", "conmon", "runc"):
+        program = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+        assert program is not None, f"this machine has no {name}"
+        (programs / name).symlink_to(program)
+    own = {"CONTAINERS_STORAGE_CONF": str(storage), "CONTAINERS_CONF": str(engine), "PATH": str(programs)}
+    return Engine(folder=folder, environ={**os.environ, **own})
 
 
 def _root(folder: Path, programs: Sequence[str]) -> bytes:

@@ -1,9 +1,10 @@
 """Settings, environment and arguments that lead to a container of the tests."""
 
 import json
+from pathlib import Path
 from typing import Any
 
-from tests.shell.docker.engine import Engine
+from tests.shell.docker.engine import CLIENT, Engine
 
 
 def settings_for(*containers: str) -> str:
@@ -13,7 +14,13 @@ def settings_for(*containers: str) -> str:
 
 def environ_of(engine: Engine) -> dict[str, str]:
     """Return what of the environment leads a client to the engine."""
-    return {name: engine.environ[name] for name in ("PATH", "DOCKER_HOST", "DOCKER_CONFIG")}
+    names = ("PATH", "DOCKER_HOST", "DOCKER_CONFIG", "CONTAINERS_STORAGE_CONF", "CONTAINERS_CONF")
+    return {name: engine.environ[name] for name in names if name in engine.environ}
+
+
+def nobody(folder: Path) -> dict[str, str]:
+    """Return what of the environment leads a client to no engine; Podman's is the program itself."""
+    return {"DOCKER_HOST": f"unix://{folder}/nobody"} if CLIENT == "docker" else {"PATH": str(folder)}
 
 
 def where(container: str, **more: Any) -> dict[str, Any]:

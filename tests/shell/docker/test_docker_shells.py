@@ -12,7 +12,7 @@ from shiftlog.model.shell_errors import ContainerNotAllowed, ContainerNotRunning
 from shiftlog.shell.framing import draw_token
 from tests.shell.desk import ShellDesk, shell_desk, until
 from tests.shell.docker.engine import Engine
-from tests.shell.docker.places import environ_of, settings_for, where
+from tests.shell.docker.places import environ_of, nobody, settings_for, where
 from tests.shell.much import check_much
 from tests.shell.remote_left import MARK, kill_busy_server, marked, stop_marked, until_gone
 
@@ -67,7 +67,7 @@ async def test_an_unknown_container_and_a_stopped_one_are_not_running(
             with pytest.raises(ContainerNotRunning) as refused:
                 await desk.open(**where(name))
             assert refused.value.details == {"container": name}
-    nowhere = {**environ_of(engine), "DOCKER_HOST": f"unix://{tmp_path}/nobody"}
+    nowhere = {**environ_of(engine), **nobody(tmp_path)}
     async with shell_desk(tmp_path, environ=nowhere, shell=False) as desk:
         with pytest.raises(DockerUnavailable):
             await desk.open(**where(container))
