@@ -60,6 +60,27 @@ def test_the_token_stays_the_same_over_a_restart(url: str, home: Path) -> None:
     assert (home / "http.token").read_text() == before
 
 
+@pytest.mark.parametrize("kept", [b"", b" \n", b"\xff\xfe"])
+def test_a_file_that_holds_no_token_is_given_one(home: Path, kept: bytes) -> None:
+    (home / "config.toml").write_text("[http]\nenabled = true\nport = 0\n")
+    (home / "http.token").write_bytes(kept)
+    start_daemon(home, program=REAL)
+    with control(home) as client:
+        url = eventually(lambda: client.call("daemon.status")["http"])
+    token = (home / "http.token").read_text().strip()
+    assert post(url, Authorization=f"Bearer {token}")[0] == 200
+    assert (home / "http.token").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_that_cannot_be_read_does_not_keep_the_daemon_from_serving(home: Path) -> None:
+    (home / "config.toml").write_text("[http]\nenabled = true\nport = 0\n")
+    (home / "http.token").mkdir()
+    start_daemon(home, program=REAL)
+    eventually(lambda: "HTTP cannot be served" in (home / "daemon.log").read_text())
+    with control(home) as client:
+        assert client.call("daemon.status")["http"] is None
+
+
 def test_a_port_that_is_taken_does_not_keep_the_daemon_from_serving(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

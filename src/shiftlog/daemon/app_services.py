@@ -112,7 +112,7 @@ class AppServices:
         self._page_wanted.set()
         await self._http_made.wait()
         if self._http is None:
-            raise StorageError("The daemon is about to stop", hint="Try again")
+            raise StorageError("The page cannot be served", hint="Look at daemon.log; try again if the daemon stopped")
         await self._http.ready.wait()
         url = self._http.open_page(params.get("session_id"))
         if url is None:
@@ -234,9 +234,13 @@ class AppServices:
         from shiftlog.mcp.native import selection_for
 
         server = servers.serving(selection_for(self._app, {})) if settings.enabled else None
-        self._http = HttpFace(server, self._app, settings)
+        try:
+            self._http = HttpFace(server, self._app, settings)
+        except OSError as error:  # of the token's file; the daemon serves on without HTTP
+            log.error("HTTP cannot be served: %s: %s", error.filename, error.strerror)
         self._http_made.set()
-        await self._http.serve(draining)
+        if self._http is not None:
+            await self._http.serve(draining)
 
     def _load(self) -> "Servers":
         import_module("shiftlog.app_shells")  # so that the first call of a shell tool does not wait for it

@@ -162,16 +162,23 @@ class _Quiet(uvicorn.Server):
 
 
 def open_token(home: Path) -> str:
-    """Return the token of a state directory's HTTP face, drawing it (0600) the first time."""
+    """Return the token of a state directory's HTTP face, drawing it (0600) where there is none yet."""
     path = home / TOKEN_FILE
     try:
-        return path.read_text(encoding="ascii").strip()
+        kept = path.read_text(encoding="ascii").strip()
+        if kept:
+            return kept
+        log.warning("%s is empty; a new token is drawn", TOKEN_FILE)
     except FileNotFoundError:
         pass
+    except UnicodeDecodeError:
+        log.warning("%s is no token; a new one is drawn", TOKEN_FILE)
     token = secrets.token_urlsafe(32)
     fresh = path.with_suffix(".new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(token + "\n")
+        file.flush()
+        os.fsync(descriptor)  # else a loss of power may leave an empty file
     fresh.replace(path)
     return token
