@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 # What servers of execkit are told by variables; they count where no setting of ours says something.
 EXECKIT = "EXECKIT_MCP_"
 ACCEPT_ANY = f"{EXECKIT}INSECURE_ACCEPT_ANY_HOSTKEY"
-_LIMITS = {"EXEC_TIMEOUT": "timeout_s_max", "MAX_SESSIONS": "shells", "SESSION_TTL": "idle_ttl_s"}
+EXEC_TIMEOUT = f"{EXECKIT}EXEC_TIMEOUT"
+_LIMITS = {"MAX_SESSIONS": "shells", "SESSION_TTL": "idle_ttl_s"}
+_TIMEOUT_S_MOST = 3600
 _PLACES = {"KEY_DIR": "key_dir", "KNOWN_HOSTS": "known_hosts"}
 _OWN_FILE = "SHIFTLOG_POLICY_FILE"
 _HINT = (
@@ -64,6 +66,15 @@ def without_policy(app: "App", options: Mapping[str, object]) -> dict[str, objec
                 hint=_HINT,
             )
     return rest
+
+
+def command_timeout_s(variables: Mapping[str, str]) -> int | None:
+    """Return how long commands of a client of execkit may take unless it says so itself; None for the usual time.
+
+    This is no policy: it bounds nothing, so each client has its own.
+    """
+    given = variables.get(EXEC_TIMEOUT)
+    return max(1, min(_number(EXEC_TIMEOUT, given), _TIMEOUT_S_MOST)) if given else None
 
 
 def _are_texts(given: object) -> bool:

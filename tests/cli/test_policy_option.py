@@ -95,12 +95,25 @@ def test_variables_of_execkit_hold_or_their_client_is_not_served(home: Path, tmp
         assert full["error"]["code"] == "shell_limit"
     with Bridge(home, EXECKIT_MCP_POLICY_FILE=given, EXECKIT_MCP_MAX_SESSIONS="64") as bridge:
         assert "result" in bridge.shake_hands()
-    with Bridge(home, EXECKIT_MCP_EXEC_TIMEOUT="5") as bridge:
+    with Bridge(home, EXECKIT_MCP_SESSION_TTL="5") as bridge:
         assert "does not hold the policy of EXECKIT_MCP_*: limits" in refusal(bridge)["message"]
     with Bridge(home, EXECKIT_MCP_KEY_DIR=str(tmp_path)) as bridge:
         assert "key_dir" in refusal(bridge)["message"]
     with Bridge(home, EXECKIT_MCP_INSECURE_ACCEPT_ANY_HOSTKEY="1") as bridge:
         assert "EXECKIT_MCP_INSECURE_ACCEPT_ANY_HOSTKEY" in refusal(bridge)["message"]
+
+
+def test_the_time_that_execkit_gives_commands_is_each_clients_own_and_a_call_may_say_another(home: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    rows = [("1", None, True), ("1", 20, False), ("0", None, True), ("", None, False)]
+    for number, (given, asked, cut) in enumerate(rows):
+        with Bridge(home, "--dialect", "execkit", EXECKIT_MCP_EXEC_TIMEOUT=given) as bridge:
+            bridge.shake_hands()
+            made = bridge.request(f"m{number}", "tools/call", name="session_create", arguments={"transport": "local"})
+            session_id = made["result"]["structuredContent"]["session_id"]
+            arguments = {"session_id": session_id, "command": "sleep 1.5", "timeout_secs": asked}
+            ran = bridge.request(f"r{number}", "tools/call", name="session_exec", arguments=arguments)
+            assert ran["result"]["structuredContent"]["timed_out"] is cut, given
 
 
 def test_a_server_without_the_daemon_takes_the_policy_of_its_client(home: Path, tmp_path: Path) -> None:

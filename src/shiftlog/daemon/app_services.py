@@ -72,10 +72,13 @@ class AppServices:
 
     async def open_mcp(self, options: dict[str, object]) -> ServeMcp:
         """Return what serves a client with these options; what they leave out the configuration says."""
+        timeout_s = None
         if not CLIENT_POLICY.isdisjoint(options):
-            from shiftlog.app_policy import without_policy
+            from shiftlog.app_policy import command_timeout_s, without_policy
 
+            variables = options.get("policy_variables", {})
             options = without_policy(self._app, options)
+            timeout_s = command_timeout_s(cast("dict[str, str]", variables))
         servers = await self._face()
         from shiftlog.mcp.native import selection_for
         from shiftlog.mcp.transport import serve_lines
@@ -85,7 +88,8 @@ class AppServices:
         async def serve(lines: LineStream, caller: Caller, draining: anyio.Event) -> None:
             # A client that comes back after a restart of the daemon is the holder that it was.
             await self.renew_leases([caller.client_id] if caller.client_id else [])
-            await serve_lines(server, lines, lines, _placed(caller), drain=draining, finish_s=FINISH_S)
+            client = replace(_placed(caller), command_timeout_s=timeout_s)
+            await serve_lines(server, lines, lines, client, drain=draining, finish_s=FINISH_S)
 
         return serve
 

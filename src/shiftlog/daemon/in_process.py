@@ -13,6 +13,7 @@ import anyio
 
 from shiftlog import processes, wire
 from shiftlog.app import open_app
+from shiftlog.app_policy import command_timeout_s
 from shiftlog.daemon.lifecycle import RENEW_EVERY_S, SWEEP_EVERY_S
 from shiftlog.daemon.log import open_log
 from shiftlog.journal.sessions import workspace_of
@@ -55,6 +56,7 @@ def _caller() -> Caller:
         cwd=cwd,
         workspace=workspace_of(cwd),
         holds_leases=True,
+        command_timeout_s=command_timeout_s(os.environ),
     )
 
 

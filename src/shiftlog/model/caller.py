@@ -10,7 +10,7 @@ class Caller:
     `call_id` names the request within the client, so that its outcome can be asked for after a broken
     connection. `holds_leases` is false for short-lived writers (CLI, hooks, REPL) that write beside a holder.
     `session_handle` is the session that the transport names for calls that name none; `client_name` is what the
-    client calls itself.
+    client calls itself; `command_timeout_s` is how long its commands may take where a dialect's call does not say.
     """
 
     client_id: str | None = None
@@ -25,6 +25,7 @@ class Caller:
     operator: bool = False
     session_handle: str | None = None
     client_name: str | None = None
+    command_timeout_s: int | None = None
 
 
 LIBRARY = Caller()

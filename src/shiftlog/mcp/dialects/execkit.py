@@ -281,7 +281,7 @@ async def _exec(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     _known(app, shell_id)
     asked = values.get("timeout_secs")
     most = app.shells.limits.timeout_s_max
-    timeout_s = min(TIMEOUT_S, most) if asked is None else max(1, min(asked, most))
+    timeout_s = max(1, min((caller.command_timeout_s or TIMEOUT_S) if asked is None else asked, most))
     arguments: dict[str, Any] = {"shell_id": shell_id, "command": values["command"], "timeout_s": timeout_s}
     if values.get("budget") is not None:
         arguments["budget"] = _checked_mode(_without_nulls(values["budget"]))
