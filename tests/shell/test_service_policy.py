@@ -19,6 +19,7 @@ from shiftlog.model.shell_errors import (
     PolicyUndecidable,
     SandboxNotAllowed,
     SandboxUnavailable,
+    ShellEnded,
     ShellLimit,
     TransportNotAllowed,
     WorkspaceInvalid,
@@ -26,7 +27,7 @@ from shiftlog.model.shell_errors import (
 from shiftlog.shell.approvals import Approvals
 from shiftlog.shell.live import NATIVE
 from shiftlog.shell.sandbox.detect import detect
-from tests.shell.desk import CLIENT, ShellDesk, shell_desk
+from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
 
 needs_kernel = pytest.mark.skipif(
     not detect().exec_broker or not detect().landlock_abi, reason="this kernel offers no exec broker or no Landlock"
@@ -286,6 +287,27 @@ async def test_an_approval_from_elsewhere_lets_the_same_call_through_once(tmp_pa
         assert (await desk.run("touch f"))["exit_code"] == 0
         with pytest.raises(ApprovalRequired):
             await desk.run("touch f")
+
+
+async def test_closing_a_shell_takes_its_questions_back(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, settings='[policy]\nask = ["touch"]\n') as desk:
+        waiting = asyncio.create_task(desk.run("touch f"))
+        await until(desk.shells.approvals.pending)
+        await desk.close()
+        with pytest.raises(ShellEnded):
+            await asyncio.wait_for(waiting, 5)
+        assert desk.shells.approvals.pending() == []
+
+
+async def test_two_calls_that_wait_for_one_answer_are_both_declined(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, settings='[policy]\nask = ["touch"]\n') as desk:
+        waiting = [asyncio.create_task(desk.run("touch f")) for _ in range(2)]
+        await until(desk.shells.approvals.pending)
+        [question] = desk.shells.approvals.pending()
+        await desk.shells.approvals.decide(question.approval_id, granted=False, by="operator")
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(one) for one in told] == [ApprovalDeclined, ApprovalDeclined]
+        assert not (desk.place / "f").exists()
 
 
 @needs_kernel

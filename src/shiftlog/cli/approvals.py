@@ -82,6 +82,7 @@ def approve(approval_id: str, decline: bool, as_json: bool) -> None:
         print_json(decided)
         return
     screen = Screen()
-    style = "green" if decided["state"] == "granted" else "yellow"
-    screen.line((f"{decided['state']}  ", style), (decided["command"], "bold"))
-    screen.line((f"for {decided['shell_id']}, once, until {decided['expires_at']}", "dim"))
+    granted = decided["state"] == "granted"
+    screen.line((f"{decided['state']}  ", "green" if granted else "yellow"), (decided["command"], "bold"))
+    holds = f", once, until {decided['expires_at']}" if granted else ""
+    screen.line((f"for {decided['shell_id']}{holds}", "dim"))

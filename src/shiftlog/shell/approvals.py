@@ -100,12 +100,16 @@ class Approvals:
                 asked_at=self._now(),
             )
             self._known[approval.approval_id] = approval
-            await self._journal.approval_asked(session_id, approval.as_listed())
+            try:
+                await self._journal.approval_asked(session_id, approval.as_listed())
+            except BaseException:
+                self._known.pop(approval.approval_id, None)  # what is not recorded was not asked
+                raise
         if approval.state == "pending":
             await self._wait(approval, confirm)
         message = str(asks[0]["message"])
         if approval.state == "declined":
-            del self._known[approval.approval_id]
+            self._known.pop(approval.approval_id, None)
             raise ApprovalDeclined("approval declined", details=_details(approval))
         if approval.state != "granted":
             raise ApprovalRequired(
@@ -122,6 +126,14 @@ class Approvals:
         approval.state = "granted"
         self._known[approval.approval_id] = approval
 
+    def withdraw(self, shell_id: str) -> None:
+        """Take back every question of a shell that is over; whoever waits for an answer waits no longer."""
+        for approval_id, approval in list(self._known.items()):
+            if approval.shell_id == shell_id:
+                approval.state = "expired"
+                approval.decided.set()
+                del self._known[approval_id]
+
     async def decide(self, approval_id: str, *, granted: bool, by: str) -> dict[str, Any]:
         """Record what a person says; only a question that is open can be answered."""
         self._expire()
@@ -129,7 +141,11 @@ class Approvals:
         if approval is None or approval.state != "pending":
             raise InvalidParameter.invalid("approval_id", "the id of a question that is open", approval_id)
         approval.state = "granted" if granted else "declined"
-        await self._journal.approval_decided(approval.session_id, {**approval.as_listed(), "by": by})
+        try:
+            await self._journal.approval_decided(approval.session_id, {**approval.as_listed(), "by": by})
+        except BaseException:
+            approval.state = "pending"  # what is not recorded was not decided
+            raise
         approval.decided.set()
         return approval.as_listed()
 

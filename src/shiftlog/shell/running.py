@@ -17,6 +17,7 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.model.shell_errors import (
     ApprovalDeclined,
+    ApprovalRequired,
     CommandNotFound,
     CommandNotRunning,
     CommandTooLarge,
@@ -123,6 +124,9 @@ class Commands:
         except ApprovalDeclined as declined:
             command.judged = replace(command.judged, refusal=declined)
             await self._refuse(shell, command, caller)
+            raise
+        except ApprovalRequired:
+            self._shells.check_usable(shell)  # nobody is asked about a shell that has ended meanwhile
             raise
         command.permitted = approval.entries
         return approval

@@ -318,6 +318,7 @@ class Shells:
         """Note that a shell is over, whoever hears of it first."""
         if shell.is_live:
             shell.end("lost" if end.lost else "ended", end.reason, end.exit_code, self.now())
+            self.approvals.withdraw(shell.shell_id)
 
     async def _shell_over(self, shell: Shell, end: ShellEnd) -> None:
         self.note_end(shell, end)
