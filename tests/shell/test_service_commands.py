@@ -238,6 +238,18 @@ async def test_case_24_output_is_told_while_the_command_runs(desk: ShellDesk) ->
     assert told[0] == ("one\n", False)
 
 
+async def test_progress_grows_with_each_message_also_when_a_held_line_is_shown(desk: ShellDesk) -> None:
+    told: list[tuple[int, str]] = []
+
+    async def progress(total: int, newest: str) -> None:
+        told.append((total, newest))
+
+    command = "printf 'one\\ntwo'; sleep 2.5"
+    await desk.shells.run_command({"shell_id": desk.shell_id, "command": command}, CLIENT, progress)
+    assert [newest for _, newest in told] == ["one\n", "two"]
+    assert told[0][0] < told[1][0]
+
+
 async def test_case_25_unknown_arguments_are_named_and_nothing_is_opened(desk: ShellDesk) -> None:
     before = desk.shells.live_ids()
     with pytest.raises(InvalidParameter) as refused:

@@ -256,14 +256,16 @@ class Commands:
 
     async def _answerable(self, command: Command, progress: Progress | None) -> None:
         """Wait until the command is over or the answer is due; tell the newest output meanwhile."""
-        pause = None if progress is None else FIRST_PROGRESS_S
+        pause, told = None if progress is None else FIRST_PROGRESS_S, 0
         try:
             while not await command.answerable(pause):
                 if progress is None or command.output is None:
                     continue
                 newest = command.output.newest()
                 if newest:
-                    await progress(command.output.raw_bytes, newest)
+                    # An unfinished line is shown when its bytes were told already, and progress has to grow.
+                    told = max(told + 1, command.output.raw_bytes)
+                    await progress(told, newest)
                     pause = PROGRESS_EVERY_S
         except asyncio.CancelledError:
             raise CallCancelled(command.command_id) from None
