@@ -6,17 +6,18 @@ Reads write nothing. Ranked full text with snippets is the work of `history`.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from shiftlog.journal.history_requests import parse_bound
 from shiftlog.journal.sessionlog_children import Child, children_of
-from shiftlog.journal.sessionlog_objects import NONE, items_of, turns_with_items
+from shiftlog.journal.sessionlog_objects import NONE, TURNS_AT_ONCE, items_of, turns_with_items
 from shiftlog.journal.sessionlog_search import Expression, covers, has_negation, matches, parse, rules_out
 from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.turn_texts import ITEM_TEXTS, own_texts, texts_in
-from shiftlog.store.protocol import Filter, Reader, Writer
+from shiftlog.store.protocol import Filter, Page, Reader, Writer
 
 LOOKED_AT = 200
 MOST_PARTS = 20
@@ -139,13 +140,19 @@ def _place_of(child: Child, own: str) -> _Place:
 def _turns_in_question(reader: Reader, place: _Place, expression: Expression) -> Iterator[tuple[Turn, list[Entry]]]:
     """Yield the turns that may match; the store narrows them down where it can be sure."""
     session_id = place.session.id
-    sure = [cover for cover in covers(expression) if len(cover) <= MOST_PARTS and place.is_of_turns(cover)]
+    of_turns = [cover for cover in covers(expression) if len(cover) <= MOST_PARTS and place.is_of_turns(cover)]
+    # What a turn's entries say is indexed; what became of the turn is none of it.
+    sure = [cover for cover in of_turns if not _statuses_with(cover)]
 
     def is_ruled_out(common: str) -> bool:
         return rules_out(expression, place.own + SEPARATOR + common)
 
     denied = is_ruled_out if has_negation(expression) else None
-    names = reader.turns_that_may_hold(session_id, sure[:MOST_COVERS], denied) if sure or denied else None
+    names: Iterator[str] | None = None
+    if sure or denied:
+        names = reader.turns_that_may_hold(session_id, sure[:MOST_COVERS], denied)
+    elif of_turns:
+        names = _named_or_with_status(reader, session_id, min(of_turns, key=lambda cover: len(_statuses_with(cover))))
     if names is None:
         yield from turns_with_items(reader, session_id)
         return
@@ -153,6 +160,28 @@ def _turns_in_question(reader: Reader, place: _Place, expression: Expression) ->
         turn = reader.turn(session_id, name)
         if turn is not None:
             yield turn, items_of(reader, session_id, [turn])[name]
+
+
+def _statuses_with(cover: tuple[str, ...]) -> list[TurnStatus]:
+    return [status for status in TurnStatus if any(term in status for term in cover)]
+
+
+def _named_or_with_status(reader: Reader, session_id: str, cover: tuple[str, ...]) -> Iterator[str] | None:
+    """Name the turns whose status or texts may hold one of some terms; None where nothing narrows them down."""
+    statuses = _statuses_with(cover)
+    # Most turns are completed: one that matches is soonest found by looking at them in their order.
+    by_texts = None if TurnStatus.COMPLETED in statuses else reader.turns_that_may_hold(session_id, [cover])
+    if by_texts is None:
+        return None
+    by_status = (_turns_with(reader, session_id, status) for status in statuses)
+    return chain(chain.from_iterable(by_status), by_texts)
+
+
+def _turns_with(reader: Reader, session_id: str, status: TurnStatus) -> Iterator[str]:
+    where, page = Filter(session_id=session_id, turn_status=status), Page(limit=TURNS_AT_ONCE)
+    while rows := reader.find_turns(where, page):
+        yield from (row.turn.request_id for row in rows)
+        page = Page(limit=TURNS_AT_ONCE, after=rows[-1].at)
 
 
 def turn_text(turn: Turn, entries: list[Entry]) -> str:

@@ -16,6 +16,7 @@ _PLAIN = (
     "plan_file",
     "todo_id",
     "failure_note",
+    "status",
 )
 # The lists of a turn that hold texts.
 LIST_FIELDS = (
@@ -27,7 +28,7 @@ LIST_FIELDS = (
     "blockers",
 )
 # By the kind of an item's entry: which of its facts a turn is found by.
-ITEM_TEXTS = {"dialog": ("content",), "action": ("description", "type", "file_path")}
+ITEM_TEXTS = {"dialog": ("content", "role", "category"), "action": ("description", "type", "file_path", "status")}
 
 
 def own_texts(turn: Turn) -> Iterator[str]:

@@ -118,6 +118,20 @@ def test_a_text_search_is_paged_and_counted_before_paging(log: Log) -> None:
     assert (counted["sessions"], counted["totalCount"]) == ([], 3)
 
 
+def test_a_turn_is_found_by_its_status_and_by_those_roles_and_categories_of_what_it_holds(log: Log) -> None:
+    _history(log)
+    log.results(
+        ("openSession", {"sessionId": SESSION, "title": "Upload"}),
+        ("beginTurn", {"requestId": TURN, "queryTitle": "x", "queryText": "x"}),
+        ("appendDialog", {"dialogItems": [{"role": "tool", "category": "tool_result", "content": "x"}]}),
+        ("appendActions", {"actions": [{"description": "x", "type": "edit", "status": "pending"}]}),
+    )
+    asked = {"failed": ["two"], "fail !completed": ["two"], "in_progress": ["upload", "three"], "COMPLETED": ["one"]}
+    asked |= {"tool_result": ["upload"], "tool pending": ["upload"], "!pending !failed gpt": ["three", "one"]}
+    for text, expected in asked.items():
+        assert names(log, text=text) == expected, text
+
+
 def test_a_search_may_stand_on_several_lines_and_blank_filters_ask_for_nothing(log: Log) -> None:
     log.open(title="Upload race")
     for text in ("upload race\n", "upload\n&&\trace", '"upload race"\r\n'):

@@ -121,7 +121,8 @@ LETTERS = st.text(st.sampled_from(ALPHABET), min_size=1, max_size=5)
 QUOTED = LETTERS.filter(lambda text: '"' not in text and "\n" not in text).map(lambda text: f'"{text}"')
 EXPRESSIONS = st.recursive(
     QUOTED
-    | st.sampled_from(["turn149", "amended", "src/7.py", "nowhere", "TITLE", "turn1", "same words", "ORDS", "qx", "q"]),
+    | st.sampled_from(["turn149", "amended", "src/7.py", "nowhere", "TITLE", "turn1", "same words", "ORDS", "qx", "q"])
+    | st.sampled_from(["completed", "FAIL", "progress", "n_p", "model", "reason", "tool", "pending", "ed", "in"]),
     lambda inner: st.one_of(
         inner.map(lambda part: f"!({part})"),
         st.tuples(inner, inner).map(lambda parts: f"({parts[0]} && {parts[1]})"),
