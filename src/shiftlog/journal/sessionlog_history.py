@@ -69,7 +69,7 @@ def find(
     page: list[Session] = []
     total = 0
     for session in _all_sessions(reader, where):
-        if _session_matches(reader, session, expression, unindexed):
+        if _session_matches(reader, session, where, expression, unindexed):
             if offset <= total < offset + limit:
                 page.append(session)
             total += 1
@@ -92,7 +92,10 @@ def _all_sessions(reader: Reader, where: Filter) -> Iterator[Session]:
         offset += len(sessions)
 
 
-def _session_matches(reader: Reader, session: Session, expression: Expression, unindexed: list[str]) -> bool:
+def _session_matches(
+    reader: Reader, session: Session, where: Filter, expression: Expression, unindexed: list[str]
+) -> bool:
+    """Tell whether one of a session's turns has the text and all else that is asked of a turn."""
     own = SEPARATOR.join((session.title, session.id)).casefold()
     children = list(children_of(reader, session))
     if not session.turns_total and not any(child.session.turns_total for child in children):
@@ -102,7 +105,7 @@ def _session_matches(reader: Reader, session: Session, expression: Expression, u
     places = [_Place(session=session, own=own), *(_place_of(child, own) for child in children)]
     unindexed += [place.session.id for place in places if reader.lacks_parts(place.session.id)]
     return any(
-        matches(expression, place.text_of(turn, entries))
+        where.fits(turn) and matches(expression, place.text_of(turn, entries))
         for place in places
         for turn, entries in _turns_in_question(reader, place, expression)
     )

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, Self, TypeVar
 from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
+from shiftlog.model.times import truncated
 from shiftlog.store.sources import Origin, Packed, Source
 from shiftlog.store.tallies import Figures, Kin
 
@@ -62,6 +63,18 @@ class Filter:
     todo_id: str | None = None
     untouched_since: datetime | None = None
     without_subagents: bool = False
+
+    def fits(self, turn: Turn) -> bool:
+        """Tell whether a turn is the one that must be as `turn_status` and those with it ask."""
+        asked = (
+            (self.turn_status, turn.status),
+            (self.plan_file, turn.plan_file),
+            (self.todo_id, turn.todo_id),
+        )
+        since = self.untouched_since
+        return all(wanted is None or wanted == actual for wanted, actual in asked) and (
+            since is None or truncated(turn.last_updated) <= since
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

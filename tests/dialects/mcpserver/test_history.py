@@ -132,6 +132,31 @@ def test_a_turn_is_found_by_its_status_and_by_those_roles_and_categories_of_what
         assert names(log, text=text) == expected, text
 
 
+def test_the_turn_that_has_the_text_is_the_one_that_the_other_filters_ask_for(log: Log) -> None:
+    log.results(
+        ("openSession", {"sessionId": SESSION, "title": "Upload"}),
+        ("beginTurn", {"requestId": numbered(1), "queryTitle": "alpha", "queryText": "x", "planFile": "plan.md"}),
+        ("failTurn", {"errorMessage": "no"}),
+    )
+    log.wait(hours=2)
+    second = {"sessionId": SESSION, "requestId": numbered(2), "queryTitle": "beta", "queryText": "x"}
+    log.do("beginTurn", **second)
+    for found in (
+        {"text": "alpha", "turnStatus": "failed"},
+        {"text": "beta", "turnStatus": "in_progress"},
+        {"text": "alpha", "planFile": "plan.md", "staleOlderThanHours": 2, "turnStatus": "failed"},
+        {"text": "beta", "staleOlderThanHours": 0},
+        {"text": "upload", "planFile": "plan.md"},
+    ):
+        assert names(log, **found) == ["upload"], found
+    for missed in (
+        {"text": "alpha", "turnStatus": "in_progress"},
+        {"text": "beta", "planFile": "plan.md"},
+        {"text": "beta", "staleOlderThanHours": 2, "turnStatus": "failed"},
+    ):
+        assert names(log, **missed) == [], missed
+
+
 def test_a_search_may_stand_on_several_lines_and_blank_filters_ask_for_nothing(log: Log) -> None:
     log.open(title="Upload race")
     for text in ("upload race\n", "upload\n&&\trace", '"upload race"\r\n'):

@@ -126,23 +126,11 @@ def _projects(session: Session) -> tuple[str, ...]:
 def _turn_conditions(where: Filter, workspace: str | None) -> Iterator[Callable[[Turn], bool]]:
     asked = (where.turn_status, where.plan_file, where.todo_id)
     if where.untouched_since is not None or asked != (None, None, None):
-        yield lambda turn: _is_asked_for(turn, where)
+        yield where.fits
     if where.tag is not None:
         yield lambda turn: where.tag in all_tags(turn)
     if where.path is not None:
         yield lambda turn: any(path_matches(path, where, workspace) for path in turn.files)
-
-
-def _is_asked_for(turn: Turn, where: Filter) -> bool:
-    asked = (
-        (where.turn_status, turn.status),
-        (where.plan_file, turn.plan_file),
-        (where.todo_id, turn.todo_id),
-    )
-    since = where.untouched_since
-    return all(wanted is None or wanted == actual for wanted, actual in asked) and (
-        since is None or millis(turn.last_updated) <= millis(since)
-    )
 
 
 _GLOB = re.compile(r"\*+|\?|\[\^?+\]?+[^\]]*\]|.", re.S)
