@@ -143,8 +143,7 @@ class _Folded:
             case f.Action():
                 self._act(self._turns[name], fact)
             case f.Usage():
-                used = fact.input_tokens + fact.cached_input_tokens + fact.cache_creation_tokens + fact.output_tokens
-                self._turns[name]["tokenCount"] += 0 if fact.copied else used
+                self._turns[name]["tokenCount"] += 0 if fact.copied else _used(fact)
             case _:
                 pass
 
@@ -181,6 +180,13 @@ class _Folded:
         turn["actions"].append(action)
         if fact.type in CHANGING and fact.status == "completed" and fact.file_path not in turn["filesModified"]:
             turn["filesModified"].append(fact.file_path)
+
+
+def _used(fact: f.Usage) -> int:
+    """Return the tokens of a response; a total that is not broken down counts as it is."""
+    used = fact.input_tokens + fact.cached_input_tokens + fact.cache_creation_tokens + fact.output_tokens
+    total = fact.vendor.get("total_tokens")
+    return used or (total if isinstance(total, int) else 0)
 
 
 def _empty(fact: f.TurnBegun, name: str) -> Turn:

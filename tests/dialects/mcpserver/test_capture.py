@@ -103,6 +103,19 @@ def test_turns_without_an_id_of_their_own_are_labelled_by_their_place(log: Log) 
     assert [line.split("\t")[2] for line in lines] == ["parent-t1", "parent-t2"]
 
 
+def test_tokens_are_counted_also_where_only_their_total_is_told(log: Log) -> None:
+    codex = Codex(thread=PARENT)
+    codex.event("task_started", turn_id="one").event("user_message", message="Count")
+    for total in (100, 100, 350):
+        codex.event("token_count", info={"total_token_usage": {"total_tokens": total}})
+    codex.event("task_complete", turn_id="one", last_agent_message="Counted")
+    codex.event("task_started", turn_id="two").event("user_message", message="Count on")
+    total, last = {"total_tokens": 360}, {"total_tokens": 10}
+    codex.event("token_count", info={"total_token_usage": total, "last_token_usage": last})
+    turns = json.loads(run(log, "parse", str(written(log, codex))))
+    assert [turn["tokenCount"] for turn in turns] == [350, 10]
+
+
 def test_an_aborted_turn_is_failed_and_an_unfinished_one_stays_open(log: Log) -> None:
     """Case 41."""
     codex = Codex(thread=PARENT)
