@@ -1,7 +1,8 @@
 """Sessions and turns as the session log shows them: as current, in a list of history, and whole."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -10,7 +11,7 @@ from shiftlog.journal.sessionlog_errors import status_of
 from shiftlog.journal.sessionlog_requests import to_dialect
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
-from shiftlog.model.times import shown
+from shiftlog.model.times import parse, shown
 from shiftlog.store.protocol import Reader
 
 TURNS_AT_ONCE = 200
@@ -158,7 +159,7 @@ def turn_object(turn: Turn, entries: Iterable[Entry]) -> dict[str, Any]:
         "contextList": list(turn.context_list),
         "actions": [_item(entry, _ACTION) for entry in items if entry.kind is Kind.ACTION],
         "processingDialog": [_item(entry, _DIALOG) for entry in items if entry.kind is Kind.DIALOG],
-        "commits": to_dialect(turn.commits),
+        "commits": [_commit(commit) for commit in turn.commits],
         "designDecisions": list(turn.design_decisions),
         "requirementsDiscovered": list(turn.requirements_discovered),
         "filesModified": list(turn.files_modified),
@@ -168,6 +169,14 @@ def turn_object(turn: Turn, entries: Iterable[Entry]) -> dict[str, Any]:
             {"at": shown(note.at), "source": note.source, "fields": to_dialect(note.fields)} for note in turn.amendments
         ],
     }
+
+
+def _commit(commit: Mapping[str, Any]) -> dict[str, Any]:
+    """Show a commit with all its keys; a time that can be read as one is shown as all times are."""
+    texts = {name: commit.get(name) or "" for name in ("sha", "branch", "message", "author", "timestamp")}
+    with suppress(ValueError):
+        texts["timestamp"] = shown(parse(texts["timestamp"]))
+    return {**texts, "filesChanged": list(commit.get("files_changed") or ())}
 
 
 def _item(entry: Entry, names: Iterable[str]) -> dict[str, Any]:

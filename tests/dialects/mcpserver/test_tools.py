@@ -143,7 +143,7 @@ def test_a_query_shows_sessions_and_turns_whole(log: Log) -> None:
     log.begin()
     log.do("appendActions", actions=[ACTION | {"filePath": "a.py"}])
     log.do("appendDialog", dialogItems=[ITEM])
-    commit = {"sha": "abc", "message": "Lock", "filesChanged": ["a.py"]}
+    commit = {"sha": "abc", "branch": "", "message": "Lock", "author": "", "timestamp": "", "filesChanged": ["a.py"]}
     log.do("completeTurn", response="ok", tags=["bug"], commits=[commit], tokenCount=12)
     with Tools(log) as tools:
         answer = tools.do("sessionlog_query")
@@ -352,6 +352,23 @@ def test_every_write_is_done_once_under_its_key(log: Log) -> None:
                 assert refused["code"] == "idempotency_conflict", tool
             assert log.heads() == before
         assert tools.error("sessionlog_query", idempotencyKey="k")["details"]["parameter"] == "idempotencyKey"
+
+
+def test_a_commit_is_shown_with_all_its_keys_and_its_time_in_utc(log: Log) -> None:
+    with Tools(log) as tools:
+        tools.do("sessionlog_open", **A)
+        tools.do("sessionlog_begin_turn", **T)
+        whole = {"sha": "b", "branch": "main", "message": "Fix", "author": "Ann", "filesChanged": ["a.py"]}
+        given = [{"sha": "a"}, whole | {"timestamp": "2026-07-01T10:00:00+02:00"}, {"sha": "c", "timestamp": "today"}]
+        log.do("updateTurn", commits=given)
+        (read,) = tools.do("sessionlog_query")["items"]
+        bare: dict[str, Any] = {"branch": "", "message": "", "author": "", "timestamp": "", "filesChanged": []}
+        assert read["turns"][0]["commits"] == [
+            {"sha": "a", **bare},
+            whole | {"timestamp": "2026-07-01T08:00:00Z"},
+            {"sha": "c", **bare, "timestamp": "today"},
+        ]
+        assert tools.do("sessionlog_submit", json=read)["journal"]["changed"] is False
 
 
 def test_joining_a_session_fills_what_nobody_gave_and_wakes_it(log: Log) -> None:
