@@ -223,7 +223,7 @@ def agent_named(name: str) -> str:
             return kind
     if name.casefold() in _SHORT:
         return _SHORT[name.casefold()]
-    raise InvalidParameter.invalid("agent", "a known agent", name, allowed=[*_SHORT, *KINDS])
+    raise InvalidParameter.invalid("agent", "one of " + ", ".join(_SHORT), name, allowed=[*_SHORT, *KINDS])
 
 
 def since_time(text: str, now: datetime) -> datetime:
