@@ -87,13 +87,13 @@ def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Impor
             if isinstance(app.store, SqliteStore):
                 copy_database(app.store.path, copy)
             async with SqliteStore(copy, durability="process") as store:
-                yield Ingest(store, app.clock)
+                yield Ingest(store, app.clock, settings.mac_key)
 
     def now() -> datetime:
         return app.clock.now()
 
     return Imports(
-        importer=Importer(journal=Ingest(app.store, app.clock)),
+        importer=Importer(journal=Ingest(app.store, app.clock, settings.mac_key)),
         readers=readers,
         scratch=scratch,
         settings=IngestSettings(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from shiftlog.guard.redaction import Redactor
 from shiftlog.ingest.codex_capture import read_rollout
 from shiftlog.ingest.placing_parts import MAX_TEXT_CHARS
-from tests.ingest.office import Claude, Codex, Office, open_office
+from tests.ingest.office import NOW, Claude, Codex, Office, open_office
+from tests.journal.desk import files_holding
 
 KEY = f"ghp_{'a1B2' * 9}"
 SECRETS = {
@@ -146,3 +148,40 @@ async def test_a_text_too_long_to_store_is_cut_wherever_it_stands(tmp_path: Path
         assert call["full"] == {"chars": len(long), "sha256": hashlib.sha256(long.encode()).hexdigest()}
         (turn,) = await office.turns(session)
         assert [len(text) for text in turn.design_decisions] == [MAX_TEXT_CHARS]
+
+
+async def test_what_readers_remember_between_imports_shows_no_secret_on_the_disk(tmp_path: Path) -> None:
+    """6: open calls, titles and lines held back are kept as they are, but not to be read."""
+    started = NOW - timedelta(minutes=5)
+    claude = Claude(started=started).prompt("Deploy").add("custom-title", customTitle=f"Deploy with {KEY}")
+    claude.says(f"With {KEY}").calls("t1", command=f"deploy --key {KEY}")
+    fork = Codex(thread="9c000000-0000-4000-8000-000000000001", started=started, meta={"forked_from_id": "other"})
+    fork.event("user_message", message=f"Use {KEY}").event("agent_message", message=f"Using {KEY}")
+    async with open_office(tmp_path) as office:
+        claudes, codex = office.write("a.jsonl", claude.records), office.write("rollout-b.jsonl", fork.lines)
+        await office.take()
+        assert files_holding(office.desk.home, KEY) == []
+        assert files_holding(office.desk.home, f"deploy --key {KEY}"[:16]) == []
+        claude.returns("t1", "deployed").says("Done").ends()
+        office.write(claudes.name, claude.records)
+        office.write(codex.name, fork.turn("t1", "Go on", "Gone on").lines)
+        report = await office.take()
+        assert [file.status for file in report.files] == ["grown", "grown"]
+        (turn,) = await office.turns(await office.session(claude.session))
+        assert (str(turn.status), turn.response) == ("completed", "Done")
+        assert files_holding(office.desk.home, KEY) == []
+
+
+async def test_a_file_whose_state_is_of_another_key_is_read_whole_and_brings_nothing_twice(tmp_path: Path) -> None:
+    claude = Claude().prompt("Deploy").calls("t1", command="deploy")
+    async with open_office(tmp_path) as office:
+        path = office.write("a.jsonl", claude.records)
+        await office.take()
+        before = await office.dialog(await office.session(claude.session))
+    (office.desk.home / "keys" / "import.key").write_bytes(b"k" * 32)
+    async with open_office(tmp_path) as office:
+        office.write(path.name, claude.returns("t1", "deployed").says("Done").ends().records)
+        assert (await office.take()).ok
+        session = await office.session(claude.session)
+        assert await office.dialog(session) == [*before, "deployed", "Done"]
+        assert [str(turn.status) for turn in await office.turns(session)] == ["completed"]

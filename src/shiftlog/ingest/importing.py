@@ -263,16 +263,18 @@ class _Run:
         judged = work.judged
         source = judged.source
         state = states.get(source.path) if source is not None and judged.offset != 0 else None
+        # A file whose state cannot be read is read whole; the keys of its facts decide what is new.
+        resumed = source if state is not None else None
         job = FileJob(
             path=judged.found.path,
             now=precise(self._request.now),
-            offset=(judged.offset or 0) if not judged.settles else (source.cursor if source else 0),
-            agent=source.agent if source is not None and state is not None else None,
+            offset=(judged.offset or 0) if resumed and not judged.settles else (resumed.cursor if resumed else 0),
+            agent=resumed.agent if resumed else None,
             state=state,
             max_line_bytes=self._request.max_line_bytes,
             keep_images=self._request.keep_images,
-            settle_only=judged.settles,
-            facts=source.counts.get(FACTS, 0) if source is not None and judged.offset != 0 else 0,
+            settle_only=judged.settles and resumed is not None,
+            facts=resumed.counts.get(FACTS, 0) if resumed else 0,
         )
         work.batches = self._readers.read(job)
 

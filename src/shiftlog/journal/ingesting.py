@@ -12,6 +12,7 @@ from pathlib import Path
 
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.ingest_batch import BatchWork
+from shiftlog.journal.states import StateLock
 from shiftlog.model.errors import StorageError
 from shiftlog.store.incoming import Batch
 from shiftlog.store.protocol import Reader, Store, Writer
@@ -37,9 +38,10 @@ class Written:
 class Ingest:
     """Writes batches of imported facts."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, key: bytes) -> None:
         self._store = store
         self._clock = clock
+        self._lock = StateLock(key)
 
     async def write(
         self, batch: Batch, source: Source, *, moved_from: str | None = None, follows: int | None = None
@@ -72,7 +74,8 @@ class Ingest:
         work.run()
         if moved_from is not None:
             writer.forget_source(moved_from)
-        writer.put_source(work.read_source())
+        read = work.read_source()
+        writer.put_source(replace(read, state=self._lock.lock(read.state)))
         return Written(
             entries=work.entries,
             sessions=work.named,
@@ -88,14 +91,15 @@ class Ingest:
         return await self._store.read(lambda reader: reader.sources())
 
     async def states(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return the states of the readers of some files."""
+        """Return the states of the readers of some files; none where it is of another key."""
         wanted = list(paths)
 
         def work(reader: Reader) -> dict[str, bytes]:
             found = ((path, reader.source(path)) for path in wanted)
             return {path: source.state for path, source in found if source is not None}
 
-        return await self._store.read(work)
+        kept = await self._store.read(work)
+        return {path: state for path, locked in kept.items() if (state := self._lock.unlock(locked)) is not None}
 
     async def keep_projects(
         self, paths: dict[str, str], sessions: dict[str, dict[str, str]], moved: dict[str, tuple[str, ...]]
