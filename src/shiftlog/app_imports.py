@@ -24,6 +24,7 @@ from shiftlog.ingest.importing_service import ImportOptions, Imports, IngestSett
 from shiftlog.ingest.importing_workers import InProcess, Readers, Workers
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.ingesting import Ingest, import_key
+from shiftlog.journal.sessionlog_ingest import completed
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
 from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
@@ -146,5 +147,5 @@ async def take_transcripts(imports: Imports, values: Mapping[str, Any]) -> dict[
     report = await imports.run(replace(options, dry_run=not values["persist"]))
     shown = report.shown()
     if values["strict"] and not report.ok:
-        raise TranscriptUnreadable(f"Transcript unreadable: {report.errors[0]['path']}", details=shown)
+        raise TranscriptUnreadable(f"Transcript unreadable: {report.errors[0]['path']}", details=completed(shown))
     return shown

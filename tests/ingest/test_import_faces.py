@@ -14,7 +14,7 @@ from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Reply, Selection
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
-from tests.ingest.office import Claude, Office, open_office
+from tests.ingest.office import Claude, Codex, Office, open_office
 
 METHOD = "repl.sessionlog.ingestTranscripts"
 
@@ -87,6 +87,18 @@ async def test_the_session_log_ingests_and_counts_what_it_skipped(tmp_path: Path
         assert len(await office.sessions()) == 1
 
 
+async def test_unknown_records_of_one_name_are_counted_together_whosever_they_are(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", transcript().add("frame-link").records)
+        rollout = Codex(thread="9c000000-0000-4000-8000-000000000001").turn("t1", "Go", "Gone").line("frame-link")
+        office.write("rollout-b.jsonl", rollout.lines)
+        place = Place(caller=Caller(face="repl"), workspace=str(office.folder))
+        done = await office.desk.app.sessionlog.call(METHOD, {"path": str(office.folder)}, place)
+        assert done is not None
+        assert done["unknown"] == {"ClaudeCode/frame-link": 1, "Codex/frame-link": 1}
+        assert done["unknownRecords"] == {"frame-link": 2}
+
+
 async def test_a_strict_ingest_says_what_it_did_not_find(tmp_path: Path) -> None:
     async with open_office(tmp_path) as office:
         office.write("a.jsonl", transcript().records)
@@ -100,7 +112,7 @@ async def test_a_strict_ingest_says_what_it_did_not_find(tmp_path: Path) -> None
         with pytest.raises(TranscriptUnreadable) as failed:
             await log.call(METHOD, {"path": str(office.folder)}, place)
         totals: Any = failed.value.details["totals"]
-        assert totals["sessions"] == 1
+        assert (totals["sessions"], totals["sessionsNew"], failed.value.details["skippedLines"]) == (1, 1, 0)
         lenient = await log.call(METHOD, {"path": str(office.folder), "strict": False}, place)
         assert lenient is not None
         assert lenient["ok"] is False

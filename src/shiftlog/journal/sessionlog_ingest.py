@@ -3,6 +3,7 @@
 Parameters and their names live here; who imports is joined in by the app (`Sessionlog.take_transcripts`).
 """
 
+from collections import Counter
 from typing import Any
 
 from shiftlog.journal import sessionlog_requests as requests
@@ -75,10 +76,13 @@ def completed(report: dict[str, Any]) -> Result:
     """Return a report as the session log shows it."""
     totals = report["totals"]
     shown: Result = shown_in_camel_case(report)
+    unknown: Counter[str] = Counter()
+    for name, count in report["unknown"].items():
+        unknown[name.partition("/")[2]] += count  # agents may have names in common
     return {
         **shown,
         "skippedLines": totals["bad_lines"] + totals["partial_tails"],
-        "unknownRecords": {name.partition("/")[2]: count for name, count in report["unknown"].items()},
+        "unknownRecords": dict(unknown),
     }
 
 
