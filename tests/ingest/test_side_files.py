@@ -119,3 +119,34 @@ async def test_records_of_a_workflows_journal_are_notes_on_the_child_of_their_ag
         assert [item["session_id"] for item in found] == [child.id]
         assert len(await office.sessions()) == 2
         assert await office.is_sound()
+
+
+async def test_an_output_that_was_spilled_is_read_from_the_sessions_own_folder_alone_and_only_to_the_limit(
+    tmp_path: Path,
+) -> None:
+    """3.2, 7."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "config.toml").write_text("[ingest]\nmax_line_mb = 1\n", encoding="utf-8")
+    named = {
+        "t1": "/old/home/tool-results/small.txt",
+        "t2": "/old/home/tool-results/large.txt",
+        "t3": str(tmp_path / "x"),
+    }
+    made = Claude(session=PARENT).prompt("Go")
+    for call, path in named.items():
+        made.calls(call, command="make").returns(call, "cut", toolUseResult={"persistedOutputPath": path})
+    async with open_office(tmp_path) as office:
+        office.write(f"projects/app/{PARENT}.jsonl", made.records)
+        spilled = office.folder / "projects" / "app" / PARENT / "tool-results"
+        spilled.mkdir(parents=True)
+        (spilled / "small.txt").write_text("all of it", encoding="utf-8")
+        (spilled / "large.txt").write_text("x" * (1 << 20) + "x", encoding="utf-8")
+        (tmp_path / "x").write_text("not its own", encoding="utf-8")
+        await office.take()
+        results = [e.facts for e in await office.entries(await office.session(PARENT)) if "exit_code" in e.facts]
+        assert [(one["content"], one.get("spilled")) for one in results] == [
+            ("all of it", None),
+            ("cut", "large.txt"),
+            ("cut", "x"),
+        ]

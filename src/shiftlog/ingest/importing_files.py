@@ -161,7 +161,7 @@ class _Reading:
 
     def _batch(self, cursor: int, tail: str, bytes_read: int, *, last: bool = False) -> Batch:
         self._placer.begin(self._reader.agent)
-        items = _placed(_without_repeats(self._facts), self._placer, self._job.path)
+        items = _placed(_without_repeats(self._facts), self._placer, self._job)
         self._given += sum([item.what in RECORDS for item in items])
         counts = self._reader.counts
         first, self._first = self._first, False
@@ -248,9 +248,9 @@ def _covers(later: Usage, fact: Usage) -> bool:
     )
 
 
-def _placed(facts: Sequence[AnyFact], placer: Placer, path: str) -> list[Incoming]:
+def _placed(facts: Sequence[AnyFact], placer: Placer, job: FileJob) -> list[Incoming]:
     """Return the facts placed, and before a turn in which its agent began a turn of ours the word that they are one."""
-    whole = [_unspilled(fact, path) if isinstance(fact, ToolResult) and fact.spilled else fact for fact in facts]
+    whole = [_unspilled(fact, job) if isinstance(fact, ToolResult) and fact.spilled else fact for fact in facts]
     items = placer.place(whole)
     begun = _begun(facts)
     return list(_with_adoptions(whole, items, begun)) if begun else items
@@ -279,19 +279,22 @@ def _with_adoptions(
         yield item
 
 
-def _unspilled(fact: ToolResult, path: str) -> ToolResult:
+def _unspilled(fact: ToolResult, job: FileJob) -> ToolResult:
     """Return a result with the output that its client kept in a file beside the transcript, if it is there.
 
-    A transcript may name any path; only the folder of spilled outputs that belongs to it is looked into.
+    A transcript may name any path; only the folder of spilled outputs that belongs to it is looked into. What is
+    longer than a line may be is not read.
     """
     assert fact.spilled is not None
     name = fact.spilled.replace("\\", "/").rpartition("/")[2]
-    folder = Path(path).parent
+    folder = Path(job.path).parent
     places = [folder / fact.session.vendor_id / "tool-results", *(one / "tool-results" for one in folder.parents[:3])]
     for place in places:
         spilled = place / name
         if name and spilled.is_file() and not spilled.is_symlink() and not place.is_symlink():
             try:
+                if spilled.stat().st_size > job.max_line_bytes:
+                    break
                 content = spilled.read_text(encoding="utf-8", errors="replace")
             except OSError:
                 break
