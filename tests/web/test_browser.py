@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, expect
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Route, expect
 
 from tests.web.place import Place
 from tests.web.stories import Day, import_hostile, record_hostile, record_long, said
@@ -77,6 +77,36 @@ def test_the_list_changes_while_it_is_looked_at(page: Page, place: Place) -> Non
     expect(page.get_by_role("link", name="Came while looking")).to_be_visible()
 
 
+class Held:
+    """Requests for some addresses that wait until the test lets them go."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self._page = page
+        self._routes: list[Route] = []
+        page.route(pattern, self._hold)
+
+    def _hold(self, route: Route) -> None:
+        self._routes.append(route)
+
+    def first(self) -> Route:
+        """Return the first of them, once it came."""
+        for _ in range(1_000):
+            if self._routes:
+                return self._routes[0]
+            self._page.wait_for_timeout(10)
+        raise AssertionError("no such request came")
+
+
+def test_the_list_hears_of_what_happened_before_it_could_listen(page: Page, place: Place) -> None:
+    expect(page.locator("#live")).to_have_text("Live")
+    held = Held(page, "**/events*")
+    page.goto(f"{place.base}/sessions")
+    stream = held.first()
+    place.tool("open_session", {"agent": "Codex", "title": "Came before the stream"})
+    stream.continue_()
+    expect(page.get_by_role("link", name="Came before the stream")).to_be_visible()
+
+
 def test_a_session_is_walked_by_keyboard(page: Page, place: Place, day: Day) -> None:
     page.goto(f"{place.base}/sessions/{day.session_id}")
     expect(page.locator("#live")).to_have_text("Live")
@@ -142,6 +172,46 @@ def test_what_is_new_appears_once_and_in_its_turn(page: Page, place: Place) -> N
     page.reload()
     expect(page.locator(f"[id='t-{turn}']").get_by_text("All done")).to_be_visible()
     assert unfolded(page) == before, "live and loaded show the same"
+
+
+def test_steps_that_are_loaded_while_news_come_are_shown_once_and_none_is_lost(page: Page, place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "Busy"})["session_id"]
+    turn = place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})["request_id"]
+
+    def note(text: str, times: int = 1) -> None:
+        dialog = [said("model", "observation", text)] * times
+        place.tool("update_turn", {"session_id": session_id, "request_id": turn, "dialog": dialog})
+
+    note("Before", 210)
+    expect(page.locator("#live")).to_have_text("Live")
+    events, pages = Held(page, "**/events*"), Held(page, "**/turns/*after=*")
+    page.goto(f"{place.base}/sessions/{session_id}")
+    stream = events.first()
+    article = page.locator(f"[id='t-{turn}']")
+    note("Loaded and told")
+    article.locator("a[data-more-steps]").scroll_into_view_if_needed()
+    steps = pages.first()
+    answer = steps.fetch()
+    note("Told while loading")
+    stream.continue_()
+    # The first of the two is at hand, and waits for what is being loaded.
+    head = place.json(f"/sessions/{session_id}")["session"]["entry_count"]
+    expect(page.locator("body")).to_have_attribute("data-head", re.compile(f"{head - 1}|{head}"))
+    steps.fulfill(response=answer)
+    expect(article.get_by_text("Told while loading")).to_have_count(1)
+    expect(article.get_by_text("Loaded and told")).to_have_count(1)
+    place.tool("close_session", {"session_id": session_id})
+    expect(page.locator("#state")).to_have_text("Closed")
+
+
+def test_more_tabs_are_open_than_a_browser_has_connections(place: Place, day: Day, page: Page) -> None:
+    hide = """Object.defineProperty(document, "hidden", {get: () => true});
+        document.dispatchEvent(new Event("visibilitychange"))"""
+    for _ in range(8):
+        tab = page.context.new_page()
+        tab.goto(f"{place.base}/sessions/{day.session_id}", timeout=10_000)
+        expect(tab.locator("#live")).to_have_text("Live")
+        tab.evaluate(hide)
 
 
 def unfolded(page: Page) -> list[str]:

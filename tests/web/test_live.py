@@ -90,6 +90,17 @@ def test_the_list_hears_of_every_change(place: Place) -> None:
             told += next(events)["data"]["changed"]
 
 
+def test_a_list_that_comes_back_hears_at_once_of_what_changed_meanwhile(place: Place) -> None:
+    session_id = opened(place)
+    with streaming(place, "/events?since=never") as events:
+        first = next(events)
+    place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})
+    with streaming(place, "/events?since=never", **{"Last-Event-ID": first["id"]}) as events:
+        again = next(events)
+    assert session_id in again["data"]["changed"]
+    assert again["id"] != first["id"]
+
+
 def test_the_output_of_a_running_command_streams(place: Place, tmp_path: Path) -> None:
     session_id = opened(place)
     shell = place.tool("open_shell", {"session_id": session_id, "cwd": str(tmp_path)})["shell_id"]

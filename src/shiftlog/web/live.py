@@ -19,17 +19,17 @@ from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.shell.ports import Stream
-from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import HEADERS, encoded
 from shiftlog.web.looks import render
-from shiftlog.web.session_view import number, turn_block
+from shiftlog.web.session_view import SessionView, number, turn_block
+from shiftlog.web.sessions_view import mark_of, newest_heads
 from shiftlog.web.steps import steps_of
 from shiftlog.web.timeline import counts, entry_document
 
 POLL_S = 0.25
 BEAT_S = 15.0
 ENTRIES_AT_ONCE = 200
-LOOKED_AT = 20
 OUTPUT_CHARS = 20_000
 OUTPUT_LINES = 400
 STREAMS_MOST = 64
@@ -51,9 +51,14 @@ class Live:
         self._stopping.set()
 
     async def sessions(self, request: Request) -> Response:
-        """Tell when any session changed, so that a list of them can be looked up again."""
+        """Tell when any session changed, so that a list of them can be looked up again.
+
+        A client that says which mark it saw last, or `since` which one, is told at once if that is over.
+        """
         # Looked at before the answer begins: what changes after it is told.
-        return self._streamed(self._sessions(await self.app.store.read(_heads)))
+        heads = await self.app.store.read(newest_heads)
+        seen = request.headers.get("last-event-id") or request.query_params.get("since") or mark_of(heads)
+        return self._streamed(self._sessions({} if seen != mark_of(heads) else heads))
 
     async def session(self, request: Request) -> Response:
         """Tell each new entry of a session, and what its running commands print."""
@@ -89,11 +94,11 @@ class Live:
     async def _sessions(self, heads: dict[str, int]) -> AsyncGenerator[bytes]:
         quiet = 0.0
         while True:
-            now = await self.app.store.read(_heads)
+            now = await self.app.store.read(newest_heads)
             changed = [name for name, seq in now.items() if heads.get(name) != seq]
             heads = now
             if changed:
-                yield event("sessions", {"changed": changed})
+                yield event("sessions", {"changed": changed}, mark_of(now))
                 quiet = 0.0
             elif quiet >= BEAT_S:
                 yield b": still here\n\n"
@@ -108,7 +113,7 @@ class Live:
         while True:
             # Asked before the entries are read: a command's start is told before what it prints.
             running = outputs.running()
-            news = await self.app.store.read(lambda reader, after=after: _news(reader, session_id, after))
+            news = await self.app.store.read(lambda reader, after=after: self._news(reader, session_id, after))
             told = False
             for seq, item in news:
                 yield event("entry", item, seq)
@@ -123,27 +128,24 @@ class Live:
             if len(news) < ENTRIES_AT_ONCE and not await self._pause():
                 return
 
+    def _news(self, reader: Reader, session_id: str, after: int) -> list[tuple[int, Item]]:
+        """Return the entries after one; the last of them brings the head of the page as it is now."""
+        head = reader.head(session_id)
+        session = reader.session(session_id) if head is not None and head[0] > after else None
+        if head is None or session is None:
+            return []
+        entries = reader.entries(session_id, after=after, until=head[0], limit=ENTRIES_AT_ONCE)
+        news = [(entry.seq, _told(reader, session, entry)) for entry in entries]
+        if news:
+            facts = SessionView(app=self.app).facts(reader, session, self.app.clock.now())
+            news[-1][1]["head"] = render("_session_head.html", {"session": facts, "tab": "timeline"})
+        return news
 
-def event(name: str, data: Item, number: int | None = None) -> bytes:
+
+def event(name: str, data: Item, mark: int | str | None = None) -> bytes:
     """Return one event as the wire has it; JSON has no line ends, so the data is one line."""
-    head = f"id: {number}\n" if number is not None else ""
+    head = f"id: {mark}\n" if mark is not None else ""
     return f"{head}event: {name}\ndata: ".encode() + encoded(data) + b"\n\n"
-
-
-def _heads(reader: Reader) -> dict[str, int]:
-    rows = reader.find_sessions(Filter(), Page(limit=LOOKED_AT), by_activity=True)
-    return {row.session.id: row.session.head_seq for row in rows}
-
-
-def _news(reader: Reader, session_id: str, after: int) -> list[tuple[int, Item]]:
-    head = reader.head(session_id)
-    if head is None or head[0] <= after:
-        return []
-    session = reader.session(session_id)
-    entries = reader.entries(session_id, after=after, until=head[0], limit=ENTRIES_AT_ONCE)
-    if session is None:
-        return []
-    return [(entry.seq, _told(reader, session, entry)) for entry in entries]
 
 
 def _told(reader: Reader, session: Session, entry: Entry) -> Item:

@@ -3,6 +3,7 @@
 A family (a session with what it spawned) stands where its newest activity puts it, and once in the whole list.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from shiftlog.web.figures import between, day_name
 FAMILIES = 40
 ROWS_AT_ONCE = 60
 LOOKS_MOST = 20
+LOOKED_AT = 20
 CHILDREN_SHOWN = 30
 GENERATIONS = 8
 SEARCH_CHARS = 400_000
@@ -48,6 +50,8 @@ class SessionsView:
         query = request.query_params
         filters = {name: value for name in FILTERS if (value := query.get(name, "").strip())}
         check_states(filters)
+        # Looked at before the list itself: what changes meanwhile is told by the stream of events.
+        mark = mark_of(await self.app.store.read(newest_heads))
         text, kind = query.get("q", "").strip(), query.get("kind", "session")
         if text:
             data = await self._search(text, kind, filters, query.get("cursor"))
@@ -61,6 +65,7 @@ class SessionsView:
             "kinds": KINDS,
             "known": _known(data["items"]),
             "is_first": "cursor" not in query,
+            "mark": mark,
         }
         return View(data=data, template="sessions.html", part="_sessions.html", extra=extra)
 
@@ -152,6 +157,17 @@ class SessionsView:
             "total_is_lower_bound": bool(found.get("total_is_lower_bound")),
             "next_cursor": found["next_cursor"],
         }
+
+
+def newest_heads(reader: Reader) -> dict[str, int]:
+    """Return how far the journals of the sessions active last have come."""
+    rows = reader.find_sessions(Filter(), Page(limit=LOOKED_AT), by_activity=True)
+    return {row.session.id: row.session.head_seq for row in rows}
+
+
+def mark_of(heads: Mapping[str, int]) -> str:
+    """Return a short name of a state of the list, by which a client says what it has seen."""
+    return hashlib.sha256(repr(sorted(heads.items())).encode()).hexdigest()[:16]
 
 
 def check_states(filters: Mapping[str, str]) -> None:

@@ -81,3 +81,20 @@ export function showLive(says, on) {
   place.textContent = says;
   place.classList.toggle("on", on);
 }
+
+// Listens while the page is seen: a browser has six connections to a place, which tabs that nobody sees must not use up.
+export function whileSeen(listen) {
+  let source = null;
+  function look() {
+    if (document.hidden) {
+      source?.close();
+      source = null;
+    } else if (!source || source.readyState === EventSource.CLOSED) {
+      source = listen();
+      source.addEventListener("open", () => showLive("Live", true));
+      source.addEventListener("error", (event) => showLive(event.target.readyState === EventSource.CLOSED ? "Not live" : "Reconnecting", false));
+    }
+  }
+  document.addEventListener("visibilitychange", look);
+  look();
+}

@@ -1,5 +1,5 @@
 // A session: steps and further turns are loaded when they come into sight, new entries as they are written.
-import { dress, jumpTo, openAround, parsed, part, showLive } from "./dress.js";
+import { dress, jumpTo, openAround, parsed, part, whileSeen } from "./dress.js";
 
 const { session, base } = document.body.dataset;
 const timeline = document.getElementById("timeline");
@@ -9,6 +9,10 @@ const loading = new WeakMap();
 function once(element, work) {
   if (!loading.has(element)) loading.set(element, work().finally(() => loading.delete(element)));
   return loading.get(element);
+}
+
+async function settled(element) {
+  if (element) await loading.get(element)?.catch(() => {});
 }
 
 function place(fresh, put) {
@@ -132,10 +136,21 @@ async function addStep(article, item) {
   place(parsed(item.html), (ready) => list.append(ready));
 }
 
+function renewHead(html) {
+  const fresh = parsed(html);
+  for (const one of [".sums", "#state"]) document.querySelector(`.head ${one}`)?.replaceWith(fresh.querySelector(one));
+}
+
 async function take(item) {
   if (item.seq <= lastSeq) return;
   lastSeq = item.seq;
   document.body.dataset.head = String(lastSeq);
+  if (item.head) renewHead(item.head);
+  // What is being loaded may hold this entry already, or the place where it belongs.
+  await settled(timeline.querySelector(":scope > .more a[data-next]"));
+  const steps = item.request_id && byId(`t-${item.request_id}`)?.querySelector("details.steps");
+  await settled(steps);
+  await settled(steps?.querySelector("a[data-more-steps]"));
   let article = item.request_id && byId(`t-${item.request_id}`);
   if (item.turn && !article && isComplete()) {
     place(parsed(item.turn), (ready) => timeline.append(ready));
@@ -146,7 +161,7 @@ async function take(item) {
     if (status) article.className = `turn ${status}`;
     if (status === "failed") article.dataset.error = "";
   }
-  if (item.html && item.html.trim()) {
+  if (item.html && item.html.trim() && !byId(`e${item.seq}`)) {
     const running = item.command_id && [...timeline.querySelectorAll("[data-command]")].find((one) => one.dataset.command === item.command_id);
     if (running) place(parsed(item.html), (ready) => running.replaceWith(ready));
     else if (article) await addStep(article, item);
@@ -166,13 +181,13 @@ function takeOutput(item) {
   if (byId("follow")?.checked) scrollTo({ top: document.documentElement.scrollHeight });
 }
 
+let queue = Promise.resolve();
+
 function listen() {
-  let queue = Promise.resolve();
   const source = new EventSource(`${base}/events?after=${lastSeq}`);
-  source.addEventListener("open", () => showLive("Live", true));
-  source.addEventListener("error", () => showLive("Reconnecting", false));
   source.addEventListener("entry", (event) => (queue = queue.then(() => take(JSON.parse(event.data))).catch(() => {})));
   source.addEventListener("output", (event) => (queue = queue.then(() => takeOutput(JSON.parse(event.data))).catch(() => {})));
+  return source;
 }
 
 async function showChain() {
@@ -187,7 +202,7 @@ export function start() {
   watch(document);
   findHash().catch(() => {});
   addEventListener("hashchange", () => findHash().catch(() => {}));
-  listen();
+  whileSeen(listen);
   (window.requestIdleCallback ?? setTimeout)(showChain);
   const follow = byId("follow");
   if (follow) follow.closest("label").hidden = false;

@@ -1,5 +1,5 @@
 // The list: looked up again when something happens, where it is; filters that say nothing stay out of the address.
-import { dress, part, showLive } from "./dress.js";
+import { dress, part, whileSeen } from "./dress.js";
 
 const EVERY_MS = 1500;
 
@@ -7,6 +7,13 @@ export function start() {
   const list = document.getElementById("list");
   let waiting = false;
   let last = 0;
+  let mark = document.body.dataset.mark;
+
+  function soon() {
+    if (waiting || new URLSearchParams(location.search).has("cursor")) return;
+    waiting = true;
+    setTimeout(refresh, Math.max(200, EVERY_MS - (Date.now() - last)));
+  }
 
   async function refresh() {
     waiting = false;
@@ -18,19 +25,20 @@ export function start() {
       dress(fresh);
       list.replaceChildren(fresh);
     } catch {
+      soon();
       return;
     }
     for (const id of unfolded) document.getElementById(id)?.nextElementSibling?.querySelector("details")?.setAttribute("open", "");
     if (held) document.getElementById(held)?.querySelector("a")?.focus({ preventScroll: true });
   }
 
-  const source = new EventSource("/events");
-  source.addEventListener("open", () => showLive("Live", true));
-  source.addEventListener("error", () => showLive("Reconnecting", false));
-  source.addEventListener("sessions", () => {
-    if (waiting || new URLSearchParams(location.search).has("cursor")) return;
-    waiting = true;
-    setTimeout(refresh, Math.max(200, EVERY_MS - (Date.now() - last)));
+  whileSeen(() => {
+    const source = new EventSource(`/events?since=${mark}`);
+    source.addEventListener("sessions", (event) => {
+      mark = event.lastEventId;
+      soon();
+    });
+    return source;
   });
 
   const form = document.querySelector("form.finder");
