@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from markdown_it import MarkdownIt
 from playwright.sync_api import BrowserContext
 
 from shiftlog.model import canonical
@@ -55,6 +56,16 @@ def test_markdown_reads_as_a_report(place: Place, day: Day) -> None:
     assert "## 1. Why are orders charged twice?" in text
     assert "**Decision**\n\n> Retries must carry an idempotency key." in text
     assert re.search(r"\*\*Failed\*\*\n\n> .*No runner took the job", text)
+
+
+def test_markdown_loads_no_image_from_elsewhere(place: Place) -> None:
+    said = "Look: ![a [b] c](http://127.0.0.1:9/x.png) and #![x][y]\n\n[y]: http://127.0.0.1:9/y.png"
+    session_id = place.tool("open_session", {"agent": "Codex", "title": said.partition("\n")[0]})["session_id"]
+    place.tool("begin_turn", {"session_id": session_id, "query_title": "T", "query_text": said})
+    place.tool("finish_turn", {"session_id": session_id, "outcome": "completed", "response": said})
+    html = MarkdownIt("commonmark").render(exported(place, session_id, "md"))
+    assert "Look: ![a [b] c]" in html
+    assert "<img" not in html
 
 
 def test_json_lines_hold_the_chain(place: Place, day: Day) -> None:

@@ -84,6 +84,8 @@ def test_search_finds_and_marks(place: Place, day: Day, kind: str) -> None:
         "from=nonsense",
         "q=x&cursor=nonsense",
         "turn_status=x&q=y",
+        "turn_status=x",
+        "kind=nonsense",
     ],
 )
 def test_a_question_without_sense_is_answered_with_what_is_wrong(place: Place, query: str) -> None:
@@ -91,6 +93,7 @@ def test_a_question_without_sense_is_answered_with_what_is_wrong(place: Place, q
         answer = client.get(f"/sessions?{query}")
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["code"] == "invalid_parameter"
+    assert answer.json()["error"]["details"]["parameter"] in query.replace("&", "=").split("=")
 
 
 def test_a_session_page_tells_its_story(place: Place, day: Day) -> None:

@@ -99,8 +99,8 @@ def _inline(text: object) -> str:
 
 
 def _quoted(text: object) -> str:
-    # A quote keeps Markdown readable; only what could become a tag is broken.
-    shown = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", visible(str(text)))
+    # A quote keeps Markdown readable; only what could become a tag, or load an image from elsewhere, is broken.
+    shown = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", visible(str(text))).replace("![", "!\\[")
     return "".join(f"> {line}".rstrip() + "\n" for line in shown.strip("\n").split("\n")) + "\n"
 
 

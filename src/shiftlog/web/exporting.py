@@ -86,6 +86,8 @@ async def _jsonl(app: App, session: Session) -> AsyncGenerator[str]:
         )
         after = entries[-1].seq
     for receipt in await app.store.read(lambda reader: reader.receipts(session.id)):
+        if receipt.seq > session.head_seq:
+            continue  # signed since the export began, over entries that are not in it
         yield _line({"type": "receipt", **receipt_document(receipt)})
 
 

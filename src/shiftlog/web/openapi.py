@@ -42,7 +42,13 @@ _FILTERS = [
     _query("agent_id", "Stable agent name."),
     _query("model", "Model name."),
     _query("project", "Workspace name or path."),
-    _query("from", "Active at or after this date or time."),
+]
+_ACTIVE = [
+    _query("from", "Active at or after this date or time; of turns, entries and files their own time counts."),
+    _query("to", "Started at or before this date or time; of turns, entries and files their own time counts."),
+]
+_STARTED = [
+    _query("from", "Started at or after this date or time; without from and to the last 30 days."),
     _query("to", "Started at or before this date or time."),
 ]
 _ENTRY = _record(
@@ -127,10 +133,11 @@ def description() -> Schema:
         _query("q", 'Search: words, "phrases", prefixes (auth*), && || ! and parentheses.'),
         _query("kind", "What to search.", {"type": "string", "enum": list(KINDS)}),
         *_FILTERS,
+        *_ACTIVE,
         _query("status", "Session state.", {"type": "string", "enum": list(map(str, SessionState))}),
         _query("turn_status", "Has a turn with this status.", {"type": "string", "enum": list(map(str, TurnStatus))}),
         _query("path", "Touched files by glob (src/*.py)."),
-        _query("tag", "Has a turn with this tag."),
+        _query("tag", "It or a turn of it has this tag."),
         _query("cursor", "next_cursor of the page before, same question."),
     ]
     timeline = [
@@ -149,6 +156,7 @@ def description() -> Schema:
         _query("stream", "Which stream.", {"type": "string", "enum": ["stdout", "stderr"]}),
         _query("cursor", "next_cursor of the page before."),
     ]
+    usage = [*_FILTERS, *_STARTED]
     by = _query("by", "Which table.", {"type": "string", "enum": list(DIMENSIONS)})
     form = _path("form", "The format.", {"type": "string", "enum": ["html", "md", "jsonl"]})
     paths = {
@@ -167,8 +175,8 @@ def description() -> Schema:
         f"{one}/trust.json": _operation("Check the chain now", _answer("What was found", "Trust"), [_SESSION], 404),
         f"{one}/receipts/{{seq}}.json": _operation("A receipt", _answer("It", "Receipt"), [_SESSION, seq], 404),
         f"{one}/export.{{form}}": _operation("A session as a file", _exports(), [_SESSION, form], 404),
-        "/usage.json": _operation("Tokens and cost", _answer("Totals", "Usage"), _FILTERS, 404),
-        "/usage.csv": _operation("One table of usage", _answer("It", None, "text/csv"), [*_FILTERS, by], 404),
+        "/usage.json": _operation("Tokens and cost", _answer("Totals", "Usage"), usage, 404),
+        "/usage.csv": _operation("One table of usage", _answer("It", None, "text/csv"), [*usage, by], 404),
         "/outputs/{command_id}.json": _operation(
             "Read a command's output", _answer("A page", "Output"), output, 404, 410
         ),

@@ -18,7 +18,7 @@ from shiftlog.journal.history_items import session_item
 from shiftlog.journal.history_requests import filter_of
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.moves import SessionState
+from shiftlog.model.moves import SessionState, TurnStatus
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import parse, shown
 from shiftlog.store.protocol import Filter, Page, Reader, SessionRow
@@ -52,7 +52,9 @@ class SessionsView:
         check_states(filters)
         # Looked at before the list itself: what changes meanwhile is told by the stream of events.
         mark = mark_of(await self.app.store.read(newest_heads))
-        text, kind = query.get("q", "").strip(), query.get("kind", "session")
+        text, kind = query.get("q", "").strip(), query.get("kind") or "session"
+        if kind not in KINDS:
+            raise InvalidParameter.invalid("kind", "one of " + ", ".join(KINDS), kind, allowed=list(KINDS))
         if text:
             data = await self._search(text, kind, filters, query.get("cursor"))
         else:
@@ -135,12 +137,16 @@ class SessionsView:
         return item
 
     async def _search(self, text: str, kind: str, filters: Mapping[str, str], cursor: str | None) -> Item:
-        if kind not in KINDS:
-            raise InvalidParameter.invalid("kind", "one of " + ", ".join(KINDS), kind, allowed=list(KINDS))
         arguments: Item = {"text": text, "kinds": [kind], "limit": FAMILIES, "max_chars": SEARCH_CHARS, **filters}
         if cursor:
             arguments["cursor"] = cursor
-        found = await self.app.history.query_history(arguments, LIBRARY)
+        try:
+            found = await self.app.history.query_history(arguments, LIBRARY)
+        except InvalidParameter as error:
+            if error.details.get("parameter") != "text":
+                raise
+            # In the address it is called q.
+            raise InvalidParameter.invalid("q", str(error.details["constraint"]), error.details["value"]) from None
         items: list[Item] = found["items"]
         names = {str(item["session_id"]) for item in items}
 
@@ -172,11 +178,9 @@ def mark_of(heads: Mapping[str, int]) -> str:
 
 def check_states(filters: Mapping[str, str]) -> None:
     """Refuse a state that there is not: the store would only find nothing."""
-    status = filters.get("status")
-    if status and status not in map(str, SessionState):
-        raise InvalidParameter.invalid(
-            "status", "one of " + ", ".join(SessionState), status, allowed=list(SessionState)
-        )
+    for name, states in (("status", SessionState), ("turn_status", TurnStatus)):
+        if filters.get(name) not in (None, *states):
+            raise InvalidParameter.invalid(name, "one of " + ", ".join(states), filters[name], allowed=list(states))
 
 
 def _position(cursor: str | None) -> tuple[int, int] | None:
