@@ -291,6 +291,16 @@ def test_usage_adds_up_and_comes_as_csv(place: Place, day: Day) -> None:
     assert 'role="img"' in html
 
 
+def test_small_costs_add_up_as_they_do_in_the_total(place: Place) -> None:
+    for agent_id in ("tiny-one", "tiny-two"):
+        run = {"agent": "Codex", "title": "Tiny", "agent_id": agent_id, "model": "tiny"}
+        session_id = place.tool("open_session", run)["session_id"]
+        place.tool("close_session", {"session_id": session_id, "total_cost_usd": 0.0000004})
+    usage = place.json("/usage", model="tiny")
+    assert usage["total"]["cost_usd"] == 0.0000008
+    assert [row["cost_usd"] for row in usage["by"]["day"]] == [0.0000008]
+
+
 def test_usage_of_days_on_which_nothing_ran_is_nothing(place: Place, day: Day) -> None:
     data = place.json("/usage", **{"from": "2020-01-01", "to": "2020-01-31"})
     assert data["total"]["sessions"] == 0

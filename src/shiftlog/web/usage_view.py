@@ -13,6 +13,7 @@ from starlette.responses import Response
 from shiftlog.app import App
 from shiftlog.journal.usage import runs_filter, total_usage
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.prices import DECIMALS
 from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import HEADERS, View
 from shiftlog.web.charts import bars, levels
@@ -105,7 +106,7 @@ def _summed(rows: Iterable[Item], name: str) -> list[Item]:
         for column in ("sessions", *_TOKENS, "cost_unknown"):
             group[column] += row[column]
         if row["cost_usd"] is not None:
-            group["cost_usd"] = round((group["cost_usd"] or 0.0) + row["cost_usd"], 6)
+            group["cost_usd"] = round((group["cost_usd"] or 0.0) + row["cost_usd"], DECIMALS)
     for group in sums.values():
         group["tokens"] = sum(group[column] for column in _TOKENS)
     by_cost: Callable[[Item], tuple[float, int]] = lambda row: (-(row["cost_usd"] or 0.0), -row["tokens"])  # noqa: E731
