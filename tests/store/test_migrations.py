@@ -92,3 +92,14 @@ async def test_a_store_of_a_newer_version_does_not_open(tmp_path: Path) -> None:
         async with SqliteStore(path):
             pass
     assert "migration 9999" in str(caught.value.details["reason"])
+
+
+def test_parts_of_words_that_were_indexed_without_roles_and_statuses_are_made_anew(db: apsw.Connection) -> None:
+    migrate(db, shipped()[:11])
+    db.execute("INSERT INTO grams (rowid, text) VALUES (257, 'some')")
+    db.execute("INSERT INTO gram_marks VALUES (1, 256)")
+    db.execute("INSERT INTO gram_blocks VALUES (1, 0, 0, x'', NULL)")
+    migrate(db, shipped())
+    assert not db.execute("SELECT rowid FROM grams WHERE grams MATCH 'ome'").fetchall()
+    assert not db.execute("SELECT * FROM gram_marks").fetchall()
+    assert not db.execute("SELECT * FROM gram_blocks").fetchall()
