@@ -250,6 +250,7 @@ def test_an_unfinished_line_is_shown_when_the_stream_was_quiet_for_a_second(keep
     assert output.page().text == "one\n"
     clock.seconds += 0.2
     assert output.newest() == "Password: "
+    assert output.newest() == ""
     assert output.page().text == "one\nPassword: "
 
 

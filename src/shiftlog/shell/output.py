@@ -61,6 +61,7 @@ class CommandOutput(OutputSink):
         self._settled = settled  # called at the command's end, and again when a left-over child closed a stream
         self._waiters: set[asyncio.Future[None]] = set()
         self._newest = b""
+        self._told = b""  # of a line that is not finished
         self._whole: ShownOutput | None = None
 
     def stream(self, name: Stream) -> StreamOutput:
@@ -111,9 +112,13 @@ class CommandOutput(OutputSink):
         self.stderr.mask_by(rules)
 
     def newest(self, chars: int = PROGRESS_CHARS) -> str:
-        """Return the newest characters of both streams since the last call, for a progress message."""
-        data = self._newest + self.stdout.peek() + self.stderr.peek()
-        self._newest = b""
+        """Return the newest characters of both streams since the last call, for a progress message.
+
+        An unfinished line is among them as it stands, once for each time that it has changed.
+        """
+        held = self.stdout.peek() + self.stderr.peek()
+        data = self._newest + held if self._newest or held != self._told else b""
+        self._newest, self._told = b"", held
         return data.decode("utf-8", "ignore")[-chars:]
 
     def show(self, budget: Budget | None = None, default_chars: int = DEFAULT_CHARS) -> ShownOutput:
