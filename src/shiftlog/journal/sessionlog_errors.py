@@ -71,6 +71,10 @@ SHOWN: Mapping[str, tuple[str | None, Callable[[Details], Details]]] = {
     "bootstrap_failed": (None, _keeping("storageError", "permissions")),
     "transcript_not_found": (None, _keeping("searched")),
     "idempotency_conflict": (None, _keeping()),
+    "session_held": (
+        "Close it where it is held, or call the tool close_session with on_held: take_over",
+        _keeping("sessionId", "heldBy", "fence"),
+    ),
     "lease_lost": (None, _keeping("fenceGiven", "fenceCurrent", "heldBy")),
     "storage_error": (None, _keeping("reason")),
     "command_timeout": (None, _keeping("reason")),

@@ -370,7 +370,7 @@ CLOSE_SESSION = Params(
             "idempotencyKey": KEY,
         }
     ),
-    aliases=ALIASES,
+    aliases={**ALIASES, "successionpolicy": "succession_policy", "allowrebirth": "allow_rebirth"},
 )
 HISTORY_FIELDS: dict[str, Field] = {
     "agent": AGENT,

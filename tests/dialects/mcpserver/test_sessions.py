@@ -237,6 +237,27 @@ def test_a_connection_writes_beside_a_holder_that_only_resumed_the_session(log: 
             assert live.ask("setSessionTitle", {"title": "late"})["code"] == "lease_lost"
 
 
+def test_a_session_is_closed_as_asked_in_either_spelling(log: Log) -> None:
+    log.open()
+    closed = log.do("closeSession", successionPolicy="closed_without_successor")
+    assert (closed["state"], "warnings" in closed) == ("sealed", False)
+    log.open(OTHER_SESSION)
+    closed = log.do("closeSession", sessionId=OTHER_SESSION, allowRebirth=False)
+    assert (closed["state"], "warnings" in closed) == ("sealed", False)
+
+
+def test_a_session_that_a_client_holds_is_not_closed_and_the_hint_says_who_can(log: Log) -> None:
+    with Tools(log) as tools:
+        opened = {"agent": "Codex", "title": "Held", "session_id": SESSION}
+        tools.request("tools/call", name="open_session", arguments=opened)
+        refused = log.error("closeSession", sessionId=SESSION)
+        assert (refused["code"], refused["retryable"]) == ("session_held", False)
+        assert refused["hint"].endswith("call the tool close_session with on_held: take_over")
+        taken = {"session_id": SESSION, "on_held": "take_over"}
+        closed = tools.request("tools/call", name="close_session", arguments=taken)["result"]
+        assert closed["isError"] is False
+
+
 def test_titles_are_set_and_shown(log: Log) -> None:
     log.open()
     log.begin()
