@@ -277,14 +277,20 @@ def _sections(capsule: Mapping[str, Any], most: int) -> list[_Section]:
         _listed("refuted", "Refuted", capsule, most),
         _listed("decisions", "Decisions", capsule, most),
         _listed("done", "Done", capsule, most),
-        _Section("files_touched", "Files", files, list(reversed(range(len(files))))),
+        _newest("files_touched", "Files", files),
         _listed("receipts", "Receipts", capsule, most),
+        _newest("last_commands", "Last commands", _command_lines(capsule, most)),
+        _newest("checkpoints", "Checkpoints", _checkpoint_lines(capsule, most)),
     ]
     return [section for section in sections if section.lines]
 
 
 def _plain(name: str, heading: str, lines: list[str]) -> _Section:
     return _Section(name, heading, lines, list(range(len(lines))))
+
+
+def _newest(name: str, heading: str, lines: list[str]) -> _Section:
+    return _Section(name, heading, lines, list(reversed(range(len(lines)))))
 
 
 def _listed(name: str, heading: str, capsule: Mapping[str, Any], most: int) -> _Section:
@@ -321,6 +327,21 @@ def _turn_lines(turn: Mapping[str, Any] | None, most: int) -> list[str]:
     if turn["query_text"] != turn["query_title"]:
         lines.append(f"- asked: {_data(turn['query_text'], most)}")
     return lines
+
+
+def _command_lines(capsule: Mapping[str, Any], most: int) -> list[str]:
+    lines: list[str] = []
+    for item in capsule["last_commands"]:
+        ending = "no exit code" if item["exit_code"] is None else f"exit {item['exit_code']}"
+        lines.append(f"- (recorded #{item['seq']}, {ending}) {_data(item['command'], most)}")
+    return lines
+
+
+def _checkpoint_lines(capsule: Mapping[str, Any], most: int) -> list[str]:
+    return [
+        f"- (saved {item['created_at']}) {_data(str(item['id']), 64)}: {_data(item['label'] or 'no label', most)}"
+        for item in capsule["checkpoints"]
+    ]
 
 
 def _left_out(counts: Mapping[str, int]) -> str:
