@@ -51,6 +51,21 @@ def invoke(home: Path, method: str, params: object, **more: Any) -> tuple[int, A
     return done.returncode, json.loads(done.stdout)
 
 
+def test_what_the_skill_shows_works_beside_the_session_of_the_hooks(home: Path, tmp_path: Path) -> None:
+    plugin = SCRIPT.parent.parent
+    shown = (plugin / "skills" / "session" / "SKILL.md").read_text().split("```sh\n")[1].split("```")[0]
+    env = environment(home, PATH=f"{BIN}:/usr/bin:/bin", CLAUDE_PLUGIN_ROOT=str(plugin))
+    for event, more in (("SessionStart", {"source": "startup"}), ("UserPromptSubmit", {"prompt": "Fix it"})):
+        told = {"hook_event_name": event, "session_id": "5e55", "cwd": str(tmp_path), **more}
+        subprocess.run([f"{BIN}/shiftlog-hook", "claude"], input=json.dumps(told), text=True, env=env, check=True)
+    done = subprocess.run(
+        ["sh", "-c", shown], capture_output=True, text=True, env=env, cwd=tmp_path, timeout=60, check=False
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer for answer in answers if "code" in answer] == []
+    assert (len(answers), answers[3]["status"], answers[-1]["totalCount"]) == (5, "completed", 2)
+
+
 def test_a_request_is_answered_with_its_result_or_its_error(home: Path, shell: str) -> None:
     assert invoke(home, "openSession", OPEN, shell=shell)[1]["opened"] is True
     status, answer = invoke(home, "openSession", OPEN, shell=shell)
