@@ -88,9 +88,9 @@ class Calls:
 
     def asked(self, method: str, params: Params, given: object, place: Place, prepare: Prepare = dict) -> Asked:
         """Check a call's parameters and mask the secrets in them; `prepare` sees them before the ids are checked."""
-        ignored: list[str] | None = None if place.strict else []
         try:
-            values = prepare(params.read(given, ignored))
+            read, ignored = params.read(given, strict=place.strict)
+            values = prepare(read)
             named_session_id(values)
         except ShiftlogError as error:
             raise self.journal.masked(error) from None
@@ -103,8 +103,7 @@ class Calls:
             request=Request(operation=method, values=values, masked=masked, caller=place.caller),
             place=place,
             warnings=[
-                {"code": "ignored_param", "param": self.journal.masked_text(name)}
-                for name in (ignored or ())[:IGNORED_SHOWN]
+                {"code": "ignored_param", "param": self.journal.masked_text(name)} for name in ignored[:IGNORED_SHOWN]
             ],
             deadline=time.monotonic() + place.timeout_s,
         )

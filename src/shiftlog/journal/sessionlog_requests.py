@@ -7,7 +7,7 @@ came into checked values under the names that the journal uses.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from shiftlog.journal.continuity_requests import CLOSE_SESSION as CLOSING
@@ -83,9 +83,10 @@ class AsGiven(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonOf(Field):
-    """A value, or its JSON text."""
+    """A value, or its JSON text; one that was recorded elsewhere may have parts that nobody knows here."""
 
     inner: Field
+    recorded_elsewhere: bool = False
 
     def read(self, value: object, path: str) -> Any:
         return self.inner.read(value, path)
@@ -114,41 +115,54 @@ class Params:
     record: Record
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def read(self, given: object, ignored: list[str] | None) -> dict[str, Any]:
-        """Return the checked values under the journal's names.
+    def read(self, given: object, *, strict: bool) -> tuple[dict[str, Any], list[str]]:
+        """Return the checked values under the journal's names, and which names were ignored.
 
-        Names count in any case. Those that nobody knows are added to `ignored`, or refused where it is None.
+        Names count in any case. Those that nobody knows are ignored, or refused by a strict reading.
         """
         if not isinstance(given, Mapping):
             raise InvalidParameter.invalid("params", "an object is expected", given)
-        named = _named(self.record, cast(Mapping[Any, Any], given), self.aliases, "", ignored)
-        return to_native(self.record.read(named))
+        naming = _Naming(aliases=self.aliases, strict=strict)
+        named = naming.named(self.record, cast(Mapping[Any, Any], given), "")
+        return to_native(self.record.read(named)), naming.ignored
 
 
-def _named(
-    record: Record,
-    given: Mapping[Any, Any],
-    aliases: Mapping[str, str],
-    path: str,
-    ignored: list[str] | None,
-) -> dict[str, Any]:
-    """Return the values under the names of a record, with the records inside them."""
-    known = {name.lower(): name for name in record.fields}
-    known |= {other: name for other, name in aliases.items() if name in record.fields}
-    named: dict[str, Any] = {}
-    for key, value in given.items():
-        name = key if key in record.fields else known.get(str(key).lower())
-        if name is None:
-            if ignored is None:
-                named[key] = value
-            elif value is not None:
-                ignored.append(_shown_name(f"{path}{key}"))
-        elif not _says_nothing(record.fields[name], value) and (
-            _is_blank(named.get(name)) or (name == key and not _is_blank(value))
-        ):
-            inside = f"{path}{name}"
-            named[name] = _named_inside(record.fields[name], value, aliases, inside, ignored)
-    return named
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Naming:
+    """Brings what was given under the names that records have; in a strict one unknown names stay, to be refused."""
+
+    aliases: Mapping[str, str]
+    strict: bool
+    ignored: list[str] = field(default_factory=list[str])
+
+    def named(self, record: Record, given: Mapping[Any, Any], path: str) -> dict[str, Any]:
+        """Return the values under the names of a record, with the records inside them."""
+        known = {name.lower(): name for name in record.fields}
+        known |= {other: name for other, name in self.aliases.items() if name in record.fields}
+        named: dict[str, Any] = {}
+        for key, value in given.items():
+            name = key if key in record.fields else known.get(str(key).lower())
+            if name is None:
+                if self.strict:
+                    named[key] = value
+                elif value is not None:
+                    self.ignored.append(_shown_name(f"{path}{key}"))
+            elif not _says_nothing(record.fields[name], value) and (
+                _is_blank(named.get(name)) or (name == key and not _is_blank(value))
+            ):
+                named[name] = self._inside(record.fields[name], value, f"{path}{name}")
+        return named
+
+    def _inside(self, spec: Field, value: Any, path: str) -> Any:
+        if isinstance(spec, JsonOf):
+            naming = replace(self, strict=False) if spec.recorded_elsewhere else self
+            return naming._inside(spec.inner, spec.decoded(value, path), path)
+        if isinstance(spec, Record) and isinstance(value, Mapping):
+            return self.named(spec, cast(Mapping[Any, Any], value), f"{path}.")
+        if isinstance(spec, ListOf) and isinstance(spec.item, Record) and isinstance(value, list | tuple):
+            items = cast(Sequence[Any], value)
+            return [self._inside(spec.item, item, f"{path}[{n}]") for n, item in enumerate(items)]
+        return value
 
 
 def _says_nothing(spec: Field, value: object) -> bool:
@@ -160,17 +174,6 @@ def _says_nothing(spec: Field, value: object) -> bool:
 
 def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
-
-
-def _named_inside(spec: Field, value: Any, aliases: Mapping[str, str], path: str, ignored: list[str] | None) -> Any:
-    if isinstance(spec, JsonOf):
-        return _named_inside(spec.inner, spec.decoded(value, path), aliases, path, ignored)
-    if isinstance(spec, Record) and isinstance(value, Mapping):
-        return _named(spec, cast(Mapping[Any, Any], value), aliases, f"{path}.", ignored)
-    if isinstance(spec, ListOf) and isinstance(spec.item, Record) and isinstance(value, list | tuple):
-        items = cast(Sequence[Any], value)
-        return [_named_inside(spec.item, item, aliases, f"{path}[{n}]", ignored) for n, item in enumerate(items)]
-    return value
 
 
 def _shown_name(name: str) -> str:

@@ -113,9 +113,11 @@ _OWN_PARAMS: dict[str, dict[str, Field]] = {
         "turnJson": _json("`failureNote` and other fields of the turn, an object or its JSON text.", OUTCOME),
     },
     "sessionlog_submit": {
-        "json": _json(
-            "A session with turns, an object or its JSON text.",
-            SessionObject(required=True, fields=requests.SESSION_OBJECT_FIELDS),
+        "json": JsonOf(
+            inner=SessionObject(required=True, fields=requests.SESSION_OBJECT_FIELDS),
+            required=True,
+            recorded_elsewhere=True,
+            description="A session with turns, an object or its JSON text; parts that are not known are ignored.",
         )
     },
     "sessionlog_query": dict(requests.HISTORY_FIELDS),

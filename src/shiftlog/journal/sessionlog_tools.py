@@ -178,8 +178,8 @@ def _section_items(values: Values) -> dict[str, Any]:
     """Return the values with the new items of the section, checked as its items are."""
     field = requests.RICH[requests.dialect_name(requests.SECTIONS[values["section"]])]
     params = Params(record=Record(fields={"sectionJson": field}))
-    items = params.read({"sectionJson": requests.to_dialect(values["section_json"])}, None)["section_json"]
-    return {**values, "items": items}
+    read, _ = params.read({"sectionJson": requests.to_dialect(values["section_json"])}, strict=True)
+    return {**values, "items": read["section_json"]}
 
 
 def _edit(rule: edits.Edit) -> Rule:

@@ -371,6 +371,17 @@ def test_a_commit_is_shown_with_all_its_keys_and_its_time_in_utc(log: Log) -> No
         assert tools.do("sessionlog_submit", json=read)["journal"]["changed"] is False
 
 
+def test_a_log_from_elsewhere_may_have_parts_that_nobody_knows(log: Log) -> None:
+    turn = {"requestId": TURN, "response": "ok", "score": 3, "actions": [ACTION | {"cost": 1}]}
+    whole = A | {"title": "x", "cursorSessionLabel": "y", "turns": [turn]}
+    with Tools(log) as tools:
+        submitted = tools.do("sessionlog_submit", json=json.dumps(whole))
+        ignored = ["json.cursorSessionLabel", "json.turns[0].score", "json.turns[0].actions[0].cost"]
+        assert submitted["warnings"] == [{"code": "ignored_param", "param": name} for name in ignored]
+        assert tools.error("sessionlog_submit", json=whole, colour="red")["details"]["parameter"] == "colour"
+    assert log.turn()["response"] == "ok"
+
+
 def test_joining_a_session_fills_what_nobody_gave_and_wakes_it(log: Log) -> None:
     with Tools(log) as tools:
         tools.do("sessionlog_open", **A)
