@@ -237,8 +237,9 @@ def _write_changes(pen: Pen, turn: Turn, request: Request, *, united: bool) -> N
         dialog, actions = not_stored(pen, turn, dialog, actions)
     for item in dialog:
         pen.write(Kind.DIALOG, _dialog_body(item, pen.now), turn.request_id)
+    highest = _highest_order(pen, turn) if actions else 0
     for item in actions:
-        _write_action(pen, turn.request_id, item)
+        highest = _write_action(pen, turn.request_id, item, highest)
     given: dict[str, Any] = request.get("usage") or {}
     usage = {name: value for name, value in given.items() if value}
     if usage:
@@ -255,7 +256,20 @@ def _dialog_body(item: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     }
 
 
-def _write_action(pen: Pen, request_id: str, item: Mapping[str, Any]) -> None:
+def _highest_order(pen: Pen, turn: Turn) -> int:
+    """Return the highest order among a turn's actions; those cleared or deleted no longer count."""
+    if not (turn.actions_floor or turn.dropped):
+        return turn.last_order
+    if not turn.actions:
+        return 0
+    stored = pen.reader.entries(
+        pen.session.id, after=turn.begun_seq, until=turn.last_seq, turn=turn.request_id, kinds=(Kind.ACTION,)
+    )
+    return max((int(entry.facts.get("order", 0)) for entry in stored if turn.keeps_action(entry.seq)), default=0)
+
+
+def _write_action(pen: Pen, request_id: str, item: Mapping[str, Any], highest: int) -> int:
+    """Write an action and return the highest order with it."""
     kind = item["type"]
     if kind not in KNOWN_ACTION_TYPES:
         pen.warn(
@@ -263,15 +277,17 @@ def _write_action(pen: Pen, request_id: str, item: Mapping[str, Any]) -> None:
             f"Action type '{kind}' is not a standard one; stored as given",
             type=kind,
         )
-    order = item.get("order")
+    given = item.get("order")
+    order = highest + 1 if given is None else given
     body = {
-        "order": _known(pen, request_id).last_order + 1 if order is None else order,
+        "order": order,
         "description": item["description"],
         "type": kind,
         "status": item["status"],
         "file_path": item.get("file_path", ""),
     }
     pen.write(Kind.ACTION, body, request_id)
+    return max(highest, order)
 
 
 def not_stored(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, TURN_2, Log, without
+from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, TURN_2, Log, Tools, without
 
 ITEM: dict[str, Any] = {"role": "model", "category": "decision", "content": "Decision: lock the temp dir"}
 ACTION: dict[str, Any] = {
@@ -302,3 +302,27 @@ def test_why_a_turn_failed_may_stand_under_either_name_and_in_a_turn_object(log:
     log.begin()
     assert log.do("failTurn", **params)["status"] == "failed"
     assert log.turn()["failure_note"] == "No runner"
+
+
+def test_an_action_without_an_order_comes_after_those_that_the_turn_still_has(log: Log) -> None:
+    log.open()
+    log.begin()
+    action = {"description": "x", "type": "edit", "status": "completed"}
+    log.do("appendActions", actions=[action, action | {"order": 7}, action])
+    assert [item["order"] for item in log.actions()] == [1, 7, 8]
+    with Tools(log) as tools:
+        where = {"agent": "Codex", "sessionId": SESSION, "requestId": TURN}
+
+        def orders() -> list[int]:
+            (session,) = tools.do("sessionlog_query")["items"]
+            return [item["order"] for item in session["turns"][0]["actions"]]
+
+        tools.do("sessionlog_delete_item", **where, section="actions", itemKey="8")
+        tools.do("sessionlog_delete_item", **where, section="actions", itemKey="7")
+        log.do("appendActions", actions=[action, action])
+        assert orders() == [1, 2, 3]
+        log.do("clearSection", section="actions")
+        log.do("appendActions", actions=[action, action])
+        assert orders() == [1, 2]
+        tools.do("sessionlog_replace_section", **where, section="actions", sectionJson=[action])
+        assert orders() == [1]
