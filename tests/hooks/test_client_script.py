@@ -66,6 +66,14 @@ def test_what_the_skill_shows_works_beside_the_session_of_the_hooks(home: Path, 
     assert (len(answers), answers[3]["status"], answers[-1]["totalCount"]) == (5, "completed", 2)
 
 
+def test_the_program_may_be_named_in_the_environment(home: Path) -> None:
+    named = f"export SHIFTLOG_REPL={BIN}/shiftlog\n"
+    done = script(home, named + f"repl_invoke {PREFIX}openSession '{json.dumps(OPEN)}'", path="/nowhere")
+    assert json.loads(done.stdout)["opened"] is True
+    done = script(home, named + "shiftlog sessions --json")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_request_is_answered_with_its_result_or_its_error(home: Path, shell: str) -> None:
     assert invoke(home, "openSession", OPEN, shell=shell)[1]["opened"] is True
     status, answer = invoke(home, "openSession", OPEN, shell=shell)
