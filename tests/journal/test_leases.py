@@ -184,6 +184,32 @@ async def test_the_former_holder_may_wake_a_session_only_if_nobody_took_it(desk:
     assert error.code == "lease_lost"
 
 
+async def test_the_former_holder_that_wakes_a_session_holds_it_again(desk: Desk) -> None:
+    former, newer = client("former"), client("newer")
+    session = await desk.open(former)
+    await desk.begin(session, former)
+    fence = (await desk.session(session)).fence
+    for woken_by in (former, LIBRARY):
+        desk.wait(hours=2)
+        await desk.app.sweep()
+        await desk.update(session, woken_by, tags=[woken_by.face])
+        await desk.update(session, former, tags=[f"{woken_by.face} then mine"])
+        error = await desk.refusal("resume_session", {"agent_id": "Codex"}, newer)
+        assert (error.code, error.details["fence"]) == ("session_held", fence)
+    await desk.app.continuity.client_gone("client-former")
+    await desk.app.sweep()
+    assert (await desk.session(session)).state == "suspended"
+
+
+async def test_a_client_that_never_held_a_session_does_not_hold_it_by_waking_it(desk: Desk) -> None:
+    session = await desk.open(client("former"))
+    await desk.begin(session, client("former"))
+    desk.wait(hours=2)
+    await desk.app.sweep()
+    await desk.update(session, client("beside"), tags=["x"])
+    assert (await resume(desk, client("newer")))["data"]["resume_mode"] == "reattached"
+
+
 # Closing under a lease
 
 

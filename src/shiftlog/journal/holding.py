@@ -5,9 +5,8 @@ from datetime import datetime, timedelta
 
 from shiftlog.journal.capsule_reading import capsule_of
 from shiftlog.journal.continuity_requests import TAKE_OVER
-from shiftlog.journal.journal import Journal, Request, holder
+from shiftlog.journal.journal import LEASE_S, Journal, Request, holder
 from shiftlog.journal.runs import Runs
-from shiftlog.journal.sessions import LEASE_S
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionHeld

@@ -45,6 +45,8 @@ Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
 Check = Callable[[Mapping[str, Any]], object]
 
+LEASE_S = 120
+
 # For so long a repeat of an idempotency key is answered as the first time.
 ANSWERS_KEPT = timedelta(hours=24)
 
@@ -171,6 +173,7 @@ class Journal:
         if len(pen.entries) == before:
             pen.entries.clear()
             return self.answer(writer, request, pen, answered, session=session)
+        _hold_again(writer, pen.session, request.caller, pen.now)
         return self.answer(writer, request, pen, answered)
 
     def check_lease(self, reader: Reader, request: Request, session: Session) -> None:
@@ -244,6 +247,32 @@ class Journal:
         caller = request.caller
         if caller.client_id and caller.call_id:
             writer.put_outcome(caller.client_id, caller.call_id, receipt, now)
+
+
+def lease_of(session: Session, caller: Caller, now: datetime) -> Lease:
+    """Return the lease of a client that stays, under the session's present fence."""
+    assert caller.client_id is not None
+    return Lease(
+        session_id=session.id,
+        fence=session.fence,
+        client_id=caller.client_id,
+        agent_id=session.agent_id,
+        agent_key=session.agent_key,
+        face=caller.face,
+        host=caller.host,
+        pid=caller.pid,
+        pid_started=caller.pid_started,
+        since=now,
+        expires_at=now + timedelta(seconds=LEASE_S),
+    )
+
+
+def _hold_again(writer: Writer, session: Session, caller: Caller, now: datetime) -> None:
+    """Give the last holder its lease back that a suspension ended: it goes on, and nobody took the session since."""
+    if not (caller.client_id and caller.holds_leases) or writer.lease(session.id) is not None:
+        return
+    if writer.grant(session.id, caller.client_id) == session.fence:
+        writer.put_lease(lease_of(session, caller, now))
 
 
 def _check_formats(values: Mapping[str, Any], fields: Record) -> None:

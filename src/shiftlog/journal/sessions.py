@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from os.path import normpath
 from pathlib import Path
 from typing import Any
 
 from shiftlog.journal import rules
-from shiftlog.journal.journal import Answered, Journal, Request, find_session
+from shiftlog.journal.journal import Answered, Journal, Request, find_session, lease_of
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPDATE_TURN
 from shiftlog.model.caller import Caller
@@ -16,12 +16,11 @@ from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionAlreadyExists
 from shiftlog.model.ids import agent_key, check_session_id, free_id, is_unstable_agent_id, mint_session_id
 from shiftlog.model.moves import UNFINISHED, SessionState
-from shiftlog.model.nouns import Lease, Session
+from shiftlog.model.nouns import Session
 from shiftlog.model.resonance import Resonance, known_backend, resolve_run, resolve_tier
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
 
-LEASE_S = 120
 EXCERPT_CHARS = 2_048
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
@@ -197,19 +196,7 @@ def take_lease(writer: Writer, pen: Pen, caller: Caller, *, taken_over: bool = F
     if not (caller.client_id and caller.holds_leases):
         writer.end_lease(session.id)
         return {"fence": pen.session.fence, "expires_at": None}
-    lease = Lease(
-        session_id=session.id,
-        fence=pen.session.fence,
-        client_id=caller.client_id,
-        agent_id=session.agent_id,
-        agent_key=session.agent_key,
-        face=caller.face,
-        host=caller.host,
-        pid=caller.pid,
-        pid_started=caller.pid_started,
-        since=pen.now,
-        expires_at=pen.now + timedelta(seconds=LEASE_S),
-    )
+    lease = lease_of(pen.session, caller, pen.now)
     writer.put_lease(lease)
     return {"fence": lease.fence, "expires_at": shown(lease.expires_at)}
 
