@@ -12,6 +12,7 @@ from shiftlog.app import App
 from shiftlog.mcp.calls import client_is_gone, client_name, confirm_with_client, report_progress
 from shiftlog.mcp.native_outputs import OBJECTS, OPEN_OBJECT, Schema, flag, listing, number, record, text
 from shiftlog.mcp.registry import Reply, Run, Tool
+from shiftlog.mcp.succession import with_handle
 from shiftlog.model.caller import Caller
 from shiftlog.model.fields import Record
 from shiftlog.model.nouns import changed
@@ -158,7 +159,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
         )
 
     return (
-        tool("open_shell", "Open shell", OPEN_SHELL_TEXT, requests.OPEN_SHELL, OPENED, _call(app, "open_shell")),
+        tool("open_shell", "Open shell", OPEN_SHELL_TEXT, requests.OPEN_SHELL, OPENED, _named_call(app, "open_shell")),
         tool(
             "run_command",
             "Run command",
@@ -194,7 +195,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
             LIST_SHELLS_TEXT,
             requests.LIST_SHELLS,
             LISTED,
-            _call(app, "list_shells"),
+            _named_call(app, "list_shells"),
             read_only=True,
             idempotent=True,
         ),
@@ -217,6 +218,11 @@ def _call(app: App, verb: str) -> Run:
         return Reply(data=await service(arguments, named(caller)))
 
     return run
+
+
+def _named_call(app: App, verb: str) -> Run:
+    """Return a call whose session, where it names none, is the one that the transport names."""
+    return with_handle(app.store, _call(app, verb))
 
 
 def _running(app: App) -> Run:

@@ -122,3 +122,17 @@ def test_32_neither_ever_opens_a_session(remote: Remote) -> None:
 def test_33_without_a_session_anywhere_the_call_is_refused(remote: Remote) -> None:
     said = remote.call("close_session", {})
     assert (said["code"], said["error"]["code"], said["missing"]) == ("invalid_parameter", "DELX-1001", ["session_id"])
+
+
+def test_a_shell_that_names_no_session_belongs_to_the_one_of_the_header(remote: Remote) -> None:
+    """6.3: a missing session_id is filled, whichever tool misses it."""
+    session = opened(remote, "One")
+    header = {"x-delx-session-id": session}
+    shell = remote.call("open_shell", {}, **header)
+    assert (shell["session_id"], shell["implicit_session"]) == (session, False)
+    other = remote.call("open_shell", {})
+    assert other["session_id"] != session
+    assert [row["shell_id"] for row in remote.call("list_shells", {}, **header)["shells"]] == [shell["shell_id"]]
+    assert len(remote.call("list_shells", {})["shells"]) == 2
+    for one in (shell, other):
+        remote.call("close_shell", {"shell_id": one["shell_id"]})
