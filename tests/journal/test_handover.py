@@ -200,3 +200,20 @@ async def test_a_name_first_used_by_who_goes_on_is_kept_in_one_line_without_oute
     assert (await desk.call("resume_session", given))["agent_id"] == "Night Shift"
     made = await desk.call("offer", {"session_id": await desk.open(agent_id="alpha"), "agent_id": " Day  shift "})
     assert made["offered_to"] == "Day  shift"
+
+
+async def test_of_a_long_chain_the_part_around_the_session_is_drawn(desk: Desk) -> None:
+    chain = [await desk.open(agent_id="alpha")]
+    for _ in range(130):
+        closing = {"session_id": chain[-1], "succession_policy": "successor_required"}
+        token = (await desk.call("close_session", closing, client("alpha")))["data"]["recovery_token"]
+        chain.append((await resume(desk, "alpha", recovery_token=token))["resumed_session_id"])
+    for place, first, last in ((0, 0, 50), (70, 21, 120), (130, 81, 130)):
+        node = await tree(desk, chain[place])
+        assert node["earlier_session_id"] == (chain[first - 1] if first else None)
+        drawn = [node["session_id"]]
+        while node["children"]:
+            [node] = node["children"]
+            drawn.append(node["session_id"])
+        assert drawn == chain[first : last + 1]
+        assert node["left_out"] == (1 if last < 130 else 0)

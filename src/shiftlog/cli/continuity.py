@@ -365,6 +365,8 @@ def lineage(session: str, as_json: bool) -> None:
 
 def tree_lines(tree: Facts, marked: str = "") -> Iterator[list[Part]]:
     """Yield the lines of a drawn tree; the marked session stands out."""
+    if tree["earlier_session_id"]:
+        yield [("… continues ", "dim"), (tree["earlier_session_id"], "cyan")]
     waiting: list[tuple[Facts, str, str]] = [(tree, "", "")]
     while waiting:
         node, lead, below = waiting.pop()
@@ -380,6 +382,7 @@ def tree_lines(tree: Facts, marked: str = "") -> Iterator[list[Part]]:
             styled(node["state"]),
             (facts, "dim"),
             clean_line(node["title"]),
+            (f"  … and {node['left_out']:,} more" if node["left_out"] else "", "dim"),
         ]
         children: list[Facts] = node["children"]
         for n, child in reversed(list(enumerate(children))):

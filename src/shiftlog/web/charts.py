@@ -155,7 +155,8 @@ def _node(node: Mapping[str, Any], x: int, y: int, *, is_here: bool) -> Markup:
     title = visible(str(node["title"]))
     shown = title if len(title) <= 52 else title[:51] + "…"
     how = "" if node["relation"] == "root" else f"{node['relation']} · "
-    about = f"{how}{visible(str(node['agent_id']))[:30]} · {str(node['state']).replace('_', ' ')}"
+    more = f" · {node['left_out']:,} more" if node["left_out"] else ""
+    about = f"{how}{visible(str(node['agent_id']))[:30]} · {str(node['state']).replace('_', ' ')}{more}"
     return Markup(
         '<a href="{}"{}><rect x="{}" y="{}" width="520" height="{}" rx="6" class="node{}"/>'
         '<text x="{}" y="{}" class="name">{}</text><text x="{}" y="{}" class="about">{}</text></a>'
