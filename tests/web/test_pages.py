@@ -13,7 +13,7 @@ import pytest
 from shiftlog.model.errors import leaves
 from shiftlog.web.answers import STATUSES
 from shiftlog.web.openapi import description
-from tests.web.place import Place
+from tests.web.place import Place, serving
 from tests.web.stories import Day, did, said
 
 
@@ -46,6 +46,23 @@ def test_children_stand_under_their_parent_and_nowhere_else(place: Place, day: D
     html = place.html("/")
     assert html.count(f'id="s-{day.child_id}"') == 1
     assert html.index(f'id="s-{day.session_id}"') < html.index(f'id="s-{day.child_id}"')
+
+
+def test_a_family_of_any_size_stands_in_the_list_once(tmp_path: Path) -> None:
+    with serving(tmp_path / "home") as place:
+        alone = [place.tool("open_session", {"agent": "Codex", "title": f"Alone {n}"})["session_id"] for n in range(50)]
+        parent = place.tool("open_session", {"agent": "Codex", "title": "Parent"})["session_id"]
+        for n in range(150):
+            spawned = {"agent": "Codex", "title": f"Child {n}", "parent_session_id": parent}
+            place.tool("open_session", spawned)
+        found: list[dict[str, Any]] = []
+        query: dict[str, str] = {}
+        while not found or query["cursor"]:
+            page = place.json("/sessions", **query)
+            found += page["items"]
+            query["cursor"] = page["next_cursor"] or ""
+    assert sorted(item["session_id"] for item in found) == sorted([parent, *alone])
+    assert [item["children_total"] for item in found if item["session_id"] == parent] == [150]
 
 
 def test_filters_are_in_the_address(place: Place, day: Day) -> None:

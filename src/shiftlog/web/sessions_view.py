@@ -30,7 +30,7 @@ ROWS_AT_ONCE = 60
 LOOKS_MOST = 20
 LOOKED_AT = 20
 CHILDREN_SHOWN = 30
-GENERATIONS = 8
+GENERATIONS = 64
 SEARCH_CHARS = 400_000
 FILTERS = ("agent", "agent_id", "model", "status", "project", "path", "tag", "turn_status", "from", "to")
 KINDS = ("session", "turn", "entry", "decision", "command", "file")
@@ -97,15 +97,21 @@ class SessionsView:
     ) -> tuple[list[Item], SessionRow | None]:
         items: list[Item] = []
         rows: list[SessionRow] = []
+        # A large family has many rows, and is gathered for the first of them alone; it waits for its newest.
+        known: set[str] = set()
+        waiting: dict[str, tuple[Session, list[Session]]] = {}
         for _ in range(LOOKS_MOST):
             rows = reader.find_sessions(Filter(), Page(limit=ROWS_AT_ONCE, after=after), by_activity=True)
             for row in rows:
-                head = _head(reader, row.session)
-                children = _below(reader, head)
-                newest = max((head, *children), key=lambda one: (one.last_activity, one.id))
-                if newest.id == row.session.id:
-                    items.append(self._family(reader, head, children, now))
                 after = row.at
+                if row.session.id not in known:
+                    head = _head(reader, row.session)
+                    children = _below(reader, head)
+                    known.update(one.id for one in (head, *children))
+                    newest = max((head, *children), key=lambda one: (one.last_activity, one.id))
+                    waiting[newest.id] = (head, children)
+                if row.session.id in waiting:
+                    items.append(self._family(reader, *waiting.pop(row.session.id), now))
                 if len(items) == FAMILIES:
                     return items, row
             if len(rows) < ROWS_AT_ONCE:
