@@ -39,6 +39,14 @@ async def test_a_limit_warns_when_it_is_nearly_spent_and_again_when_it_is_spent(
         assert await warnings_of_opening(desk) == ["budget_exceeded"]
 
 
+async def test_four_fifths_are_four_fifths_in_cents_too(tmp_path: Path) -> None:
+    async with open_desk(with_settings(tmp_path, "[budgets]\nday_usd = 0.1\n")) as desk:
+        await spend(desk, total_cost_usd=0.07)
+        assert await warnings_of_opening(desk) == []
+        await spend(desk, total_cost_usd=0.01)
+        assert await warnings_of_opening(desk) == ["budget_near"]
+
+
 async def test_a_cost_that_is_not_known_makes_the_sum_a_lower_bound(tmp_path: Path) -> None:
     async with open_desk(with_settings(tmp_path, ALL)) as desk:
         await spend(desk, total_cost_usd=0.25)

@@ -13,6 +13,7 @@ from shiftlog.journal.runs import Runs
 from shiftlog.journal.usage import TODAY, runs_filter, total_usage
 from shiftlog.model.errors import BudgetExceeded
 from shiftlog.model.ids import agent_key
+from shiftlog.model.prices import DECIMALS
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Reader
 
@@ -76,7 +77,8 @@ def _next_day(now: datetime) -> datetime:
 
 
 def _state(agent_id: str | None, unit: str, limit: float, used: float, *, unknown: int = 0) -> dict[str, Any]:
-    level = EXCEEDED if used >= limit else NEAR if used >= NEAR_FROM * limit else OK
+    # Four fifths of ten cents are eight cents, which binary fractions do not know.
+    level = EXCEEDED if used >= limit else NEAR if round(used - NEAR_FROM * limit, DECIMALS) >= 0 else OK
     whose = f"agent '{agent_id}' has used" if agent_id else "all agents together have used"
     amounts = f"${used:.2f} of ${limit:.2f}" if unit == "usd" else f"{used:,} of {limit:,} tokens"
     at_least = "at least " if unknown else ""  # what has no price, or still runs, counts as nothing yet
