@@ -110,7 +110,8 @@ def test_rewind_goes_back_to_before_a_turn(served: Path, place: Path) -> None:
         assert files(place) == {"a.txt": "good\n1\n", "n1": ""}
         here(served, place, "rewind", turns[0])
         assert files(place) == {"a.txt": "good\n"}
-        assert "turn 'req-nowhere' not found" in here(served, place, "rewind", "req-nowhere", status=1).err
+        lost = here(served, place, "rewind", "req-nowhere", status=1).err.splitlines()
+        assert lost == ["error: turn 'req-nowhere' not found", "hint: shiftlog show SESSION lists the turns"]
         client.call("close_session", session_id=session_id, reason="done")
 
 

@@ -288,7 +288,7 @@ def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
         print_json({"error": error.as_dict()})
         return status
     hint = error.hint
-    if hint == type(error).hint and error.code in HINTS:
+    if error.code in HINTS and (hint == type(error).hint or "list_" in (hint or "")):
         hint = HINTS[error.code]
     for word, colour, text in (("error:", "red", error.message), ("hint:", "yellow", hint)):
         if text:

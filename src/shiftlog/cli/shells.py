@@ -245,7 +245,13 @@ def exec_(
             if session:
                 given["session_id"] = named_session(client, session)
             params["open"] = given
-        result = _follow(client, params, as_json)
+        try:
+            result = _follow(client, params, as_json)
+        except ShiftlogError as error:
+            if error.code == "approval_required" and shell is None:
+                # The approval was for the shell that ended with this command.
+                error.hint = "Nobody answered in time; run it again, and answer meanwhile in another terminal"
+            raise
     if as_json:
         print_json(result)
     elif result["state"] not in ("finished", "cancelled"):
