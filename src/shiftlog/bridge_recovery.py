@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shiftlog import wire
-from shiftlog.bridge import LINE_BYTES, id_text, is_answer, read_message
+from shiftlog.bridge import LINE_BYTES, as_object, id_text, is_answer, read_message
 
 if TYPE_CHECKING:
     from shiftlog.bridge import Bridge
@@ -48,24 +48,24 @@ def recover(bridge: "Bridge", *, patience_s: float) -> None:
     if bridge.farewell:
         bridge.queue[:0] = [line for _, line in lost.values()]
         lost = {}
-    outcomes = _settled(bridge, list(lost), patience_s)
+    outcomes = _settled(bridge, {call_id: _tool(line) for call_id, (_, line) in lost.items()}, patience_s)
     for call_id, (method, _) in lost.items():
         bridge.answer(_lost_answer(call_id, method, (outcomes or {}).get(call_id, (None, None))))
     if outcomes is None:
         refuse_queue(bridge)
 
 
-def _settled(bridge: "Bridge", call_ids: list[str], patience_s: float) -> dict[str, Outcome] | None:
+def _settled(bridge: "Bridge", calls: dict[str, str | None], patience_s: float) -> dict[str, Outcome] | None:
     """Get hold of a daemon that stays, and return what it knows of these calls; None when there is none to be had."""
     for _ in range(ATTEMPTS):
         if bridge.dial(patience_s):
             if _replay_handshake(bridge):
-                outcomes = _outcomes(bridge, call_ids)
+                outcomes = _outcomes(bridge, calls)
                 if outcomes is not None:
                     bridge.take_rest()
                     return outcomes
             bridge.hang_up()
-        elif not call_ids:
+        elif not calls:
             return None  # what waits can be sent again; only for an outcome is it worth to keep trying
     if bridge.failure is None:
         bridge.failure = wire.WireError(
@@ -98,13 +98,13 @@ def _replay_handshake(bridge: "Bridge") -> bool:
     return True
 
 
-def _outcomes(bridge: "Bridge", call_ids: list[str]) -> dict[str, Outcome] | None:
-    """Ask the new daemon which of these calls the journal holds; None when it went away too.
+def _outcomes(bridge: "Bridge", calls: dict[str, str | None]) -> dict[str, Outcome] | None:
+    """Ask the new daemon which of these calls, each with its tool, the journal holds; None when it went away too.
 
     What it cannot say is left out.
     """
     found: dict[str, Outcome] = {}
-    if not call_ids:
+    if not calls:
         return found
     try:
         hello = wire.hello_line(role="control", face="mcp", client_id=bridge.client_id)
@@ -112,24 +112,32 @@ def _outcomes(bridge: "Bridge", call_ids: list[str]) -> dict[str, Outcome] | Non
     except wire.WireError:
         return None
     try:
-        for number, call_id in enumerate(call_ids, 1):
+        for number, (call_id, tool) in enumerate(calls.items(), 1):
             name = _name(call_id)
             if name is None:
                 continue
-            params = {"client_id": bridge.client_id, "call_id": name}
+            params = {"client_id": bridge.client_id, "call_id": name, "tool": tool}
             question = {"id": number, "method": "call_outcome", "params": params}
             connection.send(json.dumps(question).encode("ascii") + b"\n", OUTCOME_S)
             line = connection.read_line(OUTCOME_S)
             if line is None:
                 return None
             answer = read_message(line)
-            if "result" in answer:
+            result = as_object(answer.get("result"))
+            if result.get("unknown"):
+                found[call_id] = (None, result)
+            elif "result" in answer:
                 found[call_id] = (answer["result"] is not None, answer["result"])
     except OSError:
         return None
     finally:
         connection.close()
     return found
+
+
+def _tool(line: bytes) -> str | None:
+    name = as_object(read_message(line).get("params")).get("name")
+    return name if isinstance(name, str) else None
 
 
 def _name(call_id: str) -> str | None:
@@ -144,6 +152,7 @@ def _lost_answer(call_id: str, method: str, outcome: Outcome) -> bytes:
         says, hint = "It was applied", "Do not send it again; query_history shows what it recorded"
     elif applied is None:
         says, hint = "Whether it was applied is not known", "Ask query_history before you send it again"
+        hint, receipt = str(as_object(receipt).get("hint") or hint), None
     else:
         says, hint = "It was not applied and recorded nothing", "Send it again"
     message = f"The Shiftlog daemon went away while it worked on this {method} request. {says}."

@@ -36,6 +36,16 @@ Params = Mapping[str, Any]
 Answer = Awaitable[object] | AsyncGenerator[object]
 Question = Callable[[App, Params, Caller], Answer]
 
+# Tools that act on shells and files: the journal says what they did, but not for which call.
+BEYOND_THE_JOURNAL = frozenset(
+    "open_shell run_command send_input close_shell create_checkpoint restore_checkpoint "
+    "session_create session_exec session_destroy session_checkpoint session_restore".split()
+)
+BEYOND_HINT = (
+    "A command may have run, in part or whole: before you send it again, look at the files and at the shell's last "
+    "command (list_shells with include_ended)"
+)
+
 TURNS_AT_ONCE = 50
 CALL_S = 120.0
 
@@ -177,8 +187,12 @@ async def _usage(app: App, params: Params, caller: Caller) -> object:
 
 
 async def _call_outcome(app: App, params: Params, caller: Caller) -> object:
+    """Return what a call recorded, None where it did nothing; of what a shell was told no call keeps an outcome."""
     client_id, call_id = str(params["client_id"]), str(params["call_id"])
-    return await app.store.read(lambda reader: reader.outcome(client_id, call_id))
+    found = await app.store.read(lambda reader: reader.outcome(client_id, call_id))
+    if found is None and params.get("tool") in BEYOND_THE_JOURNAL:
+        return {"unknown": True, "hint": BEYOND_HINT}
+    return found
 
 
 async def _tool(app: App, params: Params, caller: Caller) -> object:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from shiftlog.client import connect
+from shiftlog.control import BEYOND_THE_JOURNAL
 from tests.daemon.support import REAL, Bridge, control, eventually, lock_holder, start_daemon
 
 MUTE = [sys.executable, str(Path(__file__).with_name("mute_daemon.py"))]
@@ -86,3 +87,45 @@ def test_a_client_can_go_on_calling_while_the_daemon_is_killed_again_and_again(h
             applied += data["applied"]
     with connect(str(home)) as client:  # the last kill may have left no daemon
         assert client.call("status")["sessions"] == applied
+
+
+def test_a_command_that_ran_when_the_daemon_was_killed_is_not_called_unapplied(home: Path, tmp_path: Path) -> None:
+    daemon = start_daemon(home, program=REAL)
+    with Bridge(home) as bridge:
+        bridge.shake_hands()
+        bridge.send(call(1, "open_shell", cwd=str(tmp_path)))
+        shell_id = bridge.read()["result"]["structuredContent"]["shell_id"]
+        bridge.send(call(2, "run_command", shell_id=shell_id, command="touch ran; sleep 60"))
+        eventually((tmp_path / "ran").exists)
+        daemon.kill()
+        error = bridge.read()["error"]
+        assert "Whether it was applied is not known" in error["message"]
+        assert (error["data"]["applied"], error["data"]["receipt"], error["data"]["retryable"]) == (None, None, False)
+        assert "list_shells with include_ended" in error["data"]["hint"]
+        bridge.send(call(3, "list_shells", include_ended=True))
+        [shell] = bridge.read()["result"]["structuredContent"]["shells"]
+        assert shell["last_command"]["state"] == "unknown"
+
+
+def test_a_question_that_the_daemon_took_along_may_be_asked_again(home: Path) -> None:
+    daemon = start_daemon(home, program=REAL)
+    with Bridge(home) as bridge:
+        bridge.shake_hands()
+        bridge.request(1, "tools/list")
+        daemon.send_signal(signal.SIGSTOP)
+        bridge.send(call(7, "list_shells"))
+        eventually(lambda: has_passed_on(bridge))
+        daemon.kill()
+        assert bridge.read()["error"]["data"]["retryable"] is True
+
+
+def test_every_tool_that_acts_on_shells_and_files_is_known_to_keep_no_outcome(home: Path) -> None:
+    for options in ([], ["--dialect", "execkit"]):
+        with Bridge(home, *options) as bridge:
+            bridge.shake_hands()
+            listed = bridge.request(1, "tools/list")["result"]["tools"]
+        acting = {
+            tool["name"] for tool in listed if not tool.get("annotations", {"readOnlyHint": False})["readOnlyHint"]
+        }
+        journal = {"open_session", "resume_session", "close_session", "begin_turn", "update_turn", "finish_turn"}
+        assert acting - journal <= BEYOND_THE_JOURNAL
