@@ -61,7 +61,7 @@ class CommandOutput(OutputSink):
         self._settled = settled  # called at the command's end, and again when a left-over child closed a stream
         self._waiters: set[asyncio.Future[None]] = set()
         self._newest = b""
-        self._told = b""  # of a line that is not finished
+        self._told: bytes = b""  # of a line that is not finished
         self._whole: ShownOutput | None = None
 
     def stream(self, name: Stream) -> StreamOutput:

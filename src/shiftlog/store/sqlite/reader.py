@@ -55,12 +55,13 @@ from shiftlog.store.tallies import Figures, Kin
 
 @dataclass(slots=True)
 class Known:
-    """What was read or written of single sessions and turns, and of the fences that clients were given for them."""
+    """What was read or written of single sessions and turns, of who holds them and of the fences given for them."""
 
     keys: dict[str, int] = field(default_factory=dict[str, int])
     sessions: dict[str, Session] = field(default_factory=dict[str, Session])
     turns: dict[tuple[str, str], Turn] = field(default_factory=dict[tuple[str, str], Turn])
     grants: dict[tuple[str, str], int | None] = field(default_factory=dict[tuple[str, str], int | None])
+    leases: dict[str, Lease | None] = field(default_factory=dict[str, Lease | None])
 
 
 class SqliteReader(SourceReader):
@@ -78,7 +79,7 @@ class SqliteReader(SourceReader):
         self._knows = known is not None
         known = known or Known()
         self._keys, self._sessions, self._turns = known.keys, known.sessions, known.turns
-        self._grants = known.grants
+        self._grants, self._leases = known.grants, known.leases
 
     # Single things
 
@@ -349,8 +350,11 @@ class SqliteReader(SourceReader):
     # Leases, answers, receipts
 
     def lease(self, session_id: str) -> Lease | None:
+        if self._knows and session_id in self._leases:
+            return self._leases[session_id]
         data = self._value("SELECT doc FROM leases WHERE session_id = ?", session_id)
-        return None if data is None else read_document(data, Lease)
+        lease = self._leases[session_id] = None if data is None else read_document(data, Lease)
+        return lease
 
     def leases(self) -> list[Lease]:
         return [read_document(row[0], Lease) for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")]

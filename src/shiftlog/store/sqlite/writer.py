@@ -354,11 +354,14 @@ class SqliteWriter(SourceWriter, SqliteReader):
             (lease.session_id, lease.client_id, lease.fence, millis(lease.since)),
         )
         self._grants[lease.session_id, lease.client_id] = lease.fence
+        self._leases[lease.session_id] = lease
 
     def end_lease(self, session_id: str) -> None:
         self._db.execute("DELETE FROM leases WHERE session_id = ?", (session_id,))
+        self._leases[session_id] = None
 
     def renew_leases(self, client_ids: Iterable[str], expires_at: datetime) -> None:
+        self._leases.clear()
         for client_id in client_ids:
             rows: list[Row] = self._db.execute("SELECT doc FROM leases WHERE client_id = ?", (client_id,)).fetchall()
             for row in rows:
