@@ -311,6 +311,24 @@ async def test_two_calls_that_wait_for_one_answer_are_both_declined(tmp_path: Pa
 
 
 @needs_kernel
+@pytest.mark.parametrize("way", [{"background": True}, {"pty": True, "background": True}])
+async def test_what_was_approved_for_a_copy_of_the_shell_is_its_own(tmp_path: Path, way: dict[str, bool]) -> None:
+    async def yes(question: str) -> bool:
+        return True
+
+    async with shell_desk(tmp_path, settings='[policy]\nask = ["touch"]\n') as desk:
+        command = {"shell_id": desk.shell_id, "command": "read go; touch mine; echo ended", "stdin": "open", **way}
+        if way.get("pty"):
+            del command["stdin"]
+        begun = await desk.shells.run_command(command, CLIENT, None, NATIVE, yes)
+        beside = await desk.run("x=touch; $x other")
+        assert (beside["exit_code"], beside["programs"][0]["verdict"]) == (126, "asked")
+        await desk.send(begun["command_id"], text="go\n")
+        assert (await desk.read(begun["command_id"], wait_s=5, wait_for="end"))["text"].endswith("ended\n")
+        assert ((desk.place / "mine").exists(), (desk.place / "other").exists()) == (True, False)
+
+
+@needs_kernel
 async def test_program_starts_of_a_background_command_are_its_own(tmp_path: Path) -> None:
     async with shell_desk(tmp_path, deny=["ls"]) as desk:
         begun = await desk.run("sleep .4; /bin/true", background=True)

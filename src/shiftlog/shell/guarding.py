@@ -94,6 +94,10 @@ class ShellGuard(Protocol):
         """Learn to which command the next program starts belong, and which `ask` entries were approved for it."""
         ...
 
+    def copy_began(self, command_id: str, permitted: list[str]) -> None:
+        """Learn that a command now runs in a copy of the shell, which keeps what was approved for it."""
+        ...
+
     def watch(self, roots: Callable[[], Mapping[int, str]]) -> None:
         """Learn how to ask for the processes of commands that run in a copy of the shell, and their ids."""
         ...
@@ -136,6 +140,9 @@ class NoGuard:
         """Nothing depends on it."""
 
     def command_began(self, command_id: str, permitted: list[str]) -> None:
+        """Nothing depends on it."""
+
+    def copy_began(self, command_id: str, permitted: list[str]) -> None:
         """Nothing depends on it."""
 
     def watch(self, roots: Callable[[], Mapping[int, str]]) -> None:

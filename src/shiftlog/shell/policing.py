@@ -53,6 +53,7 @@ class PolicyGuard:
     _roots: Callable[[], Mapping[int, str]] = dict[int, str]
     _starts: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     _counts: dict[str, int] = field(default_factory=dict[str, int])
+    _copies: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def note(self) -> str | None:
@@ -96,6 +97,14 @@ class PolicyGuard:
         if isinstance(self.launcher, Launch):
             self.launcher.permit(permitted)
 
+    def copy_began(self, command_id: str, permitted: list[str]) -> None:
+        """Keep what was approved for a command that runs in a copy of the shell to the processes of that copy."""
+        root = next((pid for pid, one in self._roots().items() if one == command_id), None)
+        if permitted and root is not None and isinstance(self.launcher, Launch):
+            self._copies[command_id] = root
+            self.launcher.permit(permitted, root)
+            self.launcher.permit([])
+
     def watch(self, roots: Callable[[], Mapping[int, str]]) -> None:
         """Learn how to ask for the processes of commands that run in a copy of the shell, and their ids."""
         self._roots = roots
@@ -126,6 +135,9 @@ class PolicyGuard:
         """Let go of a command whose starts are recorded."""
         self._starts.pop(command_id, None)
         self._counts.pop(command_id, None)
+        root = self._copies.pop(command_id, None)
+        if root is not None and isinstance(self.launcher, Launch):
+            self.launcher.permit([], root)
 
     async def close(self) -> None:
         """Let go of the launcher where no shell was started through it."""

@@ -219,6 +219,8 @@ class Commands:
             await self._command_over(shell, command, gone)
             self._shells.check_usable(shell)
             raise
+        if command.background or command.terminal:
+            shell.guard.copy_began(command.command_id, command.permitted)
         command.running.ended.add_done_callback(
             lambda ended: self._shells.spawn(self._command_over(shell, command, ended.result()))
         )

@@ -58,6 +58,8 @@ class Broker:
         self._system_shell = _inode_of("/bin/sh")
         self._helpers: set[int] = set()
         self._lent: dict[int, str] = {}
+        self._permitted: Sequence[str] = ()
+        self._permitted_below: dict[int, Sequence[str]] = {}
         self._execve, self._execveat = kernel.NUMBERS["execve"], kernel.NUMBERS["execveat"]
         self._metadata = None if rules.writable is None else MetadataCalls(rules.writable)
 
@@ -104,6 +106,8 @@ class Broker:
         if self._is_helper(request):
             self.listener.let_pass(call)
             return
+        if self._permitted_below:
+            self._permit_for(call.pid)
         answer = self._decide(request)
         self._keep_record(request, answer)
         if answer.allowed:
@@ -111,9 +115,21 @@ class Broker:
         else:
             self.listener.answer(call, errno.EACCES)
 
-    def permit(self, entries: Sequence[str]) -> None:
-        """Pass on what a person approved."""
-        self._judge.permit(entries)
+    def permit(self, entries: Sequence[str], below: int | None = None) -> None:
+        """Take what a person approved: for the process `below` and what descends from it alone, or for all others."""
+        if below is None:
+            self._permitted = entries
+        elif entries:
+            self._permitted_below[below] = entries
+        else:
+            self._permitted_below.pop(below, None)
+        self._judge.permit(self._permitted)
+
+    def _permit_for(self, pid: int) -> None:
+        """Give the judge what was approved for this process."""
+        above = (one for one in (pid, *parents(pid, self.shell_pid or 0)) if one in self._permitted_below)
+        root = next(above, None)
+        self._judge.permit(self._permitted if root is None else self._permitted_below[root])
 
     def _is_helper(self, request: _Request) -> bool:
         """Know the engine's own terminal helper, and the shell that it, or its child, becomes."""

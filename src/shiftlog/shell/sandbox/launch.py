@@ -133,10 +133,13 @@ class Launch:
         self._supervision.drain()
         return self._supervision.alive
 
-    def permit(self, entries: Sequence[str]) -> None:
-        """Let what these `ask` entries match start from now on; an approved command needs it while it runs."""
+    def permit(self, entries: Sequence[str], below: int | None = None) -> None:
+        """Let what these `ask` entries match start from now on; an approved command needs it while it runs.
+
+        One that runs in a copy of the shell has it `below` the process of that copy, whatever begins beside it.
+        """
         if self._supervision is not None and self._number is not None:
-            self._supervision.permit(self._number, entries)
+            self._supervision.permit(self._number, entries, below)
 
     @property
     def problem(self) -> str | None:

@@ -102,10 +102,14 @@ class Supervision:
         except OSError:
             self.alive = False
 
-    def permit(self, number: int, entries: Sequence[str]) -> None:
-        """Let what these `ask` entries match start in a shell from now on, instead of what was permitted before."""
+    def permit(self, number: int, entries: Sequence[str], below: int | None = None) -> None:
+        """Let what these `ask` entries match start in a shell from now on, instead of what was permitted before.
+
+        With `below` a process id, that is about this process and its descendants, and about no others.
+        """
         if number in self._shells:
-            self._socket.send(json.dumps({"op": "permit", "shell": number, "entries": list(entries)}).encode())
+            message = {"op": "permit", "shell": number, "entries": list(entries), "below": below}
+            self._socket.send(json.dumps(message).encode())
 
     def shell_pid(self, number: int) -> int | None:
         """Return the pid of the shell itself once it has started."""

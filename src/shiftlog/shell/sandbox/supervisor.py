@@ -112,7 +112,7 @@ class _Loop:
         if message["op"] == "permit":
             for number, broker in self._brokers.values():
                 if number == shell:
-                    broker.permit(message["entries"])
+                    broker.permit(message["entries"], message["below"])
             return
         if message["op"] == "close":
             for fd in [fd for fd, (number, _) in self._brokers.items() if number == shell]:
