@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +31,7 @@ CALL_S = 120.0
 ATTEMPTS = 10
 QUEUED_BYTES = 16 << 20
 SCOPE = "spool"
+_ID = re.compile(r"[0-9a-f]{32}")
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +131,7 @@ class QueuedCalls:
         return {**found, "params": {} if params is None else params}
 
     async def _set_aside(self, path: Path, queued: Mapping[str, Any], reason: str) -> None:
-        name = str(queued.get("id") or path.name.removesuffix(".jsonl"))
+        name = str(queued.get("id") or _id_in(path.stem))
         content = self.redactor.value(queued.get("params"))[0]
         item = {"kind": "call", "at": queued.get("at"), "event": queued.get("method"), "content": content}
         masked = self.redactor.text(reason).text
@@ -148,6 +150,12 @@ def _receipt(result: Any) -> dict[str, Any]:
 
 
 _EMPTY = {"code": "", "session_id": None, "seq": None, "hash": None, "redactions": 0}
+
+
+def _id_in(name: str) -> str:
+    """Return the id that a script gave out for a queued call, which ends the name of its file; else that name."""
+    last = name.rpartition("-")[2]
+    return last if _ID.fullmatch(last) else name
 
 
 def _removed(path: Path) -> None:

@@ -174,6 +174,15 @@ def test_a_poisoned_request_is_set_aside_with_the_reason_and_the_rest_goes_on(ho
     assert secret not in "".join(path.read_text() for path in (folder / "aside").iterdir())
 
 
+def test_a_request_that_cannot_be_read_is_told_of_under_the_id_that_was_given_out(home: Path) -> None:
+    _, queued = invoke(home, "beginTurn", BEGIN, path="/nowhere")
+    (waiting,) = (home / "spool").glob("calls-*.jsonl")
+    waiting.write_text(waiting.read_text().replace('"params_base64":"', '"params_base64":"!'))
+    invoke(home, "bootstrap", {})
+    assert shiftlog(home, "spool", queued["id"], "--json").json()["receipt"]["code"] == "set_aside"
+    assert f"call {queued['id']} of an unknown time: it cannot be read" in shiftlog(home, "spool").out
+
+
 def test_a_queue_that_cannot_be_written_is_a_storage_error(home: Path) -> None:
     (home / "spool").write_text("in the way")
     status, answer = invoke(home, "openSession", OPEN, path="/nonexistent")

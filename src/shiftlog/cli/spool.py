@@ -36,8 +36,8 @@ def spool(item: str | None, as_json: bool) -> int:
     waiting = answer["waiting"]
     screen.line(f"{count(waiting['events'], 'file')} of events and {count(waiting['calls'], 'queued call')} waiting")
     for one in answer["set_aside"]:
-        what = f"set aside: {one.get('event') or one.get('kind') or 'item'} {one.get('id')} of {one.get('at')}"
-        screen.item(clean_line(f"{what}{_because(one)}"))
+        what, at = one.get("event") or one.get("kind") or "item", one.get("at") or "an unknown time"
+        screen.item(clean_line(f"set aside: {what} {one.get('id')} of {at}{_because(one)}"))
     return 0
 
 
