@@ -1,6 +1,6 @@
 # Shell functions for scripts that log through Shiftlog's REPL; source this file, it runs nothing by itself.
 #
-#   repl_invoke METHOD [PARAMS]   send one request; PARAMS is JSON or YAML of any size
+#   repl_invoke METHOD [PARAMS]   send one request; PARAMS is JSON or YAML, up to 8 MiB
 #   repl_receipt ID               show what became of a request that was queued
 #
 # The result is one line of JSON. A refused request prints its error and returns 1. Where neither daemon nor store can be
