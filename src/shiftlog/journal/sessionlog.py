@@ -21,6 +21,7 @@ from shiftlog.journal.sessionlog_history import expression_of, filter_of, find, 
 from shiftlog.journal.sessionlog_objects import current_object, history_object
 from shiftlog.journal.sessionlog_sessions import already_exists, import_session, open_session, update_session
 from shiftlog.journal.sessionlog_threads import Threads, by_thread
+from shiftlog.journal.sessions import absolute
 from shiftlog.model.errors import SessionNotFound
 from shiftlog.model.ids import check_request_id, check_session_id
 from shiftlog.model.nouns import Session
@@ -256,16 +257,21 @@ def importing(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _forget_missing_transcript(asked: Asked) -> None:
-    path = asked.values.get("agent_session_transcript_file")
-    if path and not _is_file(path):
+    given = asked.values.get("agent_session_transcript_file")
+    if not given:
+        return
+    path = absolute(given, asked.place.caller)
+    if path is not None and _is_file(path):
+        asked.values["agent_session_transcript_file"] = path
+    else:
         del asked.values["agent_session_transcript_file"]
         asked.warnings.append({"code": "ignored_param", "param": "agentSessionTranscriptFile"})
 
 
 def _is_file(path: str) -> bool:
     try:
-        return Path(path).expanduser().is_file()
-    except (OSError, RuntimeError, ValueError):  # too long a name, or the home of nobody
+        return Path(path).is_file()
+    except (OSError, ValueError):  # too long a name
         return False
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, TURN_2, Log, Tools, without
+from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, TURN_2, Call, Log, Tools, without
 
 BAD_SESSION_IDS = [
     "claudecode-20260409T120000Z-task",
@@ -272,6 +272,17 @@ def test_titles_are_set_and_shown(log: Log) -> None:
     }
     assert log.do("currentSession")["title"] == "Upload"
     assert log.turn()["query_title"] == "Upload race"
+
+
+def test_a_transcript_is_named_as_seen_from_where_the_client_is(log: Log) -> None:
+    place = log.workspace / "sub"
+    place.mkdir()
+    (log.workspace / "rollout.jsonl").touch()
+    named = {"agentSessionTranscriptFile": "../rollout.jsonl"}
+    calls: list[Call] = [("openSession", {"sessionId": SESSION, "title": "x", **named}), ("currentSession", {})]
+    first, second = log.answers(*calls, workspace=place)
+    assert "warnings" not in first["result"]
+    assert second["result"]["agentSessionTranscriptFile"] == str(log.workspace / "rollout.jsonl")
 
 
 @pytest.mark.parametrize("path", ["x" * 3_000, "~nobody-of-this-name/rollout.jsonl"])
