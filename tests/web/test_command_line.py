@@ -29,7 +29,7 @@ def shiftlog(home: Path, *words: str, status: int = 0) -> str:
         [str(SHIFTLOG), *words], env=environment(home), capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == status, done.stderr
-    return done.stdout
+    return done.stderr if status else done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,20 @@ def test_export_of_nothing_leaves_no_file(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "none.html"
     shiftlog(home, "export", "Codex-20200101T000000Z-nobody", "-o", str(file), status=1)
     assert not file.exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--as", "claude"]])
+def test_a_file_that_cannot_be_written_is_named_without_a_traceback(
+    home: Path, session_id: str, tmp_path: Path, options: list[str]
+) -> None:
+    for place in (tmp_path, tmp_path / "none" / "session.md"):
+        said = shiftlog(home, "export", session_id, *options, "-o", str(place), status=1)
+        assert f"error: Cannot write {place}: " in said
+        assert "Traceback" not in said
+
+
+def test_a_dash_is_standard_output(home: Path, session_id: str) -> None:
+    assert shiftlog(home, "export", session_id, "-o", "-").startswith("# ")
 
 
 def test_the_daemon_stops_with_a_page_open(home: Path) -> None:

@@ -10,8 +10,10 @@ from typing import IO, Any
 import click
 
 from shiftlog.cli.asking import asked, named_session, open_client, session_argument
-from shiftlog.cli.output import clean, count
+from shiftlog.cli.output import clean, clean_line, count
+from shiftlog.model.errors import StorageError
 
+STANDARD_OUTPUT = Path("-")
 FORMATS = ("html", "md", "jsonl")
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
@@ -24,7 +26,9 @@ ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".js
 @click.option(
     "--as", "vendor", type=click.Choice(["claude", "codex"]), help="Write a transcript that this client can resume."
 )
-@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to FILE.")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to FILE; - is standard output."
+)
 def export(session: str, form: str | None, vendor: str | None, output: Path | None) -> None:
     """Write SESSION to standard output or to a file.
 
@@ -37,6 +41,7 @@ def export(session: str, form: str | None, vendor: str | None, output: Path | No
       shiftlog export last -o session.html
       shiftlog export last --format jsonl
     """
+    output = None if output == STANDARD_OUTPUT else output
     if vendor is not None:
         if form is not None:
             raise click.UsageError("--as and --format do not go together")
@@ -47,16 +52,12 @@ def export(session: str, form: str | None, vendor: str | None, output: Path | No
         name = named_session(client, session)
         with asked(client, "export", {"session_id": name, "format": chosen}) as pieces:
             first = next(pieces)["text"]
-            if output is None:
-                _write(sys.stdout, first, chosen)
+            with _opened(output, 0o666) as file:
+                _write(file, first, chosen)
                 for piece in pieces:
-                    _write(sys.stdout, piece["text"], chosen)
-                return
-            with output.open("w", encoding="utf-8", errors="replace") as file:
-                file.write(first)
-                for piece in pieces:
-                    file.write(piece["text"])
-    click.echo(f"Wrote {output}", err=True)
+                    _write(file, piece["text"], chosen)
+    if output is not None:
+        click.echo(clean_line(f"Wrote {output}"), err=True)
 
 
 def _restore(session: str, vendor: str, output: Path | None) -> None:
@@ -64,7 +65,7 @@ def _restore(session: str, vendor: str, output: Path | None) -> None:
     about: dict[str, Any] = {}
     with open_client() as client:
         name = named_session(client, session)
-        with asked(client, "restore", {"session_id": name, "as": vendor}) as items, _opened(output) as file:
+        with asked(client, "restore", {"session_id": name, "as": vendor}) as items, _opened(output, 0o600) as file:
             for item in items:
                 if "line" in item:
                     file.write(item["line"] + "\n")
@@ -81,11 +82,15 @@ def _restore(session: str, vendor: str, output: Path | None) -> None:
 
 
 @contextmanager
-def _opened(output: Path | None) -> Generator[IO[str]]:
+def _opened(output: Path | None, mode: int) -> Generator[IO[str]]:
     if output is None:
         yield sys.stdout
         return
-    with os.fdopen(os.open(output, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+    try:
+        number = os.open(output, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, mode)
+    except OSError as error:
+        raise StorageError(f"Cannot write {output}: {error.strerror}", hint="Name another file") from None
+    with os.fdopen(number, "w", encoding="utf-8", errors="replace") as file:
         yield file
 
 
