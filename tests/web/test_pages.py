@@ -277,6 +277,15 @@ def test_a_session_that_is_not_there_is_not_found(place: Place) -> None:
         assert client.get("/sessions/!").status_code == 400
 
 
+@pytest.mark.parametrize("path", ["/sessions/1234/handover.md", "/sessions/1234/export.html", "/usage.csv?by=x"])
+def test_a_program_that_asks_for_a_file_gets_an_error_that_it_can_read(place: Place, path: str) -> None:
+    with place.client() as client:
+        answer = client.get(path)
+        assert set(answer.json()["error"]) >= {"code", "message"}
+        page = client.get(path, headers={"Accept": "text/html,*/*"})
+    assert page.headers["content-type"].startswith("text/html")
+
+
 def test_every_error_has_a_status_here() -> None:
     assert {leaf.code for leaf in leaves()} == set(STATUSES)
 

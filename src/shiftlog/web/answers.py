@@ -107,6 +107,8 @@ STATUSES: dict[str, int] = {
     "workspace_invalid": BAD,
     "workspace_required": BAD,
 }
+# What addresses of files end with.
+FILES = (".md", ".csv", ".html", ".jsonl")
 # Where the hint of an error speaks to an agent about its tools, a person reads this instead.
 HINTS = {
     "session_not_found": "The list of sessions shows what is there",
@@ -140,6 +142,11 @@ def wants_json(request: Request) -> bool:
     return "application/json" in accepted and "text/html" not in accepted
 
 
+def _wants_file(request: Request) -> bool:
+    """Tell whether a program asks for a file, which a page that says why there is none would only spoil."""
+    return request.url.path.endswith(FILES) and "text/html" not in request.headers.get("accept", "")
+
+
 def answering(look: Looking) -> Endpoint:
     """Make an endpoint of what looks something up; errors become answers here."""
 
@@ -169,7 +176,7 @@ def shown(request: Request, view: View) -> Response:
 def refusal(request: Request, error: ShiftlogError, status: int | None = None) -> Response:
     """Answer with an error."""
     code = STATUSES.get(error.code, FAILED) if status is None else status
-    if wants_json(request):
+    if wants_json(request) or _wants_file(request):
         return json_response({"error": error.as_dict()}, code)
     hint = HINTS.get(error.code, error.hint) if error.hint in (type(error).hint, None) else error.hint
     html = render("message.html", {"heading": error.message, "hint": hint, "code": code, "here": ""})
