@@ -230,9 +230,9 @@ async def test_a_response_costs_what_was_in_force_when_it_came(until: str, tmp_p
         script.records[-1]["timestamp"] = "2026-03-05T00:00:00.000Z"
         await office.take(office.write("a.jsonl", script.records))
         runs = office.desk.app.runs
-        for by in (["model"], ["day"]):
+        for by, costs in ((["model"], [4.0]), (["day"], [3.0, 1.0])):
             shown = await office.desk.read(lambda reader, by=by: total_usage(reader, runs, Filter(), by))
-            assert (shown["total"]["cost_usd"], shown["rows"][0]["cost_usd"]) == (4.0, 4.0)
+            assert (shown["total"]["cost_usd"], [row["cost_usd"] for row in shown["rows"]]) == (4.0, costs)
 
 
 async def test_a_model_without_a_price_costs_an_unknown_amount_and_is_named(tmp_path: Path) -> None:
@@ -334,4 +334,25 @@ async def test_forks_of_forks_count_each_total_once_in_any_order(
         for number in order:
             await office.take(office.write(f"rollout-{number}.jsonl", files[number].lines))
         assert await totals(office) == dict.fromkeys(threads, T1[4])
+        assert await office.is_sound()
+
+
+async def test_a_session_of_several_days_uses_tokens_on_each_of_them(tmp_path: Path) -> None:
+    """Each response counts on its own day (UTC), in whatever steps its file grew, and at the price of its time."""
+    async with open_office(tmp_path, now=NOW) as office:
+        script = Claude(started=datetime(2026, 3, 4, 23, 59, 50, tzinfo=UTC)).prompt("Count")
+        for number in range(4):
+            text = {"type": "text", "text": f"{number}"}
+            script.block(text, message=f"M{number}", request="r", usage=usage_of(10**number, 1, 0, 0))
+            script.started += timedelta(hours=13)
+            office.write("a.jsonl", script.records[: 3 if number < 2 else None])
+            await office.take()
+        app = office.desk.app
+        found = await office.desk.read(lambda reader: total_usage(reader, app.runs, Filter(), ("day", "model")))
+        assert [(row["day"], row["sessions"], row["input_tokens"]) for row in found["rows"]] == [
+            ("2026-03-04", 1, 1),
+            ("2026-03-05", 0, 10),
+            ("2026-03-06", 0, 1100),
+        ]
+        assert found["total"]["cost_usd"] == pytest.approx(sum(row["cost_usd"] for row in found["rows"]))
         assert await office.is_sound()

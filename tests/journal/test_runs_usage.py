@@ -119,6 +119,30 @@ async def test_totals_group_by_day_model_agent_caller_and_project(desk: Desk) ->
     ]
 
 
+async def test_tokens_count_on_the_day_on_which_they_were_used_and_a_session_on_its_first(desk: Desk) -> None:
+    session = await desk.open(model=PRICED)
+    await desk.begin(session)
+    for tokens in (1, 2, 4):
+        await desk.update(session, usage={"input_tokens": tokens, "output_tokens": tokens})
+        desk.wait(days=1)
+    await desk.complete(session)
+    found = await totals(desk)
+    assert [(row["day"], row["sessions"], row["input_tokens"]) for row in found["rows"]] == [
+        ("2026-07-01", 1, 1),
+        ("2026-07-02", 0, 2),
+        ("2026-07-03", 0, 4),
+    ]
+    assert (found["total"]["sessions"], found["total"]["input_tokens"]) == (1, 7)
+    for asked, expected in (
+        ({"day": "2026-07-02"}, (0, 2)),
+        ({"from": "2026-07-02"}, (0, 6)),
+        ({"to": "2026-07-02"}, (1, 3)),
+        ({"from": "2026-07-02T00:00:01Z", "to": "2026-07-02"}, (0, 2)),
+    ):
+        total = (await totals(desk, "model", **asked))["total"]
+        assert (total["sessions"], total["input_tokens"]) == expected, asked
+
+
 async def test_projects_of_one_name_are_told_apart_by_their_paths(desk: Desk) -> None:
     for cwd, cost in (("/work/ann/api", 1), ("/work/ann/api/", 2), ("/work/bob/api", 4), ("/work/webshop", 8)):
         await ended(desk, {"cwd": cwd}, total_cost_usd=cost)

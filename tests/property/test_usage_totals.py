@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain, combinations
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.property.sync_desk import SyncDesk, open_sync_desk
 
 NAMES = [f"s{n}" for n in range(6)]
 MODELS = st.sampled_from([None, "claude-opus-4-5", "gpt-5-nano", "claude-sonnet-4-5[1m]", "nobody-knows-1"])
+NAMED = MODELS.map(lambda name: name or "")
 TOKENS = st.integers(0, 10**7) | st.sampled_from([0, 1, 2**41])
 COSTS = st.none() | st.floats(0, 1e4, allow_nan=False) | st.integers(0, 10**9).map(lambda n: n / 10**9)
 USED = st.builds(
@@ -41,6 +42,7 @@ FILTERS = [
     Filter(run_status="ok", backend="codex"),
     Filter(started_from=b.START.replace(hour=0, minute=0) + timedelta(days=1)),
     Filter(started_from=b.START + timedelta(days=1)),
+    Filter(to=b.START.replace(hour=0, minute=0) + timedelta(days=2, milliseconds=-1)),
     Filter(from_=b.START + timedelta(days=1)),
 ]
 
@@ -60,16 +62,27 @@ def _runs(alias: int) -> st.SearchStrategy[Any]:
 
 
 def _session(alias: int) -> st.SearchStrategy[Session]:
-    def made(parts: dict[str, Usage], rest: Usage | None, **facts: Any) -> Session:
+    def made(
+        parts: dict[str, Usage], rest: Usage | None, days: dict[int, dict[str, Usage]], started: datetime, **facts: Any
+    ) -> Session:
+        later_days = {(started + timedelta(days=n)).date().isoformat(): sums for n, sums in days.items() if sums}
+        for sums in later_days.values():
+            for model, used in sums.items():
+                if model:
+                    parts = {**parts, model: parts[model].plus(used) if model in parts else used}
+                else:
+                    rest = used if rest is None else rest.plus(used)
         whole = rest
         for part in parts.values():
             whole = part if whole is None else whole.plus(part)
+        facts |= {"started": started, "last_activity": started + timedelta(days=4), "later_days": later_days}
         return b.session(NAMES[alias - 1], usage=whole, model_usage=parts, **facts)
 
     return st.builds(
         made,
         parts=st.dictionaries(MODELS.filter(bool), USED, max_size=3),
         rest=st.none() | USED,
+        days=st.dictionaries(st.sampled_from([1, 2]), st.dictionaries(NAMED, USED, max_size=2), max_size=2),
         agent=st.sampled_from(["ClaudeCode", "Codex"]),
         agent_id=st.sampled_from(["claude-main", "codex-2"]),
         model=MODELS,

@@ -69,7 +69,7 @@ def _run_filters(command: F) -> F:
         click.option("--model", metavar="NAME", help="The model's whole name."),
         click.option("--status", "run_status", type=click.Choice(STATUSES), help="How the run stands."),
         click.option("--project", metavar="NAME", help="Name or path of the workspace."),
-        click.option("--day", metavar="DATE", help="Started on this day in UTC (2026-01-31, or today)."),
+        click.option("--day", metavar="DATE", help="On this day in UTC (2026-01-31, or today)."),
     )
     for option in reversed(options):
         command = option(command)
@@ -130,15 +130,16 @@ def _run_row(item: Item) -> list[Part]:
     help="How to group; may be given more than once. By day where left out.",
 )
 @_run_filters
-@click.option("--from", "from_", metavar="DATE", help="Started on this date or later (2026-01-31).")
-@click.option("--to", metavar="DATE", help="Started on this date or earlier.")
+@click.option("--from", "from_", metavar="DATE", help="On this date or later (2026-01-31).")
+@click.option("--to", metavar="DATE", help="On this date or earlier.")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for spreadsheets.")
 def usage(by: tuple[str, ...], as_json: bool, as_csv: bool, **given: str | None) -> None:
     """Add up tokens and cost by day, model, agent, caller or project, with a total.
 
     Tokens are counted once. A cost that nobody stated follows from the prices in the configuration; where a model has
-    no price, and while a run is going, it is unknown. Days are those on which sessions started, in UTC.
+    no price, and while a run is going, it is unknown. Tokens count on the day (UTC) on which they were used, sessions,
+    and what was reported for a whole run, on the day on which they started.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
 """Spending limits of the operator: what a day may cost, for all agents or for one, and what happens beyond it.
 
-A limit warns from four fifths on; where the operator says so, nothing new is opened once it is spent. A session counts
-on the day (UTC) on which it started, as in `usage`. Work that has begun is never interrupted.
+A limit warns from four fifths on; where the operator says so, nothing new is opened once it is spent. What was
+used counts on its day (UTC), as in `usage`. Work that has begun is never interrupted.
 """
 
 from collections.abc import Iterator, Mapping

@@ -55,6 +55,7 @@ class _Pending:
     last_seq: int = 0
     used: _Sum | None = None
     by_model: dict[str, _Sum] = field(default_factory=dict[str, _Sum])
+    by_day: dict[tuple[str, str], _Sum] = field(default_factory=dict[tuple[str, str], _Sum])
 
     def count(self, counts: list[int], cost_usd: float | None) -> None:
         """Count one more report of usage."""
@@ -209,6 +210,9 @@ class Ledger:
             if by_model is None:
                 by_model = whole.by_model[model] = _Sum()
             by_model.add(counts, cost_usd)
+        if self._session is not None and at[:10] > self._session.started.date().isoformat():
+            named = (at[:10], model if isinstance(model, str) else "")
+            whole.by_day.setdefault(named, _Sum()).add(counts, cost_usd)
         self._moved(whole, at)
         if turn is not None and self._known(turn) is not None:
             pending = self._pending_of(turn)
@@ -267,16 +271,20 @@ class Ledger:
         if session is None or not pending.last_seq:
             return
         self._whole = _Pending()
-        used, by_model = session.usage, session.model_usage
+        used, by_model, days = session.usage, session.model_usage, session.later_days
         if pending.used is not None:
             used = pending.used.plus(used)
             by_model = {**by_model}
             for model, sum_of_model in pending.by_model.items():
                 by_model[model] = sum_of_model.plus(by_model.get(model))
+            for (day, model), sum_of_day in pending.by_day.items():
+                of_day = days.get(day, {})
+                days = {**days, day: {**of_day, model: sum_of_day.plus(of_day.get(model))}}
         self._session = changed(
             session,
             usage=used,
             model_usage=by_model,
+            later_days=days,
             dialog_items=session.dialog_items + pending.items,
             last_activity=max(session.last_activity, _time(pending.latest)),
             head_seq=self._seq,

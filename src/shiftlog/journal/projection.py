@@ -351,16 +351,24 @@ def _usage(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     used = msgspec.convert(facts, Usage)
     if turn is not None:
         turn = changed(turn, usage=used if turn.usage is None else turn.usage.plus(used))
-    return with_usage(session, used, entry.facts.get("model")), turn
+    return _with_usage(session, used, entry.facts.get("model"), entry.at), turn
 
 
-def with_usage(session: Session, used: Usage, model: object) -> Session:
-    """Return a session that used so much more; what one model used is also kept by its name."""
-    by_model = session.model_usage
-    if isinstance(model, str) and model:
-        before = by_model.get(model)
-        by_model = {**by_model, model: used if before is None else before.plus(used)}
-    return changed(session, usage=used if session.usage is None else session.usage.plus(used), model_usage=by_model)
+def _with_usage(session: Session, used: Usage, model: object, at: datetime) -> Session:
+    """Return a session that used so much more; what one model used, or what came on a later day, is kept apart."""
+    name = model if isinstance(model, str) else ""
+    by_model, days = session.model_usage, session.later_days
+    if name:
+        by_model = _grown(by_model, name, used)
+    if at.date() > session.started.date():
+        day = at.date().isoformat()
+        days = {**days, day: _grown(days.get(day, {}), name, used)}
+    whole = used if session.usage is None else session.usage.plus(used)
+    return changed(session, usage=whole, model_usage=by_model, later_days=days)
+
+
+def _grown(sums: dict[str, Usage], name: str, used: Usage) -> dict[str, Usage]:
+    return {**sums, name: sums[name].plus(used) if name in sums else used}
 
 
 def _turn_completed(session: Session, turn: Turn | None, entry: Entry) -> Pair:

@@ -4,7 +4,8 @@ Whoever launched a run may end it here; closing its session along with it is the
 its way of doing so in. Adding up what many runs used stands in `usage`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from math import fsum
 from typing import Any
 
@@ -23,6 +24,7 @@ from shiftlog.model.prices import DECIMALS, Price, Prices, counted
 from shiftlog.model.resonance import Resonance
 from shiftlog.model.times import precise
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
+from shiftlog.store.tallies import on_days
 
 ERROR_CHARS = 65_536
 DURATION_TOLERANCE = 0.1
@@ -38,6 +40,8 @@ CLOSE_RUN = Record(fields={"session_id": SESSION_ID, **FIGURES})
 # Closes the session of a run for a reason, and says whether it did.
 CloseSession = Callable[[Writer, Pen, str], bool]
 Figures = dict[str, Any]
+# What a part of a session used on a day: the day, the model, and how much.
+DayPart = tuple[str, str | None, Usage]
 
 REASONS = {RunStatus.OK: "completed", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "manual_close"}
 
@@ -204,6 +208,47 @@ class Runs:
             parts.append((None, rest))
         return parts
 
+    def daily_parts_of(self, session: Session, reader: Reader | None = None) -> list[list[DayPart]]:
+        """Return each part of a session day by day, as `on_days` tells them, at the prices in force then."""
+        daily: list[list[DayPart]] = []
+        for model, used in self.parts_of(session, reader):
+            known = session.model_usage.get(model or "") if session.model_usage else session.usage
+            name = model if session.model_usage else None
+            whole = used if known is None else known
+            days = on_days(session, name, whole, leads=not daily)
+            if whole.cost_usd is None and used.cost_usd is not None:
+                days = self._priced_days(session, model, used.cost_usd, days, reader)
+            daily.append([(day, model, part) for day, part in days])
+        return daily
+
+    def _priced_days(
+        self, session: Session, model: str | None, whole: float, days: list[tuple[str, Usage]], reader: Reader | None
+    ) -> list[tuple[str, Usage]]:
+        """Return days with their costs; the first has what the others leave of the whole."""
+        first = session.started.date().isoformat()
+        at = {day: datetime.fromisoformat(day).replace(tzinfo=UTC) for day, _ in days}
+        costs = {day: self._prices.cost_of(model, part, at[day]) or 0.0 for day, part in days}
+        if reader is not None and self._prices.changes(model):
+            costs = self._daily_costs(session, model, reader)
+        rest = whole - fsum(cost for day, cost in costs.items() if day != first)
+        return [
+            (day, changed(part, cost_usd=round(rest if day == first else costs.get(day, 0.0), DECIMALS)))
+            for day, part in days
+        ]
+
+    def _daily_costs(self, session: Session, model: str | None, reader: Reader) -> dict[str, float]:
+        costs: dict[str, float] = {}
+        for at, used in self._responses(session, model, reader):
+            day = at.date().isoformat()
+            costs[day] = costs.get(day, 0.0) + (self._prices.cost_of(model, used, at) or 0.0)
+        return costs
+
+    def _responses(self, session: Session, model: str | None, reader: Reader) -> Iterator[tuple[datetime, Usage]]:
+        for entry in reader.entries(session.id, kinds=(Kind.USAGE,)):
+            if not session.model_usage or entry.facts.get("model") == model:
+                facts = {name: value for name, value in entry.facts.items() if name != "test_clock"}
+                yield entry.at, msgspec.convert(facts, Usage)
+
     def unpriced(self, session: Session) -> list[str]:
         """Name the models of a session that used tokens and have no price."""
         return [model for model, used in self.parts_of(session) if model and used.cost_usd is None]
@@ -218,12 +263,7 @@ class Runs:
         changes = self._prices.changes(model)
         if reader is None or not any(session.started < change <= session.last_activity for change in changes):
             return self._prices.cost_of(model, used, session.started)
-        costs: list[float | None] = []
-        for entry in reader.entries(session.id, kinds=(Kind.USAGE,)):
-            if entry.facts.get("model") == model:
-                facts = {name: value for name, value in entry.facts.items() if name != "test_clock"}
-                costs.append(self._prices.cost_of(model, msgspec.convert(facts, Usage), entry.at))
-        return _sum_of(costs)
+        return _sum_of(self._prices.cost_of(model, one, at) for at, one in self._responses(session, model, reader))
 
     def _reported(self, session: Session, tokens: Mapping[str, Any]) -> Usage:
         run = session.run

@@ -1,7 +1,8 @@
 """What runs used: the list of runs, and totals of tokens and cost by day, model, agent, caller or project.
 
-Questions and answers stand here; the adding up in `usage_sheet`, what a single run used in `runs`. A session counts on
-the day (UTC) on which it started. Reads write nothing.
+Questions and answers stand here; the adding up in `usage_sheet`, what a single run used in `runs`. Tokens count on the
+day (UTC) on which they were used, sessions and what was reported for a whole run on the day of their start. Reads write
+nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ TODAY = "today"
 
 
 def runs_filter(reader: Reader, values: Mapping[str, Any], now: datetime) -> Filter:
-    """Return the filter of a question about runs; its days and bounds are those of the start of a run."""
+    """Return the filter of a question about runs; its days are those of starts, and in `usage` of use."""
     first, last = values.get("from"), values.get("to")
     if values.get("day"):
         first = last = _day(values["day"], now)

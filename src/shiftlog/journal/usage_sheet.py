@@ -6,6 +6,7 @@ Both ways come to the same figures. A run that is still going is counted as runn
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from fractions import Fraction
 from math import fsum
 from pathlib import PurePosixPath
@@ -17,7 +18,7 @@ from shiftlog.model.moves import RunStatus
 from shiftlog.model.nouns import Session, Usage
 from shiftlog.model.prices import DECIMALS, Price
 from shiftlog.store.protocol import Filter, Page, Reader
-from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, Kin, Parts
+from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, Kin, Parts, is_spread
 
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
 READ_AT_ONCE = 500
@@ -42,10 +43,10 @@ class Totals:
     tallied: Cost | None = None
     cost_unknown: int = 0
 
-    def add(self, session: Session, used: Usage | None) -> None:
-        """Count one more session, a running one with what it used so far."""
+    def add(self, session: Session, used: Usage | None, sessions: int = 1) -> None:
+        """Count one more session, a running one with what it used so far; 0 for more of one that was counted."""
         cost = used.cost_usd if used else None
-        self._count(str(session.run.status) if session.run else None, 1, is_known=cost is not None)
+        self._count(str(session.run.status) if session.run else None, sessions, is_known=cost is not None)
         if used is not None:
             self._use(used)
         if cost is not None:
@@ -93,12 +94,17 @@ class Totals:
 
 
 class Sheet:
-    """Totals of groups and of all, and the models that have no price; with `only`, of what that model used."""
+    """Totals of groups and of all, and the models that have no price; with `only`, of what that model used.
 
-    def __init__(self, runs: Runs, by: Sequence[str], only: str | None = None) -> None:
+    What was used counts on its day, a session on the day on which it started; `where` bounds both.
+    """
+
+    def __init__(self, runs: Runs, by: Sequence[str], where: Filter) -> None:
         self._runs = runs
         self._by = by
-        self._only = only
+        self._only = where.model
+        self._from, self._to = where.started_from, where.to
+        self._apart: set[str] = set()
         self._groups: dict[Group, Totals] = {}
         self._total = Totals()
         self._unpriced: Counter[str] = Counter()
@@ -106,8 +112,11 @@ class Sheet:
 
     def add_session(self, session: Session, reader: Reader) -> None:
         """Count a session, unless it has neither a run nor used anything."""
+        if is_spread(session):
+            self._add_daily(session, reader)
+            return
         used = self._runs.usage_of(session, reader)
-        if session.run is None and used is None:
+        if (session.run is None and used is None) or not self._is_asked(session, None):
             return
         self._unpriced.update(model for model in self._runs.unpriced(session) if self._only in (None, model))
         parts: Sequence[tuple[str | None, Usage | None]] = ()
@@ -122,6 +131,40 @@ class Sheet:
                 self._total.add(session, part)
         if self._only is None:
             self._total.add(session, used)
+
+    def _add_daily(self, session: Session, reader: Reader) -> None:
+        daily = self._runs.daily_parts_of(session, reader)
+        is_known = all(part.cost_usd is not None for days in daily for _, _, part in days)
+        first = session.started.date().isoformat()
+        for place, days in enumerate(daily):
+            for number, (day, model, part) in enumerate(days):
+                if not self._is_asked(session, None if day == first else day):
+                    continue
+                if model and part.cost_usd is None and self._only in (None, model):
+                    self._unpriced[model] += int(number == 0)
+                if self._only not in (None, _value(session, "model", model)):
+                    continue
+                group = tuple(day if name == "day" else _value(session, name, model) for name in self._by)
+                of_model = part, int(number == 0)
+                of_session = part if is_known else replace(part, cost_usd=None), int(place == number == 0)
+                alone = self._only is not None
+                totals = self._groups.setdefault(group, Totals())
+                totals.add(session, *(of_model if alone or "model" in self._by else of_session))
+                self._total.add(session, *(of_model if alone else of_session))
+
+    def _is_asked(self, session: Session, later: str | None) -> bool:
+        """Tell whether the start of a session, or a later day of it, is among the days that are asked for."""
+        if later is None:
+            return self._from is None or session.started >= self._from
+        days = [at.astimezone(UTC).date().isoformat() if at is not None else later for at in (self._from, self._to)]
+        return days[0] <= later <= days[1]
+
+    def add_apart(self, session_id: str, reader: Reader) -> None:
+        """Count a session that only itself can tell of, once."""
+        session = None if session_id in self._apart else reader.session(session_id)
+        self._apart.add(session_id)
+        if session is not None:
+            self.add_session(session, reader)
 
     def add_tally(self, kin: Kin, figures: Figures) -> bool:
         """Count the sessions of a tally; say no where their costs are rounded one by one, or depend on the time."""
@@ -185,8 +228,10 @@ class Sheet:
 
 def sheet_of_sessions(reader: Reader, runs: Runs, where: Filter, by: Sequence[str]) -> Sheet:
     """Add up sessions one by one."""
-    sheet = Sheet(runs, list(by), where.model)
-    for session in _sessions(reader, replace(where, model=None)):
+    sheet = Sheet(runs, list(by), where)
+    # One that started before the days that are asked for may have gone on into them.
+    since = max(filter(None, (where.from_, where.started_from)), default=None)
+    for session in _sessions(reader, replace(where, model=None, started_from=None, from_=since)):
         sheet.add_session(session, reader)
     return sheet
 
@@ -197,13 +242,11 @@ def sheet_of_tallies(reader: Reader, runs: Runs, where: Filter, by: Sequence[str
     tallies = reader.tallies(replace(where, model=None), [_OF_KIN[name] for name in by if name in _OF_KIN])
     if tallies is None:
         return None
-    sheet = Sheet(runs, list(by), where.model)
+    sheet = Sheet(runs, list(by), where)
     for kin, figures in tallies:
         model, basis = kin.parts[0]
         if basis is Basis.APART:
-            session = reader.session(model or "")
-            assert session is not None
-            sheet.add_session(session, reader)
+            sheet.add_apart(model or "", reader)
         elif not sheet.add_tally(kin, figures):
             return None
     return sheet

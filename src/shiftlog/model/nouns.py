@@ -167,6 +167,8 @@ class Session:
     fence: int = 0
     usage: Usage | None = None
     model_usage: dict[str, Usage] = field(default_factory=dict[str, Usage])
+    # What of it came after the first day (UTC), by day and model; without a model by no name.
+    later_days: dict[str, dict[str, Usage]] = field(default_factory=dict[str, dict[str, Usage]])
     tokens_counted: int = 0
     turns_total: int = 0
     turns_completed: int = 0

@@ -1,11 +1,12 @@
 """Tallies: what sessions used, added up by everything that a question about usage may ask for.
 
-A session counts in one tally, or in one for each model that it can tell apart. Only whole numbers are added, so that a
-session can be taken out again and nothing is lost. Prices and settings play no part here: they apply when tallies are
-read, so a tally keeps apart what they could treat differently.
+A session counts in one tally, or in one for each model and day that it can tell apart. Only whole numbers are added, so
+that a session can be taken out again and nothing is lost. Prices and settings play no part here: they apply when
+tallies are read, so a tally keeps apart what they could treat differently.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,6 +22,7 @@ _LIMB_BITS = 40
 
 _REPORTED = ("input_tokens", "cached_input_tokens", "output_tokens")
 _COUNTED = (*_REPORTED, "cache_creation_tokens")
+_ADDED = (*_COUNTED, "cache_creation_1h_tokens", "reasoning_tokens")
 # Beyond these a session is kept apart, so that no sum can outgrow what a store holds.
 _MOST_TOKENS = 1 << 40
 _MOST_DOLLARS = 1 << 20
@@ -96,13 +98,15 @@ def tallies_of(session: Session) -> Tallies:
     if session.hidden or (session.run is None and session.usage is None and not session.model_usage):
         return {}
     reported = any(getattr(session.run, name, None) is not None for name in _REPORTED)
+    first = session.started.date().isoformat()
     used = list(_used_parts(session, reported=reported))
-    if session.started.utcoffset() or any(figures is None for _, _, figures in used):
-        used = [(session.id, Basis.APART, Figures(sessions=1))]
-    parts = tuple((model, basis) for model, basis, _ in used)
+    if session.started.utcoffset() or any(figures is None for _, _, _, figures in used):
+        days = dict.fromkeys([first, *(day for day, _, _, _ in used)])
+        used = [(day, session.id, Basis.APART, Figures(sessions=1)) for day in days]
+    parts = tuple((model, basis) for _, model, basis, _ in used)
     run = session.run
     common = Kin(
-        day=session.started.date().isoformat(),
+        day=first,
         agent=session.agent,
         agent_id=session.agent_id,
         agent_key=session.agent_key,
@@ -116,30 +120,59 @@ def tallies_of(session: Session) -> Tallies:
         part=0,
     )
     return {
-        common._replace(part=place) if place else common: figures
-        for place, (_, _, figures) in enumerate(used)
-        if figures
+        common._replace(day=day, part=place) if place or day != first else common: figures
+        for place, (day, _, _, figures) in enumerate(used)
+        if figures and any(figures)
     }
 
 
-def _used_parts(session: Session, *, reported: bool) -> Iterator[tuple[str | None, Basis, Figures | None]]:
-    """Yield the parts of a session; None stands for figures that cannot be added to those of other sessions."""
+def is_spread(session: Session) -> bool:
+    """Tell whether what a session used is known day by day: nobody stated it for the whole, and it took several."""
+    run = session.run
+    stated = run is not None and (run.total_cost_usd is not None or any(getattr(run, n) is not None for n in _REPORTED))
+    return bool(session.later_days) and not stated
+
+
+def on_days(session: Session, model: str | None, used: Usage, *, leads: bool = False) -> list[tuple[str, Usage]]:
+    """Return what a part of a session used on each of its days, the first one first.
+
+    A first day on which it used nothing is left out, unless the part `leads`: where the session itself is counted.
+    """
+    first = session.started.date().isoformat()
+    if not is_spread(session):
+        return [(first, used)]
+    name = model or ""
+    later = [(day, sums[name]) for day, sums in sorted(session.later_days.items()) if name in sums]
+    costs = [part.cost_usd or 0.0 for _, part in later]
+    left = {n: getattr(used, n) - sum(getattr(part, n) for _, part in later) for n in _ADDED}
+    at_first = replace(used, **left, cost_usd=None if used.cost_usd is None else used.cost_usd - sum(costs))
+    head = [(first, at_first)] if leads or any(left.values()) or not later else []
+    stated: list[float | None] = [None] * len(later) if used.cost_usd is None else [*costs]
+    return [*head, *((day, replace(part, cost_usd=cost)) for (day, part), cost in zip(later, stated, strict=True))]
+
+
+# A part of a session: its day, its model, the basis of its cost, and its figures; None for those that cannot be added
+# to the figures of other sessions.
+_Part = tuple[str, str | None, Basis, Figures | None]
+
+
+def _used_parts(session: Session, *, reported: bool) -> Iterator[_Part]:
     run, whole, by_model = session.run, session.usage, session.model_usage
+    first = session.started.date().isoformat()
     own = (run.model if run else None) or session.model
     stated = run.total_cost_usd if run else None
     if by_model and not reported:
         if stated is not None or whole is None:
-            yield own, Basis.APART, None
+            yield first, own, Basis.APART, None
             return
         left = {name: getattr(whole, name) for name in (*_COUNTED, "reasoning_tokens")}
-        for model, used in by_model.items():
-            cost = used.cost_usd
-            is_even = cost is None or abs(round(cost, DECIMALS) - cost) < _NOISE
-            yield model, Basis.PRICED if cost is None else Basis.STATED, _figures(used, cost) if is_even else None
+        for place, (model, used) in enumerate(by_model.items()):
+            basis = Basis.PRICED if used.cost_usd is None else Basis.STATED
+            yield from _daily(model, basis, on_days(session, model, used, leads=place == 0))
             left = {name: count - getattr(used, name) for name, count in left.items()}
         if any(left.values()):
             # What is left has no model of its own; it goes by the name of the session's.
-            yield own, Basis.SILENT, _figures(Usage(**left))
+            yield from _daily(own, Basis.SILENT, on_days(session, None, Usage(**left)))
         return
     used = _reported(session) if reported else whole
     cost = stated if stated is not None or used is None else used.cost_usd
@@ -149,7 +182,19 @@ def _used_parts(session: Session, *, reported: bool) -> Iterator[tuple[str | Non
         basis = Basis.SILENT
     else:
         basis = Basis.PRICED if sum(getattr(used, name) for name in _COUNTED) else Basis.UNKNOWN
-    yield own, basis, _figures(used or Usage(), cost)
+    if used is None or reported or not is_spread(session):
+        yield first, own, basis, _figures(used or Usage(), cost)
+    else:
+        yield from _daily(own, basis, on_days(session, None, used, leads=True))
+
+
+def _daily(model: str | None, basis: Basis, days: Iterable[tuple[str, Usage]]) -> Iterator[_Part]:
+    """Yield a part day by day; it counts as a session's on the first of them."""
+    for place, (day, used) in enumerate(days):
+        cost = used.cost_usd
+        is_even = cost is None or abs(round(cost, DECIMALS) - cost) < _NOISE
+        figures = _figures(used, cost) if is_even else None
+        yield day, model, basis, figures._replace(sessions=0) if figures is not None and place else figures
 
 
 def _reported(session: Session) -> Usage:

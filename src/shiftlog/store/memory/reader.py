@@ -289,12 +289,15 @@ class MemoryReader:
         return False
 
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
-        if days_asked(where) is None:
+        days = days_asked(where)
+        if days is None:
             return None
         sums: Tallies = {}
         asked = frozenset(by)
-        for _, session in self._sessions(where):
+        for _, session in self._sessions(replace(where, started_from=None)):
             for kin, figures in tallies_of(session).items():
+                if not days[0] <= kin.day <= days[1]:
+                    continue
                 kept = only(kin, asked)
                 sums[kept] = sums[kept].plus(figures) if kept in sums else figures
         return list(sums.items())

@@ -35,6 +35,7 @@ _ADD = (
     f"INSERT INTO tallies ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
     f" ON CONFLICT (day, id) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in FIGURES)}"
 )
+_FORGET = f"DELETE FROM tallies WHERE day = ? AND id = ? AND {' AND '.join(f'{name} = 0' for name in FIGURES)}"
 # What a sum must be kept apart by, whoever asks: prices and settings may treat it differently.
 _ALWAYS = ("agent", "backend", "run_status", "reported", "parts", "part")
 
@@ -54,8 +55,8 @@ def _add(db: apsw.Connection, changes: Tallies) -> None:
     for kin, figures in changes.items():
         values = _values(kin)
         db.execute(_ADD, (*values, *figures))
-        if figures.sessions < 0:
-            db.execute("DELETE FROM tallies WHERE day = ? AND id = ? AND sessions = 0", values[:2])
+        if min(figures) < 0:
+            db.execute(_FORGET, values[:2])
 
 
 def _values(kin: Kin) -> tuple[Any, ...]:
