@@ -46,8 +46,11 @@ class Client:
         """Close the connection; the daemon then ends what this client still has running."""
         self._connection.close()
 
-    def call(self, method: str, params: dict[str, object] | None = None, *, timeout_s: float = CALL_S) -> Any:
-        """Ask one question and return its result; raise the ShiftlogError that the daemon answered with."""
+    def call(self, method: str, params: dict[str, object] | None = None, *, timeout_s: float | None = CALL_S) -> Any:
+        """Ask one question and return its result; raise the ShiftlogError that the daemon answered with.
+
+        With `timeout_s` None the answer is waited for as long as the daemon lives.
+        """
         number = self._ask(method, params)
         while True:
             answer = self._answer(number, timeout_s)

@@ -8,6 +8,8 @@ from threading import Timer
 
 import pytest
 
+from shiftlog.journal.sessionlog_ingest import METHOD
+from shiftlog.repl.backend import waiting_s
 from tests.daemon.support import daemons, end_daemon, lock_holder
 from tests.dialects.mcpserver.log import PREFIX, REPL, SESSION, TURN, Call, Log, envelope
 
@@ -162,6 +164,11 @@ def test_a_call_whose_time_is_over_has_not_happened(log: Log) -> None:
         holder.stdin.close()
     assert log.turns() == {}
     assert log.begin()["status"] == "in_progress"
+
+
+def test_an_import_is_waited_for_as_long_as_it_takes() -> None:
+    assert waiting_s(METHOD, 120.0) is None
+    assert waiting_s(QUERY, 120.0) == 150.0
 
 
 def test_what_starts_in_milliseconds_imports_the_standard_library_alone() -> None:

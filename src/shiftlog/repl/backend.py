@@ -16,6 +16,7 @@ GRACE_S = 30.0
 ATTEMPTS = 3
 QUESTION = "sessionlog"
 BOOTSTRAP = "workflow.sessionlog.bootstrap"
+INGEST = "repl.sessionlog.ingestTranscripts"
 MESSAGES = {
     "storage_error": "Storage error",
     "internal_error": "Internal error",
@@ -82,7 +83,7 @@ class Backend:
             raise _problem(error) from error
         try:
             hello = wire.hello_line(role="control", face="repl", client_id=str(self._about["client"]))
-            return _Daemon(Client(wire.open_connection(home, hello), home), self._timeout_s + GRACE_S)
+            return _Daemon(Client(wire.open_connection(home, hello), home), self._timeout_s)
         except wire.WireError as error:
             if error.code != "storage_error":
                 raise _problem(error) from error
@@ -122,6 +123,11 @@ def _said(problem: ShiftlogError) -> str:
     return f"{problem.message}: {reason}" if reason else problem.message
 
 
+def waiting_s(method: str, timeout_s: float) -> float | None:
+    """Return how long the daemon's answer is waited for; an import takes the time that it takes."""
+    return None if method == INGEST else timeout_s + GRACE_S
+
+
 class _Daemon:
     """The daemon, over its control connection."""
 
@@ -130,7 +136,7 @@ class _Daemon:
         self._timeout_s = timeout_s
 
     def ask(self, question: dict[str, object]) -> Answer:
-        return self._client.call(QUESTION, question, timeout_s=self._timeout_s)
+        return self._client.call(QUESTION, question, timeout_s=waiting_s(str(question["method"]), self._timeout_s))
 
     def close(self) -> None:
         self._client.close()
