@@ -120,6 +120,22 @@ def test_the_workspace_option_names_another_workspace(log: Log, tmp_path: Path) 
     assert json.loads(done.stdout)["sessionId"] == SESSION
 
 
+def test_a_working_directory_that_was_removed_is_still_the_workspace(log: Log) -> None:
+    removed = log.workspace / "removed"
+
+    def run(*arguments: str, wrapper: str = "") -> "subprocess.CompletedProcess[str]":
+        program = f"""mkdir '{removed}'; cd '{removed}'; rmdir '{removed}'; {wrapper} "$@" """
+        command = ["sh", "-c", program, "sh", *REPL, *arguments]
+        return subprocess.run(command, env=log.environment(), capture_output=True, text=True, check=False, timeout=60)
+
+    for method, params in (("openSession", {"sessionId": SESSION, "title": "x"}), ("currentSession", {})):
+        done = run("--invoke", PREFIX + method, json.dumps(params))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["sessionId"] == SESSION
+    done = run("--invoke", QUERY, wrapper="env -u PWD")
+    assert (done.returncode, "--workspace-path" in done.stderr) == (2, True)
+
+
 def test_without_a_daemon_to_be_had_everything_works_in_process(log: Log) -> None:
     log.home.mkdir(mode=0o700)
     (log.home / "daemon.lock").mkdir()

@@ -90,9 +90,22 @@ def check(options: Options, rest: list[str]) -> Options:
         raise Misused("--invoke goes neither with --agent-stdio nor with --interactive")
     options.params = rest[0] if rest else None
     path = options.workspace_path
-    if path is not None and not os.path.isdir(path):  # noqa: PTH112
+    if path is None:
+        options.workspace_path = _here()
+    elif not os.path.isdir(path):  # noqa: PTH112
         raise Misused(f"the workspace {path} is no directory")
     return options
+
+
+def _here() -> str:
+    """Return the working directory; of one that was removed the shell still knows the name."""
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        here = os.environ.get("PWD", "")
+        if not here.startswith("/"):
+            raise Misused("the working directory no longer exists; name one with --workspace-path") from None
+        return here
 
 
 def run(options: Options) -> int:
@@ -100,7 +113,7 @@ def run(options: Options) -> int:
     from shiftlog.repl.backend import Backend
 
     backend = Backend(
-        workspace=os.path.realpath(options.workspace_path or os.getcwd()),  # noqa: PTH109
+        workspace=os.path.realpath(options.workspace_path or _here()),
         agent=options.agent or os.environ.get(AGENT_VARIABLE) or None,
         timeout_s=_timeout_s(),
     )
