@@ -1,11 +1,12 @@
 """Acceptance cases 38 and 39, the examples of the tools, and what they refuse; over the real bridge."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.dialects.mcpserver.log import SESSION, TURN, TURN_2, Log, Tools, without
+from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, TURN_2, Log, Tools, without
 
 A = {"agent": "Codex", "sessionId": SESSION}
 T = A | {"requestId": TURN}
@@ -380,6 +381,16 @@ def test_a_log_from_elsewhere_may_have_parts_that_nobody_knows(log: Log) -> None
         assert submitted["warnings"] == [{"code": "ignored_param", "param": name} for name in ignored]
         assert tools.error("sessionlog_submit", json=whole, colour="red")["details"]["parameter"] == "colour"
     assert log.turn()["response"] == "ok"
+
+
+def test_a_blank_workspace_is_the_servers_and_a_tilde_the_home(log: Log) -> None:
+    with Tools(log) as tools:
+        tools.do("sessionlog_open", **A, workspacePath=" ")
+        assert tools.do("sessionlog_query", limit=0, workspacePath=None)["totalCount"] == 1
+        assert tools.do("sessionlog_query", limit=0, workspacePath=".")["totalCount"] == 1
+        tools.do("sessionlog_open", **A | {"sessionId": OTHER_SESSION}, workspacePath="~/of-nobody")
+        there = str(Path("~/of-nobody").expanduser())
+        assert tools.do("sessionlog_query", limit=0, workspacePath=there)["totalCount"] == 1
 
 
 def test_joining_a_session_fills_what_nobody_gave_and_wakes_it(log: Log) -> None:

@@ -12,7 +12,7 @@ from shiftlog.journal.sessionlog_current import Place
 from shiftlog.journal.sessionlog_errors import tool_error
 from shiftlog.journal.sessionlog_tool_requests import ALIAS_PARAMS, TOOL_PARAMS
 from shiftlog.journal.sessionlog_tools import call_tool
-from shiftlog.journal.sessions import workspace_of
+from shiftlog.journal.sessions import absolute, workspace_of
 from shiftlog.mcp.registry import Reply, Run, Tool
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter
@@ -288,11 +288,9 @@ def _through(app: App, name: str) -> Run:
 
 
 def _workspace(path: object, caller: Caller) -> str:
-    if path is None:
+    given = None if path is None else absolute(WORKSPACE.read(path, "workspacePath"), caller)
+    if given is None:
         return caller.workspace or caller.cwd or ""
-    given = Path(WORKSPACE.read(path, "workspacePath"))
-    if not given.is_absolute():
-        if caller.cwd is None:
-            raise InvalidParameter.invalid("workspacePath", "an absolute path is expected", str(given))
-        given = Path(caller.cwd, given)
-    return workspace_of(str(given.resolve()))
+    if not Path(given).is_absolute():
+        raise InvalidParameter.invalid("workspacePath", "an absolute path is expected", given)
+    return workspace_of(str(Path(given).resolve()))
