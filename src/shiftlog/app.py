@@ -6,7 +6,7 @@ Faces get an App and nothing else. What the services decide stands in their room
 import difflib
 import os
 import socket
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -120,8 +120,12 @@ class App:
             await shells.aclose()
             await workspaces.aclose()
 
-    async def sweep(self) -> None:
-        """Do what is due now and then: suspend what idles or lost its holder, forget old answers."""
+    async def sweep(self, present: Iterable[str] = ()) -> None:
+        """Do what is due now and then: suspend what idles or lost its holder, forget old answers.
+
+        The clients that are present keep their leases, which ran out if the machine slept.
+        """
+        await self.continuity.renew(list(present))
         await self.continuity.suspend_stale(timedelta(minutes=self.config.idle_suspend_minutes))
         await self.continuity.expire_offers()
         before = self.clock.now() - ANSWERS_KEPT

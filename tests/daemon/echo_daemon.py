@@ -122,7 +122,7 @@ class Echo:
     async def renew_leases(self, client_ids: Iterable[str]) -> None:
         pass
 
-    async def sweep(self) -> None:
+    async def sweep(self, client_ids: Iterable[str]) -> None:
         pass
 
     def busy(self) -> bool:

@@ -201,6 +201,16 @@ async def test_the_former_holder_that_wakes_a_session_holds_it_again(desk: Desk)
     assert (await desk.session(session)).state == "suspended"
 
 
+async def test_a_sweep_after_the_machine_slept_takes_nothing_from_clients_that_are_there(desk: Desk) -> None:
+    present, absent = client("present"), client("absent")
+    held, left = await desk.open(present), await desk.open(absent)
+    desk.wait(minutes=10)
+    await desk.app.sweep(present=["client-present"])
+    assert [(await desk.session(one)).state for one in (held, left)] == ["open", "suspended"]
+    error = await desk.refusal("resume_session", {"agent_id": "Codex", "session_id": held}, client("newer"))
+    assert error.code == "session_held"
+
+
 async def test_a_client_that_never_held_a_session_does_not_hold_it_by_waking_it(desk: Desk) -> None:
     session = await desk.open(client("former"))
     await desk.begin(session, client("former"))

@@ -144,12 +144,15 @@ class AppServices:
 
     async def renew_leases(self, client_ids: Iterable[str]) -> None:
         """Keep the leases of connected clients alive, and of those that came over HTTP lately."""
-        over_http = self._http.clients() if self._http is not None else []
-        await self._app.continuity.renew([*client_ids, *over_http])
+        await self._app.continuity.renew(self._present(client_ids))
 
-    async def sweep(self) -> None:
-        """Do what is due now and then."""
-        await self._app.sweep()
+    async def sweep(self, client_ids: Iterable[str]) -> None:
+        """Do what is due now and then, while these clients are connected."""
+        await self._app.sweep(self._present(client_ids))
+
+    def _present(self, client_ids: Iterable[str]) -> list[str]:
+        over_http = self._http.clients() if self._http is not None else []
+        return [*client_ids, *over_http]
 
     def busy(self) -> bool:
         """Say whether a shell lives, transcripts are watched, or somebody came over HTTP since this was last asked."""

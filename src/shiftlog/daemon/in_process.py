@@ -3,6 +3,7 @@
 For containers and debugging. It takes no seat and listens nowhere, so a daemon may serve the same state directory.
 """
 
+import logging
 import os
 import signal
 import socket
@@ -22,6 +23,8 @@ from shiftlog.mcp.server import build_server
 from shiftlog.mcp.stdio import serve_stdio
 from shiftlog.model.caller import Caller
 
+log = logging.getLogger(__name__)
+
 
 def serve_in_process(home: str, options: Mapping[str, object]) -> int:
     """Serve the client at standard input and output until it closes its end; return the exit status."""
@@ -38,8 +41,9 @@ async def _serve(home: Path, options: Mapping[str, object]) -> None:
         drain = anyio.Event()
         async with anyio.create_task_group() as beside:
             beside.start_soon(_obey_signals, drain)
-            beside.start_soon(_every, RENEW_EVERY_S, lambda: app.continuity.renew([str(caller.client_id)]))
-            beside.start_soon(_every, SWEEP_EVERY_S, app.sweep)
+            present = [str(caller.client_id)]
+            beside.start_soon(_every, RENEW_EVERY_S, lambda: app.continuity.renew(present))
+            beside.start_soon(_every, SWEEP_EVERY_S, lambda: app.sweep(present))
             await serve_stdio(server, caller, drain=drain)
             beside.cancel_scope.cancel()
         await app.continuity.client_gone(str(caller.client_id))
@@ -69,4 +73,7 @@ async def _obey_signals(drain: anyio.Event) -> None:
 async def _every(seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
     while True:
         await anyio.sleep(seconds)
-        await duty()
+        try:
+            await duty()
+        except Exception:
+            log.exception("A duty failed; it is tried again in %.0f s", seconds)

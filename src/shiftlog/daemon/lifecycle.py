@@ -105,7 +105,7 @@ class Daemon:
             beside.start_soon(self._obey_signals)
             beside.start_soon(self._watch)
             beside.start_soon(self._every, RENEW_EVERY_S, self._renew)
-            beside.start_soon(self._every, SWEEP_EVERY_S, self._services.sweep)
+            beside.start_soon(self._every, SWEEP_EVERY_S, self._sweep)
             beside.start_soon(self._run_beside)
             async with anyio.create_task_group() as connections:
                 async with until(self._ending):
@@ -180,6 +180,9 @@ class Daemon:
 
     async def _renew(self) -> None:
         await self._services.renew_leases(self._connections.mcp_client_ids())
+
+    async def _sweep(self) -> None:
+        await self._services.sweep(self._connections.mcp_client_ids())
 
     async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -46,8 +46,8 @@ class Services(Protocol):
         """Keep the leases of connected clients alive."""
         ...
 
-    async def sweep(self) -> None:
-        """Do what is due now and then: end what has expired, suspend what idles."""
+    async def sweep(self, client_ids: Iterable[str]) -> None:
+        """Do what is due now and then while these clients are connected: end what has expired, suspend what idles."""
         ...
 
     def busy(self) -> bool:
