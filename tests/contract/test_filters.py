@@ -141,11 +141,15 @@ async def test_a_filter_finds_the_sessions_that_meet_it(store: Store, case: Case
     assert await store.read(lambda reader: reader.count("session", case.where)) == len(case.sessions)
 
 
-# Entries have times of their own, and were all written when the sessions began.
-UNTIMED = {name: case for name, case in CASES.items() if case.where.from_ in (None, b.START)}
+# Entries have times of their own, and were all written when the sessions began; and they belong to no turn.
+OF_SESSIONS = {
+    name: case
+    for name, case in CASES.items()
+    if case.where.from_ in (None, b.START) and (not case.where.asks_turn or case.where.tag == "night")
+}
 
 
-@pytest.mark.parametrize("case", UNTIMED.values(), ids=UNTIMED.keys())
+@pytest.mark.parametrize("case", OF_SESSIONS.values(), ids=OF_SESSIONS.keys())
 async def test_entries_are_found_by_what_their_session_meets(store: Store, case: Case) -> None:
     await fill(store)
     rows = await store.read(lambda reader: reader.find_entries(case.where, ALL, None))
@@ -197,6 +201,47 @@ async def test_a_filter_finds_the_files_of_turns_that_meet_it(store: Store, wher
     rows = await store.read(lambda reader: reader.find_files(where, ALL))
     assert [row.path for row in rows] == paths
     assert await store.read(lambda reader: reader.count("file", where)) == len(paths)
+
+
+@pytest.mark.parametrize(
+    ("where", "seqs"),
+    [
+        (Filter(turn_status="completed"), {2}),
+        (Filter(tag="bug"), {2, 3}),
+        (Filter(tag="bug", turn_status="in_progress"), {3}),
+        (Filter(path="src/*.py"), {3}),
+        (Filter(path="src/*.py", turn_status="completed"), set[int]()),
+        (Filter(path="src/*.py", tag="docs"), set[int]()),
+        (Filter(tag="night"), {1, 2, 3, 4}),
+        (Filter(tag="night", path="docs/*"), {2}),
+        (Filter(plan_file="plan.md"), {4}),
+    ],
+)
+async def test_what_is_asked_of_turns_must_hold_for_an_entrys_own_turn(
+    store: Store, where: Filter, seqs: set[int]
+) -> None:
+    chain = b.Chain()
+    ids = [None, *(b.request_id(n) for n in (1, 2, 3))]
+    items = [chain.indexed(f"word {n}", facet="decision", turn=turn) for n, turn in enumerate(ids)]
+    turns = [
+        b.turn(1, status=TurnStatus.COMPLETED, tags=("docs", "bug"), files={"docs/a.md": b.touch()}),
+        b.turn(2, tags=("bug",), files={"src/app.py": b.touch()}),
+        b.turn(3, plan_file="plan.md"),
+    ]
+
+    def work(writer: b.Writer) -> None:
+        writer.append(b.session_id("one"), items)
+        writer.put_session(b.session(head_seq=4, tags=("night",)))
+        for turn in turns:
+            writer.put_turn(b.session_id("one"), turn)
+
+    await store.write(work)
+    for facets in (None, ["decision"]):
+        rows = await store.read(lambda reader, facets=facets: reader.find_entries(where, ALL, facets))
+        assert {row.entry.seq for row in rows} == seqs
+        assert await store.read(lambda reader, facets=facets: reader.count("entry", where, facets)) == len(seqs)
+    found = await store.read(lambda r: r.search(parse("word"), where, unit="entry", limit=9, most=9))
+    assert ({hit.seq for hit in found.hits}, found.total) == (seqs, len(seqs))
 
 
 @pytest.mark.parametrize(

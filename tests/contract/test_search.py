@@ -147,7 +147,7 @@ async def test_a_search_may_be_kept_to_sessions_that_meet_a_filter(store: Store,
     await b.stored(store, "needle", of=b.session("a", model="opus", workspace="/x/shiftlog"))
     turn = b.turn(tags=("bug",), files={"a.py": b.touch()})
     await b.stored(store, "needle", of=b.session("b", model="gpt"), turns=[turn])
-    hits = (await search(store, "needle", where)).hits
+    hits = (await search(store, "needle", where, unit="session")).hits
     assert "".join(hit.session_id[-1] for hit in hits) == sessions
 
 

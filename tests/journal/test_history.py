@@ -259,6 +259,22 @@ async def test_a_decision_recorded_as_a_list_is_listed_too(desk: Desk) -> None:
     assert item["summary"] == "Lock per shard; No TTL"
 
 
+@pytest.mark.parametrize("more", [{}, {"text": "Decision"}])
+async def test_decisions_about_a_file_are_those_of_the_turns_that_touched_it(
+    desk: Desk, archive: dict[str, str], more: dict[str, Any]
+) -> None:
+    one = await desk.open(HERE, title="Two files")
+    for name in ("a", "b"):
+        await desk.begin(one, query_title=name, tags=[name])
+        said = {**DECISION, "content": f"Decision: rewrite {name}"}
+        await desk.update(one, files_modified=[f"lib/{name}.py"], dialog=[said])
+        await desk.complete(one, response="Done")
+    for question in ({"path": "lib/b.py"}, {"tag": "b"}):
+        answered = await desk.query(kinds=["decision"], **question, **more)
+        assert [item["summary"] for item in answered["items"]] == ["Decision: rewrite b"]
+        assert answered["total"] == 1
+
+
 async def test_several_kinds_come_one_after_the_other_each_thing_once(desk: Desk, archive: dict[str, str]) -> None:
     kinds = ["turn", "session", "turn", "run"]
     pages = await desk.pages(kinds=kinds, limit=2)

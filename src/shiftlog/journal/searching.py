@@ -127,8 +127,7 @@ def find_matches(
 
 def _ranked(reader: Reader, kind: str, expr: Expr, where: Filter, limit: int) -> tuple[list[Match], int, bool]:
     """Return the best matches of one kind, how many there are, and whether all were ranked."""
-    asked = (where.turn_status, where.tag, where.path, where.from_, where.to)
-    asks_turn = any(each is not None for each in asked)
+    asks_turn = where.asks_turn or where.from_ is not None or where.to is not None
     picky = kind == "file" or (kind == "turn" and asks_turn)
     found = reader.search(
         expr,

@@ -30,7 +30,8 @@ class Filter:
     turns of which none is open. `offered_to` is the key of an agent; `offered` asks for any open offer.
     `from_` and `to` ask when something was worked on: a session or turn from its start to the second of its last
     activity, an entry at its time; of what a session holds, each by itself. `turn_status`, `plan_file`, `todo_id`
-    and `untouched_since` must hold for one turn. `without_subagents` leaves out the imported sessions of subagents;
+    and `untouched_since` must hold for one turn; what is asked of turns, for an entry's own turn, but a tag of its
+    session will do. `without_subagents` leaves out the imported sessions of subagents;
     their turns then count among those of the session that started them.
     """
 
@@ -75,6 +76,12 @@ class Filter:
         return all(wanted is None or wanted == actual for wanted, actual in asked) and (
             since is None or truncated(turn.last_updated) <= since
         )
+
+    @property
+    def asks_turn(self) -> bool:
+        """Tell whether something is asked of turns; for an entry it must hold for its own."""
+        asked = (self.turn_status, self.tag, self.path, self.plan_file, self.todo_id, self.untouched_since)
+        return any(each is not None for each in asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

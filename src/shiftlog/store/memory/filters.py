@@ -96,6 +96,16 @@ def turn_matches(turn: Turn, where: Filter, workspace: str | None) -> bool:
     )
 
 
+def entry_matches(shelf: Shelf, session: Session, request_id: str | None, where: Filter) -> bool:
+    """Tell whether an entry of a matching session matches: what is asked of turns must hold for its own."""
+    if where.tag is not None and where.tag in session.tags:
+        where = replace(where, tag=None)
+    if not where.asks_turn:
+        return True
+    turn = shelf.turns.get(request_id) if request_id else None
+    return turn is not None and all(condition(turn) for condition in _turn_conditions(where, session.workspace))
+
+
 def last_second(at: datetime) -> datetime:
     """Return the end of the second in which something was last worked on, for activity counts in whole seconds."""
     return at.replace(microsecond=999_999)

@@ -11,6 +11,7 @@ from shiftlog.model.search import Expr, line_of, matches, needle, positive_terms
 from shiftlog.model.times import millis
 from shiftlog.store.memory.filters import (
     all_tags,
+    entry_matches,
     is_in_span,
     path_matches,
     session_alone_matches,
@@ -179,13 +180,15 @@ class MemoryReader:
                         yield shelf, session, turn
 
     def _lines(
-        self, where: Filter, facets: Iterable[str] | None, *, of_any_time: bool = False
+        self, where: Filter, facets: Iterable[str] | None, *, by_itself: bool = True
     ) -> Iterator[tuple[Shelf, Indexed]]:
+        """Yield the entries of matching sessions; `by_itself` only those that match by their time and turn too."""
         wanted = None if facets is None else frozenset(facets)
-        for shelf, _ in self._sessions(where):
+        for shelf, session in self._sessions(where):
             for line in shelf.lines:
-                at = line.entry.at
-                if (wanted is None or line.facet in wanted) and (of_any_time or is_in_span(at, at, where)):
+                at, turn = line.entry.at, line.entry.turn
+                fits = not by_itself or (is_in_span(at, at, where) and entry_matches(shelf, session, turn, where))
+                if fits and (wanted is None or line.facet in wanted):
                     yield shelf, line
 
     # Search
@@ -202,7 +205,7 @@ class MemoryReader:
     ) -> Found:
         matching = [
             (shelf, line)
-            for shelf, line in self._lines(where, facets, of_any_time=unit != "entry")
+            for shelf, line in self._lines(where, facets, by_itself=unit == "entry")
             if line.text and (unit != "turn" or line.entry.turn is not None) and matches(expr, line.text)
         ]
         best: dict[object, tuple[float, int, Hit]] = {}

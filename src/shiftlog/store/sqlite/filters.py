@@ -98,11 +98,9 @@ def _add_history_conditions(where: Filter, clauses: list[str], values: list[Any]
         clauses.append(finished if where.finished else f"NOT {finished}")
 
 
+_TAGGED_ITSELF = "EXISTS (SELECT 1 FROM json_each(CAST(s.doc AS TEXT), '$.tags') WHERE value = ?)"
 # By its own tags or those of a turn.
-_TAGGED = (
-    "(EXISTS (SELECT 1 FROM turn_tags x WHERE x.session_key = s.key AND x.tag = ?)"
-    " OR EXISTS (SELECT 1 FROM json_each(CAST(s.doc AS TEXT), '$.tags') WHERE value = ?))"
-)
+_TAGGED = f"(EXISTS (SELECT 1 FROM turn_tags x WHERE x.session_key = s.key AND x.tag = ?) OR {_TAGGED_ITSELF})"
 _HAS_KIN = "EXISTS (SELECT 1 FROM sessions c WHERE c.parent_id = s.id)"
 # A session's subagents and theirs.
 _KIN = (
@@ -127,10 +125,7 @@ def turn_conditions(where: Filter) -> Conditions:
     """Return the conditions on `t` (turns) joined with `s` (sessions)."""
     clauses, values = session_conditions(where, turns_too=False)
     for table, condition, asked in _turn_parts(where):
-        if table == "turns":
-            clauses.append(condition.replace("x.", "t."))
-        else:
-            clauses.append(f"EXISTS (SELECT 1 FROM {table} x WHERE x.turn_key = t.key AND {condition})")
+        clauses.append(_of_turn(table, condition))
         values.extend(asked)
     if where.from_ is not None:
         clauses.append("t.updated_ms >= ?")
@@ -139,6 +134,29 @@ def turn_conditions(where: Filter) -> Conditions:
         clauses.append("t.begun_ms <= ?")
         values.append(millis(where.to))
     return clauses, values
+
+
+def add_own_turn(where: Filter, entry: str, clauses: list[str], values: list[Any]) -> None:
+    """Add that what is asked of turns holds for the turn of an entry; a tag may be its session's too."""
+    own = f"SELECT 1 FROM turns t WHERE t.session_key = s.key AND t.request_id = {entry}.turn"
+    asked_of_turn: list[str] = []
+    asked: list[Any] = []
+    for table, condition, wanted in _turn_parts(replace(where, tag=None)):
+        asked_of_turn.append(_of_turn(table, condition))
+        asked += wanted
+    if asked_of_turn:
+        clauses.append(f"EXISTS ({own} AND {' AND '.join(asked_of_turn)})")
+        values.extend(asked)
+    if where.tag is not None:
+        clauses.append(f"({_TAGGED_ITSELF} OR EXISTS ({own} AND {_of_turn('turn_tags', 'x.tag = ?')}))")
+        values.extend((where.tag, where.tag))
+
+
+def _of_turn(table: str, condition: str) -> str:
+    """Return a condition on a turn `t` that a table says of it."""
+    if table == "turns":
+        return condition.replace("x.", "t.")
+    return f"EXISTS (SELECT 1 FROM {table} x WHERE x.turn_key = t.key AND {condition})"
 
 
 def add_span(where: Filter, column: str, clauses: list[str], values: list[Any]) -> None:

@@ -26,6 +26,7 @@ from shiftlog.store.protocol import (
     Unit,
 )
 from shiftlog.store.sqlite.filters import (
+    add_own_turn,
     add_span,
     match_expression,
     path_condition,
@@ -248,7 +249,7 @@ class SqliteReader(SourceReader):
             source = (
                 "count(*) FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
             )
-        elif facets is None and where.from_ is None and where.to is None:
+        elif facets is None and where.from_ is None and where.to is None and not where.asks_turn:
             clauses, values = session_conditions(where)
             source = "coalesce(sum(s.entries), 0) FROM sessions s"
         else:
@@ -265,6 +266,7 @@ class SqliteReader(SourceReader):
         if facets is not None:
             clauses.append(_is_one_of("e.facet", facets, values))
         add_span(where, "e.at", clauses, values)
+        add_own_turn(where, "e", clauses, values)
         return clauses, values
 
     @staticmethod
@@ -323,9 +325,12 @@ class SqliteReader(SourceReader):
         if unit == "turn":
             clauses.append("x.turn IS NOT NULL")
         is_timed = unit == "entry" and (where.from_ is not None or where.to is not None)
+        asks_turn = unit == "entry" and where.asks_turn
         if is_timed:
             add_span(where, "x.at", clauses, values)
-        looks_at_entry = unit == "turn" or facets is not None or is_timed
+        if asks_turn:
+            add_own_turn(where, "x", clauses, values)
+        looks_at_entry = unit == "turn" or facets is not None or is_timed or asks_turn
         matched = "found.rowid NOT IN (SELECT rowid FROM found WHERE found MATCH ?)"
         return (
             f"SELECT found.rowid AS id, {'x.turn' if looks_at_entry else 'NULL'} AS turn,"
