@@ -104,19 +104,19 @@ class HttpClient:
 
     def __init__(self, url: str, home: Path) -> None:
         self._url = url
-        self._headers = {
+        self.headers = {
             "Authorization": f"Bearer {(home / 'http.token').read_text().strip()}",
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
         }
-        request = urllib.request.Request(url, data=json.dumps(INITIALIZE).encode(), headers=self._headers)
+        request = urllib.request.Request(url, data=json.dumps(INITIALIZE).encode(), headers=self.headers)
         with urllib.request.urlopen(request, timeout=30) as answer:
-            self._headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
+            self.headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
             answer.read()
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         message = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-        return post(self._url, message, **self._headers)[1]["result"]["structuredContent"]
+        return post(self._url, message, **self.headers)[1]["result"]["structuredContent"]
 
 
 def test_a_client_over_http_holds_what_it_opened_until_another_takes_over(url: str, home: Path) -> None:
@@ -130,3 +130,19 @@ def test_a_client_over_http_holds_what_it_opened_until_another_takes_over(url: s
     refused = first.call("begin_turn", **session, query_title="Late", query_text="Late")
     assert refused["error"]["code"] == "lease_lost"
     assert second.call("begin_turn", **session, query_title="On", query_text="On")["status"] == "in_progress"
+
+
+def test_a_client_that_ends_its_mcp_session_gives_up_what_it_held_at_once(url: str, home: Path) -> None:
+    first, second = HttpClient(url, home), HttpClient(url, home)
+    first.call("open_session", agent="Codex", title="Over HTTP", agent_id="crew")
+    headers = {"Mcp-Session-Id": first.headers["Mcp-Session-Id"], "MCP-Protocol-Version": "2025-11-25"}
+    goodbye = urllib.request.Request(url, method="DELETE", headers=headers)
+    with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+        urllib.request.urlopen(goodbye, timeout=30)
+    refused.value.close()
+    assert second.call("resume_session", agent_id="crew")["error"]["code"] == "session_held"
+    goodbye.add_header("Authorization", first.headers["Authorization"])
+    with urllib.request.urlopen(goodbye, timeout=30) as answer:
+        assert answer.status == 200
+    resumed = second.call("resume_session", agent_id="crew")["data"]
+    assert (resumed["resume_mode"], resumed["state_before"]) == ("reattached", "suspended")

@@ -53,7 +53,10 @@ class HttpFace:
         if server is None:
             self._app = Starlette(routes=pages, middleware=[Middleware(HostGate, hosts=LOOPBACK)])
         else:
-            self._app = http_app(server, token=token, caller_for=self._caller, routes=pages)
+            self._app = http_app(
+                server, token=token, caller_for=self._caller, client_gone=self._client_gone, routes=pages
+            )
+        self._continuity = app.continuity
         self._any_port = server is None
         self.ready = anyio.Event()
         self._seen: dict[str, float] = {}
@@ -86,6 +89,11 @@ class HttpFace:
         elif caller.client_id:
             self._seen[caller.client_id] = time.monotonic()
         return caller
+
+    async def _client_gone(self, caller: Caller) -> None:
+        """End the leases of a client that ends its MCP session, as those of one whose socket closes."""
+        if caller.client_id is not None:
+            await self._continuity.client_gone(caller.client_id)
 
     async def serve(self, draining: anyio.Event) -> None:
         """Listen until `draining`, then finish what runs; a port that is taken is logged and no reason to end."""

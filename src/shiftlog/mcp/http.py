@@ -6,7 +6,7 @@ loopback port too. Then the token is asked for. Where token and port come from i
 
 import hmac
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mcp.server.lowlevel.server import Server
@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shiftlog.mcp.calls import CALLER
 from shiftlog.mcp.http_bodies import BodyGate
@@ -37,6 +37,7 @@ HANDLE_QUERY = "session_id"
 CLIENT_HEADER = "mcp-session-id"
 
 CallerFor = Callable[[HTTPConnection], Caller]
+ClientGone = Callable[[Caller], Awaitable[None]]
 
 
 def http_app(
@@ -44,6 +45,7 @@ def http_app(
     *,
     token: str,
     caller_for: CallerFor | None = None,
+    client_gone: ClientGone | None = None,
     routes: Sequence[BaseRoute] = (),
     hosts: frozenset[str] = LOOPBACK,
     event_store: EventStore | None = None,
@@ -51,12 +53,14 @@ def http_app(
 ) -> Starlette:
     """Build the application; `caller_for` sees headers and query of each request, `routes` are added.
 
+    `client_gone` is told of a client that ends its MCP session, before it is answered.
+
     The host check covers the added routes too, the token does not: pages have their own way to prove it.
     """
     sessions = StreamableHTTPSessionManager(
         app=server, event_store=event_store, retry_interval=retry_ms, max_request_body_size=MAX_BODY_BYTES
     )
-    served = _CallerScope(StreamableHTTPASGIApp(sessions), caller_for or http_caller)
+    served = _CallerScope(StreamableHTTPASGIApp(sessions), caller_for or http_caller, client_gone)
     endpoint = BearerGate(BodyGate(served, MAX_BODY_BYTES), token=token)
     return Starlette(
         routes=[*(Route(path, endpoint=endpoint) for path in PATHS), *routes],
@@ -135,14 +139,23 @@ class BearerGate:
 class _CallerScope:
     """Makes the caller of each request known to what serves it."""
 
-    def __init__(self, app: ASGIApp, caller_for: CallerFor) -> None:
+    def __init__(self, app: ASGIApp, caller_for: CallerFor, client_gone: ClientGone | None) -> None:
         self._app = app
         self._caller_for = caller_for
+        self._client_gone = client_gone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        token = CALLER.set(self._caller_for(HTTPConnection(scope)))
+        caller = self._caller_for(HTTPConnection(scope))
+        gone = self._client_gone
+
+        async def send_after_goodbye(message: Message) -> None:
+            if gone is not None and message["type"] == "http.response.start" and message["status"] == 200:
+                await gone(caller)
+            await send(message)
+
+        token = CALLER.set(caller)
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, send_after_goodbye if scope.get("method") == "DELETE" else send)
         finally:
             CALLER.reset(token)
 
