@@ -108,7 +108,7 @@ def session_object(reader: Reader, session: Session) -> dict[str, Any]:
             "repository": None,
             "branch": None,
         },
-        "tags": shown_tags(reader, session, children),
+        "tags": sorted({*session.tags, *shown_tags(reader, session, children)}),
         "totalTokens": session.tokens_total + sum(child.session.tokens_total for child in children),
         "turns": turns,
         "state": str(session.state),

@@ -274,3 +274,14 @@ def test_a_session_has_the_files_and_the_status_of_its_turns_and_those_of_its_su
         assert (shown["status"], shown["state"], shown["filesModifiedCount"]) == (status, "suspended", 2)
         assert log.do("currentSession", sessionId=SESSION)["status"] == status
         assert log.error("openSession", sessionId=SESSION, title="x")["details"]["status"] == status
+
+
+def test_a_session_read_whole_has_its_own_tags_beside_those_of_its_turns(log: Log) -> None:
+    whole = {"agent": "Codex", "sessionId": SESSION, "title": "x", "tags": ["own"]}
+    log.do("importRecovery", **whole, turns=[{"requestId": TURN, "tags": ["of-turn"]}])
+    with Tools(log) as tools:
+        (read,) = tools.do("sessionlog_query")["items"]
+        assert read["tags"] == ["of-turn", "own"]
+        assert tools.do("sessionlog_submit", json=read)["journal"]["changed"] is False
+    (listed,) = log.do("queryHistory")["sessions"]
+    assert listed["tags"] == ["of-turn"]
