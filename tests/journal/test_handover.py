@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from shiftlog.journal.brief import brief
 from shiftlog.journal.lineage import lineage
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.errors import ShiftlogError
@@ -200,6 +201,21 @@ async def test_a_name_first_used_by_who_goes_on_is_kept_in_one_line_without_oute
     assert (await desk.call("resume_session", given))["agent_id"] == "Night Shift"
     made = await desk.call("offer", {"session_id": await desk.open(agent_id="alpha"), "agent_id": " Day  shift "})
     assert made["offered_to"] == "Day  shift"
+
+
+async def test_a_brief_is_of_work_that_goes_on_and_neither_of_a_part_of_it_nor_of_nothing(desk: Desk) -> None:
+    async def told() -> str:
+        return (await desk.read(lambda reader: brief(reader, LIBRARY, desk.now(), agent_id="alpha"))).splitlines()[2]
+
+    child = await desk.open(agent_id="alpha", parent_session_id=await desk.open(agent_id="other"))
+    assert child in await told(), "where there is nothing else"
+    work = await desk.open(agent_id="alpha", title="Work")
+    await desk.begin(work)
+    desk.wait(minutes=1)
+    await desk.begin(child)
+    desk.wait(minutes=1)
+    await desk.open(agent_id="alpha", title="Just begun")
+    assert work in await told()
 
 
 async def test_of_a_long_chain_the_part_around_the_session_is_drawn(desk: Desk) -> None:

@@ -13,6 +13,7 @@ from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Filter, Page, Reader
 
 BRIEF_CHARS = 12_000
+LOOKED_AT = 50
 
 
 def brief(
@@ -39,11 +40,20 @@ def _last_session(reader: Reader, caller: Caller, agent_id: str | None, cwd: str
     if agent_id is None and workspace is None:
         workspace = caller.workspace or caller.cwd
     where = Filter(agent_key=agent_key(agent_id) if agent_id else None, workspace=workspace)
-    rows = reader.find_sessions(where, Page(limit=1), by_activity=True)
+    rows = reader.find_sessions(where, Page(limit=LOOKED_AT), by_activity=True)
     if not rows:
         raise NoResumableSession(
             "NO RESUMABLE SESSION FOUND",
             details={"agent_id": agent_id, "cwd": cwd or workspace},
             hint="Name another agent_id or cwd, or call query_history",
         )
-    return rows[0].session
+    return min((row.session for row in rows), key=_says_little)
+
+
+def _says_little(session: Session) -> tuple[bool, bool]:
+    """Rank sessions by what they tell who goes on; of equals the one active last counts.
+
+    What a session spawned is a part of its work, and one in which nothing happened yet may be the asker's own.
+    """
+    is_untouched = not session.turns_total and session.last_activity == session.started
+    return session.parent_session_id is not None, is_untouched
