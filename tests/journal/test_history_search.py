@@ -147,6 +147,14 @@ async def test_a_search_keeps_to_the_filters_of_the_turn_it_finds(desk: Desk) ->
     assert (await desk.query(text="shard", kinds=["turn"], session_id=session))["total"] == 2
 
 
+async def test_of_the_files_of_a_turn_those_come_first_whose_names_match(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session, query_text="Fix auth")
+    await desk.update(session, files_modified=["src/auth.py", "docs/a.md", "src/cache.py"])
+    found = await desk.items(text="auth", kinds=["file"])
+    assert [item["path"] for item in found] == ["src/auth.py", "src/cache.py", "docs/a.md"]
+
+
 async def test_files_are_found_by_what_their_turn_says_each_of_them_once(desk: Desk) -> None:
     session = await desk.open()
     await desk.begin(session, query_title="Shard the cache")

@@ -18,7 +18,7 @@ from shiftlog.journal.history_requests import expression
 from shiftlog.journal.runs import Runs
 from shiftlog.journal.snippets import snippet
 from shiftlog.journal.texts import COMMAND, DECISION, search_text
-from shiftlog.model.search import Expr
+from shiftlog.model.search import Expr, matches
 from shiftlog.store.protocol import FileRow, Filter, Hit, Page, Reader, TurnRow, Unit
 
 RANKED_MOST = 10_000
@@ -140,16 +140,18 @@ def _ranked(reader: Reader, kind: str, expr: Expr, where: Filter, limit: int) ->
     if not picky:
         return [Match(kind=kind, hit=hit) for hit in found.hits], found.total, found.complete
     # The store judges sessions by their turns; here the turn itself, or its files, must fit.
-    matches = list(_picked(reader, kind, where, found.hits))
-    return matches, len(matches), found.complete
+    picked = list(_picked(reader, kind, where, found.hits, expr))
+    return picked, len(picked), found.complete
 
 
-def _picked(reader: Reader, kind: str, where: Filter, hits: Sequence[Hit]) -> Iterator[Match]:
+def _picked(reader: Reader, kind: str, where: Filter, hits: Sequence[Hit], expr: Expr) -> Iterator[Match]:
+    """Yield the turns that fit or their files, of a turn's files those first whose own names match."""
     fitting: dict[str, dict[str, list[FileRow | None]]] = {}
     for hit in hits:
         if hit.session_id not in fitting:
             fitting[hit.session_id] = _fitting(reader, kind, replace(where, session_id=hit.session_id))
-        for file in fitting[hit.session_id].get(hit.turn or "", ()):
+        files = fitting[hit.session_id].get(hit.turn or "", ())
+        for file in sorted(files, key=lambda file: file is None or not matches(expr, file.path)):
             yield Match(kind=kind, hit=hit, file=file)
 
 
