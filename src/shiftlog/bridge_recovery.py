@@ -175,7 +175,8 @@ def refuse_queue(bridge: "Bridge") -> None:
             "hint": "Send it again" if failure is None else failure.hint,
             "retryable": True,
         }
-        bridge.answer(_error_line(id_text(message), REPLACED, f"{reason}. The request was not applied.", data))
+        end = "" if reason.endswith("?") else "."
+        bridge.answer(_error_line(id_text(message), REPLACED, f"{reason}{end} The request was not applied.", data))
 
 
 def refuse_overlong(bridge: "Bridge", head: bytes, tail: bytes) -> None:

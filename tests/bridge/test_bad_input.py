@@ -77,4 +77,5 @@ def test_flags_that_name_nothing_are_the_answer_to_every_request(home: Path) -> 
     start_daemon(home, program=REAL)
     with Bridge(home, "--toolsets", "jurnal") as bridge:
         answer = bridge.request(1, "initialize")
-    assert "journal" in answer["error"]["message"]
+    assert answer["error"]["message"].endswith("did you mean 'journal'? The request was not applied.")
+    assert "options of `shiftlog mcp`" in answer["error"]["data"]["hint"]

@@ -195,7 +195,7 @@ def _lock_holder(home: str) -> int | None:
         os.close(lock)
 
 
-@daemon.command("status")
+@daemon.command("status", short_help="Say whether the daemon runs.")
 @json_option
 def daemon_status(as_json: bool) -> int:
     """Say whether the daemon runs, without starting it; exit with 1 when it does not.

@@ -25,7 +25,7 @@ from shiftlog.import_ahead import take_ahead
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.journal.shell_log import ShellLog
 from shiftlog.model.caller import LIBRARY, Caller
-from shiftlog.model.errors import ShiftlogError, StorageError, Unauthorized
+from shiftlog.model.errors import InvalidParameter, ShiftlogError, StorageError, Unauthorized
 
 if TYPE_CHECKING:
     from shiftlog.daemon.http import HttpFace
@@ -39,6 +39,8 @@ WATCH_AGAIN_S = 60.0
 
 # What a hello says about the policy that its client was given.
 CLIENT_POLICY = frozenset({"policy_files", "policy_variables"})
+
+OPTIONS_HINT = "Correct the options of `shiftlog mcp` where the agent's configuration starts it"
 
 # Within this time whoever started the daemon has said what for.
 FIRST_ASKED_S = 0.15
@@ -83,7 +85,11 @@ class AppServices:
         from shiftlog.mcp.native import selection_for
         from shiftlog.mcp.transport import serve_lines
 
-        server = servers.serving(selection_for(self._app, options))
+        try:
+            server = servers.serving(selection_for(self._app, options))
+        except InvalidParameter as error:
+            error.hint = OPTIONS_HINT
+            raise
 
         async def serve(lines: LineStream, caller: Caller, draining: anyio.Event) -> None:
             # A client that comes back after a restart of the daemon is the holder that it was.
