@@ -1,6 +1,7 @@
 """`sessions`, `search` and `tail`: finding sessions, finding text, following what is written."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from shiftlog.cli.sessions import KINDS
 from shiftlog.journal import history_requests
 from tests.cli.support import PROGRAM, Terminal, on_terminal, recorded_session, shiftlog, write
-from tests.daemon.support import DEADLINE_S, environment
+from tests.daemon.support import DEADLINE_S, environment, eventually, lock_holder
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 [red]bold[/red] \u202egnp"
 
@@ -144,6 +145,24 @@ def test_following_in_a_pipe_gives_each_line_at_once(home: Path) -> None:
             assert b"Traceback" not in tail.stderr.read()
         finally:
             tail.kill()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_following_goes_on_with_the_next_daemon_and_shows_nothing_twice(home: Path, how: signal.Signals) -> None:
+    session_id = recorded_session(home)
+    with Terminal(home, "tail", "-f", "-n", "1") as terminal:
+        terminal.wait_for("It is done")
+        before = lock_holder(home)
+        assert before is not None
+        os.kill(before, how)
+        eventually(lambda: lock_holder(home) is None)
+        shiftlog(home, "daemon", "start")
+        for title in ("One more", "And another"):
+            write(home, "begin_turn", session_id=session_id, query_title=title, query_text="x")
+            terminal.wait_for(title)
+        terminal.interrupt()
+        assert terminal.end() == 130
+    assert terminal.text.count("It is done") == terminal.text.count("turn.begun") - 1 == 1
 
 
 def test_hostile_text_harms_no_terminal(home: Path) -> None:

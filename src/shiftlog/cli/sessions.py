@@ -5,7 +5,8 @@ Reading one session whole is in `show`.
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from contextlib import AbstractContextManager, closing
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +22,9 @@ from shiftlog.cli.asking import (
 )
 from shiftlog.cli.output import Column, Part, Screen, clean_line, count, print_json, since, styled, when
 from shiftlog.model.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from shiftlog.client import Client
 
 KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
 SEARCH_CHARS = 1_000_000
@@ -229,7 +233,7 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
         params: dict[str, Any] = {"last": last, "follow": follow}
         if session:
             heading = params["session_id"] = named_session(client, session)
-        with asked(client, "tail", params) as entries:
+        with _tailed(client, params) as entries:
             for entry in entries:
                 if as_json:
                     print_json(entry, indent=None)
@@ -238,6 +242,14 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
                         heading = entry["session_id"]
                         screen.line((f"==> {heading} <==", "cyan"))
                     screen.item(*entry_parts(entry))
+
+
+def _tailed(client: "Client", params: dict[str, Any]) -> AbstractContextManager[Iterator[dict[str, Any]]]:
+    if not params["follow"]:
+        return asked(client, "tail", params)
+    from shiftlog.cli.following import followed
+
+    return closing(followed(client, params))
 
 
 def entry_parts(entry: dict[str, Any], *, dated: bool = True) -> Iterator[Part]:
