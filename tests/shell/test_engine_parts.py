@@ -84,6 +84,18 @@ def test_the_screen_shows_what_a_terminal_would(fed: bytes, shown: str) -> None:
     assert pieces.text() == shown
 
 
+def test_a_word_that_is_being_written_can_be_left_out_of_the_screen_over_all_its_rows() -> None:
+    screen = Screen(10, 4)
+    screen.feed(b"one\r\nit is abcdefghijklmnop")
+    assert screen.text() == "one\nit is abcd\nefghijklmn\nop"
+    assert screen.unwrapped() == "one\nit is abcdefghijklmnop"
+    assert screen.without_last_word() == "one\nit is"
+    screen.feed(b" ")
+    assert screen.without_last_word() == screen.text()
+    screen.feed(b"\x1b[1;1H")
+    assert screen.without_last_word() == screen.text()
+
+
 @given(
     st.lists(
         st.sampled_from(

@@ -215,6 +215,41 @@ async def test_a_local_sh_is_a_bash_that_keeps_to_posix_in_copies_and_on_termina
         assert (await desk.open())["shell"] == "bash"
 
 
+async def screen_with(desk: ShellDesk, command_id: str, part: str) -> str:
+    """Return the screen of a command once it shows something."""
+    page = await desk.read(command_id)
+    async with asyncio.timeout(30):
+        while part not in page["screen"]:
+            page = await desk.read(command_id, cursor=page["next_cursor"], wait_s=1)
+    return page["screen"]
+
+
+async def test_reading_a_command_on_a_terminal_shows_its_screen_while_it_runs(tmp_path: Path) -> None:
+    menu = r"printf 'log\n\033[?1049h\033[2J\033[HMENU\033[3;2H1) one\033[5;1H> '; read -r a; printf '\033[?1049l'"
+    async with shell_desk(tmp_path) as desk:
+        begun = await desk.run(menu, pty=True, background=True)
+        assert await screen_with(desk, begun["command_id"], "\n>") == "MENU\n\n 1) one\n\n>"
+        await desk.send(begun["command_id"], text="7\n")
+        ended = await desk.read(begun["command_id"], wait_s=5, wait_for="end")
+        assert (ended["state"], "screen" in ended) == ("finished", False)
+        plain = await desk.run("sleep 5", background=True)
+        assert set(await desk.read(plain["command_id"])) == set(PAGE_KEYS)
+
+
+async def test_a_screen_shows_no_secret_that_goes_on_in_the_next_row(tmp_path: Path) -> None:
+    token = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6"
+    async with shell_desk(tmp_path) as desk:
+        begun = await desk.run(f"echo 'it is {token}'; read x", pty=True, cols=20, background=True)
+        assert await screen_with(desk, begun["command_id"], "REDACTED") == "it is [REDACTED:github]"
+
+
+async def test_a_control_character_typed_at_once_reaches_the_program(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        begun = await desk.run("sleep 60", pty=True, background=True)
+        await desk.send(begun["command_id"], text="\x03")
+        assert (await desk.read(begun["command_id"], wait_s=10, wait_for="end"))["exit_code"] == 130
+
+
 async def test_a_fault_in_the_shells_own_budget_opens_no_shell(tmp_path: Path) -> None:
     async with shell_desk(tmp_path, shell=False) as desk:
         with pytest.raises(BudgetInvalid, match=r"^output_budget\.keep\.n is required"):

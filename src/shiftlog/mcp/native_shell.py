@@ -37,7 +37,8 @@ Errors: shell_busy, _not_found, _ended, _lost, policy_denied, _undecidable, appr
 budget_invalid, session_closed, journal_unavailable."""
 
 READ_OUTPUT_TEXT = """\
-Read more of a command's output, verbatim by pages or shaped by a budget; wait for a running one (run_command starts).
+Read more of a command's output, verbatim by pages or shaped by a budget; wait for a running one (run_command starts). \
+With pty, screen is what its terminal shows now.
 Read-only; kept 14 days. Errors: command_not_found, cursor_invalid, output_expired, budget_invalid."""
 
 SEND_INPUT_TEXT = """\
@@ -117,7 +118,9 @@ PAGE: Schema = record(
         "next_cursor": text(null=True),
         "eof": flag(),
         "budget": {"type": ["object", "null"]},
-    }
+        "screen": text(),
+    },
+    also=("screen",),
 )
 SENT: Schema = record(
     {"command_id": text(), "state": text(), "bytes_written": number(), "eof": flag(), "signalled": text(null=True)}

@@ -27,6 +27,8 @@ _WIDE_PIPE_BYTES = 1024 * 1024
 _DRAIN_BYTES = 2 * 1024 * 1024
 _READS_IN_A_ROW = 4
 _RENDEZVOUS_S = 0.0005
+_TAKEN_S = 2.0
+_TAKEN_STEP_S = 0.005
 
 
 class OutputPoll:
@@ -260,13 +262,23 @@ class TerminalInput:
     def __init__(self, fd: int, over: Callable[[], bool]) -> None:
         self._fd = fd
         self._over = over
+        self._taken = False
         self._typed = b""
 
     async def open(self) -> None:
-        """Nothing to wait for: a terminal is open from the start."""
+        """Wait until somebody sits at the terminal: a control character typed before would signal nobody."""
+        deadline = asyncio.get_running_loop().time() + _TAKEN_S
+        while not self._taken and not self._over() and asyncio.get_running_loop().time() < deadline:
+            try:
+                self._taken = os.tcgetpgrp(self._fd) > 0
+            except OSError:
+                return
+            if not self._taken:
+                await asyncio.sleep(_TAKEN_STEP_S)
 
     async def send(self, data: bytes) -> None:
         """Type the bytes."""
+        await self.open()
         self._typed = data or self._typed
         view = memoryview(data)
         while view and not self._over():

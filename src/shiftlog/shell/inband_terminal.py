@@ -14,7 +14,7 @@ from shiftlog.shell import framing
 from shiftlog.shell.engine_command import ESCALATION, SIGNAL_NUMBERS
 from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, OutputSink, Signal, Stream
 from shiftlog.shell.remote import Wire, WireEnd
-from shiftlog.shell.terminal import end_of_file
+from shiftlog.shell.terminal import Screen, ScreenSink, end_of_file
 
 if TYPE_CHECKING:
     from shiftlog.shell.inband import InbandShell
@@ -29,7 +29,8 @@ class InbandTerminal:
         self.pid: int | None = None
         self._shell = shell
         self._spec = spec
-        self._sink = sink
+        self.screen = Screen(spec.terminal.cols, spec.terminal.rows) if spec.terminal is not None else None
+        self._sink = sink if self.screen is None else ScreenSink(self.screen, sink)
         self._pid_file = pid_file
         self._wire: Wire | None = None
         self._signal: Signal | None = None

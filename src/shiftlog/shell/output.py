@@ -83,6 +83,11 @@ class CommandOutput(OutputSink):
         """Tell whether nothing more can come."""
         return self.finished and not (self.stdout.open or self.stderr.open)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether the command has written nothing for so long that an unfinished word may be shown."""
+        return self._clock() >= self.stdout.quiet_at
+
     def write(self, stream: Stream, data: bytes) -> None:
         """Take the next bytes of a stream."""
         self._added(self.stream(stream).write(data))

@@ -13,6 +13,7 @@ from shiftlog.model.times import precise
 from shiftlog.shell.arguments import must_be
 from shiftlog.shell.live import LOST_HINT, Command, Shell
 from shiftlog.shell.output import DEFAULT_CHARS
+from shiftlog.shell.terminal import Screen
 
 EXCERPT_CHARS = 4_000
 INPUT_CHARS = 4_000
@@ -89,6 +90,20 @@ def _programs(command: Command) -> dict[str, Any]:
     if command.programs is None:
         return {}
     return {"programs": command.programs, "programs_total": command.programs_total}
+
+
+def screen(shell: Shell, command: Command) -> dict[str, Any]:
+    """Return what the terminal of a running command shows now, masked; nothing for one that has none.
+
+    A secret may go on in the next row, and of one that is being written only the first half may be there.
+    """
+    picture = getattr(command.running, "screen", None)
+    if not isinstance(picture, Screen) or not command.is_running or command.output is None:
+        return {}
+    plain = picture.text() if command.output.is_quiet else picture.without_last_word()
+    masked = shell.redactor.text(plain, by_rule=True)
+    joined = shell.redactor.text(picture.unwrapped(), by_rule=True)
+    return {"screen": joined.text if joined.count > masked.count else masked.text}
 
 
 def closed(shell: Shell, stopped: Sequence[Command], *, already: bool, killed: int) -> dict[str, Any]:

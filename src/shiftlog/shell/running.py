@@ -412,7 +412,12 @@ class Commands:
             "exit_code": exit_code,
             "stream": stream,
             **page.as_dict(),
+            **self._screen(command),
         }
+
+    def _screen(self, command: Command | None) -> dict[str, Any]:
+        shell = self._shells.live.get(command.shell_id) if command is not None and command.terminal else None
+        return results.screen(shell, command) if shell is not None and command is not None else {}
 
     async def _past(self, command_id: str) -> tuple[str, int | None]:
         known = await self._shells.journal.command(command_id)
