@@ -11,7 +11,7 @@ import pytest
 from shiftlog.app import open_app
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import ConfigError
+from shiftlog.model.errors import ConfigError, InvalidParameter
 from shiftlog.model.shell_errors import (
     ApprovalDeclined,
     ApprovalRequired,
@@ -287,6 +287,14 @@ async def test_an_approval_from_elsewhere_lets_the_same_call_through_once(tmp_pa
         assert (await desk.run("touch f"))["exit_code"] == 0
         with pytest.raises(ApprovalRequired):
             await desk.run("touch f")
+
+
+async def test_the_operator_may_let_commands_take_longer_than_an_hour(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, settings="[policy.limits]\ntimeout_s_max = 7200\n", timeout_s=7200) as desk:
+        assert (await desk.run("true", timeout_s=5000))["exit_code"] == 0
+        for timeout_s in (0, 7201):
+            with pytest.raises(InvalidParameter, match=r'^argument "timeout_s" must be an integer of 1 to 7200$'):
+                await desk.run("true", timeout_s=timeout_s)
 
 
 async def test_closing_a_shell_takes_its_questions_back(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def watch(shell: str | None, last: int, as_json: bool) -> None:
 @click.option("--session", metavar="SESSION", help="Record it in this open session; else in one of its own.")
 @click.option(
     "--timeout",
-    type=click.IntRange(1, 3600),
+    type=click.IntRange(1),
     metavar="SECONDS",
     help="When it is ended; else what the shell is opened with, 120 s.",
 )

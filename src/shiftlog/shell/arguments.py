@@ -116,11 +116,15 @@ class Enum(Argument):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int(Argument):
-    """A whole number in a range; with `clamp`, as dialects want it, too large a number is lowered."""
+    """A whole number in a range; with `clamp`, as dialects want it, too large a number is lowered.
+
+    Without `bounds` the range is only the usual one: the operator may set another, and the service checks it.
+    """
 
     minimum: int
     maximum: int
     clamp: bool = False
+    bounds: bool = True
 
     def read(self, value: object, path: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
@@ -128,7 +132,7 @@ class Int(Argument):
         number = int(value)
         if self.clamp and number >= 0:
             return max(self.minimum, min(number, self.maximum))
-        if not self.minimum <= number <= self.maximum:
+        if self.bounds and not self.minimum <= number <= self.maximum:
             raise must_be(path, f"an integer of {self.minimum} to {self.maximum}", "range")
         return number
 

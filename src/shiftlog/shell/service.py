@@ -310,8 +310,8 @@ class Shells:
             )
 
     def check_timeout(self, timeout_s: int) -> None:
-        """Refuse what is longer than the operator allows."""
-        if timeout_s > self.limits.timeout_s_max:
+        """Refuse what is longer than the operator allows, or no time at all."""
+        if not 1 <= timeout_s <= self.limits.timeout_s_max:
             raise must_be("timeout_s", f"an integer of 1 to {self.limits.timeout_s_max}", "range")
 
     def note_end(self, shell: Shell, end: ShellEnd) -> None:

@@ -65,6 +65,7 @@ def test_an_execkit_policy_file_loads_unchanged() -> None:
         ({"require_kernel": "yes"}, "require_kernel"),
         ({"limits": {"shells": -1}}, "limits.shells"),
         ({"limits": {"shells": True}}, "limits.shells"),
+        ({"limits": {"timeout_s_max": 0}}, "limits.timeout_s_max"),
     ],
 )
 def test_a_faulty_policy_is_refused_by_the_name_of_the_key(mapping: dict[str, object], named: str) -> None:

@@ -34,6 +34,7 @@ USUAL_LIMITS: Mapping[str, int] = {
     "idle_ttl_s": 1800,
 }
 UNBOUNDED_AT_ZERO = frozenset({"idle_ttl_s"})
+AT_LEAST_ONE = frozenset({"timeout_s_max", "ready_s", "ssh_connect_s"})
 MAX_ENTRY_CHARS = 255
 ANY = (("*",),)
 
@@ -337,6 +338,8 @@ def _read_limits(value: object, key: str, source: str) -> dict[str, object]:
             raise ConfigError.unknown(source, f"{key}.{name}", f"{key}.{_nearest(name, LIMITS)}")
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise _fault(f"{key}.{name}", source, "a whole number that is not negative")
+        if not number and name in AT_LEAST_ONE:
+            raise _fault(f"{key}.{name}", source, "at least 1")
         limits[name] = number
     return {key: limits}
 
