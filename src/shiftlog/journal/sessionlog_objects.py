@@ -166,9 +166,14 @@ def turn_object(turn: Turn, entries: Iterable[Entry]) -> dict[str, Any]:
         "blockers": list(turn.blockers),
         "failureNote": turn.failure_note,
         "amendments": [
-            {"at": shown(note.at), "source": note.source, "fields": to_dialect(note.fields)} for note in turn.amendments
+            {"at": shown(note.at), "source": note.source, "fields": _amended(note.fields)} for note in turn.amendments
         ],
     }
+
+
+def _amended(fields: Mapping[str, Any]) -> dict[str, Any]:
+    commits = {"commits": [_commit(commit) for commit in fields["commits"]]} if "commits" in fields else {}
+    return {**to_dialect(fields), **commits}
 
 
 def _commit(commit: Mapping[str, Any]) -> dict[str, Any]:

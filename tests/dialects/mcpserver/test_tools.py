@@ -370,6 +370,12 @@ def test_a_commit_is_shown_with_all_its_keys_and_its_time_in_utc(log: Log) -> No
             {"sha": "c", **bare, "timestamp": "today"},
         ]
         assert tools.do("sessionlog_submit", json=read)["journal"]["changed"] is False
+        tools.do("sessionlog_complete_turn", **T, turnJson={"response": "ok"})
+        later = {"requestId": TURN, "commits": [{"sha": "d", "timestamp": "2026-07-01T10:00:00+02:00"}]}
+        log.do("importRecovery", **A, title="x", turns=[later])
+        (read,) = tools.do("sessionlog_query")["items"]
+        (amendment,) = read["turns"][0]["amendments"]
+        assert amendment["fields"]["commits"] == [{"sha": "d", **bare, "timestamp": "2026-07-01T08:00:00Z"}]
 
 
 def test_a_log_from_elsewhere_may_have_parts_that_nobody_knows(log: Log) -> None:
