@@ -217,6 +217,37 @@ def test_a_closed_output_ends_the_program_quietly(log: Log) -> None:
     repl.stderr.close()
 
 
+@pytest.mark.parametrize(
+    ("streams", "arguments", "status", "printed"),
+    [
+        ("<&-", ["--invoke", QUERY, "-"], 0, True),
+        ("<&-", ["--agent-stdio"], 0, False),
+        ("<&-", [], 0, False),
+        (">&-", ["--invoke", QUERY], 0, False),
+        (">&-", ["--agent-stdio"], 0, False),
+        (">&-", ["--version"], 0, False),
+        ("2>&-", ["--no-such-option"], 2, False),
+        (">/dev/full", ["--invoke", QUERY], 1, False),
+        (">/dev/full", ["--agent-stdio"], 1, False),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_is_no_defect(
+    log: Log, streams: str, arguments: list[str], status: int, printed: bool
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {streams}', "sh", *REPL, *arguments],
+        input=json.dumps(envelope("bootstrap", {})) + "\n",
+        cwd=log.workspace,
+        env=log.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout != "") == (status, printed)
+    assert done.stderr == ("" if status != 1 else "mcpserver-repl: cannot write the answer: No space left on device\n")
+
+
 def test_a_daemon_killed_under_a_call_leaves_it_done_once_or_not_at_all(log: Log) -> None:
     log.open()
     log.begin()

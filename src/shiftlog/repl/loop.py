@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from shiftlog.repl import envelopes
+from shiftlog.repl import envelopes, streams
 from shiftlog.repl.framing import Document, Framing
 
 # Answers a method and its parameters with `{"result": …}` or `{"error": …}`.
@@ -41,9 +41,7 @@ def _read(stdin: int) -> bytes:
 
 def _answer(call: Call, documents: Iterable[Document], stdout: int) -> None:
     for document in documents:
-        written = memoryview(envelopes.written(answered(call, document), document.form))
-        while written:
-            written = written[os.write(stdout, written) :]
+        streams.write(envelopes.written(answered(call, document), document.form), stdout)
 
 
 def answered(call: Call, document: Document) -> envelopes.Envelope:

@@ -2,11 +2,10 @@
 
 import json
 import re
-import sys
 import time
 from typing import Any
 
-from shiftlog.repl import json_text
+from shiftlog.repl import json_text, streams
 from shiftlog.repl.backend import Backend
 from shiftlog.repl.json_text import ENVELOPE_BYTES, TOO_LARGE, Unreadable
 
@@ -38,7 +37,7 @@ def _answer(backend: Backend, method: str, params: str | None, name: str) -> dic
 
 def _text(params: str | None, room: int) -> str:
     """Return the parameters as they were given; raise Unreadable where they leave no room for their envelope."""
-    data = sys.stdin.buffer.read(room + 1) if params == STDIN else (params or "").encode("utf-8", "surrogateescape")
+    data = streams.read(room + 1) if params == STDIN else (params or "").encode("utf-8", "surrogateescape")
     if len(data) > room:
         raise Unreadable(TOO_LARGE)
     try:
@@ -77,5 +76,4 @@ def _refused(reason: str) -> dict[str, Any]:
 
 
 def _print(value: object) -> None:
-    sys.stdout.buffer.write((json_text.dump(value) + "\n").encode("utf-8", "replace"))
-    sys.stdout.buffer.flush()
+    streams.write((json_text.dump(value) + "\n").encode("utf-8", "replace"))

@@ -4,6 +4,7 @@ import os
 import sys
 
 from shiftlog import __version__
+from shiftlog.repl import streams
 
 OK, FAILED, MISUSED = 0, 1, 2
 TIMEOUT_VARIABLE = "MCPSERVER_REPL_COMMAND_TIMEOUT_SECONDS"
@@ -124,7 +125,7 @@ def run(options: Options) -> int:
             return invoke(backend, options.invoke, options.params)
         from shiftlog.repl.loop import serve
 
-        prompt = options.interactive or (not options.agent_stdio and sys.stdin.isatty())
+        prompt = options.interactive or (not options.agent_stdio and os.isatty(0))
         return serve(backend.call, prompt=prompt)
     finally:
         backend.close()
@@ -140,18 +141,33 @@ def _timeout_s() -> float:
 
 def main(arguments: list[str], program: str) -> int:
     """Run the program; return its exit status."""
+    streams.open_missing()
+    try:
+        return _main(arguments, program)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return OK
+    except streams.CannotWrite as error:
+        _complain(f"{program}: cannot write the answer: {error}\n")
+        return FAILED
+
+
+def _main(arguments: list[str], program: str) -> int:
     if "--help" in arguments or "-h" in arguments:
-        sys.stdout.write(USAGE.format(program=program))
+        streams.write(USAGE.format(program=program).encode())
         return OK
     if "--version" in arguments:
-        sys.stdout.write(f"{program} {__version__}\n")
+        streams.write(f"{program} {__version__}\n".encode())
         return OK
     try:
         options = parse(arguments)
     except Misused as error:
-        sys.stderr.write(f"{program}: {error}\nTry '{program} --help'.\n")
+        _complain(f"{program}: {error}\nTry '{program} --help'.\n")
         return MISUSED
-    try:
-        return run(options)
-    except KeyboardInterrupt:
-        return 130
+    return run(options)
+
+
+def _complain(text: str) -> None:
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - whoever started us closed it
+        sys.stderr.write(text)
