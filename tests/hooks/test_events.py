@@ -395,3 +395,30 @@ async def test_a_prompt_inside_a_subagent_and_its_transcript_are_one_turn(first:
         assert [turn.query_text for turn in await bureau.office.turns(child)] == ["Look at it"]
         assert await bureau.office.dialog(child) == ["All fine"]
         assert await bureau.office.is_sound()
+
+
+async def test_a_prompt_that_never_reached_the_model_does_not_get_the_answer_of_the_next(tmp_path: Path) -> None:
+    """Another hook may refuse a prompt: then its transcript never has it, and no stop is of its turn."""
+    async with open_bureau(tmp_path) as bureau:
+        claude = Claude(session=SESSION, started=NOW + timedelta(seconds=3)).prompt("Ask nicely").says("It is fixed")
+        path = bureau.office.write(f"projects/app/{SESSION}.jsonl", ())
+        told = {"transcript_path": str(path)}
+        bureau.spool("UserPromptSubmit", prompt="Refused", **told)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        bureau.office.write(f"projects/app/{SESSION}.jsonl", claude.records[:1])
+        bureau.spool("UserPromptSubmit", prompt="Ask nicely", later_s=3, **told)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        bureau.office.write(f"projects/app/{SESSION}.jsonl", claude.records)
+        bureau.spool("Stop", last_assistant_message="It is fixed", later_s=3, **told)
+        for _ in range(2):
+            bureau.later(seconds=12)
+            await bureau.drain()
+        turns = await bureau.office.turns(await bureau.office.session(SESSION))
+        assert [(turn.query_text, str(turn.status), turn.response) for turn in turns] == [
+            ("Refused", "failed", ""),
+            ("Ask nicely", "completed", "It is fixed"),
+        ]
+        assert turns[0].error_code == "superseded"
+        assert await bureau.office.is_sound()

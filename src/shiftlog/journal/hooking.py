@@ -33,6 +33,7 @@ from shiftlog.store.sources import Origin, Source
 SCOPE = "hook"
 STOPS = "hooks:stops"
 STOP_QUIET = timedelta(seconds=10)
+HOOK = "hook"
 ENDED = "session_ended"
 SUBAGENT_ENDED = "subagent_ended"
 
@@ -206,7 +207,7 @@ class _EventWork:
         self._end_previous(ledger)
         stamp = fact.at.replace("-", "").replace(":", "")[:15] + "Z"
         request_id = free_id(f"req-{stamp}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", ledger.has_turn)
-        body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": "hook"}
+        body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": HOOK}
         self._write(ledger, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
         self._keep(ledger, request_id)
         if ledger.session.title == UNTITLED and fact.prompt_title:
@@ -231,14 +232,33 @@ class _EventWork:
         previous = ledger.turn(ledger.session.current_turn or "")
         if previous is None or previous.is_terminal or self._fact.transcript_path:
             return
+        self._supersede(ledger, previous)
+
+    def _supersede(self, ledger: Ledger, turn: Turn) -> None:
         note = "superseded: No answer before the next prompt"
         outcome = {"status": "failed", "failure_note": note, "error_code": "superseded"}
-        end_turn(ledger, previous.request_id, self._fact.at, outcome, live=True)
+        end_turn(ledger, turn.request_id, self._fact.at, outcome, live=True)
+
+    def _end_unanswered(self, ledger: Ledger) -> None:
+        """End the turns of prompts that never reached the model (another hook refused them): a later turn has ended."""
+        if not ledger.session.turns_open:
+            return
+        turns = ledger.turns()
+        latest = max((turn.begun_at for turn in turns if turn.is_terminal), default=None)
+        for turn in turns:
+            is_empty = not (turn.is_terminal or turn.dialog_items or turn.actions or turn.response)
+            if is_empty and latest is not None and turn.begun_at < latest and self._began_by_hook(ledger, turn):
+                self._supersede(ledger, turn)
+
+    def _began_by_hook(self, ledger: Ledger, turn: Turn) -> bool:
+        (begun,) = self._writer.entries(ledger.id, after=turn.begun_seq - 1, limit=1)
+        return begun.facts.get("opened_by") == HOOK
 
     def _stop(self) -> Ledger | None:
         ledger = self._sessions.open_ledger(self._memory)
         if ledger is None:
             return None
+        self._end_unanswered(ledger)
         turn = self._open_turn(ledger)
         if turn is None:
             self._save_capsule(ledger)
@@ -315,6 +335,7 @@ class _EventWork:
         if stop is not None:
             end_stopped(ledger, stop)
             _write_stops(self._writer, stops)
+        self._end_unanswered(ledger)
         self._end_run(ledger)
         if ledger.session.state is SessionState.OPEN:
             self._save_capsule(ledger)
