@@ -70,6 +70,18 @@ async def test_first_records_without_a_time_have_that_of_the_first_one_with_it(
         assert turn.request_id.startswith("req-20260304T050003Z-")
 
 
+async def test_what_was_read_is_as_large_as_the_files(tmp_path: Path) -> None:
+    """8.2: bytes that are looked at twice, to tell whose they are, count once."""
+    async with open_office(tmp_path) as office:
+        path = office.write("a.jsonl", script(400).records)
+        packed = office.folder / "b.jsonl.zst"
+        other = Claude(session="5e551000-0000-4000-8000-00000000000b", letter="b").prompt("Go").says("Gone").records
+        text = "".join(json.dumps(record) + "\n" for record in other).encode()
+        packed.write_bytes(zstandard.compress(text))
+        report = (await office.take()).shown()
+        assert report["bytes_read"] == path.stat().st_size + len(text)
+
+
 async def test_new_sessions_are_counted_apart_from_new_children(tmp_path: Path) -> None:
     """8.1: `sessions (new)` and `children` are two columns; a child is no session of the first."""
     async with open_office(tmp_path) as office:

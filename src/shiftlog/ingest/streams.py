@@ -133,6 +133,7 @@ class LineFile:
         """Return the first bytes; only before anything else was read."""
         data = self._read(size)
         self.rewind()
+        self.bytes_read = 0  # the lines bring them again
         return data
 
     def check_end(self) -> None:
@@ -169,6 +170,7 @@ class LineFile:
             here = self._plain.tell()
             self._plain.seek(first)
             data = self._read(cursor - first)
+            self.bytes_read -= len(data)  # of lines that were read, now or before
             self._plain.seek(here)
         return digest(data)
 
