@@ -127,7 +127,8 @@ _FORMATS = {
 
 async def take_transcripts(imports: Imports, values: Mapping[str, Any]) -> dict[str, Any]:
     """Import as the session log asks; raise for what its strictness does not allow."""
-    path, agent = str(Path(values["workspace"] or "/", str(values["path"]))), values["agent"]
+    given = os.path.expanduser(str(values["path"]))  # noqa: PTH111 - does not raise for an unknown user
+    path, agent = str(Path(values["workspace"] or "/", given)), values["agent"]
     wanted = _FORMATS.get(values["source"])
     options = ImportOptions(
         paths=[path],

@@ -71,6 +71,27 @@ async def test_the_tool_refuses_paths_outside_and_reads_nothing(tmp_path: Path) 
         assert await office.sessions() == {}
 
 
+async def test_a_path_may_begin_with_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_office(tmp_path) as office:
+        monkeypatch.setenv("HOME", str(office.folder))
+        office.write("old/a.jsonl", transcript().records)
+        place = Place(caller=Caller(face="repl"), workspace=str(office.folder))
+        assert (await called(office, {"paths": ["~/old"], "dry_run": True}))["totals"]["sessions_new"] == 1
+        done = await office.desk.app.sessionlog.call(METHOD, {"path": "~/old/a.jsonl"}, place)
+        assert done is not None
+        assert done["totals"]["sessionsNew"] == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("agents", ["foo"]), ("since", "yesterdayish")])
+async def test_what_is_wrong_with_a_request_is_said_under_its_name_before_anything_is_looked_for(
+    name: str, value: object, tmp_path: Path
+) -> None:
+    async with open_office(tmp_path) as office:
+        with pytest.raises(InvalidParameter) as refused:
+            await called(office, {"paths": ["nowhere.jsonl"], name: value})
+        assert refused.value.details["parameter"] == name
+
+
 async def test_the_session_log_ingests_and_counts_what_it_skipped(tmp_path: Path) -> None:
     async with open_office(tmp_path) as office:
         path = office.write("a.jsonl", transcript().records)

@@ -100,11 +100,14 @@ class Imports:
     async def _run(self, options: ImportOptions, tell: Tell | None, stop: StopSign | None) -> Report:
         now = self.now()
         stopped_at = options.stopped_at
+        # What is wrong with the request is said before any folder is walked.
+        agents = frozenset(agent_named(name, "agents") for name in options.agents)
+        since = since_time(options.since, now) if options.since else None
         request = ImportRequest(
             found=self.find(options),
             now=now if stopped_at is None else max(now, stopped_at + SETTLED_AFTER),
-            agents=frozenset(map(agent_named, options.agents)),
-            since=since_time(options.since, now) if options.since else None,
+            agents=agents,
+            since=since,
             full=options.full,
             dry_run=options.dry_run,
             keep_images=options.keep_images,
@@ -216,14 +219,14 @@ def _kind_of(file: Found) -> str | None:
         return None
 
 
-def agent_named(name: str) -> str:
-    """Return the kind of agent that a name stands for."""
+def agent_named(name: str, argument: str = "agent") -> str:
+    """Return the kind of agent that a name stands for; `argument` is what an error calls it."""
     for kind in KINDS:
         if name.casefold() == kind.casefold():
             return kind
     if name.casefold() in _SHORT:
         return _SHORT[name.casefold()]
-    raise InvalidParameter.invalid("agent", "one of " + ", ".join(_SHORT), name, allowed=[*_SHORT, *KINDS])
+    raise InvalidParameter.invalid(argument, "one of " + ", ".join(_SHORT), name, allowed=[*_SHORT, *KINDS])
 
 
 def since_time(text: str, now: datetime) -> datetime:

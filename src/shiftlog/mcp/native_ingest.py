@@ -7,6 +7,7 @@ from typing import Any
 from shiftlog.app import App
 from shiftlog.ingest.importing import Progress, StopSign
 from shiftlog.ingest.importing_service import ImportOptions
+from shiftlog.journal.sessions import absolute
 from shiftlog.mcp.calls import report_progress
 from shiftlog.mcp.native_outputs import OBJECTS, OPEN_OBJECT, flag, listing, number, record, text
 from shiftlog.mcp.registry import Reply, Tool
@@ -55,13 +56,17 @@ OUTPUT = record(
 )
 
 
+def _whole(path: str, caller: Caller) -> str:
+    return str(Path(caller.cwd or caller.workspace or "/", absolute(path, caller) or ""))
+
+
 def ingest_tools(app: App) -> tuple[Tool, ...]:
     """Return the tools of the toolset over an app."""
 
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
         given = PARAMS.read(arguments)
         options = ImportOptions(
-            paths=[str(Path(caller.cwd or caller.workspace or "/", path)) for path in given.get("paths") or ()],
+            paths=[_whole(path, caller) for path in given.get("paths") or ()],
             agents=given.get("agents") or (),
             since=given.get("since") or None,
             dry_run=bool(given.get("dry_run")),
