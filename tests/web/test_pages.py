@@ -4,7 +4,8 @@ import csv
 import io
 import json
 import re
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,20 @@ def test_a_family_of_any_size_stands_in_the_list_once(tmp_path: Path) -> None:
             query["cursor"] = page["next_cursor"] or ""
     assert sorted(item["session_id"] for item in found) == sorted([parent, *alone])
     assert [item["children_total"] for item in found if item["session_id"] == parent] == [150]
+
+
+def test_days_are_those_of_the_person_at_this_machine(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.now(UTC)
+    hours = -12 if now.hour < 12 else 14  # so that it is another day there
+    place.tool("open_session", {"agent": "Codex", "title": "On which day?"})
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", f"Etc/GMT{-hours:+}")
+        time.tzset()
+        html = place.html("/sessions")
+    time.tzset()
+    there = (now + timedelta(hours=hours)).date()
+    assert there != now.date()
+    assert f'<time datetime="{there}" data-keep>Today</time>' in html
 
 
 def test_filters_are_in_the_address(place: Place, day: Day) -> None:

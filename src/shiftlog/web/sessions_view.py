@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from itertools import groupby
 from typing import Any
 
@@ -227,15 +227,13 @@ def _below(reader: Reader, head: Session) -> list[Session]:
 
 
 def _days(items: Iterable[Item], now: datetime) -> list[tuple[str, str, list[Item]]]:
-    """Return the items of each day under its name."""
+    """Return the items of each day under its name; days as this machine has them, for whom the page is."""
 
-    def day(item: Item) -> str:
-        return str(item.get("family_activity", item["last_activity"]))[:10]
+    def day(item: Item) -> date:
+        return parse(str(item.get("family_activity", item["last_activity"]))).astimezone().date()
 
-    return [
-        (name, day_name(parse(f"{name}T00:00:00Z").date(), now.date()), list(group))
-        for name, group in groupby(items, day)
-    ]
+    today = now.astimezone().date()
+    return [(one.isoformat(), day_name(one, today), list(group)) for one, group in groupby(items, day)]
 
 
 def _known(items: Iterable[Item]) -> dict[str, list[str]]:
