@@ -106,6 +106,7 @@ CASES = {
     "to, at that very moment": Case(Filter(to=b.START), "a"),
     "a window that a session spans": Case(Filter(from_=b.START + 2 * DAY, to=b.START + 2 * DAY), "b"),
     "idle since": Case(Filter(idle_since=b.START + 3 * DAY), "ab"),
+    "hidden": Case(Filter(hidden=True), "d"),
     "with run": Case(Filter(with_run=True), "ab"),
     "two that one session meets": Case(Filter(model="opus", tag="bug"), "a"),
     "two that no session meets together": Case(Filter(model="gpt", tag="bug"), ""),

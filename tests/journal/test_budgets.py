@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 
+from shiftlog.mcp.native import native_registry
+from shiftlog.mcp.registry import Selection
+from shiftlog.mcp.server import build_server
 from shiftlog.model.errors import BudgetExceeded
-from tests.journal.desk import Desk, open_desk
+from tests.journal.desk import Desk, client, open_desk
+from tests.mcp.wire import connected
 
 ALL = "[budgets]\nday_usd = 1.0\n"
 OWN = "[budgets]\non_exceeded = 'refuse'\n[budgets.agents.Nightly]\nday_tokens = 100\n"
@@ -79,3 +83,17 @@ async def test_what_has_begun_goes_on_beyond_the_budget_and_a_new_day_starts_at_
         await desk.complete(session)
         desk.wait(hours=24)
         assert await warnings_of_opening(desk, "Nightly") == []
+
+
+async def test_what_a_deleted_session_used_is_used_all_the_same(tmp_path: Path) -> None:
+    async with open_desk(with_settings(tmp_path, OWN)) as desk:
+        session = await desk.open(agent_id="Nightly")
+        await desk.begin(session)
+        await desk.update(session, usage={"input_tokens": 500})
+        server = build_server(native_registry(desk.app), Selection(dialects=("mcpserver",)))
+        async with connected(server, caller=client()) as peer:
+            named = {"agent": "Codex", "sessionId": session}
+            deleted = (await peer.call("sessionlog_delete_session", named))["result"]["structuredContent"]
+        assert deleted["tombstoned"] is True
+        with pytest.raises(BudgetExceeded, match="agent 'Nightly' has used 500 of 100 tokens today"):
+            await desk.open(agent_id="Nightly")

@@ -5,7 +5,7 @@ used counts on its day (UTC), as in `usage`. Work that has begun is never interr
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -66,8 +66,11 @@ class Budgets:
                 continue
             where = runs_filter(reader, {"day": TODAY, "agent_id": agent_id}, now)
             used = total_usage(reader, runs, where, ())["total"]
+            # An agent can delete its sessions, but not what they cost.
+            deleted = total_usage(reader, runs, replace(where, hidden=True), ())["total"]
+            used = {name: (used[name] or 0) + (deleted[name] or 0) for name in used}
             if limit.day_usd:
-                yield _state(agent_id, "usd", limit.day_usd, used["cost_usd"] or 0.0, unknown=used["cost_unknown"])
+                yield _state(agent_id, "usd", limit.day_usd, float(used["cost_usd"]), unknown=used["cost_unknown"])
             if limit.day_tokens:
                 yield _state(agent_id, "tokens", limit.day_tokens, sum(used[name] for name in _TOKENS))
 

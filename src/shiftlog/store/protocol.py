@@ -32,7 +32,8 @@ class Filter:
     activity, an entry at its time; of what a session holds, each by itself. `turn_status`, `plan_file`, `todo_id`
     and `untouched_since` must hold for one turn; what is asked of turns, for an entry's own turn, but a tag of its
     session will do. `without_subagents` leaves out the imported sessions of subagents;
-    their turns then count among those of the session that started them.
+    their turns then count among those of the session that started them. `hidden` asks for the sessions that were
+    deleted, which nothing else finds, and for no other.
     """
 
     session_id: str | None = None
@@ -64,6 +65,7 @@ class Filter:
     todo_id: str | None = None
     untouched_since: datetime | None = None
     without_subagents: bool = False
+    hidden: bool = False
 
     def fits(self, turn: Turn) -> bool:
         """Tell whether a turn is the one that must be as `turn_status` and those with it ask."""

@@ -167,7 +167,7 @@ class MemoryReader:
                 return sum(1 for _ in self._lines(where, facets))
 
     def _sessions(self, where: Filter) -> Iterator[tuple[Shelf, Session]]:
-        for shelf, session in self._shelves.visible():
+        for shelf, session in self._shelves.visible(hidden=where.hidden):
             if session_matches(self._shelves, shelf, session, where):
                 yield shelf, session
 

@@ -15,7 +15,7 @@ Conditions = tuple[list[str], list[Any]]
 
 def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
     """Return the conditions on `s` (sessions); with `turns_too` a session matches if one of its turns does."""
-    clauses = ["s.hidden = 0"]
+    clauses = ["s.hidden = 1" if where.hidden else "s.hidden = 0"]
     values: list[Any] = []
     plain = {
         "s.id": where.session_id,
