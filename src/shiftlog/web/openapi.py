@@ -47,9 +47,9 @@ _ACTIVE = [
     _query("from", "Active at or after this date or time; of turns, entries and files their own time counts."),
     _query("to", "Started at or before this date or time; of turns, entries and files their own time counts."),
 ]
-_STARTED = [
-    _query("from", "Started at or after this date or time; without from and to the last 30 days."),
-    _query("to", "Started at or before this date or time."),
+_USED = [
+    _query("from", "Used at or after this date or time, a whole run at its start; without either the last 30 days."),
+    _query("to", "Used at or before this date or time, a whole run at its start."),
 ]
 _ENTRY = _record(
     "seq", "kind", "at", "request_id", "body", "erased", "body_hash", "hash",
@@ -156,7 +156,7 @@ def description() -> Schema:
         _query("stream", "Which stream.", {"type": "string", "enum": ["stdout", "stderr"]}),
         _query("cursor", "next_cursor of the page before."),
     ]
-    usage = [*_FILTERS, *_STARTED]
+    usage = [*_FILTERS, *_USED]
     by = _query("by", "Which table.", {"type": "string", "enum": list(DIMENSIONS)})
     form = _path("form", "The format.", {"type": "string", "enum": ["html", "md", "jsonl"]})
     paths = {
