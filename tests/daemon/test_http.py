@@ -99,6 +99,17 @@ def test_a_daemon_with_http_drains_and_stops(url: str, home: Path) -> None:
         urllib.request.urlopen(url, timeout=5)
 
 
+def test_a_client_that_listens_does_not_hold_up_the_end(url: str, home: Path) -> None:
+    headers = HttpClient(url, home).headers | {"MCP-Protocol-Version": "2025-11-25"}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as stream:
+        assert stream.status == 200
+        with control(home) as client:
+            client.call("daemon.stop")
+        assert stream.read() == b""
+    eventually(lambda: "stopped" in (home / "daemon.log").read_text())
+    assert "ERROR" not in (home / "daemon.log").read_text()
+
+
 class HttpClient:
     """An MCP client over HTTP, known by the session that the server gave it."""
 

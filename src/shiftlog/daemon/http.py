@@ -21,11 +21,11 @@ from mcp.server.lowlevel.server import Server
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shiftlog import config
 from shiftlog.app import App
-from shiftlog.mcp.http import LOOPBACK, HostGate, http_app, http_caller
+from shiftlog.mcp.http import LOOPBACK, PATHS, HostGate, http_app, http_caller
 from shiftlog.model.caller import Caller
 from shiftlog.web.door import Door
 from shiftlog.web.live import Live
@@ -59,6 +59,7 @@ class HttpFace:
         self._continuity = app.continuity
         self._any_port = server is None
         self.ready = anyio.Event()
+        self._streams: set[anyio.CancelScope] = set()
         self._seen: dict[str, float] = {}
         self._running = 0
         self._used = False
@@ -122,6 +123,8 @@ class HttpFace:
             async def stop() -> None:
                 await draining.wait()
                 self._live.stop()
+                for stream in list(self._streams):
+                    stream.cancel()
                 server.should_exit = True
 
             tasks.start_soon(stop)
@@ -156,9 +159,30 @@ class HttpFace:
         self._running += 1
         self._used = True
         try:
-            await app(scope, receive, send)
+            if scope["method"] == "GET" and scope["path"] in PATHS:
+                await self._stream(scope, receive, send)
+            else:
+                await app(scope, receive, send)
         finally:
             self._running -= 1
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a stream of events, which has no end of its own, until its client or the daemon ends it."""
+        begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        with anyio.CancelScope() as stream:
+            self._streams.add(stream)
+            try:
+                await self._app(scope, receive, noting)
+            finally:
+                self._streams.discard(stream)
+        if stream.cancelled_caught and begun:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class _Quiet(uvicorn.Server):
