@@ -206,12 +206,16 @@ def _cell(value: str | None) -> str:
 
 
 def _tokens(used: Item, name: str) -> str:
-    return f"{used[name]:,}" if name in used else ""
+    """Return how many tokens of a class were used, nothing where only the cost is known."""
+    is_known = any(count for key, count in used.items() if key.endswith("_tokens"))
+    return f"{used[name]:,}" if is_known else ""
 
 
 def _cost(dollars: float | None) -> str:
     if dollars is None:
         return UNKNOWN
+    if 0 < dollars < 0.00005:
+        return "<$0.0001"
     return f"${dollars:,.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"
 
 
