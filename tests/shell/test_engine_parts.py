@@ -88,12 +88,12 @@ def test_a_word_that_is_being_written_can_be_left_out_of_the_screen_over_all_its
     screen = Screen(10, 4)
     screen.feed(b"one\r\nit is abcdefghijklmnop")
     assert screen.text() == "one\nit is abcd\nefghijklmn\nop"
-    assert screen.unwrapped() == "one\nit is abcdefghijklmnop"
-    assert screen.without_last_word() == "one\nit is"
+    assert screen.text(joined=True) == "one\nit is abcdefghijklmnop"
+    assert screen.text(unfinished=False) == "one\nit is"
     screen.feed(b" ")
-    assert screen.without_last_word() == screen.text()
+    assert screen.text(unfinished=False) == screen.text()
     screen.feed(b"\x1b[1;1H")
-    assert screen.without_last_word() == screen.text()
+    assert screen.text(unfinished=False) == screen.text()
 
 
 @given(

@@ -95,15 +95,16 @@ def _programs(command: Command) -> dict[str, Any]:
 def screen(shell: Shell, command: Command) -> dict[str, Any]:
     """Return what the terminal of a running command shows now, masked; nothing for one that has none.
 
-    A secret may go on in the next row, and of one that is being written only the first half may be there.
+    A secret may go on in the next row, so where there is one, rows that are full are shown as one line; of one that is
+    being written only the first half may be there.
     """
     picture = getattr(command.running, "screen", None)
     if not isinstance(picture, Screen) or not command.is_running or command.output is None:
         return {}
-    plain = picture.text() if command.output.is_quiet else picture.without_last_word()
-    masked = shell.redactor.text(plain, by_rule=True)
-    joined = shell.redactor.text(picture.unwrapped(), by_rule=True)
-    return {"screen": joined.text if joined.count > masked.count else masked.text}
+    unfinished = command.output.is_quiet
+    plain, joined = picture.text(unfinished=unfinished), picture.text(unfinished=unfinished, joined=True)
+    masked = shell.redactor.text(joined, by_rule=True)
+    return {"screen": masked.text if masked.count else plain}
 
 
 def closed(shell: Shell, stopped: Sequence[Command], *, already: bool, killed: int) -> dict[str, Any]:

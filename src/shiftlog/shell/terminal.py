@@ -80,25 +80,21 @@ class Screen:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
 
-    def text(self) -> str:
-        """Return the screen as lines without trailing blanks."""
-        return "\n".join("".join(line).rstrip() for line in self._lines).rstrip("\n")
+    def text(self, *, unfinished: bool = True, joined: bool = False) -> str:
+        """Return the screen as lines without trailing blanks.
 
-    def unwrapped(self) -> str:
-        """Return the same with every row that is full to its end joined to the next one."""
-        ends = ("" if line[-1].strip() else "\n" for line in self._lines)
-        return "".join("".join(line).rstrip() + end for line, end in zip(self._lines, ends, strict=True)).rstrip("\n")
-
-    def without_last_word(self) -> str:
-        """Return the screen as lines, with blanks for the word that ends at the cursor, over several rows too."""
+        Without `unfinished`, blanks stand for the word that ends at the cursor, over several rows if need be; `joined`
+        puts a row that is full to its end and the next one into one line.
+        """
         lines = ["".join(line) for line in self._lines]
-        row, end = self.row, self.col
+        row, end = (self.row, self.col) if not unfinished else (-1, 0)
         while row >= 0:
             before = lines[row][:end]
             start = len(before) - len(before.split(" ")[-1])
             lines[row] = before[:start] + " " * (end - start) + lines[row][end:]
             row, end = (row - 1, self.cols) if start == 0 else (-1, 0)
-        return "\n".join(line.rstrip() for line in lines).rstrip("\n")
+        ends = ("" if joined and line[-1:].strip() else "\n" for line in lines)
+        return "".join(line.rstrip() + end for line, end in zip(lines, ends, strict=True)).rstrip("\n")
 
     def feed(self, data: bytes) -> None:
         """Take the next output; a sequence cut in two waits for its other half."""
