@@ -122,9 +122,13 @@ class JournalMachine(RuleBasedStateMachine):
     def _known(self, n: int) -> tuple[str, Model]:
         return list(self.models.items())[n % len(self.models)]
 
-    def _woken(self, model: Model, answered: dict[str, Any]) -> None:
-        if answered["receipt"]["code"] == "persisted":
-            model.state = "open"
+    def _woken(self, model: Model, answered: dict[str, Any], caller: Caller) -> None:
+        """Take a write into account: it wakes the session, and whoever held it last holds it again."""
+        if answered["receipt"]["code"] != "persisted":
+            return
+        model.state = "open"
+        if caller.client_id and model.lease is None and model.grants.get(caller.client_id) == model.fence:
+            model.lease = (caller.client_id, self.sync.desk.now() + timedelta(seconds=120))
 
     def _granted(self, session: str, model: Model, caller: Caller) -> None:
         model.lease = None
@@ -163,7 +167,7 @@ class JournalMachine(RuleBasedStateMachine):
             if open_before:
                 self._end(session, model, open_before, "failed")
             model.turns[answered["request_id"]] = "in_progress"
-            self._woken(model, answered)
+            self._woken(model, answered, caller)
 
     @rule(
         n=st.integers(0, 9),
@@ -179,7 +183,7 @@ class JournalMachine(RuleBasedStateMachine):
         arguments = {"session_id": session, "request_id": turn, "dialog": [DIALOG] * dialog, **fields}
         answered = self._call("update_turn", {**arguments, "idempotency_key": key}, caller, model.refuses(caller, turn))
         if answered is not None:
-            self._woken(model, answered)
+            self._woken(model, answered, caller)
             model.dialog += dialog
 
     @rule(n=st.integers(0, 9), caller=st.sampled_from(CALLERS), completes=st.booleans(), fields=FIELDS)
@@ -196,7 +200,7 @@ class JournalMachine(RuleBasedStateMachine):
         answered = self._call("finish_turn", arguments, caller, refused)
         if answered is not None and not repeated:
             self._end(session, model, str(turn), outcome)
-            self._woken(model, answered)
+            self._woken(model, answered, caller)
         elif answered is not None:
             assert answered["receipt"]["code"] == "unchanged"
 
