@@ -15,7 +15,7 @@ WORKER = (sys.executable, "-P", "-m", "shiftlog.import_worker")
 MOST_WORKERS = 4
 # A thread that empties a pipe asks for the interpreter once or twice a batch then, not twenty times.
 PIPE_BYTES = 1 << 20
-NICENESS = 3
+NICENESS = 6
 
 _waiting: list["subprocess.Popen[bytes]"] = []
 
