@@ -24,6 +24,7 @@ from shiftlog.model.errors import (
     LeaseLost,
     SessionClosed,
     SessionNotFound,
+    SessionSucceeded,
     ShiftlogError,
 )
 from shiftlog.model.fields import Record, SessionRef
@@ -46,6 +47,9 @@ Rule = Callable[[Pen, Mapping[str, Any]], Answered]
 Check = Callable[[Mapping[str, Any]], object]
 
 LEASE_S = 120
+
+# What to do about a session that cannot be resumed.
+_CLOSED_HINTS = {SessionState.SEALED: "Open a new session", SessionState.SUCCEEDED: SessionSucceeded.hint}
 
 # For so long a repeat of an idempotency key is answered as the first time.
 ANSWERS_KEPT = timedelta(hours=24)
@@ -334,7 +338,7 @@ def closed_error(session: Session) -> SessionClosed:
             "closed_at": shown_or_none(closing.at if closing else None),
             "policy": str(closing.policy) if closing else None,
         },
-        hint="Open a new session" if session.state is SessionState.SEALED else None,
+        hint=_CLOSED_HINTS.get(session.state),
     )
 
 

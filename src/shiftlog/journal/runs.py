@@ -375,8 +375,9 @@ def _check_same(session: Session, run: Run, figures: Figures) -> None:
     differing = sorted(name for name in FIGURES if figures.get(name) != (first | told).get(name))
     if not differing:
         return
+    differ = "differs" if len(differing) == 1 else "differ"
     raise SessionAlreadyClosed(
-        f"Session was already closed with other figures ({', '.join(differing)} differ); nothing changed",
+        f"Session was already closed with other figures ({', '.join(differing)} {differ}); nothing changed",
         details={"session_id": session.id, "run_id": run.alias, "differing": differing, "status": str(run.status)},
     )
 

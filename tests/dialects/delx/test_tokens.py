@@ -117,7 +117,8 @@ async def test_15_a_session_that_needs_a_successor_is_forked_with_its_token(offi
     first = (await office.desk.entries(new))[0].facts["predecessor"]
     assert (first["session_id"], first["head_hash"]) == (session, closed["head_hash"])
     assert not (await agent.begin(new)).is_error
-    assert (await agent.begin(session)).body["error"]["code"] == "session_closed"
+    refused = (await agent.begin(session)).body["error"]
+    assert (refused["code"], refused["hint"]) == ("session_closed", "Continue in the successor session")
     again = await agent.resume(session_id=session)
     assert again.refusal("session_succeeded")["successor_session_id"] == new
     assert all(found.ok for found in await office.desk.verify())
