@@ -134,6 +134,16 @@ CASES = {
 }
 
 
+async def check_entries(store: Store, where: Filter, seqs: set[int]) -> None:
+    """Check that lists, counts and searches of the decisions with `word` all find these."""
+    for facets in (None, ["decision"]):
+        rows = await store.read(lambda reader, facets=facets: reader.find_entries(where, ALL, facets))
+        assert {row.entry.seq for row in rows} == seqs
+        assert await store.read(lambda reader, facets=facets: reader.count("entry", where, facets)) == len(seqs)
+    found = await store.read(lambda r: r.search(parse("word"), where, unit="entry", limit=9, most=9))
+    assert ({hit.seq for hit in found.hits}, found.total) == (seqs, len(seqs))
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_a_filter_finds_the_sessions_that_meet_it(store: Store, case: Case) -> None:
     await fill(store)
@@ -237,12 +247,7 @@ async def test_what_is_asked_of_turns_must_hold_for_an_entrys_own_turn(
             writer.put_turn(b.session_id("one"), turn)
 
     await store.write(work)
-    for facets in (None, ["decision"]):
-        rows = await store.read(lambda reader, facets=facets: reader.find_entries(where, ALL, facets))
-        assert {row.entry.seq for row in rows} == seqs
-        assert await store.read(lambda reader, facets=facets: reader.count("entry", where, facets)) == len(seqs)
-    found = await store.read(lambda r: r.search(parse("word"), where, unit="entry", limit=9, most=9))
-    assert ({hit.seq for hit in found.hits}, found.total) == (seqs, len(seqs))
+    await check_entries(store, where, seqs)
 
 
 @pytest.mark.parametrize(
@@ -268,12 +273,7 @@ async def test_a_span_of_time_chooses_entries_turns_and_files_each_by_itself(
             writer.put_turn(b.session_id("one"), turn)
 
     await store.write(work)
-    for facets in (None, ["decision"]):
-        rows = await store.read(lambda reader, facets=facets: reader.find_entries(where, ALL, facets))
-        assert {row.entry.seq for row in rows} == seqs
-        assert await store.read(lambda reader, facets=facets: reader.count("entry", where, facets)) == len(seqs)
-    found = await store.read(lambda r: r.search(parse("word"), where, unit="entry", limit=9, most=9))
-    assert ({hit.seq for hit in found.hits}, found.total) == (seqs, len(seqs))
+    await check_entries(store, where, seqs)
     whole = await store.read(lambda r: r.search(parse("word"), where, unit="session", limit=9, most=9))
     assert whole.total == (1 if seqs else 0)
     assert {row.turn.ordinal for row in await store.read(lambda r: r.find_turns(where, ALL))} == seqs

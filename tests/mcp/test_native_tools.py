@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, OPTIONAL_TOOLSETS, TOOLS
+from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, TOOLS, TOOLSETS
 from shiftlog.mcp.face import PROTOCOL_CODES
 from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Reply, Tool
@@ -96,7 +96,7 @@ async def test_a_tool_is_listed_as_its_golden_file_says(desk: Desk, name: str) -
 async def test_the_settings_know_the_names_of_all_tools_by_toolset(desk: Desk) -> None:
     tools = native_registry(desk.app).tools
     assert {toolset: tuple(t.name for t in tools if t.toolset == toolset) for toolset in TOOLS} == TOOLS
-    assert {tool.toolset for tool in tools} == {*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS, *DIALECTS} == TOOLS.keys()
+    assert {tool.toolset for tool in tools} == {*TOOLSETS, *DIALECTS} == TOOLS.keys()
 
 
 def test_there_is_no_golden_file_without_a_tool() -> None:

@@ -14,7 +14,7 @@ import click
 
 from shiftlog.cli.plugin_files import NAME
 from shiftlog.cli.splice import Entry, Merge, with_json_entry, with_toml_table
-from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, GROUPS, OPTIONAL_TOOLSETS
+from shiftlog.config.tool_names import DIALECTS, GROUPS, TOOLSETS
 
 
 class SetupFailed(click.ClickException):
@@ -112,7 +112,7 @@ def server_entry(
     """Return our entry in an agent's list of servers."""
     args = ["mcp"]
     for option, names, known in (
-        ("--toolsets", toolsets, (*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS, *GROUPS)),
+        ("--toolsets", toolsets, (*TOOLSETS, *GROUPS)),
         ("--dialect", dialect, DIALECTS),
     ):
         if names is not None:

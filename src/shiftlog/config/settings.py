@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, cast
 
-from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, GROUPS, OPTIONAL_TOOLSETS, TOOL_NAMES
+from shiftlog.config.tool_names import DIALECTS, GROUPS, TOOL_NAMES, TOOLSETS
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, Schema, Text
 from shiftlog.model.ids import AGENT_PATTERN
@@ -269,7 +269,7 @@ SETTINGS: tuple[Setting, ...] = (
         field=_names(
             "Toolsets to list; empty lists the default ones",
             "toolset",
-            (*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS, *GROUPS),
+            (*TOOLSETS, *GROUPS),
         ),
     ),
     Setting(key="mcp.tools", field=_names("Single tools to list besides the toolsets", "tool", TOOL_NAMES)),

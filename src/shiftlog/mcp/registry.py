@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import mcp_types as types
 
-from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, GROUPS, OPTIONAL_TOOLSETS
+from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, GROUPS, TOOLSETS
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
 from shiftlog.model.fields import Boolean, ListOf, Record, Schema, Text
@@ -73,7 +73,7 @@ class Tool:
 
     def as_listed(self) -> types.Tool:
         """Return the tool as `tools/list` shows it; a native one without what every reader of the list pays for."""
-        native = self.toolset in (*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS)
+        native = self.toolset in TOOLSETS
         return types.Tool(
             name=self.name,
             title=None if native else self.title,
@@ -234,7 +234,7 @@ class Registry:
 
     def toolsets(self) -> tuple[str, ...]:
         """List the names that `--toolsets` knows, dialects apart."""
-        known = dict.fromkeys((*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS))
+        known = dict.fromkeys(TOOLSETS)
         known |= dict.fromkeys(tool.toolset for tool in self.tools if tool.toolset not in DIALECTS)
         return tuple(known)
 

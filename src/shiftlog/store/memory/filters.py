@@ -33,7 +33,7 @@ def kin_of(shelves: Shelves, shelf: Shelf) -> list[Shelf]:
     for parent in found:  # grows as it goes
         found += [
             child
-            for child, session in shelves.visible()
+            for child, session in shelves.listed()
             if session.parent_session_id == parent.id and session.subagent and child not in found
         ]
     return found

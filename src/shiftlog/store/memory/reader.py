@@ -62,7 +62,7 @@ class MemoryReader:
         wanted = vendor_session_id.lower()
         return [
             shelf.id
-            for shelf, session in self._shelves.visible()
+            for shelf, session in self._shelves.listed()
             if session.vendor_session_id and session.vendor_session_id.lower() == wanted
         ]
 
@@ -167,12 +167,12 @@ class MemoryReader:
                 return sum(1 for _ in self._lines(where, facets))
 
     def _sessions(self, where: Filter) -> Iterator[tuple[Shelf, Session]]:
-        for shelf, session in self._shelves.visible(hidden=where.hidden):
+        for shelf, session in self._shelves.listed(hidden=where.hidden):
             if session_matches(self._shelves, shelf, session, where):
                 yield shelf, session
 
     def _turns(self, where: Filter) -> Iterator[tuple[Shelf, Session, Turn]]:
-        for shelf, session in self._shelves.visible():
+        for shelf, session in self._shelves.listed():
             turns = list(shelf.turns.values())
             if session_alone_matches(session, where, turns):
                 for turn in turns:
@@ -220,7 +220,7 @@ class MemoryReader:
 
     def agent_ids(self, *, like: str | None = None, limit: int = 1000) -> list[tuple[str, str]]:
         known: dict[str, str] = {}
-        for _, session in self._shelves.visible():
+        for _, session in self._shelves.listed():
             if (like or "") in session.agent_key:
                 known[session.agent_key] = min(known.get(session.agent_key, session.agent_id), session.agent_id)
         return sorted(known.items())[:limit]

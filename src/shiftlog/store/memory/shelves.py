@@ -54,7 +54,7 @@ class Shelves:
     project_paths: dict[str, str] = field(default_factory=dict[str, str])
     last_alias: int = 0
 
-    def visible(self, *, hidden: bool = False) -> Iterator[tuple[Shelf, Session]]:
+    def listed(self, *, hidden: bool = False) -> Iterator[tuple[Shelf, Session]]:
         """Yield the sessions that lists and searches may show, oldest first, or those that are hidden from them."""
         for shelf in self.sessions.values():
             if shelf.session is not None and shelf.session.hidden is hidden:

@@ -32,7 +32,7 @@ from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger("shiftlog.store")
 
 CHECKPOINT_PAGES = 1_000  # SQLite's own
 BULK_CHECKPOINT_PAGES = 16_000
@@ -196,7 +196,7 @@ class SqliteStore:
         try:
             return await self._running_loop().run_in_executor(self._readers, self._read, work, True)
         except IndexBehind:
-            misses = await self._is_index_stuck()
+            misses = not await self._index()
             return await self._running_loop().run_in_executor(self._readers, self._read, work, False, misses)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
@@ -218,15 +218,15 @@ class SqliteStore:
         except apsw.Error as error:
             raise _storage_error(error) from error
 
-    async def _is_index_stuck(self) -> bool:
-        """Index the texts that wait, and tell whether that failed; after a loss of power they wait again."""
+    async def _index(self) -> bool:
+        """Index the texts that wait, and tell whether that worked; after a loss of power they wait again."""
         self._unindexed = 0
         try:
             await self.write(_take_up, lasting=False)
         except StorageError as error:  # a full disk keeps nobody from searching what is indexed
-            log.warning("texts still wait for the index: %s", error.details.get("reason"))
-            return True
-        return False
+            _log.warning("texts still wait for the index: %s", error.details.get("reason"))
+            return False
+        return True
 
     async def _wear_in(self) -> None:
         """Give the log its full length, and bring that to disk."""
@@ -328,7 +328,10 @@ class SqliteStore:
     def _shorten_log(self, db: apsw.Connection) -> None:
         """Give back the room that the log of an import took; somebody who reads meanwhile lets it wait."""
         with self._writing:
-            self._is_log_long = Path(f"{self.path}-wal").stat().st_size > LONG_LOG_BYTES
+            try:
+                self._is_log_long = Path(f"{self.path}-wal").stat().st_size > LONG_LOG_BYTES
+            except OSError:
+                return  # there is none, or nobody can look: no reason to end the writer
             if self._is_log_long and give_back_log(db):
                 self._is_log_long = False
                 self._small_works = 0  # what comes next wears in the log anew
