@@ -11,6 +11,7 @@ import pytest
 
 from shiftlog.journal.usage import total_usage
 from shiftlog.journal.usage_sheet import Sheet, sheet_of_sessions, sheet_of_tallies
+from shiftlog.model.entry import Kind
 from shiftlog.store.protocol import Filter
 from tests.ingest.office import NOW, Claude, Codex, Office, entries_of, open_office, usage_of
 
@@ -85,6 +86,38 @@ async def test_reports_without_a_request_id_join_in_any_order(tmp_path: Path) ->
             await office.take(office.write(f"{number}.jsonl", script.records))
             found.add(await office.used())
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["open turn", "turn over"])
+async def test_a_response_that_is_told_of_again_later_counts_what_it_has_grown_by(tmp_path: Path, ended: bool) -> None:
+    async with open_office(tmp_path) as office:
+        script = Claude().prompt("Go")
+        script.block({"type": "text", "text": "one"}, message="m", request="r", usage=usage_of(3, 5, 90, 1200))
+        if ended:
+            script.ends()
+        await office.take(office.write("grows.jsonl", script.records))
+        assert await office.used() == (3, 5, 90, 1200)
+        script.block({"type": "text", "text": "two"}, message="m", request="r", usage=usage_of(3, 631, 90, 1200))
+        await office.take(office.write("grows.jsonl", script.records))
+        assert await office.used() == (3, 631, 90, 1200)
+        script.block({"type": "text", "text": "three"}, message="m", request="other", usage=usage_of(1, 1, 0, 0))
+        await office.take(office.write("grows.jsonl", script.records))
+        assert await office.used() == (4, 632, 90, 1200)
+        assert await office.is_sound()
+
+
+async def test_a_response_whose_entry_was_erased_is_not_counted_once_more(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        script = Claude().prompt("Go")
+        script.block({"type": "text", "text": "one"}, message="m", request="r", usage=usage_of(3, 5, 90, 1200))
+        await office.take(office.write("erased.jsonl", script.records))
+        (session,) = (await office.sessions()).values()
+        (counted,) = [entry.seq for entry in await office.entries(session) if entry.kind is Kind.USAGE]
+        await office.desk.app.maintenance.erase(session.id, [counted], "test")
+        script.block({"type": "text", "text": "two"}, message="m", request="r", usage=usage_of(3, 5, 90, 1200))
+        await office.take(office.write("erased.jsonl", script.records))
+        assert await office.used() == (0, 0, 0, 0)
+        assert await office.is_sound()
 
 
 def codex_example(office: Office) -> tuple[Path, Path]:

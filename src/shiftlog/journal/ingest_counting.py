@@ -62,6 +62,8 @@ class Counting:
         self._agent = agent
         self._counts = counts
         self._responses: dict[str, Response | LoneResponse] = {}
+        # Turns and counters of the lone responses whose entries are not stored before the batch ends.
+        self._settled: dict[str, tuple[str | None, dict[str, Any]]] = {}
 
     def _ledger(self, session_id: str) -> Ledger:
         ledger = self._ledgers()
@@ -95,8 +97,7 @@ class Counting:
                 self._responses[name] = LoneResponse(item, ledger.id, turn, counts)
                 self._counts["usage_responses"] += 1
                 return
-            before = expanded(known.session_id, known.turn, known.doc) if known and known.doc else None
-            latest = before
+            latest = before = self._counted(name, known, report) if known and known.doc else None
         elif isinstance(waiting, LoneResponse):
             before, latest = None, count_maximum(None, waiting.report, waiting.session_id, waiting.turn)[0]
         else:
@@ -105,6 +106,20 @@ class Counting:
         if after != latest:
             self._responses[name] = Response(before, after, item)
             self._counts["usage_responses"] += is_new
+
+    def _counted(self, name: str, known: Origin, report: dict[str, Any]) -> dict[str, Any]:
+        """Return what is known of the responses of a message."""
+        kept, turn = known.doc or {}, known.turn
+        if "e" in kept:
+            if name in self._settled:
+                turn, facts = self._settled[name]
+            else:
+                entry = self._memory.entry(known.session_id, kept["e"])
+                turn = entry.turn if entry else None
+                # What was erased since is taken for all that there is, or it would be counted once more.
+                facts = report if entry is None or entry.body is None else entry.body
+            kept = {"r": kept["r"], "c": counts_of(facts), "m": facts.get("model")}
+        return expanded(known.session_id, turn, kept)
 
     def join_family(self, thread: str, parent: str, session_id: str, item: Incoming) -> None:
         """Take a thread for a fork of another; totals that both were counted with count once from now on."""
@@ -135,13 +150,17 @@ class Counting:
     def _count_lone(self, name: str, response: LoneResponse) -> None:
         item, session_id, turn, counts = response
         ledger = self._ledger(session_id)
+        request: dict[str, Any] = {"r": response.report["request_id"]}
         if item.prepared is not None and (turn is None or ledger.is_open(turn)):
             ledger.write_usage(item.at, turn, item.prepared, response.report, counts)
             self._counts["usage_tokens"] += tokens_in(counts)
+            # Its turn, model and counters stand in its entry, and hardly anybody asks for them again.
+            self._memory.put(name, Origin(session_id=session_id, doc=request | {"e": ledger.next_seq - 1}))
+            self._settled[name] = turn, response.report
         else:
             self._count(Growth.whole(response.report, session_id, turn), item.at, item)
-        document = {"r": response.report["request_id"], "c": counts, "m": response.report.get("model")}
-        self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
+            document = request | {"c": counts, "m": response.report.get("model")}
+            self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
     def _count(self, growth: Growth, at: str, item: Incoming) -> None:
         ledger = self._ledger(growth.session_id)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from shiftlog.model.entry import Entry
 from shiftlog.store.incoming import origin_key
 from shiftlog.store.protocol import Writer
 from shiftlog.store.sources import Origin
@@ -67,6 +68,10 @@ class Memory:
     def keep(self, name: str, session_id: str, document: Document) -> None:
         """Keep a document under a name."""
         self.put(name, Origin(session_id=session_id, doc=document))
+
+    def entry(self, session_id: str, seq: int) -> Entry | None:
+        """Return an entry that was stored before this batch."""
+        return next(iter(self._writer.entries(session_id, after=seq - 1, until=seq)), None)
 
     def owner(self, key: bytes, aliases: Sequence[bytes]) -> Origin | None:
         """Return who has a fact by its key or one of its aliases."""

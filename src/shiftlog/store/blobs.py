@@ -12,7 +12,7 @@ import zstandard
 
 LONG_TEXT_BYTES = 4096
 REFERENCE = "$blob"
-LEVEL = 4
+LEVEL = 3
 
 
 def externalise(value: object, keep: Callable[[bytes, str], None]) -> object:
