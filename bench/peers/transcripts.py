@@ -54,8 +54,7 @@ class Tool:
     answers: dict[str, str] = field(default_factory=dict[str, str])
 
     def run(self, job: str, *, is_watched: bool = False) -> None:
-        """Run one job to its end, unless the tool has none such or failed at it before; watch its memory, or the clock.
-        """
+        """Run one job, unless the tool has none such or failed at it before; watch its memory, or the clock."""
         hopeless = "start" in self.reasons or "cold" in self.reasons
         if job not in self.commands or job in self.reasons or hopeless:
             return

@@ -13,6 +13,7 @@ import pytest
 from shiftlog.model.search import parse
 from shiftlog.store.protocol import Filter, Found, Store, Writer
 from shiftlog.store.sqlite import SqliteStore
+from shiftlog.store.sqlite import store as store_module
 from shiftlog.store.sqlite.store import CALM_ROUNDS, CHECKPOINT_PAGES, LONG_LOG_BYTES, UNINDEXED, WORN_IN_AFTER
 from tests.contract import builders as b
 
@@ -283,6 +284,30 @@ async def test_a_killed_process_with_a_lengthened_log_leaves_every_entry(path: P
     async with SqliteStore(copy) as store:
         assert await store.read(lambda reader: len(reader.entries(ONE))) == chain.seq
         assert await found(store, "last") == {chain.seq}
+
+
+async def test_the_log_of_an_import_moves_into_the_file_while_the_import_goes_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "BULK_CHECKPOINT_PAGES", 100)
+    monkeypatch.setattr(store_module, "MOST_BULK_PAGES", 400)
+    log = path.with_name("shiftlog.db-wal")
+    chain = b.Chain()
+    longest = 0
+    async with SqliteStore(path) as store:
+        for _ in range(100):
+            text = " ".join(os.urandom(40).hex() for _ in range(200))
+            await store.write(lambda writer, text=text: b.put(writer, text, of=b.session(), chain=chain), lasting=False)
+            longest = max(longest, log.stat().st_size)
+        assert path.stat().st_size > 1_000_000
+        assert longest < 600 * 4120
+        assert await store.read(lambda reader: len(reader.entries(ONE))) == chain.seq
+    db = apsw.Connection(str(path))
+    try:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert db.execute("SELECT count(*) FROM entries").fetchall() == [(chain.seq,)]
+    finally:
+        db.close()
 
 
 async def test_the_room_of_an_imports_log_is_given_back_when_something_lasting_follows(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Opening the SQLite file, its settings, and scrubbing erased bytes from it."""
 
+import contextlib
 import logging
 import os
 import time
@@ -87,6 +88,12 @@ def lengthen_log(db: apsw.Connection, pages: int) -> None:
         db.execute("ROLLBACK TO length; RELEASE length")
     finally:
         db.pragma("cache_size", -CACHE_KIB)
+
+
+def move_log(db: apsw.Connection) -> None:
+    """Move what nobody needs in the log any more into the file; where that fails the log stays longer for a while."""
+    with contextlib.suppress(apsw.Error):
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 def give_back_log(db: apsw.Connection) -> bool:

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
@@ -23,7 +23,7 @@ import apsw
 
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.store.protocol import Reader, Writer
-from shiftlog.store.sqlite.connections import BUSY_MS, connect, give_back_log, open_for_writing, scrub
+from shiftlog.store.sqlite.connections import BUSY_MS, connect, give_back_log, move_log, open_for_writing, scrub
 from shiftlog.store.sqlite.jobs import Job, Jobs
 from shiftlog.store.sqlite.reader import Known, SqliteReader
 from shiftlog.store.sqlite.sources import OriginKeys
@@ -35,7 +35,8 @@ T = TypeVar("T")
 _log = logging.getLogger("shiftlog.store")
 
 CHECKPOINT_PAGES = 1_000  # SQLite's own
-BULK_CHECKPOINT_PAGES = 16_000
+BULK_CHECKPOINT_PAGES = 8_000
+MOST_BULK_PAGES = 4 * BULK_CHECKPOINT_PAGES  # where the disk is so slow, an import waits for it
 LONG_LOG_BYTES = 16 << 20  # longer than this, the log of an import is not kept after it
 READERS = 2
 
@@ -97,6 +98,8 @@ class SqliteStore:
         self._recollection = Recollection()
         self._small_works = 0
         self._is_log_long = False
+        self._log_pages = 0
+        self._moving: Future[None] | None = None  # the log into the file, beside the writer
         self._wearing_in: asyncio.Task[None] | None = None
         self._unindexed = 0
         self._owes_sync = False  # something was committed that a loss of power would take away
@@ -206,10 +209,7 @@ class SqliteStore:
 
     def _read(self, work: Callable[[Reader], T], checks_index: bool, misses: bool = False) -> T:
         try:
-            db: apsw.Connection | None = getattr(self._reader_db, "db", None)
-            if db is None:
-                db = self._reader_db.db = connect(self.path, self._synchronous)
-                self._reader_dbs.append(db)
+            db = self._reader_connection()
             db.execute("BEGIN")
             try:
                 return work(SqliteReader(db, checks_index=checks_index, misses=misses))
@@ -217,6 +217,14 @@ class SqliteStore:
                 db.execute("COMMIT")
         except apsw.Error as error:
             raise _storage_error(error) from error
+
+    def _reader_connection(self) -> apsw.Connection:
+        """Return the connection of this thread, one of the readers'."""
+        db: apsw.Connection | None = getattr(self._reader_db, "db", None)
+        if db is None:
+            db = self._reader_db.db = connect(self.path, self._synchronous)
+            self._reader_dbs.append(db)
+        return db
 
     async def _index(self) -> bool:
         """Index the texts that wait, and tell whether that worked; after a loss of power they wait again."""
@@ -291,8 +299,15 @@ class SqliteStore:
         if level != self._level:
             db.execute(f"PRAGMA synchronous = {level}")  # as a statement it is parsed once
             self._level = level
-        # An import writes many pages again and again; the longer the log, the fewer of them reach the file twice.
-        db.wal_autocheckpoint(CHECKPOINT_PAGES if lasts else BULK_CHECKPOINT_PAGES)
+        if is_bulk:
+            db.set_wal_hook(self._note_pages)
+        else:
+            db.wal_autocheckpoint(CHECKPOINT_PAGES if lasts else BULK_CHECKPOINT_PAGES)
+
+    def _note_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        """Take from SQLite how long the log is after a commit."""
+        self._log_pages = pages
+        return apsw.SQLITE_OK
 
     def _committed(self, db: apsw.Connection, group: Iterable[Job]) -> tuple[list[Outcome], int]:
         start = time.perf_counter()
@@ -318,6 +333,7 @@ class SqliteStore:
                 self._answer(loop, outcomes, left)
                 if is_bulk:
                     self._is_log_long = True
+                    self._move_log(db)
                 elif self._is_log_long and self._jobs.is_idle():
                     self._shorten_log(db)
         finally:
@@ -325,8 +341,27 @@ class SqliteStore:
                 self._db = None
                 db.close()
 
+    def _move_log(self, db: apsw.Connection) -> None:
+        """Have the long log of an import moved into the file by another thread: the writer need not wait for the disk.
+
+        An import writes many pages again and again; the longer the log, the fewer of them reach the file twice.
+        """
+        if self._moving is None:
+            if self._log_pages >= BULK_CHECKPOINT_PAGES and self._readers is not None:
+                self._moving = self._readers.submit(lambda: move_log(self._reader_connection()))
+        elif self._moving.done() or self._log_pages >= MOST_BULK_PAGES:
+            self._await_moving()
+            with self._writing:
+                move_log(db)  # what came meanwhile is little, and after it the log begins anew
+
+    def _await_moving(self) -> None:
+        if self._moving is not None:
+            wait([self._moving])
+            self._moving = None
+
     def _shorten_log(self, db: apsw.Connection) -> None:
         """Give back the room that the log of an import took; somebody who reads meanwhile lets it wait."""
+        self._await_moving()
         with self._writing:
             try:
                 self._is_log_long = Path(f"{self.path}-wal").stat().st_size > LONG_LOG_BYTES
