@@ -71,13 +71,17 @@ class Jobs:
         """Tell whether nothing has come that the writer has not seen."""
         return self._arrived.empty()
 
-    def is_idle(self) -> bool:
-        """Tell the writer's thread whether nothing waits at all."""
-        return not (self._awaited or self._bulk) and self._arrived.empty()
+    def next_group(self, patience_s: float | None = None) -> "list[Job] | Iterator[Job] | None":
+        """Wait for works and return those to commit together: a list, or bulk work one by one; None at the end.
 
-    def next_group(self) -> "list[Job] | Iterator[Job] | None":
-        """Wait for works and return those to commit together: a list, or bulk work one by one; None at the end."""
-        self._take_arrived(waits=not (self._awaited or self._bulk or self._is_ending))
+        An empty list is returned where nothing comes for so long.
+        """
+        if not (self._awaited or self._bulk or self._is_ending):
+            try:
+                self._sort_in(self._arrived.get(timeout=patience_s))
+            except queue.Empty:
+                return []
+        self._take_arrived()
         if self._bulk and (self._is_bulk_next or not self._awaited):
             self._is_bulk_next = False
             return self._bulk_group()
@@ -91,17 +95,18 @@ class Jobs:
         for _ in range(BULK_LIMIT):
             if self._bulk:
                 yield self._bulk.popleft()
-            self._take_arrived(waits=False)
+            self._take_arrived()
             if self._awaited:
                 return
 
-    def _take_arrived(self, *, waits: bool) -> None:
-        while waits or not self._arrived.empty():
-            waits = False
-            job = self._arrived.get()
-            if job is None:
-                self._is_ending = True
-            elif job.is_bulk:
-                self._bulk.append(job)
-            else:
-                self._awaited.append(job)
+    def _take_arrived(self) -> None:
+        while not self._arrived.empty():
+            self._sort_in(self._arrived.get())
+
+    def _sort_in(self, job: Job | None) -> None:
+        if job is None:
+            self._is_ending = True
+        elif job.is_bulk:
+            self._bulk.append(job)
+        else:
+            self._awaited.append(job)

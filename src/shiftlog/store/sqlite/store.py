@@ -37,7 +37,8 @@ _log = logging.getLogger("shiftlog.store")
 CHECKPOINT_PAGES = 1_000  # SQLite's own
 BULK_CHECKPOINT_PAGES = 8_000
 MOST_BULK_PAGES = 4 * BULK_CHECKPOINT_PAGES  # where the disk is so slow, an import waits for it
-LONG_LOG_BYTES = 16 << 20  # longer than this, the log of an import is not kept after it
+LONG_LOG_BYTES = 16 << 20  # longer than this, the log of an import is not kept once nothing came for a moment
+LONG_LOG_S = 0.5
 READERS = 2
 
 # A disk on which the last commit took longer than this holds up nobody but the writer thread.
@@ -325,7 +326,10 @@ class SqliteStore:
             return
         ready.set_result(None)
         try:
-            while (group := self._jobs.next_group()) is not None:
+            while (group := self._jobs.next_group(LONG_LOG_S if self._is_log_long else None)) is not None:
+                if not group:
+                    self._shorten_log(db)
+                    continue
                 with self._writing:
                     is_bulk = not isinstance(group, list)
                     self._choose_level(db, lasts=not is_bulk and any(job.lasting for job in group), is_bulk=is_bulk)
@@ -334,8 +338,6 @@ class SqliteStore:
                 if is_bulk:
                     self._is_log_long = True
                     self._move_log(db)
-                elif self._is_log_long and self._jobs.is_idle():
-                    self._shorten_log(db)
         finally:
             with self._writing:
                 self._db = None
@@ -366,7 +368,7 @@ class SqliteStore:
             try:
                 self._is_log_long = Path(f"{self.path}-wal").stat().st_size > LONG_LOG_BYTES
             except OSError:
-                return  # there is none, or nobody can look: no reason to end the writer
+                self._is_log_long = False  # there is none, or nobody can look: no reason to end the writer
             if self._is_log_long and give_back_log(db):
                 self._is_log_long = False
                 self._small_works = 0  # what comes next wears in the log anew
