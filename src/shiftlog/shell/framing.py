@@ -88,7 +88,7 @@ def driver(reply: str, script: str, where: str = "PWD") -> str:
     """Return the lines that prepare a fresh shell; `reply` is where its reports go, as a redirection target.
 
     `where` is the variable that says where the shell is. The functions hold every word that need not be sent with each
-    command, and those that are have short names: a shell reads its script byte by byte, a third of a microsecond each.
+    command, and those that are have short names: a byte of the script costs the shell a third of a microsecond.
 
     `script` names the pipe that the shell reads as fd 0: a bash interrupted from a trap while it reads its next line
     crashes, so the trap interrupts only when fd 0 is another file, which it is inside of every command.
