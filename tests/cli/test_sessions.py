@@ -43,6 +43,16 @@ def test_filters_narrow_the_list(demo: Path) -> None:
         assert shiftlog(demo, "sessions", *given).out == "No session fits these filters.\n", given
 
 
+def test_an_agent_may_be_named_as_it_is_to_import(home: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    write(home, "open_session", agent="Codex", title="One")
+    for name in ("Codex", "codex"):
+        assert shiftlog(home, "sessions", "--json", "--agent", name).json()["total"] == 1, name
+    assert shiftlog(home, "sessions", "--json", "--agent", "claude").json()["total"] == 0
+    refused = shiftlog(home, "sessions", "--agent", "demo", status=2)
+    assert "an agent kind begins with a capital letter" in refused.err
+
+
 def test_the_list_says_when_there_is_more(home: Path) -> None:
     recorded_session(home, title="One")
     recorded_session(home, title="Two")

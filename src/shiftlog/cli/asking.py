@@ -91,10 +91,27 @@ def session_argument(*, required: bool = True) -> Callable[[F], F]:
     return click.argument("session", required=required, shell_complete=_complete_session)
 
 
+def agent_option() -> Callable[[F], F]:
+    """Add the filter by the kind of agent, which may be named as `import` names it too."""
+    said = "Agent kind, such as ClaudeCode; claude and codex will do."
+    return click.option("--agent", metavar="KIND", callback=_agent_kind, help=said)
+
+
+def _agent_kind(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    if not name or name[0].isupper():
+        return name
+    from shiftlog.ingest.importing_service import known_kind
+
+    kind = known_kind(name)
+    if kind is None:
+        raise click.BadParameter(f"an agent kind begins with a capital letter, as ClaudeCode does; got {name!r}")
+    return kind
+
+
 def filter_options(command: F) -> F:
     """Add the filters that narrow down which sessions count."""
     options = (
-        click.option("--agent", metavar="KIND", help="Agent kind, such as ClaudeCode."),
+        agent_option(),
         click.option("--agent-id", metavar="NAME", help="The agent's stable name."),
         click.option("--status", type=click.Choice(STATES), help="State of the session."),
         click.option("--project", metavar="NAME", help="Name or path of the workspace."),

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from shiftlog.cli.asking import ask, filters, json_option
+from shiftlog.cli.asking import agent_option, ask, filters, json_option
 from shiftlog.cli.output import Column, Part, Screen, clean_line, count, print_json, styled, when
 from shiftlog.model.moves import RunStatus
 
@@ -62,7 +62,7 @@ _CSV_FIGURES = (
 def _run_filters(command: F) -> F:
     """Add the filters that narrow down which runs count."""
     options = (
-        click.option("--agent", metavar="KIND", help="Agent kind, such as ClaudeCode."),
+        agent_option(),
         click.option("--agent-id", metavar="NAME", help="The agent's stable name."),
         click.option("--caller", metavar="NAME", help="The client that launched the run."),
         click.option("--backend", metavar="NAME", help="The program that ran, such as codex."),

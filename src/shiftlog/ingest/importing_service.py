@@ -219,13 +219,17 @@ def _kind_of(file: Found) -> str | None:
         return None
 
 
+def known_kind(name: str) -> str | None:
+    """Return the kind of agent that a name in any letters stands for, its short one too."""
+    whole = {kind.casefold(): kind for kind in KINDS}
+    return (whole | _SHORT).get(name.casefold())
+
+
 def agent_named(name: str, argument: str = "agent") -> str:
     """Return the kind of agent that a name stands for; `argument` is what an error calls it."""
-    for kind in KINDS:
-        if name.casefold() == kind.casefold():
-            return kind
-    if name.casefold() in _SHORT:
-        return _SHORT[name.casefold()]
+    kind = known_kind(name)
+    if kind is not None:
+        return kind
     raise InvalidParameter.invalid(argument, "one of " + ", ".join(_SHORT), name, allowed=[*_SHORT, *KINDS])
 
 
