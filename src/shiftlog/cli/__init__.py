@@ -288,13 +288,19 @@ def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
         print_json({"error": error.as_dict()})
         return status
     hint = error.hint
-    if error.code in HINTS and (hint == type(error).hint or "list_" in (hint or "")):
+    if error.code in HINTS and (hint == type(error).hint or _speaks_to_an_agent(hint or "")):
         hint = HINTS[error.code]
     for word, colour, text in (("error:", "red", error.message), ("hint:", "yellow", hint)):
         if text:
             shown = word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)
             click.echo(f"{shown} {clean_line(text)}", err=True)
     return status
+
+
+def _speaks_to_an_agent(hint: str) -> bool:
+    from shiftlog.config.tool_names import TOOL_NAMES
+
+    return any(name in hint for name in TOOL_NAMES)
 
 
 def _defect(error: Exception) -> InternalError:
