@@ -32,7 +32,8 @@ _HINT = (
 
 def operator_policy(home: Path, config: configuration.Config, environ: Mapping[str, str]) -> OperatorPolicy:
     """Read and join every policy; raises ConfigError that names the source and the key."""
-    own = [read_policy(config.policy, str(home / configuration.FILE_NAME))] if config.policy else []
+    place = f"{home / configuration.FILE_NAME} [{configuration.POLICY}]"
+    own = [read_policy(config.policy, place)] if config.policy else []
     files = [config.policy_file] if config.policy_file else []
     if environ.get(_OWN_FILE):
         # The variable hides what config.toml names; both hold.

@@ -130,6 +130,19 @@ def test_a_mistake_in_the_settings_is_named_by_every_command(home: Path) -> None
     assert "durabilty" in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[polcy]\n", "config.toml: unknown key 'polcy'; the nearest valid key is 'policy'"),
+        ("[policy]\nalow = []\n", "config.toml [policy]: unknown key 'alow'; the nearest valid key is 'allow'"),
+        ("[policy.limits]\nshels = 1\n", "config.toml [policy]: unknown key 'limits.shels'"),
+    ],
+)
+def test_a_mistake_in_the_policy_of_the_settings_is_named_with_its_table(home: Path, text: str, said: str) -> None:
+    (home / "config.toml").write_text(text)
+    assert said in shiftlog(home, "policy", "check", "ls", status=1).err
+
+
 def test_a_state_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     place = tmp_path / "file"
     place.write_text("")

@@ -164,7 +164,7 @@ def _read_document(document: Mapping[str, Any], source: str) -> dict[str, Any]:
             values[POLICY] = cast("dict[str, Any]", item)
         elif name not in SECTIONS:
             if isinstance(item, dict) and name not in BY_KEY:
-                raise ConfigError.unknown(source, name, nearest(name, SECTIONS))
+                raise ConfigError.unknown(source, name, nearest(name, (*SECTIONS, POLICY)))
             values[name] = _read_typed(name, item, source)
         elif isinstance(item, dict):
             section = cast("dict[str, Any]", item)
