@@ -154,12 +154,13 @@ def test_a_state_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> No
         assert again.err == done.err
 
 
-def test_a_reader_that_went_away_ends_the_command_quietly(demo: Path) -> None:
+@pytest.mark.parametrize("arguments", [("show", "last"), ("show", "--help"), ("--help",), ("--version",), ()])
+def test_a_reader_that_went_away_ends_the_command_quietly(demo: Path, arguments: tuple[str, ...]) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
         done = subprocess.run(
-            [*PROGRAM, "show", "last"],
+            [*PROGRAM, *arguments],
             env=environment(demo),
             stdout=write_end,
             stderr=subprocess.PIPE,

@@ -7,9 +7,11 @@ the exit status are decided here. Each group of commands has a file of its own.
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
+from typing import Any
 
 import click
 
@@ -170,6 +172,14 @@ class PipeClosed(Exception):
     """Nobody reads any more what is printed."""
 
 
+@contextmanager
+def _telling_of_readers_that_went_away() -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise PipeClosed from error  # click would make it an ordinary failure
+
+
 class Program(click.Group):
     """The group of all commands, which imports a command's module when it is wanted."""
 
@@ -195,11 +205,15 @@ class Program(click.Group):
             says = f" Did you mean '{near[0]}'?" if near else ""
             raise click.UsageError(f"There is no command '{args[0]}'.{says}", ctx) from error
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _telling_of_readers_that_went_away():  # the program's own --help and --version are printed here
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
-        try:
+        with _telling_of_readers_that_went_away():
             return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise PipeClosed from error  # click would make it an ordinary failure
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in SECTIONS.items():
