@@ -273,3 +273,13 @@ async def test_arguments_that_are_no_text_are_recorded_by_their_bytes(tmp_path: 
         result = await desk.run(r"/bin/echo $'\xff'")
         assert (result["stdout"], result["recorded"]) == ("\\xff", True)
         assert all(start["argv"] == ["/bin/echo", "\\xff"] for start in result.get("programs", ()))
+
+
+@pytest.mark.parametrize("text", [" \n ", "\n# a remark\n", "# one\n# two", " \\\n ", "\n\t\n"])
+async def test_lines_without_a_command_do_nothing(tmp_path: Path, text: str) -> None:
+    async with shell_desk(tmp_path) as desk:
+        for arguments in ({}, {"pty": True}):
+            result = await desk.run(text, **arguments)
+            assert (result["state"], result["exit_code"], result["stdout"], result["stderr"]) == ("finished", 0, "", "")
+        await desk.run("trap 'true' DEBUG")
+        assert (await desk.run(text))["stderr"] == ""

@@ -32,6 +32,8 @@ WITHOUT_PROFILES = ("--norc", "--noprofile")
 _MAY_TRAP = re.compile(r"\bDEBUG\b", re.IGNORECASE)
 _MAY_SPEAK_LAST = re.compile(r"\b(?:trap|source|eval)\b|(?:^|[\s;&|({])\.\s")
 _LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY_CORRECT)\b")
+#: A text of several lines that holds nothing but blanks, comments and continued lines.
+_NOTHING = re.compile(r"(?:[ \t]*(?:#.*|\\)?(?:\n|\Z))*+")
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 _REPORT = re.compile(rb"([0-9a-f]{24}) (end|pid|bad) (.*?)/\1\n", re.DOTALL)
 _LONGEST_REPORT = 64 * 1024
@@ -107,12 +109,13 @@ def whole(text: str, *, traced_after: int | None = None) -> str:
     """Return the text so that bash parses it whole before any of it runs; a broken one then runs not at all.
 
     Bash reads line by line, so only texts of several lines need it. Texts that change how later lines are parsed
-    (aliases, extended patterns) keep bash's own way. The nesting makes a text that closes more than it opened fail.
+    (aliases, extended patterns) keep bash's own way, and so do texts without any command, which no group may be. The
+    nesting makes a text that closes more than it opened fail.
 
     A DEBUG trap sees a `case`, but neither an `if` nor what runs in a subshell. With `traced_after`, the status that
     the text is to find, those are used, at the price of a fork.
     """
-    if "\n" not in text.rstrip("\n") or _LINE_BY_LINE.search(text):
+    if "\n" not in text.rstrip("\n") or _LINE_BY_LINE.search(text) or _NOTHING.fullmatch(text):
         return text
     if traced_after == 0:
         return f"{{ if (\\builtin :); then {{ {text}\n\n}}; fi; }}"
