@@ -202,3 +202,37 @@ def test_under_an_allow_list_changing_how_programs_are_found_is_left_to_the_kern
     assert judge_with(allow=("git",)).judge(text).verdict == "deferred"
     assert judge_with(allow=("git",), kernel=False).judge(text).verdict == "undecidable"
     assert judge_with(deny=("nc",)).judge(text).verdict == "allowed"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jobs -x mark",
+        "hash -lp /bin/mark git",
+        "b['$(mark)']=1",
+        "echo ${b['$(mark)']}",
+        "declare -i 'a=b[$(mark)]'",
+        "declare -a b='($(mark))'",
+        "a='b[$(mark)]'; echo $((a))",
+        "for PS4 in '$(mark)'; do set -x; :; done",
+        "mapfile -t PATH < f",
+        "GIT_PAGER=mark git log",
+        "export GIT_SSH_COMMAND='mark -i key'",
+    ],
+)
+def test_an_allow_list_holds_where_only_text_is_checked_for_what_bash_or_a_setting_starts(text: str) -> None:
+    judge = Judge(shell_rules(OperatorPolicy(), allow=["echo", "git"]), kernel=False, files=NoFiles())
+    assert judge.judge(text).verdict in ("denied", "undecidable")
+
+
+@pytest.mark.parametrize(
+    "text", ["&>f echo hi", "if &>>f git; then :; fi", "GIT_PAGER=git git log", "m['a']=1; echo ${m['a']}", "jobs -l"]
+)
+def test_an_allow_list_permits_where_only_text_is_checked_what_starts_listed_programs(text: str) -> None:
+    judge = Judge(shell_rules(OperatorPolicy(), allow=["echo", "git"]), kernel=False, files=NoFiles())
+    assert judge.judge(text).verdict == "allowed"
+
+
+def test_the_name_of_a_shell_in_a_setting_is_no_text_that_it_reads() -> None:
+    judge = Judge(shell_rules(OperatorPolicy(), deny=["ls"]), kernel=False, files=NoFiles())
+    assert judge.judge("SHELL=/bin/bash git status").verdict == "allowed"

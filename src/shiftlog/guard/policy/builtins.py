@@ -53,9 +53,15 @@ class Builtins(ABC):
                 for arg in args:
                     self._define_alias(arg, inside)
             case "hash":
-                for target in option_values(args, ("-p",)):
+                for target in _clustered(args, "p"):
                     self.visit_argv([target], inside)
+            case "jobs":
+                for index, arg in enumerate(args[:-1]):
+                    if arg.text.startswith("-") and "x" in arg.text:
+                        self.visit_argv(args[index + 1 :], inside)
+                        break
             case "mapfile" | "readarray":
+                self._visit_names(name, args, inside, certain=place.certain)
                 for text in option_values(args, ("-C",)):
                     self.visit_text(
                         Arg(text.value, text.text + " " + HOLE, text.at, text.word), inside, data=text.value is not None
@@ -127,10 +133,13 @@ class Builtins(ABC):
 
     def _visit_declaration(self, args: list[Arg], place: Place) -> None:
         nameref = any(arg.text.startswith("-") and "n" in arg.text for arg in args)
+        number = any(arg.text.startswith("-") and "i" in arg.text for arg in args)
         for arg in args:
             if arg.text.startswith(("-", "+")):
                 continue
             if NAME_VALUE.match(arg.prefix):
+                if number or arg.text.partition("=")[2].startswith("("):
+                    self.visit_expansions(arg.text.partition("=")[2].replace(HOLE, ""), arg.at, place)
                 if nameref and LOOKUP.fullmatch(arg.text.partition("=")[2]):
                     self.doubt("assigning a search path by reference", arg.text, arg.at, "allow")
                 self.set_from_argument(arg, place)
@@ -164,6 +173,8 @@ class Builtins(ABC):
         """Note a variable that a loop or builtin sets to a value out of sight."""
         if LOOKUP.fullmatch(name):
             self.doubt(f"assigning {name}", name, at, "allow")
+        elif name in PROMPTS or name in SHELL_TEXT_VARIABLES:
+            self.doubt(f"the value of {name}", name, at, "lists")
 
     def set_from_argument(self, arg: Arg, place: Place) -> None:
         """Follow `NAME=value` given as an argument, to `export` or `env`."""
@@ -180,6 +191,7 @@ class Builtins(ABC):
         for word in assign.elements:
             text, known = text_of(word.parts)
             key, _, value = text.partition("]=") if text.startswith("[") else ("", "", text)
+            self.visit_expansions(key.replace(HOLE, ""), assign.start, place)
             self.set_variable(assign.name, Arg(value if known else None, value, assign.start, word), place, key=key[1:])
 
     def set_variable(self, name: str, value: Arg, place: Place, *, key: str = "") -> None:
@@ -220,3 +232,17 @@ class Builtins(ABC):
             self.visit_expansions(value.text.replace(HOLE, ""), value.at, place)
             if value.value != "":
                 self.visit_script(value, place._replace(via=(*place.via, name)))
+
+
+def _clustered(args: list[Arg], letter: str) -> list[Arg]:
+    """Return the values of a builtin's one-letter option, which may follow others behind one dash."""
+    found: list[Arg] = []
+    for index, arg in enumerate(args):
+        head, given, value = arg.text.partition(letter)
+        if not given or not head.startswith("-") or head.startswith("--"):
+            continue
+        if value:
+            found.append(Arg(None if HOLE in value else value, value, arg.at))
+        else:
+            found.extend(args[index + 1 : index + 2])
+    return found

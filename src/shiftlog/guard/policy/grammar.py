@@ -270,7 +270,7 @@ class Parser(Compounds):
         character = self.char()
         if character == "(":
             return self.with_redirects(self.read_parenthesised(start))
-        if not character or character in "\n;&|)":
+        if (not character or character in "\n;&|)") and self.peek_operator() not in REDIRECTION:
             # `!` and `time` may stand alone; anything else that is missing is the shell's to complain about.
             if character in ("\n", ";", "", ")") and self.prefixed:
                 return Simple(self.original(start), start, [], [], [])

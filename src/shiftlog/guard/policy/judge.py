@@ -237,6 +237,13 @@ class Judge:
             if asked is not None:
                 line, column = place_of(text, start.at)
                 asks.append(Ask(entry=asked, program=start.name, via=start.via, line=line, column=column))
+        elif start.surety == "setting" and start.kind == "program" and rules.allow and not self.kernel:
+            self._judge_setting(text, start, cwd, violations)
+
+    def _judge_setting(self, text: str, start: Start, cwd: str, violations: list[Violation]) -> None:
+        if self._lists.not_permitted(start.name, cwd) is not None:
+            doubt = Doubt(f"a setting that starts '{start.name}'", start.name, start.at, "text only")
+            violations.append(_undecidable(text, doubt))
 
     def _judge_permission(self, text: str, start: Start, survey: Survey, cwd: str, violations: list[Violation]) -> None:
         if not self.rules.allow or start.kind in ("builtin", "script"):
@@ -272,7 +279,7 @@ class Judge:
             if doubt.when == "always"
             or (doubt.when == "lists" and rules.has_lists)
             or (doubt.when == "allow" and rules.allow)
-            or (doubt.when == "text only" and rules.deny and not self.kernel)
+            or (doubt.when == "text only" and rules.has_lists and not self.kernel)
         ]
         if rules.deny and not self.kernel:
             relevant.extend(self._copies(survey, cwd))

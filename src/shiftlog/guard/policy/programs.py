@@ -44,6 +44,7 @@ from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
 LONGEST_SED = 1000
+HIDDEN = re.compile(r"[A-Za-z_]\w*\[[^\]]*(?:\$\(|`)")
 PASSING_OVER = frozenset(("command", "builtin"))
 IN_THIS_SHELL = frozenset(("command", "builtin", "eval"))
 WRITING = frozenset("> >> >| &> &>> >&".split())
@@ -127,6 +128,8 @@ class Survey(Builtins):
             self.test_arguments([arg for word in node.words for arg in resolve_word(word)], place, arithmetic=True)
         if node.variable:
             self.set_elsewhere(node.variable, node.start)
+            for word in node.words:
+                self._doubt_hidden(text_of(word.parts)[0], word.start)
         stdin = self._visit_redirects(node.redirects, place, "")
         inside = place._replace(stdin=stdin, certain=place.certain and node.kind == "group" and not node.redirects)
         for body in node.bodies:
@@ -158,6 +161,8 @@ class Survey(Builtins):
         for word in node.words:
             if word.bare is None:
                 self.visit_parts(word.parts, place, program)
+                if program == "set" or program in self.functions:
+                    self._doubt_hidden(text_of(word.parts)[0], word.start)
         args = resolve_words(node.words)
         if node.redirects:
             place = place._replace(stdin=self._visit_redirects(node.redirects, place, program))
@@ -168,6 +173,9 @@ class Survey(Builtins):
 
     def _visit_assign(self, assign: Assign, place: Place) -> None:
         self.visit_parts(assign.subscript, place)
+        if "'" in assign.key:
+            # Bash reads a subscript twice, so quotes keep nothing in it from being run.
+            self.visit_expansions(assign.key, assign.start, place)
         for word in assign.elements:
             self.visit_parts(word.parts, place)
         if assign.value is None:
@@ -175,6 +183,7 @@ class Survey(Builtins):
             return
         self.visit_parts(assign.value.parts, place)
         text, known = text_of(assign.value.parts)
+        self._doubt_hidden(text, assign.start)
         self.set_variable(
             assign.name, Arg(text if known else None, text, assign.start, assign.value), place, key=assign.key
         )
@@ -333,7 +342,7 @@ class Survey(Builtins):
             self.visit_text(stdin.text, place._replace(stdin=Stdin()))
         elif stdin.kind == "file" and stdin.text is not None:
             self.visit_script(stdin.text, place)
-        elif stdin.kind != "null":
+        elif stdin.kind != "null" and place.surety == "sure":
             if stdin.download:
                 self.dangers.append(Danger(at, place.via[:-1], base))
             source = "a pipe" if stdin.kind == "pipe" else "its input"
@@ -422,6 +431,11 @@ class Survey(Builtins):
             self.doubt("text that is expanded when it runs", text, at, "lists")
             return
         self.visit_parts(parts, place._replace(depth=place.depth + 1))
+
+    def _doubt_hidden(self, text: str, at: int) -> None:
+        """Doubt quoted text that arithmetic would run where a variable carries it there."""
+        if "[" in text and HIDDEN.search(text):
+            self.doubt("text that arithmetic would run", text, at, "text only")
 
     def _visit_tool(self, base: str, args: list[Arg], at: int, place: Place) -> None:
         for text in tool_commands(base, args):

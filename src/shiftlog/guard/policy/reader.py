@@ -398,8 +398,13 @@ class Reader(ABC):
                 self.depth -= 1
                 several = "[@]" in whole or "[*]" in whole or "@" in whole[2:4]
                 return Dyn("prompt" if whole.endswith("@P") else "param", name, quoted and not several, inner)
-            self._read_inside(inner, character, BRACE_RUN, quoted)
+            # Bash reads a subscript twice: what single quotes keep together there is expanded all the same.
+            subscript = character == "'" and found is not None and self._in_subscript(found.end())
+            self._read_inside(inner, character, BRACE_RUN, quoted or subscript)
         raise Unfinished(opened + 1, "brace ({)")
+
+    def _in_subscript(self, start: int) -> bool:
+        return self.text.startswith("[", start) and self.text.find("]", start, self.at) < 0
 
     def read_matched(self, opener: str, closer: str, run: re.Pattern[str]) -> list[Part]:
         """Read to the closing bracket that fits, quotes and expansions understood; the opener is already read."""
