@@ -93,6 +93,31 @@ def test_only_the_core_schema_types_a_plain_value() -> None:
     assert all(isinstance(item, str) for item in value["b"] + value["c"])
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: one\ttwo\n", {"a": "one\ttwo"}),
+        ("a:\tone\t\nb\t: 'two'\t# three\n", {"a": "one", "b": "two"}),
+        ("a:\n-\tone\n-\t\ttwo\n", {"a": ["one", "two"]}),
+        ("a: one\n  \ttwo\n", {"a": "one two"}),
+        ("a: [one\ttwo,\n\tthree\t]\n\t# four\n", {"a": ["one\ttwo", "three"]}),
+    ],
+)
+def test_tabs_may_stand_between_and_inside_plain_values(text: str, value: object) -> None:
+    assert framed(text + "---\n")[0].value == value
+
+
+@pytest.mark.parametrize("text", ["a:\n\tb: c\n", "a: one\n\ttwo\n", "-\ta: b\n", "a:\n  b: c\n\td: e\n"])
+def test_tabs_are_no_indentation(text: str) -> None:
+    assert framed(text + "---\n")[0].problem is not None
+
+
+@pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029"])
+def test_what_older_yaml_took_for_line_ends_is_text(end: str) -> None:
+    text = f'a: |\n  one{end}two\n  three\nb: one{end}two\nc: "{end}\\ue000\\uE001"\n---\n'
+    assert framed(text)[0].value == {"a": f"one{end}two\nthree\n", "b": f"one{end}two", "c": f"{end}\ue000\ue001"}
+
+
 def test_a_document_may_be_as_large_as_the_limit_and_no_larger() -> None:
     empty = '{"a":""}'
     fits = '{"a":"' + "x" * (ENVELOPE_BYTES - len(empty)) + '"}'

@@ -21,6 +21,9 @@ _HEX = re.compile(r"0x[0-9a-fA-F]{1,4000}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _CORE = "tag:yaml.org,2002:"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+# Line ends in YAML 1.1 and for the parser; in 1.2 characters like any other.
+_FORMER_ENDS = "\x85\u2028\u2029"
+_PRIVATE_USE = range(0xE000, 0xF900)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +47,10 @@ def load(text: str) -> Loaded:
     """Read one document; raise Unfinished where more could mend it, Unreadable where nothing can."""
     from ruamel.yaml.error import YAMLError
 
-    builder = _Builder()
+    masks = _masks(text)
+    builder = _Builder(unmasked={ord(mask): own for own, mask in masks.items()})
     try:
-        for event in _parser()(text):
+        for event in _parser()(text.translate(str.maketrans(masks))):
             builder.take(event)
     except YAMLError as error:
         raise _reason(error, text) from None
@@ -60,12 +64,26 @@ def load(text: str) -> Loaded:
     return Loaded(value=builder.value, ends_in_block=True, block_indent=indent)
 
 
+def _masks(text: str) -> dict[str, str]:
+    """Return the characters of a text that the parser would take for line ends, each with one that the text has not."""
+    former = [end for end in _FORMER_ENDS if end in text]
+    if not former:
+        return {}
+    folded = text.lower()  # an escape names a character too
+    unused = (chr(code) for code in _PRIVATE_USE if chr(code) not in text and f"{code:x}" not in folded)
+    return dict(zip(former, unused, strict=False))
+
+
 @lru_cache(maxsize=1)
 def _parser() -> Any:
     from ruamel.yaml import YAML
 
+    from shiftlog.repl.yaml_scanner import TabScanner
+
     def events(text: str) -> Any:
-        return YAML(typ="safe", pure=True).parse(text)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Scanner = TabScanner
+        return yaml.parse(text)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
     return events
 
@@ -105,8 +123,9 @@ class _Open:
 
 @dataclass(slots=True)
 class _Builder:
-    """Makes a value of the parser's events."""
+    """Makes a value of the parser's events; `unmasked` are the characters that stand for others."""
 
+    unmasked: dict[int, str]
     value: Any = None
     last: Any = None
     _stack: list[_Open] = field(default_factory=list[_Open])
@@ -144,11 +163,16 @@ class _Builder:
     def _scalar(self, event: Any) -> None:
         top = self._stack[-1] if self._stack else None
         if top is not None and isinstance(top.into, dict) and top.key is None:
-            if event.value in top.into:
+            key = self._text(event)
+            if key in top.into:
                 raise Unreadable(f"a key stands twice in one mapping (line {event.start_mark.line + 1})")
-            top.key = _whole(str(event.value))
+            top.key = key
             return
-        self._put(_typed(event))
+        self._put(_typed(event, self._text(event)))
+
+    def _text(self, event: Any) -> str:
+        text = _whole(str(event.value))
+        return text.translate(self.unmasked) if self.unmasked else text
 
     def _put(self, value: Any) -> None:
         if not self._stack:
@@ -162,11 +186,10 @@ class _Builder:
             top.key = None
 
 
-def _typed(event: Any) -> Any:
-    text = str(event.value)
+def _typed(event: Any, text: str) -> Any:
     tag = None if event.tag is None else str(event.tag)
     if tag in ("!", _CORE + "str") or (tag is None and not event.implicit[0]):
-        return _whole(text)
+        return text
     if tag is not None and tag not in {_CORE + kind for kind in ("null", "bool", "int", "float")}:
         raise Unreadable(f"a tag is not known (line {event.start_mark.line + 1})")
     return _core(text)
@@ -185,7 +208,7 @@ def _core(text: str) -> Any:
         number = float(text)
         # A number that JSON cannot carry stays the text it was; so do `.inf` and `.nan`.
         return number if math.isfinite(number) else text
-    return _whole(text)
+    return text
 
 
 def _whole(text: str) -> str:
