@@ -167,7 +167,7 @@ class _Naming:
 
 def _says_nothing(spec: Field, value: object) -> bool:
     """Tell whether a value counts as absent; for a list whatever is empty does, be it of another type."""
-    if isinstance(spec, Choice | Integer) and not spec.required:
+    if isinstance(spec, Choice | Integer | Text) and not spec.required:
         return _is_blank(value)
     return value is None or (isinstance(spec, ListOf) and (value == {} or _is_blank(value)))
 

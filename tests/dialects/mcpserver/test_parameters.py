@@ -89,6 +89,17 @@ def test_numeric_text_counts_as_a_number_and_one_string_as_a_list(log: Log) -> N
     assert (turn["token_count"], turn["tags"]) == (12, ["lone"])
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\n", "\t"])
+def test_a_blank_text_that_need_not_be_given_is_not_given(log: Log, blank: str) -> None:
+    log.open(agent=blank, model=blank, agentExecutablePath=blank, idempotencyKey=blank)
+    log.begin(sessionId=blank, planFile=blank, todoId=blank)
+    item = {"role": "user", "category": "observation", "content": "x", "timestamp": blank}
+    log.do("appendDialog", requestId=blank, dialogItems=[item])
+    assert log.dialog()[0]["at"] == "2026-07-01T12:00:00Z"
+    filters = dict.fromkeys(("agent", "model", "from", "to", "planFile", "todoId"), blank)
+    assert log.do("queryHistory", **filters)["totalCount"] == 1
+
+
 def test_a_blank_text_for_a_number_changes_nothing(log: Log) -> None:
     log.open()
     log.begin()
