@@ -27,7 +27,7 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.fields import Record
 from shiftlog.model.ids import agent_key
 from shiftlog.model.times import precise, shown
-from shiftlog.store.protocol import Writer
+from shiftlog.store.protocol import Reader, Writer
 
 REISSUE = Record(fields={"session_id": SESSION_ID})
 
@@ -69,6 +69,11 @@ class Continuity:
         """End a session and return the whole answer; `profiles.presented` shows the part that was asked for."""
         request = self._request("close_session", CLOSE_SESSION, arguments, caller)
         return await self._journal.transaction(request, lambda writer: self._closing.close(writer, request))
+
+    def has_closed(self, reader: Reader, arguments: Mapping[str, Any], caller: Caller) -> bool:
+        """Tell whether this very request closed its session before, going by its key."""
+        request = self._request("close_session", CLOSE_SESSION, arguments, caller)
+        return self._journal.has_answered(reader, request, arguments["session_id"])
 
     async def close_run(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """End a run as its launcher reports it, and close its session unless another client works in it."""

@@ -209,6 +209,13 @@ class Journal:
             raise IdempotencyConflict("Idempotency key reused with other parameters")
         return first
 
+    def has_answered(self, reader: Reader, request: Request, scope: str) -> bool:
+        """Tell whether this very request was answered before, going by its idempotency key."""
+        try:
+            return self.first_answer(reader, request, scope) is not None
+        except IdempotencyConflict:
+            return False
+
     def answer(
         self,
         writer: Writer,

@@ -15,7 +15,7 @@ from shiftlog.journal.continuity import Continuity
 from shiftlog.journal.imports import Tally
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessionlog_calls import Asked, Calls, Prepare, Result, with_warnings
-from shiftlog.journal.sessionlog_current import Place, check_binding, closed, current_session
+from shiftlog.journal.sessionlog_current import Place, check_binding, closed, current_session, session_asked_about
 from shiftlog.journal.sessionlog_errors import MethodNotFound
 from shiftlog.journal.sessionlog_history import expression_of, filter_of, find, index_some
 from shiftlog.journal.sessionlog_objects import current_object, history_object
@@ -139,16 +139,25 @@ class Sessionlog:
     async def close(self, method: str, params: object, place: Place) -> Result:
         """Close the current session: the native close, in the log's words."""
         asked = self.calls.asked(method, requests.CLOSE_SESSION, params, place)
+        given = {name: value for name, value in asked.values.items() if name not in ("agent", "session_id")}
+        client, number = place.caller.client_id, place.caller.call_id
+        if asked.request.key is None and client and number and not place.strict:
+            # A connection that asks again because the answer was lost gets it by the number of its call.
+            given["idempotency_key"] = f"{client}:{number}"
 
         def work(reader: Reader) -> Session:
-            session = current_session(reader, asked.values, place)
+            def has_closed(session: Session) -> bool:
+                return self._continuity.has_closed(reader, {"session_id": session.id, **given}, place.caller)
+
+            session = self.calls.lost_session(reader, asked)
+            if session is None:
+                session = session_asked_about(reader, asked.values, place, has_closed)
             if session.hidden:
                 raise closed(session)
             check_binding(reader, session, place)
             return session
 
         session = await self.calls.read(asked, work)
-        given = {name: value for name, value in asked.values.items() if name not in ("agent", "session_id")}
         answered = await self._continuity.close_session({"session_id": session.id, **given}, place.caller)
         data, changed = answered["data"], answered["status"] == "closed"
         result = {

@@ -22,9 +22,9 @@ from shiftlog.journal.sessionlog_current import (
     Place,
     check_binding,
     closed,
-    current_session,
     is_live,
     named_session_id,
+    session_asked_about,
 )
 from shiftlog.journal.sessionlog_requests import Params
 from shiftlog.model.entry import Kind
@@ -113,7 +113,12 @@ class Calls:
         return await self.transaction(asked, lambda writer: self._apply(writer, asked, rule))
 
     def _apply(self, writer: Writer, asked: Asked, rule: Rule) -> Result:
-        session = current_session(writer, asked.values, asked.place)
+        session = session_asked_about(
+            writer,
+            asked.values,
+            asked.place,
+            lambda ended: self.journal.has_answered(writer, asked.request, ended.id),
+        )
         first = self.repeated(writer, asked, session.id)
         if first is not None:
             return first
@@ -182,15 +187,22 @@ class Calls:
 
     def _lost(self, reader: Reader, asked: Asked) -> Result | None:
         """Return the answer that a client lost with its connection, if the call was carried out."""
-        caller = asked.place.caller
-        if not asked.place.again or caller.client_id is None or caller.call_id is None:
-            return None
-        outcome = reader.outcome(caller.client_id, caller.call_id)
-        session = reader.session(outcome["session_id"]) if outcome else None
-        if outcome is None or session is None:
+        outcome, session = self._outcome(reader, asked)
+        if session is None:
             return None
         asked.place.binding.bind(session)
         return outcome.get("result")
+
+    def lost_session(self, reader: Reader, asked: Asked) -> Session | None:
+        """Return the session of a call whose answer was lost, if the call was carried out."""
+        return self._outcome(reader, asked)[1]
+
+    def _outcome(self, reader: Reader, asked: Asked) -> tuple[Mapping[str, Any], Session | None]:
+        caller = asked.place.caller
+        if not asked.place.again or caller.client_id is None or caller.call_id is None:
+            return {}, None
+        outcome = reader.outcome(caller.client_id, caller.call_id) or {}
+        return outcome, reader.session(outcome["session_id"]) if outcome else None
 
     def repeated(self, reader: Reader, asked: Asked, scope: str) -> Result | None:
         """Return the first result of a call whose key was used before."""

@@ -3,7 +3,7 @@
 State lives in the store; what a connection itself remembers is only its binding, which it brings along.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,39 @@ def current_session(reader: Reader, values: Mapping[str, Any], place: Place) -> 
     return session
 
 
+def session_asked_about(
+    reader: Reader, values: Mapping[str, Any], place: Place, answered: Callable[[Session], bool]
+) -> Session:
+    """Return the current session, or one that has ended and, as `answered` tells, answered this very call before.
+
+    Without that a call that is repeated with its key after it closed the session would close another one.
+    """
+    repeats = bool(values.get("idempotency_key")) and named_session_id(values) is None
+    bound = _bound(reader, place)
+    if repeats and bound is not None and not is_live(bound) and answered(bound):
+        return bound
+    try:
+        return current_session(reader, values, place)
+    except SessionNotFound:
+        ended = _ended(reader, place) if repeats else ()
+        found = next((session for session in ended if answered(session)), None)
+        if found is None:
+            raise
+        return found
+
+
+def _ended(reader: Reader, place: Place) -> Iterator[Session]:
+    """Go through the sessions of the workspace that ended last."""
+    where = Filter(workspace=place.workspace or None, without_subagents=True)
+    for row in reader.find_sessions(where, Page(limit=CANDIDATES), by_activity=True):
+        if not is_live(row.session):
+            yield row.session
+
+
+def _bound(reader: Reader, place: Place) -> Session | None:
+    return reader.session(place.binding.session_id) if place.binding.session_id else None
+
+
 def is_live(session: Session) -> bool:
     """Tell whether ordinary writes are taken."""
     return session.is_live and not session.hidden
@@ -79,7 +112,7 @@ def is_live(session: Session) -> bool:
 
 def _unnamed(reader: Reader, given: str | None, place: Place) -> Session:
     agent = given or place.agent
-    bound = reader.session(place.binding.session_id) if place.binding.session_id else None
+    bound = _bound(reader, place)
     if bound is not None and is_live(bound) and given in (None, bound.agent):
         return bound
     if agent is not None:

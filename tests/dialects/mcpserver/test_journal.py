@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 
 from tests.daemon.support import end_daemon, lock_holder
-from tests.dialects.mcpserver.log import OTHER_SESSION, REPL, SESSION, TURN, Call, Log, lines
+from tests.dialects.mcpserver.log import OTHER_SESSION, REPL, SESSION, TURN, Call, Log, lines, without
 
 ITEM = {"role": "tool", "category": "tool_result", "content": "2 passed"}
 ACTION = {"description": "x", "type": "edit", "status": "completed"}
@@ -117,3 +117,42 @@ def test_a_call_asked_again_because_its_answer_was_lost_is_carried_out_once(log:
     other = log.ask("sessionlog", **question | {"call": 2, "again": True})
     assert other["error"]["code"] == "turn_immutable"
     assert first["binding"]["session_id"] == SESSION
+
+
+def test_a_close_repeated_with_its_key_closes_no_other_session(log: Log) -> None:
+    log.open(OTHER_SESSION)
+    with log.live() as repl:
+        repl.ask("openSession", {"sessionId": SESSION, "title": "Fix upload"})
+        first = repl.ask("closeSession", {"idempotencyKey": "k"})["result"]
+        again = repl.ask("closeSession", {"idempotencyKey": "k"})["result"]
+        assert without(again, "recoveryToken") == without(first, "recoveryToken")
+        other = repl.ask("closeSession", {"idempotencyKey": "another"})["result"]
+    assert other["sessionId"] == OTHER_SESSION
+
+
+def test_a_write_repeated_with_its_key_after_the_close_is_answered_by_every_process(log: Log) -> None:
+    log.open()
+    log.begin()
+    first = log.do("completeTurn", response="ok", idempotencyKey="k")
+    closed = log.do("closeSession", idempotencyKey="k")
+    assert log.do("completeTurn", response="ok", idempotencyKey="k") == first
+    assert without(log.do("closeSession", idempotencyKey="k"), "recoveryToken") == without(closed, "recoveryToken")
+    assert log.error("completeTurn", response="other", idempotencyKey="k")["code"] == "session_not_found"
+
+
+def test_a_close_asked_again_because_its_answer_was_lost_closes_no_other_session(log: Log) -> None:
+    log.open(OTHER_SESSION)
+    log.open()
+    question = {
+        "method": "workflow.sessionlog.closeSession",
+        "params": {},
+        "workspace": str(log.workspace),
+        "client": "c",
+        "call": 1,
+        "binding": {"session_id": SESSION},
+    }
+    first = log.ask("sessionlog", **question)["result"]
+    again = log.ask("sessionlog", **question, again=True)["result"]
+    assert (again["sessionId"], again["journal"]) == (SESSION, first["journal"])
+    assert again["recoveryToken"]
+    assert log.do("currentSession")["sessionId"] == OTHER_SESSION
