@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import apsw
 import pytest
 
 from shiftlog.model.search import parse
-from shiftlog.store.protocol import Filter, Found, Store, Writer
+from shiftlog.store.protocol import Filter, Found, Reader, Store, Writer
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite import store as store_module
 from shiftlog.store.sqlite.store import CALM_ROUNDS, CHECKPOINT_PAGES, LONG_LOG_BYTES, UNINDEXED, WORN_IN_AFTER
@@ -308,6 +309,35 @@ async def test_the_log_of_an_import_moves_into_the_file_while_the_import_goes_on
         assert db.execute("SELECT count(*) FROM entries").fetchall() == [(chain.seq,)]
     finally:
         db.close()
+
+
+async def test_an_import_and_those_who_write_beside_it_wait_for_no_long_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "BULK_CHECKPOINT_PAGES", 100)
+    monkeypatch.setattr(store_module, "MOST_BULK_PAGES", 200)
+    chain = b.Chain()
+    reading, done = threading.Barrier(store_module.READERS + 1), threading.Event()
+
+    def read_long(reader: Reader) -> None:
+        reader.session(ONE)
+        reading.wait(30)
+        done.wait(30)
+
+    async with SqliteStore(path) as store, anyio.create_task_group() as tasks:
+        for _ in range(store_module.READERS):
+            tasks.start_soon(store.read, read_long)
+        await asyncio.to_thread(reading.wait, 30)
+        try:
+            with anyio.fail_after(15):
+                for _ in range(40):
+                    text = " ".join(os.urandom(40).hex() for _ in range(200))
+                    await store.write(
+                        lambda writer, text=text: b.put(writer, text, of=b.session(), chain=chain), lasting=False
+                    )
+                await store.write(lambda writer: b.put(writer, "beside", of=b.session(), chain=chain))
+        finally:
+            done.set()
 
 
 async def test_the_room_of_an_imports_log_is_given_back_when_something_lasting_follows(path: Path) -> None:

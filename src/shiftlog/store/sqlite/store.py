@@ -312,7 +312,10 @@ class SqliteStore:
 
     def _committed(self, db: apsw.Connection, group: Iterable[Job]) -> tuple[list[Outcome], int]:
         start = time.perf_counter()
-        outcomes, left = _commit_group(db, group, self._recollection)
+        outcomes, left, erases = _commit_group(db, group, self._recollection)
+        if erases:
+            self._end_moving()  # two cannot move the log at once, and what was erased is to leave it now
+            scrub(db)
         self._prompt = time.perf_counter() - start < PROMPT_S
         if any(error is None for _, _, error in outcomes):
             self._owes_sync = self._level != self._synchronous
@@ -352,18 +355,19 @@ class SqliteStore:
             if self._log_pages >= BULK_CHECKPOINT_PAGES and self._readers is not None:
                 self._moving = self._readers.submit(lambda: move_log(self._reader_connection()))
         elif self._moving.done() or self._log_pages >= MOST_BULK_PAGES:
-            self._await_moving()
+            self._end_moving()
             with self._writing:
                 move_log(db)  # what came meanwhile is little, and after it the log begins anew
 
-    def _await_moving(self) -> None:
-        if self._moving is not None:
+    def _end_moving(self) -> None:
+        """Have nobody move the log beside the writer; a move that waits for long reads to end is called off."""
+        if self._moving is not None and not self._moving.cancel():
             wait([self._moving])
-            self._moving = None
+        self._moving = None
 
     def _shorten_log(self, db: apsw.Connection) -> None:
         """Give back the room that the log of an import took; somebody who reads meanwhile lets it wait."""
-        self._await_moving()
+        self._end_moving()
         with self._writing:
             try:
                 self._is_log_long = Path(f"{self.path}-wal").stat().st_size > LONG_LOG_BYTES
@@ -398,8 +402,13 @@ def _begun_at_once(db: apsw.Connection) -> bool:
     return True
 
 
-def _commit_group(db: apsw.Connection, group: Iterable[Job], recollection: Recollection) -> tuple[list[Outcome], int]:
-    """Run a group as one transaction; return what each work came to and how many texts are left to be indexed."""
+def _commit_group(
+    db: apsw.Connection, group: Iterable[Job], recollection: Recollection
+) -> tuple[list[Outcome], int, bool]:
+    """Run a group as one transaction.
+
+    Return what each work came to, how many texts are left to be indexed, and whether anything was erased.
+    """
     backlog = Backlog()
     outcomes: list[Outcome] = []
     begun: list[Job] = []
@@ -433,10 +442,8 @@ def _commit_group(db: apsw.Connection, group: Iterable[Job], recollection: Recol
         _roll_back(db)
         kept = _storage_error(error) if isinstance(error, apsw.Error) else error
         failed = dict.fromkeys((*begun, *(job for job in group if job.begin())))
-        return [(job, None, kept) for job in failed], 0
-    if backlog.erased:
-        scrub(db)
-    return outcomes, left
+        return [(job, None, kept) for job in failed], 0, False
+    return outcomes, left, backlog.erased
 
 
 def _only(group: Iterable[Job]) -> Job | None:
