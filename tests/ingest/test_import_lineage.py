@@ -9,7 +9,7 @@ import pytest
 from shiftlog.journal.sessionlog_current import Place
 from shiftlog.journal.sessionlog_tools import call_tool
 from shiftlog.model.caller import Caller
-from tests.ingest.office import Claude, Office, entries_of, open_office, usage_of
+from tests.ingest.office import Claude, Codex, Office, entries_of, open_office, usage_of
 
 KID = "kid1234"
 
@@ -183,6 +183,58 @@ async def test_a_sealed_session_takes_nothing_and_says_so(tmp_path: Path) -> Non
         assert report.files[0].reason == "sealed"
         assert entries_of(report) == 0
         assert await office.heads() == heads
+
+
+async def sealed(office: Office, vendor_id: str) -> str:
+    """Close a session without successor and return its head."""
+    session_id = (await office.session(vendor_id)).id
+    arguments = {"session_id": session_id, "reason": "done", "succession_policy": "closed_without_successor"}
+    await office.desk.call("close_session", arguments)
+    return (await office.session(vendor_id)).head_hash
+
+
+@pytest.mark.parametrize("late", ["child", "parent"])
+async def test_a_sealed_session_is_not_changed_by_its_relatives_either(late: str, tmp_path: Path) -> None:
+    """5.4: what comes later about a sealed session stands on the other side alone."""
+    async with open_office(tmp_path) as office:
+        made = parent()
+        files = [office.write("a.jsonl", made.records), place_child(office, "flat")]
+        names = [made.session, KID]
+        if late == "parent":
+            files, names = files[::-1], names[::-1]
+        await office.take(files[0])
+        head = await sealed(office, names[0])
+        await office.take(files[1])
+        assert (await office.session(names[0])).head_hash == head
+        assert await office.is_sound()
+
+
+async def test_a_sealed_sessions_response_that_grew_elsewhere_is_counted_there(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        await office.take(place_child(office, "flat"))
+        head = await sealed(office, KID)
+        other = Claude(letter="c", session="5e551000-0000-4000-8000-00000000000c").prompt("Look again")
+        other.block({"type": "text", "text": "Fine"}, message="K", request="r9", usage=usage_of(1, 90, 0, 0))
+        await office.take(office.write("c.jsonl", other.records))
+        assert (await office.session(KID)).head_hash == head
+        assert await office.used() == (1, 90, 0, 0)
+        assert await office.is_sound()
+
+
+async def test_a_sealed_forks_copied_tokens_are_not_counted_again_when_its_parent_comes(tmp_path: Path) -> None:
+    thread, fork = "9a000000-0000-4000-8000-000000000001", "9b000000-0000-4000-8000-000000000002"
+    total = (1000, 200, 50, 10, 1050)
+    first = Codex(thread=thread).turn("p1", "one", "1").tokens(total, total)
+    copy = Codex(thread=fork, started=first.started + timedelta(hours=1), meta={"forked_from_id": thread})
+    copy.lines.extend(first.lines)
+    copy.turn("f1", "two", "2").tokens((2500, 900, 120, 30, 2620), (1500, 700, 70, 20, 1570))
+    async with open_office(tmp_path) as office:
+        await office.take(office.write("rollout-f.jsonl", copy.lines))
+        head, used = await sealed(office, fork), await office.used()
+        await office.take(office.write("rollout-p.jsonl", first.lines))
+        assert (await office.session(fork)).head_hash == head
+        assert await office.used() == used
+        assert await office.is_sound()
 
 
 async def test_an_edit_that_failed_is_not_among_the_files(tmp_path: Path) -> None:

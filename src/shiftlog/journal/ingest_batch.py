@@ -161,8 +161,9 @@ class BatchWork:
         name = self._batch.sessions[item.session]
         known = self._id_of(item.session)
         if known is not None:
-            self._family.add_child(known, name, item.body)
-            self._fork(known, item)
+            if known not in self.sealed:
+                self._family.add_child(known, name, item.body)
+                self._fork(known, item)
             return
         stamp = item.at.replace("-", "").replace(":", "")[:15] + "Z"
         tail = slug(name.vendor_id, "session")
@@ -422,6 +423,8 @@ class BatchWork:
         """Note what a session shares with others, once it is known how much."""
         for session_id, owners in self._shared.items():
             ledger = self.ledger(session_id)
+            if ledger.is_sealed:
+                continue
             for owner, shared in owners.items():
                 noted = next((one for one in ledger.session.shared if one.get("session") == owner), None)
                 if noted is not None and int(str(noted.get("records") or 0)) >= shared["records"]:

@@ -29,11 +29,12 @@ from shiftlog.store.sources import Origin
 
 
 class Response(NamedTuple):
-    """What is known of a response: before this batch, with it, and the fact that said so last."""
+    """What is known of a response: before this batch, with it, and the fact that said so last, of which session."""
 
     before: dict[str, Any] | None
     after: dict[str, Any]
     item: Incoming
+    told_by: str
 
 
 class LoneResponse(NamedTuple):
@@ -85,7 +86,7 @@ class Counting:
                 self._memory.put(key, Origin(session_id=ledger.id, turn=turn, doc=document))
                 self._counts["usage_responses"] += known is None
             for growth in growths:
-                self._count(growth, item.at, item)
+                self._count(growth, item, ledger.id)
             return
         if not report.get("message_id"):
             return
@@ -104,7 +105,7 @@ class Counting:
             before, latest = waiting.before, waiting.after
         after, is_new = count_maximum(latest, report, ledger.id, turn)
         if after != latest:
-            self._responses[name] = Response(before, after, item)
+            self._responses[name] = Response(before, after, item, ledger.id)
             self._counts["usage_responses"] += is_new
 
     def _counted(self, name: str, known: Origin, report: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +133,7 @@ class Counting:
             else:
                 again = two.doc
                 self._memory.put(other, one)
-            self._count(taken_back(again), item.at, item)
+            self._count(taken_back(again), item, session_id)
 
     def settle(self) -> None:
         """Write what the reports since the last time add up to: one entry a response, not one a line."""
@@ -141,9 +142,8 @@ class Counting:
             if isinstance(response, LoneResponse):
                 self._count_lone(name, response)
                 continue
-            item = response.item
             for growth in growth_of_maximum(response.before, response.after):
-                self._count(growth, item.at, item)
+                self._count(growth, response.item, response.told_by)
             session_id, turn, document = compacted(response.after)
             self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
@@ -158,14 +158,17 @@ class Counting:
             self._memory.put(name, Origin(session_id=session_id, doc=request | {"e": ledger.next_seq - 1}))
             self._settled[name] = turn, response.report
         else:
-            self._count(Growth.whole(response.report, session_id, turn), item.at, item)
+            self._count(Growth.whole(response.report, session_id, turn), item, session_id)
             document = request | {"c": counts, "m": response.report.get("model")}
             self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
-    def _count(self, growth: Growth, at: str, item: Incoming) -> None:
-        ledger = self._ledger(growth.session_id)
+    def _count(self, growth: Growth, item: Incoming, told_by: str) -> None:
+        ledger, at = self._ledger(growth.session_id), item.at
         self._counts["usage_tokens"] += tokens_in(growth.counts)
         turn, body = growth.turn, growth.body()
+        if ledger.is_sealed:
+            # A sealed session takes nothing any more; who told of it counts it, so that the totals are right.
+            ledger, turn = self._ledger(told_by), None
         if turn is not None and not ledger.is_open(turn):
             # A terminal turn never changes; its session still counts what came later.
             turn, body = None, {**body, "request_id": turn}

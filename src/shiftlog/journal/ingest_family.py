@@ -139,7 +139,7 @@ class Family:
             changes["parent"] = _shown(link)
         if (subagent := _named(session.subagent, link)) != session.subagent:
             changes["subagent"] = subagent
-        if changes:
+        if changes and not child.is_sealed:
             write(child, Kind.SESSION_UPDATED, link.get("at") or precise(session.started), changes)
         if link["turn"] and (joined is None or joined.get("turn") != link["turn"]):
             self._point(child_id, link)
@@ -147,7 +147,7 @@ class Family:
     def _point(self, child_id: str, link: Document) -> None:
         parent = self._ledger(link["session"])
         turn = parent.turn(link["turn"]) if parent.exists else None
-        if turn is None:
+        if turn is None or parent.is_sealed:
             return
         action = _pointer(child_id, link, turn)
         if turn.is_terminal:

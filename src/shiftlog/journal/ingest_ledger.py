@@ -14,6 +14,7 @@ from shiftlog.journal.packing import prepare
 from shiftlog.journal.projection import apply, rolled
 from shiftlog.model.canonical import first_prev_hash
 from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session, Turn, Usage, changed
 from shiftlog.model.times import parse
 from shiftlog.store.incoming import COUNTERS, Prepared
@@ -96,6 +97,11 @@ class Ledger:
     def exists(self) -> bool:
         """Tell whether the session is open."""
         return self._session is not None
+
+    @property
+    def is_sealed(self) -> bool:
+        """Tell whether the session takes nothing any more."""
+        return self._session is not None and self._session.state is SessionState.SEALED
 
     @property
     def session(self) -> Session:
