@@ -75,6 +75,7 @@ class Ledger:
         self._test_clock = test_clock
         self._turns: dict[str, Turn] = {}
         self._absent: set[str] = set()
+        self._said: dict[str, dict[str, Any]] = {}
         self._changed: dict[str, None] = {}
         self._pending: dict[str, _Pending] = {}
         self._whole = _Pending()
@@ -136,6 +137,17 @@ class Ledger:
         """Tell whether a turn is there and not terminal."""
         turn = self._known(request_id)
         return turn is not None and not turn.is_terminal
+
+    def not_said(self, request_id: str, more: dict[str, Any]) -> dict[str, Any]:
+        """Return those of the fields that no noun has which differ from what the turn's entries said last."""
+        said = self._said.get(request_id)
+        if said is None:
+            said = self._said[request_id] = {}
+            for entry in self._reader.entries(self.id, turn=request_id, kinds=(Kind.TURN_UPDATED,)):
+                said |= entry.facts.get("more") or {}
+        fresh = {name: value for name, value in more.items() if said.get(name) != value}
+        said |= fresh
+        return fresh
 
     def _known(self, request_id: str) -> Turn | None:
         turn = self._turns.get(request_id)

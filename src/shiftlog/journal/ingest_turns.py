@@ -21,6 +21,7 @@ from shiftlog.store.documents_packed import unpacked
 from shiftlog.store.incoming import Incoming
 
 SOURCE = "import"
+_TEXTS = (*TEXT_FIELDS, "query_text")
 _ITEM = ("role", "category", "content", "timestamp")
 
 
@@ -38,14 +39,18 @@ def update_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], 
     sets = {name: value for name, value in given.items() if value is not None}
     adds: dict[str, list[Any]] = body.get("adds") or {}
     if live or turn.is_terminal:
-        sets = {n: value for n, value in sets.items() if n in TEXT_FIELDS and is_empty(n, getattr(turn, n))}
+        sets = {n: value for n, value in sets.items() if n in _TEXTS and is_empty(n, getattr(turn, n))}
     incoming = {**{n: v for n, v in sets.items() if n in TEXT_FIELDS}, **_with_room(turn, adds)}
     if turn.is_terminal:
         _amend(ledger, turn, at, _beyond(turn, changes_to(turn, incoming)))
         return
     changes = changes_to(turn, incoming)
-    more = {name: value for name, value in sets.items() if name not in TEXT_FIELDS}
-    if more:
+    prompt = sets.get("query_text")
+    if prompt and prompt != turn.query_text:
+        # The file was read up to between the beginning of the turn and its prompt.
+        changes["set"] = {**changes.get("set", {}), "query_text": prompt}
+    more = {name: value for name, value in sets.items() if name not in _TEXTS}
+    if more and (more := ledger.not_said(request_id, more)):
         changes["more"] = more
     if changes:
         write(ledger, Kind.TURN_UPDATED, at, changes, request_id)
