@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,57 @@ async def test_a_part_that_is_still_being_written_is_taken_when_it_is_done(tmp_p
             said = await dialog_of(office, "ses_one")
             assert [text for text in said if text == "17"] == ["17"]
             assert len([text for text in said if "wc -l" in text]) == 1
+
+
+async def test_texts_are_taken_when_they_are_written_not_while_they_grow(tmp_path: Path) -> None:
+    """3.5: an import may come at any moment of a turn; the prompt and each text are kept as they are in the end."""
+    async with open_office(tmp_path, now=datetime.fromtimestamp(STARTED_MS / 1000 + 60, UTC)) as office:
+        database = Database(office.folder / "opencode" / "opencode.db")
+        with closing(database.db):
+            database.session("ses_one", "Count")
+            database.message("msg_1", "ses_one", "user")
+            await office.take()
+            database.part("prt_1", "msg_1", "ses_one", "text", text="Count the files")
+            await office.take()
+            database.message("msg_2", "ses_one", "assistant", modelID="gpt-5")
+            database.part("prt_2", "msg_2", "ses_one", "reasoning", text="I", time={"start": STARTED_MS})
+            await office.take()
+            times = {"start": STARTED_MS, "end": STARTED_MS + 900}
+            database.change("prt_2", type="reasoning", text="I look", time=times)
+            call = {"callID": "call_1", "tool": "bash"}
+            database.part("prt_3", "msg_2", "ses_one", "tool", **call, state={"status": "pending", "input": {}})
+            await office.take()
+            done = {"status": "completed", "input": {"command": "ls"}, "output": "17", "metadata": {"exit": 0}}
+            database.change("prt_3", type="tool", **call, state=done)
+            database.part("prt_4", "msg_2", "ses_one", "text", text="Seven", time={"start": STARTED_MS})
+            await office.take()
+            assert await dialog_of(office, "ses_one") == ["I look", "bash: ls", "17"]
+            database.change("prt_4", type="text", text="Seventeen", time=times)
+            await office.take()
+            assert await dialog_of(office, "ses_one") == ["I look", "bash: ls", "17", "Seventeen"]
+            (turn,) = await office.turns(await office.session("ses_one"))
+            assert turn.query_text == "Count the files"
+            assert entries_of(await office.take(full=True)) == 0
+            assert await office.is_sound()
+
+
+async def test_a_text_that_nobody_goes_on_with_is_taken_as_it_is(tmp_path: Path) -> None:
+    async with open_office(tmp_path, now=datetime.fromtimestamp(STARTED_MS / 1000 + 60, UTC)) as office:
+        database = Database(office.folder / "opencode" / "opencode.db")
+        with closing(database.db):
+            database.session("ses_one", "Count")
+            database.message("msg_1", "ses_one", "user")
+            database.part("prt_1", "msg_1", "ses_one", "text", text="Count the files")
+            database.message("msg_2", "ses_one", "assistant", modelID="gpt-5")
+            database.part("prt_2", "msg_2", "ses_one", "text", text="Seven", time={"start": STARTED_MS})
+            await office.take()
+            assert await dialog_of(office, "ses_one") == []
+            office.desk.wait(hours=1)
+            await office.take()
+            assert await dialog_of(office, "ses_one") == ["Seven"]
+            (turn,) = await office.turns(await office.session("ses_one"))
+            assert (turn.status, turn.response) == ("completed", "Seven")
+            assert await office.is_sound()
 
 
 async def test_a_database_of_somebody_else_is_not_recognised(tmp_path: Path) -> None:

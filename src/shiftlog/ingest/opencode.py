@@ -1,10 +1,22 @@
 """The OpenCode reader: sessions of messages and parts, from rows, storage files (`opencode_rows`) or an export."""
 
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from shiftlog.ingest.actions import diff_of_replacements
 from shiftlog.ingest.conversation import ConversationReader, as_raw
-from shiftlog.ingest.facts import ChildLink, Disposition, Image, Key, Note, Record, TitleSource
+from shiftlog.ingest.facts import (
+    AnyFact,
+    ChildLink,
+    Disposition,
+    Image,
+    Key,
+    Note,
+    Record,
+    SessionRef,
+    Standing,
+    TitleSource,
+)
 from shiftlog.ingest.opencode_rows import MESSAGE, PART, SESSION
 from shiftlog.ingest.reading import (
     Object,
@@ -24,6 +36,22 @@ _ENDED = frozenset({"completed", "success", "error", "failed"})
 _ABORTED = "MessageAbortedError"
 
 
+def _written(message: Object, parts: list[Object]) -> int | None:
+    """Return how many parts of a message nobody is writing any more; None where not even its prompt is there."""
+    if message.get("role") == "user":
+        return len(parts) if parts or object_in(message, "summary") else None
+    if object_in(message, "time").get("completed") is not None or message.get("error") is not None:
+        return len(parts)
+    return next((place for place, part in enumerate(parts) if _is_growing(part)), len(parts))
+
+
+def _is_growing(part: Object) -> bool:
+    if part.get("type") == "tool":
+        return object_in(part, "state").get("status") == "pending"
+    time = object_in(part, "time")
+    return part.get("type") in ("text", "reasoning") and time.get("start") is not None and time.get("end") is None
+
+
 class OpenCodeReader(ConversationReader):
     """Reads one session. A message is told when all its parts are there."""
 
@@ -33,6 +61,8 @@ class OpenCodeReader(ConversationReader):
 
     def take(self, record: Object) -> Disposition:
         """Read one line: a session, a message or a part, as a row or as its file holds it, or a whole export."""
+        if (held := self.state.own.pop("held", None)) is not None:
+            self.state.own["message"], self.state.own["parts"] = held
         kind = record.get("opencode")
         data = object_in(record, "data")
         if kind == SESSION:
@@ -56,6 +86,40 @@ class OpenCodeReader(ConversationReader):
         else:
             return self.unknown(text_in(record, "type") or "(none)")
         return Disposition.MAPPED
+
+    def finish(self) -> Sequence[AnyFact]:
+        """Tell the last message as far as it is written; the rest waits for its end, or until it settles."""
+        message, parts = self.state.own.get("message"), cast("list[Object]", self.state.own.get("parts", []))
+        if isinstance(message, dict):
+            known = cast(Object, message)
+            written = _written(known, parts)
+            if written is None:
+                self.state.own["held"] = [self.state.own.pop("message"), self.state.own.pop("parts")]
+            elif written < len(parts):
+                self.state.own["held"] = [known, parts[written:]]
+                self.state.own["parts"] = parts[:written]
+        return super().finish()
+
+    def standings(self) -> Sequence[Standing]:
+        """Return the open turn, and what is held."""
+        found = super().standings()
+        if "held" not in self.state.own:
+            return found
+        turn = self.state.turn
+        held = Standing(
+            session=self.ref, turn=turn.request_id if turn else "",
+            last_at=self.state.newest_at or self.state.at, quiet=True, settles_as="observed",
+        )  # fmt: skip
+        return (*found, held)
+
+    def settle(self, sessions: Iterable[SessionRef] | None = None) -> Sequence[AnyFact]:
+        """Tell what was held, since nobody goes on with it, and end the open turn."""
+        chosen = None if sessions is None else set(sessions)
+        if "held" in self.state.own and (chosen is None or self.ref in chosen):
+            message, parts = self.state.own.pop("held")
+            self._tell(message, parts)
+            self.give_fields()
+        return super().settle(chosen)
 
     def complete(self) -> None:
         """Tell the message that was held."""
