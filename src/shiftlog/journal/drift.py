@@ -55,7 +55,7 @@ async def look(left: Left, live_shells: Collection[str] = ()) -> dict[str, Any] 
         names = {*left.touched, *repository.files}
         changed = await anyio.to_thread.run_sync(_changed, left.workspace, names, since, abandon_on_cancel=True)
         return {
-            "files_changed": sorted({*changed, *repository.committed})[:MOST_FILES],
+            "files_changed": sorted({_as_text(name) for name in (*changed, *repository.committed)})[:MOST_FILES],
             "branch_before": repository.branch_before,
             "branch_now": repository.branch_now,
             "commits_added": repository.commits_added,
@@ -86,8 +86,8 @@ class _Repository:
         if listed is None:
             return cls()
         files = frozenset(listed.split("\0")[:LOOKED_AT]) - {""}
-        branch_now = (branch or "").strip() or None
-        steps = [_step(line) for line in (moves or "").splitlines()]
+        branch_now = _as_text((branch or "").strip()) or None
+        steps = [_step(line) for line in _as_text(moves or "").splitlines()]
         earlier = [commit for commit, at, _ in steps if at <= since]
         if not earlier:
             return cls(files=files, branch_now=branch_now)
@@ -99,7 +99,7 @@ class _Repository:
             count, names = await _together(
                 workspace,
                 ("rev-list", "--count", span),
-                ("diff-tree", "-r", "-z", "--name-only", "--no-renames", earlier[0], steps[0][0]),
+                ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--relative", earlier[0], steps[0][0]),
             )
             added = int(count) if count else None
             committed = frozenset((names or "").split("\0")) - {""}
@@ -131,7 +131,8 @@ async def _together(workspace: str, *commands: Sequence[str]) -> list[str | None
         except OSError:  # no git on this machine, or the folder went away
             return
         if done.returncode == 0:
-            printed[n] = done.stdout.decode("utf-8", "replace")
+            # A name of any bytes must still lead to its file.
+            printed[n] = os.fsdecode(done.stdout)
 
     async with anyio.create_task_group() as tasks:
         for n, command in enumerate(commands):
@@ -151,13 +152,18 @@ def _changed(workspace: str, names: Iterable[str], since: float) -> list[str]:
 
 
 def _moved_at(path: Path) -> float:
-    """Return when a file was last written; for one that is gone, when its folder last lost or got a name."""
-    for place in (path, path.parent):
+    """Return when a file was last written; for one that is gone, when what is left of its path lost or got a name."""
+    for place in (path, *path.parents):
         try:
             return place.lstat().st_mtime
         except (OSError, ValueError):
             continue
     return 0.0
+
+
+def _as_text(name: str) -> str:
+    """Return the name of a file or branch with a mark for each byte that is no text."""
+    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _is_folder(path: str) -> bool:

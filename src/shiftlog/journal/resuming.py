@@ -113,7 +113,8 @@ class Resuming:
 
     def _left(self, reader: Reader, data: dict[str, Any], before: Session) -> Left:
         """Return all that a session left behind, whatever the budget of its capsule had room for."""
-        if not data["capsule"]["truncated"].keys() & {"files_touched", "shells"}:
+        truncated = data["capsule"]["truncated"]
+        if not {*truncated, *truncated.get("cut", ())} & {"files_touched", "shells"}:
             return _left(data, before)
         whole = capsule_of(reader, before, self._journal.clock.now(), WHOLE_BYTES)
         return _left({**data, "capsule": whole}, before)

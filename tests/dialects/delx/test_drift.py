@@ -1,6 +1,7 @@
 """Drift on resume: files changed, branch moved and commits added since the last activity, seen with real git."""
 
 import os
+import shutil
 import subprocess
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -178,3 +179,54 @@ async def test_a_repository_made_after_the_session_says_nothing_of_before(desk: 
 async def desk(tmp_path: Path) -> Any:
     async with open_desk(tmp_path / "home") as desk:
         yield desk
+
+
+async def test_commits_are_told_as_seen_from_a_workspace_inside_a_repository(desk: Desk, tmp_path: Path) -> None:
+    repository = Workspace(tmp_path / "w")
+    repository.commit("app/a.py", "a", NOON - timedelta(hours=1))
+    await opened(desk, repository.root / "app")
+    later = NOON + timedelta(minutes=5)
+    repository.commit("app/b.py", "b", later)
+    repository.commit("elsewhere/c.py", "c", later)
+    drift = await resumed(desk)
+    assert (drift["files_changed"], drift["commits_added"]) == (["b.py"], 2)
+
+
+@pytest.mark.parametrize("is_repository", [True, False])
+async def test_files_whose_folders_are_gone_too_are_told(desk: Desk, tmp_path: Path, is_repository: bool) -> None:
+    workspace = Workspace(tmp_path / "w", repository=is_repository)
+    workspace.write("lib/deep/gone.py", "x", NOON - timedelta(hours=1))
+    if is_repository:
+        workspace.commit("lib/deep/gone.py", "x", NOON - timedelta(hours=1))
+    session = await opened(desk, workspace.root)
+    await desk.begin(session)
+    await desk.update(session, files_modified=["lib/deep/gone.py"])
+    shutil.rmtree(workspace.root / "lib")
+    assert (await resumed(desk))["files_changed"] == ["lib/deep/gone.py"]
+
+
+async def test_a_path_that_the_capsule_cut_short_is_looked_at_whole(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w", repository=False)
+    name = "/".join(["a-folder-with-a-rather-long-name"] * 12) + "/a.py"
+    workspace.write(name, "x", NOON - timedelta(hours=1))
+    session = await opened(desk, workspace.root)
+    await desk.begin(session, query_text="y" * 3_000)
+    await desk.update(session, files_modified=[name])
+    workspace.write(name, "z", NOON + timedelta(minutes=1))
+    data = (await desk.call("resume_session", {"agent_id": "Codex", "capsule_budget_bytes": 2_000}))["data"]
+    assert data["drift"]["files_changed"] == [name]
+
+
+async def test_names_that_are_no_text_are_marked_and_have_changed_only_when_their_files_did(
+    desk: Desk, tmp_path: Path
+) -> None:
+    workspace = Workspace(tmp_path / "w")
+    odd = os.fsdecode(b"caf\xe9.py")
+    workspace.commit(odd, "x", NOON - timedelta(hours=1))
+    await opened(desk, workspace.root)
+    workspace.write("new.py", "x", NOON + timedelta(minutes=1))
+    assert (await resumed(desk))["files_changed"] == ["new.py"]
+    workspace.write(odd, "y", NOON + timedelta(minutes=1))
+    workspace.git("checkout", "--quiet", "-b", odd, at=NOON + timedelta(minutes=1))
+    drift = await resumed(desk)
+    assert (drift["files_changed"], drift["branch_now"]) == (["caf\ufffd.py", "new.py"], "caf\ufffd.py")
