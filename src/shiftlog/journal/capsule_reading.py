@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from shiftlog.journal.capsule import DEFAULT_BUDGET_BYTES, build_capsule
+from shiftlog.journal.capsule import DEFAULT_BUDGET_BYTES, STATED_LISTS, build_capsule
 from shiftlog.journal.capsule_budget import refitted
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
@@ -13,6 +13,11 @@ from shiftlog.store.protocol import Reader
 
 # More than any session fills, for whoever wants to know all.
 WHOLE_BYTES = 1 << 40
+
+# What a statement can say about the work; the rest says whose it is and for whom.
+_CONTENT = frozenset({"goal", "receipts", *STATED_LISTS})
+# What a session without a turn can add to the capsule that it was handed.
+_ADDED = ("last_shell_cwd", "last_commands", "shells", "usage", "checkpoints", "closing_note", "stated")
 
 CAPSULE_KINDS = (
     Kind.DIALOG,
@@ -41,20 +46,22 @@ class Material:
 
     def capsule(self, session: Session, now: datetime, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> dict[str, Any]:
         """Build the capsule of the session as it is given here."""
-        inherited = self._inherited(session, budget_bytes)
-        if inherited is not None:
-            return inherited
-        return build_capsule(session, self.turns, self.entries, statement=None, budget_bytes=budget_bytes, now=now)
+        inherited = self._inherited(session)
+        if inherited is None:
+            return build_capsule(session, self.turns, self.entries, statement=None, budget_bytes=budget_bytes, now=now)
+        own = build_capsule(session, (), self.entries, statement=None, budget_bytes=WHOLE_BYTES, now=now)
+        added = {name: own[name] for name in _ADDED if own[name]}
+        return refitted({**inherited, **({"origin": own["origin"]} if own["stated"] else {}), **added}, budget_bytes)
 
-    def _inherited(self, session: Session, budget_bytes: int) -> dict[str, Any] | None:
-        """Return the capsule that came with the predecessor, while a session has nothing of its own to tell."""
+    def _inherited(self, session: Session) -> dict[str, Any] | None:
+        """Return the capsule that came with the predecessor, while a session has no work of its own to tell of."""
         if self.turns or session.predecessor_session_id is None:
             return None
-        if any(entry.kind is Kind.SESSION_CLOSED or "statement" in entry.facts for entry in self.entries):
+        if any(_CONTENT & entry.facts.get("statement", {}).keys() for entry in self.entries):
             return None
         for entry in self.entries:
             if entry.facts.get("session_id") == session.predecessor_session_id and "capsule" in entry.facts:
-                return refitted(entry.facts["capsule"], budget_bytes)
+                return entry.facts["capsule"]
         return None
 
 

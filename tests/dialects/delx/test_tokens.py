@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,6 +154,29 @@ async def test_a_successor_that_crashes_before_its_first_turn_still_has_what_it_
     assert again["capsule"]["open_turn"]["query_title"] == "Half done"
     await next_heir.begin(again["resumed_session_id"], "My own")
     assert (await next_heir.resume("alpha")).data["capsule"]["open_turn"]["query_title"] == "My own"
+
+
+@pytest.mark.parametrize("statement", [None, {"version": 1, "handoff_to": "gamma"}])
+async def test_what_was_handed_over_is_passed_on_by_a_successor_that_closes_without_a_turn(
+    office: Office, statement: dict[str, Any] | None
+) -> None:
+    alpha, beta, gamma = office.visitor("a"), office.visitor("b"), office.visitor("c")
+    session = await alpha.open(agent_id="alpha")
+    await alpha.begin(session, "Half done")
+    handed = {"version": 1, "next": "Guard the eviction", "do_not": "Do not raise the TTL", "handoff_to": "beta"}
+    token = (await alpha.close(session, succession_policy="successor_required", capsule=handed)).data["recovery_token"]
+    first = (await beta.resume("beta", recovery_token=token)).data
+    given = {} if statement is None else {"capsule": statement}
+    closed = (await beta.close(first["session_id"], epitaph="Had no time", **given)).data
+    if statement is None:
+        last = (await beta.resume("beta")).data["capsule"]
+    else:
+        last = (await gamma.resume("gamma", recovery_token=closed["recovery_token"])).data["capsule"]
+    for name in ("goal", "next", "do_not", "open_turn"):
+        assert last[name] == closed["capsule"][name] == first["capsule"][name]
+    assert last["closing_note"] == closed["capsule"]["closing_note"] == "Had no time"
+    assert last["origin"] == "agent"
+    assert last["stated"]["handoff_to"] == ("beta" if statement is None else "gamma")
 
 
 async def test_a_session_handed_over_is_still_reopened_by_its_own_agent_which_ends_the_offer(office: Office) -> None:
