@@ -119,6 +119,13 @@ def test_a_link_that_was_used_says_how_to_get_another(place: Place) -> None:
     assert "set-cookie" not in again.headers
 
 
+def test_looking_at_the_headers_of_a_link_does_not_use_it_up(place: Place) -> None:
+    link = place.link()
+    looked = httpx.head(link)
+    assert (looked.status_code, looked.headers.get("set-cookie")) == (200, None)
+    assert "set-cookie" in httpx.get(link).headers
+
+
 PAGES = [
     "/",
     "/sessions.json",

@@ -64,6 +64,16 @@ def test_each_new_entry_is_told_by_its_seq(place: Place) -> None:
         assert "Left &lt;b&gt;first" in second["data"]["html"]
 
 
+def test_asking_for_the_headers_of_a_stream_opens_none(place: Place) -> None:
+    session_id = opened(place)
+    with place.client() as client:
+        for path in ("/events", f"/sessions/{session_id}/events"):
+            answer = client.head(path)
+            assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+            # The same connection: it waits for as long as a stream keeps it.
+            assert client.get("/sessions.json").status_code == 200
+
+
 def test_coming_back_goes_on_without_loss_or_doubles(place: Place) -> None:
     session_id = opened(place)
     at = head(place, session_id)

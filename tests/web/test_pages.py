@@ -128,6 +128,13 @@ def test_a_question_without_sense_is_answered_with_what_is_wrong(place: Place, q
     assert answer.json()["error"]["details"]["parameter"] in query.replace("&", "=").split("=")
 
 
+@pytest.mark.parametrize("text", ["0" * 5_000, "0" * 12 + "9" * 20, "9" * 5_000, "-1", "1.0", "x"])
+def test_a_number_that_is_none_is_named_whatever_its_length(place: Place, day: Day, text: str) -> None:
+    with place.client(Accept="application/json") as client:
+        answer = client.get(f"/sessions/{day.session_id}/entries?after={text}")
+    assert (answer.status_code, answer.json()["error"]["details"]["parameter"]) == (400, "after")
+
+
 def test_a_session_page_tells_its_story(place: Place, day: Day) -> None:
     html = place.html(f"/sessions/{day.session_id}")
     for text in (

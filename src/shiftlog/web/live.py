@@ -58,7 +58,7 @@ class Live:
         # Looked at before the answer begins: what changes after it is told.
         heads = await self.app.store.read(newest_heads)
         seen = request.headers.get("last-event-id") or request.query_params.get("since") or mark_of(heads)
-        return self._streamed(self._sessions({} if seen != mark_of(heads) else heads))
+        return self._streamed(request, self._sessions({} if seen != mark_of(heads) else heads))
 
     async def session(self, request: Request) -> Response:
         """Tell each new entry of a session, and what its running commands print."""
@@ -67,10 +67,12 @@ class Live:
         after = int(came_back) if came_back.isascii() and came_back.isdigit() and len(came_back) < 10 else None
         if after is None:
             after = number(request.query_params, "after", session.head_seq)
-        return self._streamed(self._session(session.id, min(after, session.head_seq)))
+        return self._streamed(request, self._session(session.id, min(after, session.head_seq)))
 
-    def _streamed(self, events: AsyncGenerator[bytes]) -> Response:
+    def _streamed(self, request: Request, events: AsyncGenerator[bytes]) -> Response:
         headers = {**HEADERS, "X-Accel-Buffering": "no"}
+        if request.method == "HEAD":
+            return Response(None, 200, headers, "text/event-stream")
         if self._open >= STREAMS_MOST:
             return Response("Too many streams are open", 503, {**headers, "Retry-After": "10"}, "text/plain")
         return StreamingResponse(self._counted(events), 200, headers, "text/event-stream")
