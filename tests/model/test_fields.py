@@ -205,3 +205,21 @@ def test_what_the_schema_allows_the_check_allows_apart_from_characters(arguments
     _, error = attempt(arguments)
     if schema.is_valid(arguments) and error is not None:
         assert any(word in error.message for word in ("character", "Unicode", "cannot be null", "integer"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "constraint"),
+    [
+        (Integer(minimum=0), 2**53, "integer of at most 9007199254740991"),
+        (Integer(minimum=0), -1, "integer of at least 0"),
+        (Integer(minimum=1, maximum=90), 2**53, "integer 1..90"),
+        (Number(), 1e300, "a number of at most 1e+290"),
+        (Number(), 10**400, "a number of at most 1e+290"),
+        (Number(), "1e400", "a finite number of at least 0"),
+        (Number(), -1, "a finite number of at least 0"),
+    ],
+)
+def test_a_number_that_is_too_large_is_refused_in_words_that_are_true(
+    field: Field, value: object, constraint: str
+) -> None:
+    assert refused(field, value)["constraint"] == constraint

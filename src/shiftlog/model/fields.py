@@ -23,6 +23,8 @@ _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Sums of larger figures would not stay finite.
 MAX_FIGURE = 1e290
+# Whole numbers beyond it are not the same for every reader of JSON.
+MAX_INTEGER = 2**53 - 1
 _FIGURE = "a finite number of at least 0"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
@@ -128,8 +130,10 @@ class Integer(Field):
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidParameter.invalid(path, says, value)
         too_low = self.minimum is not None and value < self.minimum
-        if too_low or value > (2**53 - 1 if self.maximum is None else self.maximum):
+        if too_low or (self.maximum is not None and value > self.maximum):
             raise InvalidParameter.invalid(path, says, value)
+        if value > MAX_INTEGER:
+            raise InvalidParameter.invalid(path, f"integer of at most {MAX_INTEGER}", value)
         return value
 
     def _says(self) -> str:
@@ -158,6 +162,8 @@ class Number(Field):
             value = float(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidParameter.invalid(path, _FIGURE, value)
+        if MAX_FIGURE < value < float("inf"):
+            raise InvalidParameter.invalid(path, f"a number of at most {MAX_FIGURE:g}", value)
         if not 0 <= value <= MAX_FIGURE:  # NaN is in no range
             raise InvalidParameter.invalid(path, _FIGURE, value)
         return abs(float(value))  # -0.0 is a plain zero
