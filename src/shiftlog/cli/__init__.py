@@ -105,6 +105,7 @@ HINTS: dict[str, str] = {
     "command_too_large": "Put it in a file and run that",
     "invalid_session_id": "shiftlog sessions lists the ids; `last` is the session active last",
     "session_not_found": "shiftlog sessions lists the ids; `last` is the session active last",
+    "no_resumable_session": "shiftlog sessions lists what there is; --agent and --cwd choose among it",
     "nothing_to_restore": "shiftlog checkpoints lists what can be gone back to",
     "policy_denied": "shiftlog policy check 'COMMAND' explains it word by word",
     "policy_undecidable": "shiftlog policy check 'COMMAND' explains it word by word",
