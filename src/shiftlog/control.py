@@ -166,7 +166,10 @@ async def _erase(app: App, params: Params, caller: Caller) -> object:
     reason = app.redactor.text(str(params.get("reason") or "")).text
     if not reason.strip():
         raise InvalidParameter.missing("reason")
-    return await app.maintenance.erase(str(params["session_id"]), list(params["entries"]), reason)
+    name, entries = str(params["session_id"]), list(params["entries"])
+    # Outputs first: once the entries are erased, nobody knows any more which ones were theirs.
+    gone = app.shells.outputs.forget(await app.maintenance.commands(name, entries))
+    return {**await app.maintenance.erase(name, entries, reason), "outputs_removed": gone}
 
 
 async def _runs(app: App, params: Params, caller: Caller) -> object:

@@ -199,6 +199,21 @@ def test_erasing_as_json_tells_what_went_along(home: Path) -> None:
     assert erased["chain"] == "verified"
 
 
+def test_erasing_what_is_said_of_a_command_takes_its_output_along(home: Path) -> None:
+    shiftlog(home, "exec", "--", "echo a private' 'output")
+    shiftlog(home, "exec", "--", "echo a public output")
+    private = shiftlog(home, "search", "private", "--json").json()["items"][0]["session_id"]
+    said = [json.loads(line) for line in shiftlog(home, "tail", private, "--json").out.splitlines()]
+    [seq] = [entry["seq"] for entry in said if entry["entry_kind"] == "command.finished"]
+    assert any(b"a private output" in file.read_bytes() for file in (home / "outputs").rglob("*") if file.is_file())
+    erase = ("erase", private, "--entry", str(seq), "--reason", "x", "--yes")
+    assert "with the output of 1 command" in shiftlog(home, *erase).out
+    left = b"".join(file.read_bytes() for file in (home / "outputs").rglob("*") if file.is_file())
+    assert b"a private output" not in left
+    assert b"a public output" in left
+    assert shiftlog(home, *erase, "--json").json()["outputs_removed"] == 0
+
+
 def test_erasing_needs_a_reason_that_says_something(home: Path) -> None:
     session_id = recorded_session(home, dialog=PRIVATE)
     assert "reason" in shiftlog(home, "erase", session_id, "--entry", "4", "--reason", " ", "--yes", status=2).err

@@ -186,7 +186,8 @@ def erase(session: str, entries: tuple[int, ...], reason: str, yes: bool, as_jso
     """Erase what entries of SESSION say, for good.
 
     The entries stay in the chain with their hashes, so the record still verifies, and a new entry says what was
-    erased and why. Capsules that repeat what they said are erased too. This cannot be undone.
+    erased and why. Capsules that repeat what they said are erased too, and so is the output of a command whose
+    entries are. Ids stay, with the words of titles that are in them. This cannot be undone.
 
     \b
     Example:
@@ -224,6 +225,8 @@ def _print_erased(erased: dict[str, Any], derived: list[int]) -> None:
         screen.line(f"        {_listed(erased['already_erased'])} erased before")
     if derived:
         screen.line(f"        with {_listed(derived)}: capsules that repeated it")
+    if erased["outputs_removed"]:
+        screen.line(f"        with the output of {count(erased['outputs_removed'], 'command')}")
     screen.line(f"        entry {erased['seq']} says what was erased and why")
     if erased["chain"] == "verified":
         screen.line(("intact  ", "bold green"), "the chain still verifies")

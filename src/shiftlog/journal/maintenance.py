@@ -108,6 +108,16 @@ class Maintenance:
         )
         return Rebuilt(session_id=session_id, entries=len(entries), changed=changed)
 
+    async def commands(self, session_name: str, seqs: list[int]) -> list[str]:
+        """Return the ids of the commands that entries speak of; raises for an entry that cannot be erased."""
+
+        def ids(reader: Reader) -> list[str]:
+            session = find_session(reader, session_name)
+            named = [_erasable(reader, session, seq).facts.get("command_id") for seq in seqs]
+            return list(dict.fromkeys(name for name in named if isinstance(name, str)))
+
+        return await self._journal.store.read(ids)
+
     async def erase(self, session_name: str, seqs: list[int], reason: str) -> dict[str, Any]:
         """Erase the bodies of entries: the chain still verifies, and an entry says what was erased and why."""
         return await self._journal.store.write(lambda writer: self._erased(writer, session_name, seqs, reason))

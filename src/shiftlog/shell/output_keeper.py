@@ -141,6 +141,12 @@ class OutputKeeper:
         self._remove(old)
         return len(old) + self._make_room(0)
 
+    def forget(self, command_ids: Iterable[str]) -> int:
+        """Remove what finished commands wrote, and return of how many there was something to remove."""
+        going = [command_id for command_id in dict.fromkeys(command_ids) if command_id in self._load()]
+        self._remove(going)
+        return len(going)
+
     @property
     def kept_bytes(self) -> int:
         """How many bytes all outputs take."""
