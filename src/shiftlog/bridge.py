@@ -354,6 +354,21 @@ class Bridge:
         recover(self, patience_s=SUCCESSOR_S if b'"bye":"retire"' in self.farewell else 0.0)
 
 
+def chosen(options: dict[str, object]) -> dict[str, object]:
+    """Add what the environment of this process chooses: it holds for this client, whoever started the daemon."""
+    told = {**options}
+    for name in ("toolsets", "tools", "exclude_tools", "dialects"):
+        value = os.environ.get(f"SHIFTLOG_MCP_{name.upper().replace('DIALECTS', 'DIALECT')}", "")
+        words = [word.strip() for word in value.split(",") if word.strip()]
+        if words and name == "exclude_tools":
+            told[name] = [*words, *told.get(name, [])]  # pyright: ignore[reportGeneralTypeIssues]
+        elif words:
+            told.setdefault(name, words)
+    if os.environ.get("SHIFTLOG_MCP_READ_ONLY"):
+        told.setdefault("read_only", os.environ["SHIFTLOG_MCP_READ_ONLY"])
+    return told
+
+
 def policed(options: dict[str, object]) -> dict[str, object]:
     """Add the policy that this process was given: it must hold in whatever daemon serves it, or none does.
 
@@ -380,7 +395,7 @@ def policed(options: dict[str, object]) -> dict[str, object]:
 def run(options: dict[str, object]) -> int:
     """Be the bridge of this process's stdin and stdout; return the exit status."""
     try:
-        return Bridge(policed(options)).run()
+        return Bridge(policed(chosen(options))).run()
     except Stopped:
         return 0
     except KeyboardInterrupt:

@@ -213,3 +213,22 @@ def test_http_listens_on_loopback_alone(home: Path) -> None:
             address = probe.getsockname()[0]
         with pytest.raises(OSError, match="refused"):
             socket.create_connection((address, place.port or 0), timeout=10).close()
+
+
+def test_what_a_clients_own_environment_chooses_holds_for_it_whoever_started_the_daemon(home: Path) -> None:
+    def listed(*arguments: str, **environ: str) -> set[str]:
+        with Agent(home, *arguments, **environ) as agent:
+            return {tool["name"] for tool in agent.ask("tools/list")["result"]["tools"]}
+
+    everything = listed()
+    assert "run_command" in everything
+    reading = listed(SHIFTLOG_MCP_READ_ONLY="true")
+    assert "query_history" in reading
+    assert not reading & {"open_session", "run_command", "restore_checkpoint"}
+    journal = listed(SHIFTLOG_MCP_TOOLSETS="journal, workspace")
+    assert {"open_session", "list_checkpoints"} <= journal < everything - {"run_command"}
+    assert listed("--toolsets", "shell", SHIFTLOG_MCP_TOOLSETS="journal") == everything - journal
+    excluded = {"SHIFTLOG_MCP_EXCLUDE_TOOLS": "run_command"}
+    assert listed("--exclude-tools", "open_shell", **excluded) == everything - {"run_command", "open_shell"}
+    assert "nexo_session_log_create" in listed(SHIFTLOG_MCP_DIALECT="nexo")
+    assert listed(SHIFTLOG_MCP_READ_ONLY="false", SHIFTLOG_MCP_TOOLSETS="") == everything

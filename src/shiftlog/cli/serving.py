@@ -37,7 +37,7 @@ def _words(values: tuple[str, ...]) -> list[str]:
 
 @click.command(short_help="Serve one agent; agents start this themselves.")
 @click.option("--toolsets", metavar="NAMES", multiple=True, help="Toolsets to list, separated by commas.")
-@click.option("--tools", metavar="NAMES", multiple=True, help="Single tools to list.")
+@click.option("--tools", metavar="NAMES", multiple=True, help="Single tools to list, beside --toolsets or alone.")
 @click.option("--exclude-tools", metavar="NAMES", multiple=True, help="Tools never to list.")
 @click.option("--dialect", metavar="NAMES", multiple=True, help="Dialects: nexo, mcpserver, execkit.")
 @click.option("--policy-file", metavar="FILE", multiple=True, help="Policy that must hold as well; see docs/policy.md.")

@@ -272,7 +272,7 @@ SETTINGS: tuple[Setting, ...] = (
             (*TOOLSETS, *GROUPS),
         ),
     ),
-    Setting(key="mcp.tools", field=_names("Single tools to list besides the toolsets", "tool", TOOL_NAMES)),
+    Setting(key="mcp.tools", field=_names("Single tools to list, beside toolsets or alone", "tool", TOOL_NAMES)),
     Setting(key="mcp.exclude_tools", field=_names("Tools never to list", "tool", TOOL_NAMES)),
     Setting(key="mcp.dialect", field=_names("Dialects to serve: `nexo`, `mcpserver`, `execkit`", "dialect", DIALECTS)),
     Setting(key="mcp.read_only", field=Boolean(default=False, description="List only tools that change nothing")),
