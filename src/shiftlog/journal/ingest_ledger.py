@@ -143,8 +143,12 @@ class Ledger:
         said = self._said.get(request_id)
         if said is None:
             said = self._said[request_id] = {}
-            for entry in self._reader.entries(self.id, turn=request_id, kinds=(Kind.TURN_UPDATED,)):
-                said |= entry.facts.get("more") or {}
+            turn = self._known(request_id)
+            # What this batch began is not stored yet, and to look for a turn goes through all entries from there on.
+            if turn is not None and turn.begun_seq <= self._before:
+                kinds = (Kind.TURN_UPDATED,)
+                for entry in self._reader.entries(self.id, after=turn.begun_seq, turn=request_id, kinds=kinds):
+                    said |= entry.facts.get("more") or {}
         fresh = {name: value for name, value in more.items() if said.get(name) != value}
         said |= fresh
         return fresh
