@@ -156,6 +156,8 @@ terraform apply -var 'db_password=⟦s3cretDB⟧'
 twine upload -u __token__ -p ⟦pypi-AgEIcHlwaS5vcmc{url80}⟧ dist/*
 # headers
 Authorization: Bearer ⟦abcd⟧
+it was sent with Bearer ⟦abcd+efgh/ijkl==⟧ and refused
+Bearer ⟦abc+/=~def==⟧
 Authorization: Bearer ⟦{url43}⟧
 authorization: bearer ⟦{url43}⟧
 Authorization: Basic ⟦{userpass}⟧

@@ -25,6 +25,7 @@ _ADDRESS = re.compile(
     r"|://[^\s/:@\"'<>`\\]{0,256}:(?P<slashed>(?!\d{1,5}/)[^\s\"'<>`\\@]{4,256})@(?=[\w.-]{1,256}(?::\d{1,5})?(?:[/?\s\"']|$))"
     r"|(?<![\w/])[\w.%-]{1,64}:(?P<dsn>[^\s/\"'<>`\\@]{1,256})@(?=(?:tcp|unix)\()"
 )
+_BASE64_SIGNS = frozenset("+/=~")
 _BEARER = re.compile(r"(?<![\w-])[Bb](?:earer|EARER)[ \t]{1,4}(?P<value>[\w.~+/=-]{4,65536})", re.ASCII)
 _BASIC = re.compile(r"(?<![\w-])[Bb](?:asic|ASIC)[ \t]{1,4}(?P<value>[A-Za-z0-9+/]{8,4096}={0,2})(?![\w+/=])", re.ASCII)
 
@@ -152,6 +153,8 @@ def _is_bearer_value(value: str, following: str) -> bool:
     """Sixteen characters convict by themselves, fewer only when no word looks like them."""
     if is_reference(value) or following in ("=", "(") or value.startswith("realm"):
         return False
+    if len(value) >= 8 and len(_BASE64_SIGNS.intersection(value)) > 1:
+        return True
     if len(value) >= 16:
         return is_random(value) or any(map(str.isdigit, value)) or not re.search(r"[._/-]|[a-z][A-Z]", value)
     return len(value) >= 8 and any(map(str.isdigit, value)) and any(map(str.isalpha, value))
