@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.model.errors import SessionClosed
+from shiftlog.model.errors import InvalidParameter, SessionClosed
 from shiftlog.model.shell_errors import NothingToRestore, ShellBusy, ShellEnded, WorkspaceInvalid, WorkspaceRequired
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk
 
@@ -123,8 +123,12 @@ async def test_case_48_a_dry_run_reports_the_same_and_changes_nothing(desk: Shel
 
 async def test_a_restore_waits_for_nobody_who_works_in_the_workspace(desk: ShellDesk) -> None:
     begun = await desk.run("sleep 30", background=True)
-    with pytest.raises(ShellBusy):
+    with pytest.raises(ShellBusy) as busy:
         await restore(desk)
+    assert busy.value.hint is not None
+    assert "wait_idle_s" not in busy.value.hint, "a restore takes no such argument"
+    with pytest.raises(InvalidParameter, match="4 to 40 hexadecimal digits"):
+        await restore(desk, checkpoint_id="the last one")
     await desk.send(begun["command_id"], signal="kill")
 
 

@@ -212,6 +212,8 @@ class Checkpoints:
     ) -> RestoreResult:
         """Go back to a checkpoint; raises `RestoreIncomplete`, which carries the result, when a path had to be left."""
         limits = read_paths([*paths])
+        if target is not None and target.checkpoint_id is not None:
+            history.check_id(target.checkpoint_id)
         cause = cause or Cause(session_id=workspace.session_id)
         async with self._alone(workspace):
             if not dry_run:
@@ -391,6 +393,7 @@ class Checkpoints:
             raise ShellBusy(
                 f"shell {busy.shell_id} is running {busy.command_id}",
                 details={"command_id": busy.command_id, "since": precise(busy.since)},
+                hint="Wait for its end with read_output, or end it with send_input or close_shell, then restore again",
             )
 
 

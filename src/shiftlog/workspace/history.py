@@ -30,14 +30,19 @@ def position(records: Sequence[Record]) -> Saved | None:
     return None
 
 
-def find(records: Sequence[Record], given: str, parameter: str = "checkpoint_id") -> Saved:
-    """Return the checkpoint of an id or of a unique prefix."""
+def check_id(given: str, parameter: str = "checkpoint_id") -> None:
+    """Refuse what can be no checkpoint's id nor the beginning of one."""
     if not SHORTEST_PREFIX <= len(given) <= LONGEST_ID or any(char not in "0123456789abcdef" for char in given.lower()):
         expected = "4 to 40 hexadecimal digits"
         raise InvalidParameter(
             f'argument "{parameter}" must be {expected}',
             details={"parameter": parameter, "problem": "format", "expected": expected},
         )
+
+
+def find(records: Sequence[Record], given: str, parameter: str = "checkpoint_id") -> Saved:
+    """Return the checkpoint of an id or of a unique prefix."""
+    check_id(given, parameter)
     matches = [saved for saved in checkpoints(records) if saved.checkpoint_id.startswith(given.lower())]
     if not matches:
         raise CheckpointNotFound(f"checkpoint '{given}' not found", details={"matches": []})
