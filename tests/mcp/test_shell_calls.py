@@ -76,15 +76,13 @@ async def test_execkit_sends_log_messages_only_after_a_level_was_set(tmp_path: P
             await peer.call("session_exec", {"session_id": session, "command": "true"})
             await peer.ask("logging/setLevel", {"level": "warning"})
             await peer.call("session_exec", {"session_id": session, "command": "true"})
-            await peer.send(
-                peer.request(
-                    "tools/call", {"name": "session_exec", "arguments": {"session_id": session, "command": "false"}}
-                )
-            )
+            failing = {"session_id": session, "command": "echo out; echo err >&2; false"}
+            await peer.send(peer.request("tools/call", {"name": "session_exec", "arguments": failing}))
             message = await peer.receive()
             assert message["method"] == "notifications/message"
             assert (message["params"]["level"], message["params"]["logger"]) == ("warning", f"execkit/{session}")
             assert set(message["params"]["data"]) == {"session", "transport", "summary", "transcript"}
+            assert message["params"]["data"]["transcript"] == f"$ {failing['command']}\nout\nerr"
             assert (await peer.receive())["result"]["structuredContent"]["exit_code"] == 1
 
 

@@ -103,6 +103,9 @@ async def test_case_54_a_command_that_ends_the_session_is_answered_whole(client:
 async def test_results_have_the_shapes_that_clients_know(client: Client) -> None:
     created = await call(client, "session_create", transport="local", host="ignored.example", port=22)
     assert created["ignored"] == ["host", "port"]
+    other = await call(client, "session_create", transport="local", host="", port=0)
+    assert "ignored" not in other
+    await call(client, "session_destroy", session_id=other["session_id"])
     session = created["session_id"]
     keep = {"keep": {"mode": "tail", "n": 2, "head": None}, "grep": None}
     result = await call(client, "session_exec", session_id=session, command="seq 1 10", budget=keep)

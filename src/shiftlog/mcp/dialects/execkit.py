@@ -252,6 +252,8 @@ def _checked(app: App, params: Arguments, body: Body) -> Run:
 async def _create(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     transport = values["transport"]
     given = {name: value for name, value in values.items() if value not in (None, "", [])}
+    if given.get("port") == 0:
+        del given["port"]
     ignored = [
         name
         for name in given
@@ -262,8 +264,6 @@ async def _create(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     wanted = {name: value for name, value in given.items() if name not in ignored}
     if "output_budget" in wanted:
         wanted["output_budget"] = _checked_mode(_without_nulls(wanted["output_budget"]))
-    if wanted.get("port") == 0:
-        del wanted["port"]
     if transport == "docker":
         if "container" not in wanted:
             raise _Plain("docker: 'container' required")
@@ -391,11 +391,12 @@ async def _log(app: App, shell_id: str, ran: Mapping[str, Any]) -> None:
     """Tell a client that set a level what was run; without one nothing is sent."""
     shell = app.shells.find(shell_id)
     summary = f"{ran['command'].strip()[:SUMMARY_CHARS]} → exit {ran['exit_code']}"
+    said = [text for text in (ran["stdout"], ran["stderr"]) if text]
     data = {
         "session": shell_id,
         "transport": shell.transport if shell else None,
         "summary": summary,
-        "transcript": f"$ {ran['command']}\n{ran['stdout']}{ran['stderr']}"[-TRANSCRIPT_CHARS:],
+        "transcript": "\n".join(["$ " + ran["command"], *said])[-TRANSCRIPT_CHARS:],
     }
     await current_call().log("info" if ran["exit_code"] == 0 else "warning", data, f"execkit/{shell_id}")
 
