@@ -12,7 +12,7 @@ import pytest
 from shiftlog.mcp.native import native_registry
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
-from shiftlog.model.shell_errors import BudgetInvalid, PolicyDenied, PolicyUndecidable
+from shiftlog.model.shell_errors import BudgetInvalid, PolicyDenied, PolicyUndecidable, ShellEnded
 from shiftlog.shell.local import LocalTarget
 from shiftlog.shell.ports import CommandSpec, ShellSpec
 from shiftlog.shell.sandbox.detect import detect
@@ -283,3 +283,15 @@ async def test_lines_without_a_command_do_nothing(tmp_path: Path, text: str) -> 
             assert (result["state"], result["exit_code"], result["stdout"], result["stderr"]) == ("finished", 0, "", "")
         await desk.run("trap 'true' DEBUG")
         assert (await desk.run(text))["stderr"] == ""
+
+
+@pytest.mark.parametrize("name", ["eval", ".", "builtin", "trap", "local"])
+async def test_a_shell_without_a_builtin_that_the_engine_needs_ends_and_never_reports_wrongly(
+    tmp_path: Path, name: str
+) -> None:
+    async with shell_desk(tmp_path) as desk:
+        disabled = await desk.run(f"enable -n {name}")
+        if disabled["shell_state"] == "idle":
+            assert (await desk.run("echo x"))["shell_state"] == "ended"
+        with pytest.raises(ShellEnded):
+            await desk.run("echo x")

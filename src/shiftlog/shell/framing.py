@@ -6,8 +6,9 @@ text sourced from a private place (which keeps bash's own job notices silent), a
 with fresh fds 0, 1 and 2. The next line proves that `builtin` still is bash's own, then reports status and cwd with the
 command's token; where the proof fails no report comes, and asked again the shell says why and has to end. Reports are
 written by the reserved word `time`, a nesting limit of one guards the proof (a function in place of the builtin is
-one too deep), and no word is one that a function or an alias of a command could stand for. A unit that never opened its
-outputs never ran (someone disabled `.` or `eval`); that the engine sees on the pipes.
+one too deep), and no word is one that a function or an alias of a command could stand for. A shell whose `eval` someone
+disabled reports nothing either. A unit that never opened its outputs never ran (someone disabled `.`); that the engine
+sees on the pipes.
 
 An in-band engine (ssh, docker) reuses this as it is: it sends `driver("&N", …)` with N a copy of its channel made by
 `exec N>&1`, sends the unit as `\builtin . /dev/stdin <<'TOKEN'` … `TOKEN`, gives `unit` redirections to the channel
@@ -45,7 +46,7 @@ _DRIVER = r"""\builtin set +o history +o histexpand +m
 \builtin unset PS1 PS2 PROMPT_COMMAND MAILCHECK MAIL TMOUT
 __shiftlog_report() { { time; } 2>REPLY; }
 __sl_end() { \builtin local TIMEFORMAT="$1 end $? ${WHERE+${WHERE//[%]/%%}}/$1" &&
-\builtin trap ON_DROP DROP && { time; } 2>REPLY; }
+\builtin eval && \builtin trap ON_DROP DROP && { time; } 2>REPLY; }
 __sl_bad() { [[ $? == 0 || $? -ge 128 ]] || { [[ ${__shiftlog_never:?$1 bad /$1} ]]; } 2>REPLY; }
 __shiftlog_status() { \builtin return "$1"; }
 __shiftlog_state() {
