@@ -143,6 +143,10 @@ def test_bytes_that_are_no_text_are_one_refusal_in_the_form_they_began_with() ->
     assert third.problem is None
 
 
+def test_a_control_character_in_yaml_is_named_as_the_reason() -> None:
+    assert framed("a: \x1b[0m\n---\n")[0].problem == "not valid YAML: special characters are not allowed"
+
+
 def test_deep_nesting_is_refused_and_not_fatal() -> None:
     deep = "[" * 200 + "]" * 200
     deeper = "[" * 50_000 + "]" * 50_000

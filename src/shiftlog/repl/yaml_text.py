@@ -89,7 +89,8 @@ def _parser() -> Any:
 
 
 def _reason(error: Any, text: str) -> Unreadable:
-    problem, mark = getattr(error, "problem", None) or "not valid YAML", getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
+    mark = getattr(error, "problem_mark", None)
     says = f"not valid YAML: {problem}" + (f" (line {mark.line + 1})" if mark is not None else "")
     context, start = getattr(error, "context", None) or "", getattr(error, "context_mark", None)
     if "quoted scalar" in context and "end of stream" in problem and start is not None:
