@@ -15,7 +15,14 @@ from shiftlog.journal.continuity import Continuity
 from shiftlog.journal.imports import Tally
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessionlog_calls import Asked, Calls, Prepare, Result, with_warnings
-from shiftlog.journal.sessionlog_current import Place, check_binding, closed, current_session, session_asked_about
+from shiftlog.journal.sessionlog_current import (
+    Place,
+    check_binding,
+    closed,
+    current_session,
+    is_live,
+    session_asked_about,
+)
 from shiftlog.journal.sessionlog_errors import MethodNotFound
 from shiftlog.journal.sessionlog_history import expression_of, filter_of, find, index_some
 from shiftlog.journal.sessionlog_objects import current_object, history_object
@@ -106,10 +113,11 @@ class Sessionlog:
 
         def work(writer: Writer) -> Result:
             name = asked.values["session_id"]
-            first = self.calls.repeated(writer, asked, name)
+            first, existing = self.calls.repeated(writer, asked, name), writer.session(name)
             if first is not None:
+                if existing is not None and is_live(existing):
+                    place.binding.bind(existing)
                 return first
-            existing = writer.session(name)
             if existing is not None:
                 raise already_exists(writer, existing)
             return self.open_new(writer, asked)

@@ -119,6 +119,15 @@ def test_a_call_asked_again_because_its_answer_was_lost_is_carried_out_once(log:
     assert first["binding"]["session_id"] == SESSION
 
 
+def test_a_connection_works_in_the_session_that_it_opens_again_with_its_key(log: Log) -> None:
+    log.open(idempotencyKey="k")
+    log.open(OTHER_SESSION)
+    opening = {"sessionId": SESSION, "title": "Fix upload", "idempotencyKey": "k"}
+    beginning = {"requestId": TURN, "queryTitle": "Find it", "queryText": "Why?", "agent": "Codex"}
+    first, begun = log.results(("openSession", opening), ("beginTurn", beginning))
+    assert (first["opened"], begun["journal"]["sessionId"]) == (True, SESSION)
+
+
 def test_a_close_repeated_with_its_key_closes_no_other_session(log: Log) -> None:
     log.open(OTHER_SESSION)
     with log.live() as repl:
