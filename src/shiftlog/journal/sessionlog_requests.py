@@ -229,10 +229,8 @@ AGENT = Text(
     description="Agent kind in PascalCase, the part of the session id before its first `-`.",
 )
 # Ids have checks and errors of their own, so that any text gets as far as those.
-SESSION_ID = Text(
-    lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; default: the current one."
-)
-REQUEST_ID = Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`; default: the turn begun last.")
+SESSION_ID = Text(lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`.")
+REQUEST_ID = Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`.")
 TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="What the session is for, 1..500 characters.")
 QUERY_TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="The request in one line.")
 QUERY_TEXT = Text(lines=True, description="The request in full.")

@@ -1,6 +1,7 @@
 """Acceptance cases 38 and 39, the examples of the tools, and what they refuse; over the real bridge."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ def test_the_dialect_lists_its_tools_beside_the_native_ones_and_keeps_aliases_to
         assert tool["inputSchema"]["additionalProperties"] is False
         assert all(part.get("description") for part in tool["inputSchema"]["properties"].values()), name
         assert "Errors: " in tool["description"]
+        assert not re.search("default: the (current|turn)", json.dumps(tool)), f"{name} needs its handles"
         assert tool["outputSchema"]["type"] == "object"
     with Tools(log, "--toolsets", "journal") as tools:
         names = [tool["name"] for tool in tools.request("tools/list")["result"]["tools"]]
