@@ -128,7 +128,7 @@ class Calls:
         if found is not None:
             check_binding(writer, session, asked.place)
             try:
-                return self._apply_to_child(writer, asked, rule, *found)
+                return self._apply_to_child(writer, asked, rule, session, *found)
             except ShiftlogError as error:
                 if error.details.get("session_id") == found[0].session.id:
                     error.details = {**error.details, "session_id": session.id}
@@ -142,7 +142,9 @@ class Calls:
             return self.unchanged(writer, asked, pen, session, result, turn)
         return self.stored(writer, asked, pen, result, turn)
 
-    def _apply_to_child(self, writer: Writer, asked: Asked, rule: Rule, child: Child, turn: Turn) -> Result:
+    def _apply_to_child(
+        self, writer: Writer, asked: Asked, rule: Rule, parent: Session, child: Child, turn: Turn
+    ) -> Result:
         """Run a rule on a turn of a subagent, which has another id in the subagent's own session."""
         session, name = child.session, asked.values["request_id"]
         first = self.repeated(writer, asked, session.id)
@@ -161,6 +163,9 @@ class Calls:
         result = {key: name if value == turn.request_id else value for key, value in result.items()}
         if len(pen.entries) == before:
             return self.unchanged(writer, asked, pen, session, result, name)
+        whole = self.journal.pen(writer, parent.id, parent)
+        wake(whole)
+        whole.commit(writer)
         return self.stored(writer, asked, pen, result, name)
 
     async def transaction(self, asked: Asked, work: Callable[[Writer], Result]) -> Result:

@@ -253,6 +253,19 @@ def test_a_turn_of_a_subagent_can_be_worked_on_and_its_parent_stays_current(log:
     assert log.do("updateTurn", tags=["own"])["turnRequestId"] == TURN
 
 
+def test_work_on_a_turn_of_a_subagent_wakes_the_session_that_it_is_shown_in(log: Log) -> None:
+    log.open(agentSessionId="main")
+    name = "req-20260701T080010Z-subagent-bea-one"
+    turn = {"requestId": name, "sourceThreadId": "other"}
+    log.do("importRecovery", agent="Codex", sessionId=SESSION, title="Fix upload", turns=[turn])
+    for state in ("open", "suspended"):
+        log.wait(hours=3)
+        assert log.do("currentSession", sessionId=SESSION)["state"] == "suspended"
+        made = log.do("updateTurn", sessionId=SESSION, requestId=name, tags=["new"], idempotencyKey="k")
+        shown = log.do("currentSession", sessionId=SESSION)
+        assert (shown["state"], shown["lastUpdated"]) == (state, made["lastUpdated"])
+
+
 def test_turns_that_came_without_a_time_come_back_with_one_and_change_nothing(log: Log) -> None:
     log.open()
     log.do("importRecovery", agent="Codex", sessionId=SESSION, title="Fix upload", turns=[{"requestId": TURN}])
