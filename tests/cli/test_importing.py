@@ -1,6 +1,7 @@
 """`shiftlog import` as people run it: table and JSON, exit statuses, interrupts, watching, the daemon's own watch."""
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from bench.corpus import write_corpus
 from tests.cli.support import PROGRAM, Terminal, shiftlog
-from tests.daemon.support import DEADLINE_S, environment, eventually
+from tests.daemon.support import DEADLINE_S, environment, eventually, lock_holder
 from tests.ingest.office import Claude, usage_of
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
@@ -169,6 +170,20 @@ def test_watching_ends_with_the_summary_of_all_that_came(home: Path, folder: Pat
     assert (status, shown["agent"], shown["files"], shown["new"]) == (130, "ClaudeCode", "1", "(1)")
     assert int(shown["turns"]) == sum(record["type"] == "user" for record in more.records)
     assert last.startswith("skipped: ")
+
+
+@pytest.mark.parametrize("watch", [False, True])
+def test_an_import_whose_daemon_is_stopped_says_that_it_was_not_done(watch: bool, home: Path, tmp_path: Path) -> None:
+    """8.1: exit 0 means done."""
+    write_corpus(tmp_path, 1_000_000 if watch else 60_000_000, turns=8)
+    shiftlog(home, "daemon", "start")
+    with Terminal(home, "import", str(tmp_path), *(["--watch"] if watch else []), width=120) as terminal:
+        terminal.wait_for("imported" if watch else "files")
+        stopped = lock_holder(home)
+        assert stopped is not None
+        os.kill(stopped, signal.SIGTERM)
+        assert terminal.end() == 1
+    assert "The daemon stopped before the import was done" in terminal.plain
 
 
 def test_the_daemon_watches_where_it_is_told_to(home: Path, folder: Path) -> None:

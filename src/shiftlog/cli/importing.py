@@ -118,7 +118,11 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
         _show_report(report)
     if interrupts:
         return INTERRUPTED
-    return 0 if report is None or report["ok"] else FAILED
+    if report is None or params["watch"]:
+        from shiftlog.client import DaemonUnreachable
+
+        raise DaemonUnreachable("The daemon stopped before the import was done", hint="Run the import again")
+    return 0 if report["ok"] else FAILED
 
 
 def _ask_to_stop(token: str) -> None:
