@@ -82,7 +82,9 @@ def test_an_empty_home_is_no_failure(home: Path, tmp_path: Path) -> None:
 
 def test_a_missing_path_or_bad_option_is_misuse(home: Path, folder: Path) -> None:
     shiftlog(home, "import", str(folder / "nowhere"), status=2)
+    shiftlog(home, "import", "", status=2)
     shiftlog(home, "import", "--since", "yesterday-ish", env=where(folder), status=2)
+    shiftlog(home, "import", "--since", "", env=where(folder), status=2)
     shiftlog(home, "import", "--agent", "nobody", env=where(folder), status=2)
     shiftlog(home, "import", "--jobs", "-1", env=where(folder), status=2)
 

@@ -42,6 +42,15 @@ async def test_the_tool_is_only_listed_where_its_toolset_is_asked_for(tmp_path: 
         ]
 
 
+@pytest.mark.parametrize("path", ["", "  "])
+async def test_a_path_that_says_nothing_is_refused_not_taken_for_the_whole_workspace(path: str, tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", transcript().records)
+        with pytest.raises(InvalidParameter, match="'paths'"):
+            await called(office, {"paths": [path]})
+        assert await office.sessions() == {}
+
+
 async def test_the_tool_imports_from_its_workspace_and_answers_with_the_report(tmp_path: Path) -> None:
     async with open_office(tmp_path) as office:
         office.write("a.jsonl", transcript().records)

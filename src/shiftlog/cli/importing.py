@@ -14,6 +14,7 @@ import click
 
 from shiftlog.cli.asking import json_option, open_client
 from shiftlog.cli.output import Column, Screen, clean_line, print_json
+from shiftlog.model.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from shiftlog.client import Client
@@ -74,6 +75,10 @@ def import_(paths: tuple[str, ...], as_json: bool, quiet: bool, watch: bool, **g
       shiftlog import ~/old-laptop/.codex/sessions --dry-run
       shiftlog import --watch
     """
+    if not all(path.strip() for path in paths):
+        raise InvalidParameter.missing("paths")  # as of a variable that is not set; the current folder is "."
+    if given["since"] is not None and not given["since"].strip():
+        raise InvalidParameter.missing("since")
     params: Shown = {name: value for name, value in given.items() if value not in (None, (), False)}
     params |= {"paths": [os.path.abspath(path) for path in paths], "agents": list(given["agents"])}  # noqa: PTH100
     params["environ"] = {name: _absolute(name, os.environ[name]) for name in FOLDER_VARIABLES if name in os.environ}

@@ -12,6 +12,7 @@ from shiftlog.mcp.calls import report_progress
 from shiftlog.mcp.native_outputs import OBJECTS, OPEN_OBJECT, flag, listing, number, record, text
 from shiftlog.mcp.registry import Reply, Tool
 from shiftlog.model.caller import Caller
+from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.fields import Boolean, Integer, ListOf, Record, Text
 
 FILES_LISTED = 50
@@ -65,8 +66,11 @@ def ingest_tools(app: App) -> tuple[Tool, ...]:
 
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
         given = PARAMS.read(arguments)
+        paths: list[str] = given.get("paths") or []
+        if not all(path.strip() for path in paths):
+            raise InvalidParameter.missing("paths")
         options = ImportOptions(
-            paths=[_whole(path, caller) for path in given.get("paths") or ()],
+            paths=[_whole(path, caller) for path in paths],
             agents=given.get("agents") or (),
             since=given.get("since") or None,
             dry_run=bool(given.get("dry_run")),
