@@ -1,5 +1,6 @@
 """The faces of an import: the MCP tool, the session log's method and tool, the daemon's watch."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from shiftlog.mcp.registry import Reply, Selection
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
 from tests.ingest.office import Claude, Codex, Office, open_office
+from tests.ingest.test_opencode_database import Database
 
 METHOD = "repl.sessionlog.ingestTranscripts"
 
@@ -158,6 +160,44 @@ async def test_only_the_folders_own_files_where_recursion_is_off(tmp_path: Path)
         given = {"path": str(office.folder), "agent": "ClaudeCode", "recursive": False}
         done = await call_tool(office.desk.app.sessionlog, "sessionlog_ingest_path", given, place)
         assert (done["success"], done["totals"]["sessionsNew"]) == (True, 1)
+
+
+async def test_watching_goes_on_when_what_is_watched_goes_and_comes_back(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        made = transcript()
+        path = office.write("a.jsonl", made.records)
+        other = office.write("b.jsonl", Claude(session="5e551000-0000-4000-8000-00000000000b", letter="b").records)
+        stop = StopSign()
+        reports = office.desk.app.imports.watch(ImportOptions(paths=[str(path), str(other)], jobs=0), stop)
+        await anext(reports)
+        path.unlink()
+        more = Claude(session="5e551000-0000-4000-8000-00000000000b", letter="b").prompt("Other").says("Yes")
+        office.write("b.jsonl", more.records)
+        with anyio.fail_after(10):
+            assert (await anext(reports)).shown()["totals"]["turns"] == 1
+        other.unlink()
+        office.write("a.jsonl", made.prompt("More").records)
+        with anyio.fail_after(10):
+            assert (await anext(reports)).shown()["totals"]["turns"] == 1
+        stop.set()
+        await reports.aclose()
+
+
+async def test_watching_sees_a_database_grow_in_its_log(tmp_path: Path) -> None:
+    """8.1: growth is imported within a second of its writing; a database in use is written to its log."""
+    async with open_office(tmp_path) as office:
+        database = Database(office.folder / "opencode" / "opencode.db")
+        with closing(database.db):
+            database.session("ses_one", "Count")
+            database.turn(1, "ses_one", "Count the files", "Three")
+            stop = StopSign()
+            reports = office.desk.app.imports.watch(ImportOptions(paths=[str(office.folder)], jobs=0), stop)
+            await anext(reports)
+            database.turn(2, "ses_one", "And the folders", "Two")
+            with anyio.fail_after(10):
+                assert (await anext(reports)).shown()["totals"]["turns"] == 1
+            stop.set()
+            await reports.aclose()
 
 
 async def test_watching_imports_growth_as_it_comes(tmp_path: Path) -> None:

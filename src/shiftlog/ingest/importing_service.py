@@ -197,7 +197,10 @@ class Imports:
         seen = await look(folders)
         yield await self.run(options, stop=stop)
         async for _ in changes(folders, stop, seen):
-            report = await self.run(options, stop=stop)
+            there = [path for path in options.paths if Path(path).expanduser().exists()]
+            if options.paths and not there:
+                continue  # what is gone may come back
+            report = await self.run(replace(options, paths=there), stop=stop)
             if any(file.status not in ("unchanged", "skipped") for file in report.files):
                 yield report
 

@@ -1,6 +1,7 @@
 """Waiting for transcripts to change: told by `watchfiles` where it is installed, else by looking twice a second."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
@@ -11,6 +12,10 @@ from shiftlog.ingest.importing import StopSign
 
 POLL_S = 0.5
 SETTLE_S = 30.0
+
+# A database in use grows in its log.
+_LOG = ".db-wal"
+_WATCHED = (*SUFFIXES, _LOG)
 
 Seen = dict[str, tuple[int, int]]
 
@@ -64,11 +69,13 @@ def _look_into(folder: str, seen: Seen) -> None:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     _look_into(entry.path, seen)
-                elif entry.name.endswith(SUFFIXES):
+                elif entry.name.endswith(_WATCHED):
                     status = entry.stat()
                     seen[entry.path] = (status.st_size, status.st_mtime_ns)
     except NotADirectoryError:
-        status = Path(folder).stat()
-        seen[folder] = (status.st_size, status.st_mtime_ns)
+        for name in (folder, f"{folder.removesuffix('.db')}{_LOG}"):
+            with contextlib.suppress(OSError):
+                status = Path(name).stat()
+                seen[name] = (status.st_size, status.st_mtime_ns)
     except OSError:
         return
