@@ -223,3 +223,7 @@ def test_a_number_that_is_too_large_is_refused_in_words_that_are_true(
     field: Field, value: object, constraint: str
 ) -> None:
     assert refused(field, value)["constraint"] == constraint
+
+
+def test_a_field_that_says_how_large_it_may_be_takes_numbers_beyond_those_of_json_readers() -> None:
+    assert Integer(minimum=0, maximum=2**63 - 1).read(2**62, "it") == 2**62

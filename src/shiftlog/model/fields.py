@@ -132,7 +132,7 @@ class Integer(Field):
         too_low = self.minimum is not None and value < self.minimum
         if too_low or (self.maximum is not None and value > self.maximum):
             raise InvalidParameter.invalid(path, says, value)
-        if value > MAX_INTEGER:
+        if self.maximum is None and value > MAX_INTEGER:
             raise InvalidParameter.invalid(path, f"integer of at most {MAX_INTEGER}", value)
         return value
 
