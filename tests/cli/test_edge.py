@@ -12,7 +12,7 @@ import pytest
 from shiftlog import __version__, config
 from shiftlog.cli import EXIT_STATUSES, SECTIONS, program
 from shiftlog.model.errors import leaves
-from tests.cli.support import PROGRAM, on_terminal, shiftlog
+from tests.cli.support import PROGRAM, on_terminal, shiftlog, write
 from tests.daemon.support import DEADLINE_S, environment
 
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*[349]\d")
@@ -115,6 +115,19 @@ def test_an_unknown_session_is_an_error_with_a_way_out(demo: Path) -> None:
 
 def test_an_id_that_cannot_be_one_is_misuse(demo: Path) -> None:
     assert "canonical format" in shiftlog(demo, "show", "nonsense", status=2).err
+
+
+def test_an_agents_own_id_that_fits_two_sessions_is_misuse_that_names_both(home: Path) -> None:
+    """Case 15 of the native tools, for people."""
+    vendor = "e4ee2456-8a54-4492-9915-1904d6b2966a"
+    shiftlog(home, "daemon", "start")
+    both = [
+        write(home, "open_session", agent=agent, title="Fix", vendor_session_id=vendor)["session_id"]
+        for agent in ("Codex", "ClaudeCode")
+    ]
+    done = shiftlog(home, "show", vendor, status=2)
+    assert done.err.splitlines()[0].endswith("the vendor session id fits more than one session")
+    assert done.err.splitlines()[1] == f"hint: It is one of {', '.join(both)}"
 
 
 def test_a_date_that_is_none_is_misuse(demo: Path) -> None:

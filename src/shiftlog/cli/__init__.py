@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -305,6 +305,8 @@ def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
     hint = error.hint
     if error.code in HINTS and (hint == type(error).hint or _speaks_to_an_agent(hint or "")):
         hint = HINTS[error.code]
+    if unsaid := [name for name in _allowed(error) if name not in error.message]:
+        hint = f"It is one of {', '.join(unsaid)}"
     for word, colour, text in (("error:", "red", error.message), ("hint:", "yellow", hint)):
         if text:
             shown = word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)
@@ -316,6 +318,11 @@ def _speaks_to_an_agent(hint: str) -> bool:
     from shiftlog.config.tool_names import TOOL_NAMES
 
     return any(name in hint for name in TOOL_NAMES)
+
+
+def _allowed(error: ShiftlogError) -> list[str]:
+    names = error.details.get("allowed")
+    return [str(name) for name in cast(list[object], names)] if isinstance(names, list) else []
 
 
 def _defect(error: Exception) -> InternalError:
