@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shiftlog.journal.journal import check_fence
+from shiftlog.journal.journal import check_fence, resolve_session_id
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionClosed, SessionNotFound
-from shiftlog.model.ids import check_session_id
+from shiftlog.model.ids import check_session_id, is_alias
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import shown, shown_or_none
 from shiftlog.store.protocol import Filter, Page, Reader
@@ -50,8 +50,10 @@ class Place:
 
 
 def named_session_id(values: Mapping[str, Any]) -> str | None:
-    """Return the session id that a call names, having checked its form and its agent."""
+    """Return the session id or the number of a run that a call names, having checked the form and agent of an id."""
     given = values.get("session_id")
+    if given and is_alias(given):
+        return str(given)
     return check_session_id(given, values.get("agent") or None) if given else None
 
 
@@ -62,9 +64,7 @@ def current_session(reader: Reader, values: Mapping[str, Any], place: Place) -> 
     """
     name = named_session_id(values)
     if name is not None:
-        session = reader.session(name)
-        if session is None:
-            raise SessionNotFound(f"Session not found: {name}", details={"session_id": name})
+        session = _named(reader, name, values.get("agent") or None)
     else:
         session = _unnamed(reader, values.get("agent") or None, place)
     if is_live(session):
@@ -108,6 +108,16 @@ def _bound(reader: Reader, place: Place) -> Session | None:
 def is_live(session: Session) -> bool:
     """Tell whether ordinary writes are taken."""
     return session.is_live and not session.hidden
+
+
+def _named(reader: Reader, name: str, agent: str | None) -> Session:
+    session_id = resolve_session_id(reader, name)
+    session = reader.session(session_id) if session_id else None
+    if session is None:
+        raise SessionNotFound(f"Session not found: {name}", details={"session_id": name})
+    # The number of a run says nothing of its agent.
+    check_session_id(session.id, agent)
+    return session
 
 
 def _unnamed(reader: Reader, given: str | None, place: Place) -> Session:

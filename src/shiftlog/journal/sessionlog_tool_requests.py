@@ -25,8 +25,10 @@ SECTION_NAMES = (
 
 SESSION: dict[str, Field] = {
     "agent": required(requests.AGENT),
-    "sessionId": required(
-        Text(lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; it begins with the agent.")
+    "sessionId": requests.SessionName(
+        required=True,
+        lines=True,
+        description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; it begins with the agent.",
     ),
 }
 TURN: dict[str, Field] = {

@@ -291,3 +291,21 @@ def test_a_path_that_no_file_can_have_is_one_that_does_not_exist(log: Log, path:
     assert opened["warnings"] == [{"code": "ignored_param", "param": "agentSessionTranscriptFile"}]
     refused = log.error("repl.sessionlog.ingestTranscripts", path=path)
     assert (refused["code"], list(refused["details"])) == ("transcript_not_found", ["searched"])
+
+
+def test_a_session_of_a_launcher_is_named_by_the_number_of_its_run_too(log: Log) -> None:
+    """nexo: both names of a session are accepted wherever a session is named."""
+    with Tools(log, "--dialect", "mcpserver,nexo") as tools:
+        created = {"caller": "desktop_new_session", "backend": "codex", "cwd": str(log.workspace)}
+        answer = tools.request("tools/call", name="nexo_session_log_create", arguments=created)
+        row = answer["result"]["structuredContent"]
+        number = row["session_id"]
+        turn = {"queryTitle": "Find it", "queryText": "Why?"}
+        assert log.do("beginTurn", sessionId=number, requestId=TURN, **turn)["journal"]["sessionId"] == row["session"]
+        assert log.do("completeTurn", sessionId=str(number), requestId=TURN, response="Done")["status"] == "completed"
+        tools.do("sessionlog_begin_turn", agent="Codex", sessionId=number, requestId=TURN_2)
+        assert log.error("beginTurn", sessionId=number + 1, requestId=TURN, **turn)["code"] == "session_not_found"
+        refused = log.error("currentSession", sessionId=number, agent="Copilot")
+        assert refused["message"] == "Session ID prefix must match agent name"
+        assert log.error("openSession", sessionId=str(number), title="New")["code"] == "invalid_session_id"
+        assert log.do("closeSession", sessionId=number)["sessionId"] == row["session"]
