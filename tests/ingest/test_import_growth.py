@@ -1,8 +1,10 @@
-"""Transcripts that are imported while they are written: the journal is that of one import at the end."""
+"""Imports that meet a file or the store halfway: the journal is that of one import of all at the end."""
 
 from pathlib import Path
 
-from tests.ingest.office import Codex, entries_of, open_office
+import pytest
+
+from tests.ingest.office import Claude, Codex, entries_of, open_office
 
 
 async def test_a_prompt_that_comes_after_its_turn_was_read_is_its_query(tmp_path: Path) -> None:
@@ -18,3 +20,29 @@ async def test_a_prompt_that_comes_after_its_turn_was_read_is_its_query(tmp_path
         assert (turn.query_title, turn.query_text) == ("Speed it up", "Speed it up\nBy half")
         assert entries_of(await office.take(full=True)) == 0
         assert await office.is_sound()
+
+
+REFUSALS = {
+    "to last": "INSERT ON sources WHEN EXISTS (SELECT 1 FROM sources WHERE path = NEW.path)",
+    "projects": "INSERT ON project_paths",
+}
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+async def test_a_store_that_refuses_the_end_of_an_import_still_tells_what_was_stored(
+    refused: str, tmp_path: Path
+) -> None:
+    """8.2: what the others brought is stored, and the report says so, also where the disk is full at the end."""
+    async with open_office(tmp_path) as office:
+        path = office.write("a.jsonl", Claude().prompt("Go").says("Done").ends().records)
+        with office.desk.database() as database:
+            database.execute(f"CREATE TRIGGER full BEFORE {REFUSALS[refused]} BEGIN SELECT RAISE(FAIL, 'no room'); END")
+        report = (await office.take()).shown()
+        assert (report["ok"], report["totals"]["entries"], report["totals"]["turns"]) == (False, 9, 1)
+        (error,) = report["errors"]
+        assert (error["path"], error["code"]) == (str(path), "storage_error")
+        assert "no room" in error["message"]
+        with office.desk.database() as database:
+            database.execute("DROP TRIGGER full")
+        again = (await office.take()).shown()
+        assert (again["ok"], again["totals"]["entries"]) == (True, 0)

@@ -23,7 +23,7 @@ from shiftlog.ingest.importing_order import places_of
 from shiftlog.ingest.importing_workers import Readers, worker_lost
 from shiftlog.ingest.report import FileReport, Report
 from shiftlog.ingest.sources import Judged, Known
-from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.model.times import precise
 from shiftlog.store.incoming import SEEN_AGAIN, Batch
 from shiftlog.store.sources import Source
@@ -186,12 +186,21 @@ class _Run:
         try:
             await self._read_all(works)
             if self._written is not None:
-                await self._journal.secure(self._written)
+                await self._secure(self._written)
         finally:
             self._readers.close()
             self._hand.shutdown(wait=True)
             self._report.duration_s = time.monotonic() - started
         return self._report
+
+    async def _secure(self, path: str) -> None:
+        """Make what was written last; where the store refuses, its report still says what the files brought."""
+        try:
+            await self._journal.secure(path)
+        except StorageError as error:
+            for report in self._report.files:
+                if report.path == path:
+                    report.fail(error)
 
     # Which
 
@@ -333,9 +342,7 @@ class _Run:
         await write.done.wait()
         report, batch = write.work.report, write.batch
         if write.error is not None:
-            if report.status != "failed":
-                report.status = "failed"
-                report.error = _error(report.path, write.error.code, write.error.message)
+            report.fail(write.error)
         elif write.written is not None:
             self._written = report.path
             self._add(report, batch, write.written, write.work.judged)

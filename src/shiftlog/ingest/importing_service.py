@@ -18,7 +18,7 @@ from shiftlog.ingest.report import Report
 from shiftlog.ingest.side_files import INDEX, side_files, to_read
 from shiftlog.ingest.sources_opencode import is_composed, with_sessions
 from shiftlog.ingest.streams import LineFile
-from shiftlog.model.errors import InvalidParameter, TranscriptUnreadable
+from shiftlog.model.errors import InvalidParameter, StorageError, TranscriptUnreadable
 from shiftlog.model.times import parse
 
 KINDS = ("ClaudeCode", "Codex", "GeminiCli", "CopilotCli", "OpenCode", "Cursor")
@@ -153,7 +153,12 @@ class Imports:
         moved = (file for file in report.files if file.status == "renamed" and file.agent == "ClaudeCode")
         renamed = {str(Path(file.path).parent): file.known for file in moved}
         if found.paths or found.sessions or renamed:
-            await self.importer.journal.keep_projects(found.paths, found.sessions, renamed)
+            try:
+                await self.importer.journal.keep_projects(found.paths, found.sessions, renamed)
+            except StorageError as error:
+                if not report.files:
+                    raise
+                next((file for file in report.files if file.places), report.files[0]).fail(error)
 
     def find(self, options: ImportOptions) -> list[Found]:
         """List the files that the options speak of; raise for a path that is missing or not allowed."""

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from shiftlog.model.errors import ShiftlogError
+
 Shown = dict[str, Any]
 
 FIGURES = (
@@ -47,6 +49,14 @@ class FileReport:
     error: Shown | None = None
     known: tuple[str, ...] = ()
     places: dict[str, list[dict[str, str | None]]] = field(default_factory=dict[str, list[dict[str, str | None]]])
+
+    def fail(self, error: ShiftlogError) -> None:
+        """Say that something was refused; what came of the file before stays counted, and the first error stands."""
+        self.status = "failed"
+        if self.error is None:
+            reason = error.details.get("reason")
+            says = f"{error.message}: {reason}" if reason else error.message
+            self.error = {"path": self.path, "code": error.code, "message": says}
 
     def shown(self) -> Shown:
         """Return the file as results list it."""
