@@ -22,6 +22,10 @@ class ShellJournal(Protocol):
         """Find the session to belong to: the one named, else the one the caller has open, else a new implicit one."""
         ...
 
+    async def find_session(self, name: str) -> str | None:
+        """Return the id of the session with one of its names, None where there is none."""
+        ...
+
     async def abandon(self, session_id: str) -> None:
         """Close an implicit session whose shell never came up."""
         ...

@@ -269,7 +269,8 @@ class Shells:
                 if known.shell_id and known.shell_id not in here and (known.ended_at or since) >= since
             ]
         if wanted is not None:
-            rows = [row for row in rows if row["session_id"] == wanted]
+            session_id = await self.journal.find_session(wanted)
+            rows = [row for row in rows if row["session_id"] == session_id]
         rows.sort(key=lambda row: (row["created_at"], row["shell_id"]), reverse=True)
         return results.paged(rows, values.get("limit", 50), values.get("cursor"))
 

@@ -136,3 +136,20 @@ def test_a_shell_that_names_no_session_belongs_to_the_one_of_the_header(remote: 
     assert len(remote.call("list_shells", {})["shells"]) == 2
     for one in (shell, other):
         remote.call("close_shell", {"shell_id": one["shell_id"]})
+
+
+def test_shells_are_opened_and_listed_by_every_name_of_their_session(remote: Remote) -> None:
+    """nexo: the number of a run is accepted wherever a session is named."""
+    vendor = "e4ee2456-8a54-4492-9915-1904d6b2966a"
+    run = remote.call(
+        "open_session", {"agent": "Codex", "title": "One", "caller": "headless_task", "vendor_session_id": vendor}
+    )
+    names = [run["session_id"], run["run_id"], str(run["run_id"]), vendor.upper()]
+    shells = [remote.call("open_shell", {"session_id": name}) for name in names]
+    assert {shell["session_id"] for shell in shells} == {run["session_id"]}
+    for name in names:
+        assert len(remote.call("list_shells", {"session_id": name})["shells"]) == len(names)
+        assert len(remote.call("list_shells", {}, **{"x-session-id": str(name)})["shells"]) == len(names)
+    assert remote.call("list_shells", {"session_id": run["run_id"] + 1})["shells"] == []
+    for shell in shells:
+        remote.call("close_shell", {"shell_id": shell["shell_id"]})
