@@ -39,6 +39,18 @@ def test_the_list_shows_what_a_person_looks_for(place: Place, day: Day) -> None:
     assert item["cost_usd"] == 0.41
 
 
+def test_a_session_that_must_be_continued_says_by_when_wherever_it_is_shown(place: Place) -> None:
+    """delx 5: every session listing shows the obligation."""
+    session_id = str(place.tool("open_session", {"agent": "Codex", "title": "Unfinished migration"})["session_id"])
+    closing = {"session_id": session_id, "succession_policy": "successor_required"}
+    deadline = place.tool("close_session", closing)["data"]["successor_deadline"]
+    assert place.json(f"/sessions/{session_id}")["session"]["successor_deadline"] == deadline
+    for path in ("/sessions?status=awaiting_successor", "/sessions?q=unfinished", f"/sessions/{session_id}"):
+        html = place.html(path)
+        assert f'to be continued by <time datetime="{deadline}">' in html, path
+        assert "overdue" not in html
+
+
 def test_children_stand_under_their_parent_and_nowhere_else(place: Place, day: Day) -> None:
     items = place.json("/sessions")["items"]
     assert day.child_id not in [item["session_id"] for item in items]

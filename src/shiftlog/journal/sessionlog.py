@@ -189,7 +189,10 @@ class Sessionlog:
     async def query_history(self, method: str, params: object, place: Place) -> Result:
         """List sessions with what their turns add up to."""
         asked = self.calls.asked(method, requests.QUERY_HISTORY, params, place)
-        result = await self.history(asked, history_object, "sessions", DEFAULT_LIMIT)
+        now = self.calls.journal.clock.now()
+        result = await self.history(
+            asked, lambda reader, session: history_object(reader, session, now), "sessions", DEFAULT_LIMIT
+        )
         return with_warnings(result, asked.warnings)
 
     async def history(

@@ -3,9 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+from shiftlog.journal.history_items import obligation
 from shiftlog.journal.sessionlog_children import Child, children_of
 from shiftlog.journal.sessionlog_errors import status_of
 from shiftlog.journal.sessionlog_requests import to_dialect
@@ -58,8 +60,8 @@ def current_object(reader: Reader, session: Session, turn: Turn | None) -> dict[
     }
 
 
-def history_object(reader: Reader, session: Session) -> dict[str, Any]:
-    """Show a session in a list, with what its turns and those of its subagents add up to."""
+def history_object(reader: Reader, session: Session, now: datetime) -> dict[str, Any]:
+    """Show a session in a list, with what its turns and those of its subagents add up to, and whether it must go on."""
     children = list(children_of(reader, session))
     subagents = [child.session for child in children]
     sessions = [session, *subagents]
@@ -69,6 +71,7 @@ def history_object(reader: Reader, session: Session) -> dict[str, Any]:
         "filesModifiedCount": reader.count_files(*(each.id for each in sessions)),
         "tags": shown_tags(reader, session, children),
         "state": str(session.state),
+        **to_dialect(obligation(session, now)),
     }
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shiftlog.app import App
 from shiftlog.journal.continuity_answers import vendor_resume
-from shiftlog.journal.history_items import session_facts
+from shiftlog.journal.history_items import obligation, session_facts
 from shiftlog.journal.journal import find_session
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.moves import SessionState, TurnStatus
@@ -148,6 +148,7 @@ class SessionView:
         used = self.app.runs.usage_of(session, reader)
         facts = session_facts(session, self.app.runs)
         ends = None if session.state is SessionState.OPEN and session.turns_open else facts["last_activity"]
+        facts |= obligation(session, now)
         return facts | {
             "cost_usd": used.cost_usd if used else None,
             "files": reader.count_files(session.id),

@@ -309,3 +309,14 @@ def test_a_session_of_a_launcher_is_named_by_the_number_of_its_run_too(log: Log)
         assert refused["message"] == "Session ID prefix must match agent name"
         assert log.error("openSession", sessionId=str(number), title="New")["code"] == "invalid_session_id"
         assert log.do("closeSession", sessionId=number)["sessionId"] == row["session"]
+
+
+def test_a_session_that_must_be_continued_is_listed_with_its_deadline(log: Log) -> None:
+    """delx 5: every session listing shows the obligation, and says afterwards that it is overdue."""
+    log.open()
+    log.do("closeSession", sessionId=SESSION, successionPolicy="successor_required")
+    (listed,) = log.do("queryHistory", agent="Codex")["sessions"]
+    assert (listed["successorDeadline"], listed["overdue"]) == ("2026-07-08T12:00:00Z", False)
+    log.wait(days=8)
+    (listed,) = log.do("queryHistory", agent="Codex")["sessions"]
+    assert (listed["state"], listed["overdue"]) == ("awaiting_successor", True)
