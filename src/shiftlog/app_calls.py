@@ -31,6 +31,7 @@ CALL_S = 120.0
 ATTEMPTS = 10
 QUEUED_BYTES = 16 << 20
 SCOPE = "spool"
+KEY = "idempotencykey"
 _ID = re.compile(r"[0-9a-f]{32}")
 
 log = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ class QueuedCalls:
             agent=queued["agent"] or None,
             binding=Binding(session_id=None, fence=None),
             timeout_s=CALL_S,
-            again=False,
+            again=True,  # a daemon that was killed may have carried it out already
         )
         name = str(queued["id"])
         result = await self.sessionlog.call(str(queued["method"]), _keyed(queued["params"], name), place)
@@ -163,8 +164,9 @@ def _removed(path: Path) -> None:
 
 
 def _keyed(params: Any, name: str) -> Any:
-    """Return parameters with a key by which a second attempt is recognised."""
+    """Return parameters with a key by which a second attempt is recognised, unless they have one of their own."""
     if not isinstance(params, dict):
         return params
-    given = cast("dict[str, Any]", params)
-    return {"idempotencyKey": f"spool-{name}", **given}
+    given = cast("dict[Any, Any]", params)
+    has_key = any(str(key).lower() == KEY and str(value or "").strip() for key, value in given.items())
+    return given if has_key else {**given, "idempotencyKey": f"spool-{name}"}

@@ -126,10 +126,11 @@ def test_a_script_that_ends_at_the_first_failure_still_queues_and_goes_on_in_ord
     assert given == ["n: 1", "n: 2", "n: 3"]
 
 
-def test_a_queued_request_that_came_twice_is_carried_out_once(home: Path) -> None:
+@pytest.mark.parametrize("key", [{}, {"idempotencyKey": None}, {"idempotencyKey": ""}])
+def test_a_queued_request_that_came_twice_is_carried_out_once(home: Path, key: dict[str, object]) -> None:
     invoke(home, "openSession", OPEN)
     invoke(home, "beginTurn", BEGIN)
-    given = {"dialogItems": [{"role": "model", "category": "observation", "content": "once"}]}
+    given = {"dialogItems": [{"role": "model", "category": "observation", "content": "once"}], **key}
     invoke(home, "appendDialog", given, path="/nonexistent")
     (file,) = (home / "spool").glob("calls-*.jsonl")
     copy = file.read_text()
@@ -138,6 +139,19 @@ def test_a_queued_request_that_came_twice_is_carried_out_once(home: Path) -> Non
     invoke(home, "currentSession", {})
     _, answer = invoke(home, "appendDialog", given)
     assert answer["totalDialogItems"] == 2
+
+
+def test_a_queued_close_that_came_twice_closes_no_other_session(home: Path) -> None:
+    other = OPEN | {"sessionId": "Codex-20260701T090000Z-other"}
+    invoke(home, "openSession", other)
+    invoke(home, "openSession", OPEN)
+    invoke(home, "closeSession", {}, path="/nonexistent")
+    (file,) = (home / "spool").glob("calls-*.jsonl")
+    copy = file.read_text()
+    invoke(home, "bootstrap", {})
+    file.write_text(copy)  # as if the daemon had been killed before it removed the file
+    _, answer = invoke(home, "currentSession", {})
+    assert answer["sessionId"] == other["sessionId"]
 
 
 def test_a_store_that_cannot_be_opened_queues_too_and_the_program_itself_says_storage_error(home: Path) -> None:
