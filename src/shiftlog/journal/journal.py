@@ -76,8 +76,8 @@ class Request:
         return key or None
 
     def fingerprint(self, scope: str) -> str:
-        """Return the hash by which a repeated request is recognised; within a session its name may be another."""
-        apart = ("idempotency_key", "session_id") if is_session_id(scope) else ("idempotency_key",)
+        """Return the hash by which a repeated request is recognised; how it names its session does not count."""
+        apart = ("idempotency_key", "session_id", "agent") if is_session_id(scope) else ("idempotency_key",)
         asked = {name: value for name, value in self.values.items() if name not in apart}
         return hashlib.sha256(canonical(asked)).hexdigest()
 

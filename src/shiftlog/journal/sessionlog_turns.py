@@ -24,7 +24,8 @@ def addressed(values: Values) -> dict[str, Any]:
     name = values.get("turn_request_id") or values.get("request_id")
     if name:
         check_request_id(name)
-    return {**values, "request_id": name or None}
+    others = {key: value for key, value in values.items() if key != "turn_request_id"}
+    return {**others, "request_id": name or None}
 
 
 def begin_turn(pen: Pen, values: Values) -> Outcome:

@@ -119,6 +119,15 @@ def test_a_call_asked_again_because_its_answer_was_lost_is_carried_out_once(log:
     assert first["binding"]["session_id"] == SESSION
 
 
+def test_a_repeat_may_address_its_session_and_turn_in_other_words(log: Log) -> None:
+    log.open()
+    log.begin()
+    given = {"dialogItems": [ITEM], "idempotencyKey": "k"}
+    first = log.do("appendDialog", **given, turnRequestId=TURN)
+    assert log.do("appendDialog", **given, requestId=TURN) == first
+    assert log.do("appendDialog", **given, requestId=TURN, sourceType="Codex", sessionId=SESSION) == first
+
+
 def test_a_connection_works_in_the_session_that_it_opens_again_with_its_key(log: Log) -> None:
     log.open(idempotencyKey="k")
     log.open(OTHER_SESSION)
