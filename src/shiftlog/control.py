@@ -228,7 +228,9 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
     if calls_wait(app):
         await app.hooks.carry_out_queued()
     bound: Mapping[str, Any] = params.get("binding") or {}
-    binding = Binding(session_id=bound.get("session_id"), fence=bound.get("fence"))
+    binding = Binding(
+        session_id=bound.get("session_id"), fence=bound.get("fence"), earlier=dict(bound.get("earlier") or {})
+    )
     place = Place(
         # The name that the connection drew for itself counts, because it outlives the daemon.
         caller=replace(

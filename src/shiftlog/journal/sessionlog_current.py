@@ -17,19 +17,41 @@ from shiftlog.model.times import shown, shown_or_none
 from shiftlog.store.protocol import Filter, Page, Reader
 
 CANDIDATES = 10
+MOST_EARLIER = 100
 
 
 @dataclass(slots=True, kw_only=True)
 class Binding:
-    """The session that a connection opened or last addressed, and the fence that it saw then."""
+    """The session that a connection opened or last addressed, and the fence that it saw then.
+
+    `earlier` are the fences of those it was bound to before, so that going back and forth renews none.
+    """
 
     session_id: str | None = None
     fence: int | None = None
+    earlier: dict[str, int] = field(default_factory=dict[str, int])
 
     def bind(self, session: Session) -> None:
-        """Remember a session; one that is bound already keeps the fence seen first."""
-        if self.session_id != session.id:
-            self.session_id, self.fence = session.id, session.fence
+        """Remember a session; one that was bound before keeps the fence seen first."""
+        if self.session_id == session.id:
+            return
+        if self.session_id is not None and self.fence is not None:
+            self.earlier[self.session_id] = self.fence
+        seen = self.earlier.pop(session.id, None)
+        self.session_id, self.fence = session.id, session.fence if seen is None else seen
+        for name in list(self.earlier)[:-MOST_EARLIER]:
+            del self.earlier[name]
+
+    def seen(self, session_id: str) -> int | None:
+        """Return the fence that the connection saw when it bound to a session."""
+        return self.fence if session_id == self.session_id else self.earlier.get(session_id)
+
+    def see(self, session: Session) -> None:
+        """Take the present fence of a session for the one seen."""
+        if session.id == self.session_id:
+            self.fence = session.fence
+        elif session.id in self.earlier:
+            self.earlier[session.id] = session.fence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,13 +186,13 @@ def check_binding(reader: Reader, session: Session, place: Place) -> None:
 
     It may write beside a holder that only resumed the session.
     """
-    binding = place.binding
-    if binding.session_id == session.id and binding.fence not in (None, session.fence):
+    seen = place.binding.seen(session.id)
+    if seen not in (None, session.fence):
         grants = reader.entries(session.id, kinds=(Kind.LEASE_TAKEN,))
         # What was erased may have been a take-over.
-        if any(grant.body is None or grant.facts.get("taken_over") for grant in grants[binding.fence :]):
-            check_fence(reader, session, binding.fence, None)
-        binding.fence = session.fence
+        if any(grant.body is None or grant.facts.get("taken_over") for grant in grants[seen:]):
+            check_fence(reader, session, seen, None)
+        place.binding.see(session)
     client = place.caller.client_id
     grant = reader.grant(session.id, client) if client else None
     check_fence(reader, session, None, grant)

@@ -223,6 +223,20 @@ def test_a_session_taken_over_answers_lease_lost_to_a_connection_bound_before(lo
     assert log.do("updateTurn", response="a new process may write beside the holder")["updated"] is True
 
 
+def test_a_connection_that_works_elsewhere_meanwhile_still_answers_lease_lost(log: Log) -> None:
+    log.open()
+    with log.live() as live, Tools(log) as tools:
+        assert "result" in live.ask("beginTurn", {"requestId": TURN, "queryTitle": "x", "queryText": "x"})
+        assert "result" in live.ask("openSession", {"sessionId": OTHER_SESSION, "title": "x"})
+        taken = {"agent_id": "codex", "session_id": SESSION, "on_held": "take_over"}
+        tools.request("tools/call", name="resume_session", arguments=taken)
+        imported = {"agent": "Codex", "sessionId": SESSION, "title": "late"}
+        assert live.ask("importRecovery", imported)["code"] == "lease_lost"
+        for _ in range(2):
+            assert live.ask("updateTurn", {"response": "late", "sessionId": SESSION})["code"] == "lease_lost"
+            assert "result" in live.ask("setSessionTitle", {"title": "on", "sessionId": OTHER_SESSION})
+
+
 def test_a_connection_writes_beside_a_holder_that_only_resumed_the_session(log: Log) -> None:
     log.open()
     with log.live() as live, Tools(log) as tools:
