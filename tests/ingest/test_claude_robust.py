@@ -136,6 +136,20 @@ def test_unknown_records_are_counted_by_name_and_kept_raw() -> None:
     assert json.loads(notes[0].body["raw"]) == script.records[1]
 
 
+def test_blocks_that_no_rule_knows_are_counted_by_name_and_kept_raw() -> None:
+    """3.6: also beside a text, alone in a user's record, and where a block is no object."""
+    script = Script()
+    script.user([{"type": "text", "text": "Go"}, {"type": "hologram", "of": "a cat"}])
+    script.user([{"type": "hologram", "of": "a dog"}])
+    script.record("assistant", message={"role": "assistant", "model": "claude-opus-4-6", "content": ["loose"]})
+    reader, tally = read(script.lines())
+    assert [query for query, _ in tally.turns()] == ["Go"]
+    assert reader.counts.unknown_names == {"user/hologram": 2, "assistant/None": 1}
+    assert (reader.counts.mapped, reader.counts.unknown) == (1, 2)
+    notes = [note for note in tally.all(Note) if note.kind == "unknown"]
+    assert [json.loads(note.body["raw"]) for note in notes] == script.records
+
+
 def test_a_large_unknown_record_leaves_its_digest_and_many_only_their_number() -> None:
     script = Script()
     script.user("Go")

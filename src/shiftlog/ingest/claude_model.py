@@ -71,6 +71,8 @@ def read_assistant(desk: Desk, strand: Strand, record: Object, reply: Reply, *, 
     for at, block in enumerate(blocks):
         if isinstance(block, dict):
             kept += _read_block(desk, strand, turn, block, at, use=use, is_error=is_error)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            desk.unknown(strand, "assistant/None", f"n{at}")
     if turn is not None and turn.error_code is not None and not turn.error_text:
         turn.error_text = "\n".join(turn.response)
     if kept or not blocks:

@@ -1,6 +1,7 @@
 """`user` records of Claude Code: a prompt, a command, a notice, a stop, an injected text, or the results of calls."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from shiftlog.ingest import claude_results, claude_turns
 from shiftlog.ingest.claude_children import link
@@ -34,6 +35,21 @@ def read_user(desk: Desk, strand: Strand, record: Object, *, nested: bool = Fals
     blocks = list_in(message, "content")
     if blocks and any(block.get("type") == "tool_result" for block in objects_in(message, "content")):
         return claude_results.read_results(desk, strand, record, blocks, nested=nested)
+    read = _read_said(desk, strand, record, message, nested=nested)
+    strange = [(at, block) for at, block in enumerate(blocks) if not _is_said(block)]
+    for at, block in strange:
+        kind = text_in(cast(Object, block), "type") if isinstance(block, dict) else None
+        desk.unknown(strand, f"user/{kind}", f"n{at}")
+    # What else it held was noted by its own name, and there was nothing but that.
+    return Disposition.UNKNOWN if strange and read is Disposition.COUNTED else read
+
+
+def _is_said(block: object) -> bool:
+    part = cast(Object, block) if isinstance(block, dict) else {}
+    return part.get("type") == "text" or is_attachment(part)
+
+
+def _read_said(desk: Desk, strand: Strand, record: Object, message: Object, *, nested: bool) -> Disposition:
     text, images = text_and_images(message.get("content"), keep=desk.hints.keep_images)
     if plan := text_in(record, "planContent"):
         key = desk.key("plan")
