@@ -33,6 +33,7 @@ _GIT = (
     "core.quotePath=false",
 )
 _MOVING = "checkout: moving from "
+_RENAMING = "Branch: renamed refs/heads/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,22 +78,29 @@ class _Repository:
     @classmethod
     async def read(cls, workspace: str, since: float) -> "_Repository":
         reflog = ("reflog", "show", "--date=unix", f"--max-count={REFLOG_LINES}", "--format=%H%x09%gd%x09%gs", "HEAD")
-        branch, listed, moves = await _together(
+        branch, listed, staged, moves = await _together(
             workspace,
             ("symbolic-ref", "--short", "--quiet", "HEAD"),
             ("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
+            # What is staged for removal is in no list of files any more.
+            ("diff-index", "--cached", "-z", "--name-only", "--no-renames", "--relative", "HEAD"),
             reflog,
         )
         if listed is None:
             return cls()
-        files = frozenset(listed.split("\0")[:LOOKED_AT]) - {""}
+        files = frozenset([*listed.split("\0")[:LOOKED_AT], *(staged or "").split("\0")[:LOOKED_AT]]) - {""}
         branch_now = _as_text((branch or "").strip()) or None
         steps = [_step(line) for line in _as_text(moves or "").splitlines()]
         earlier = [commit for commit, at, _ in steps if at <= since]
         if not earlier:
             return cls(files=files, branch_now=branch_now)
         later = [says for _, at, says in reversed(steps) if at > since]
-        left = [says.removeprefix(_MOVING).partition(" to ")[0] for says in later if says.startswith(_MOVING)]
+        left = [
+            says.removeprefix(way).partition(" to ")[0]
+            for says in later
+            for way in (_MOVING, _RENAMING)
+            if says.startswith(way)
+        ]
         added, committed = 0, frozenset[str]()
         if steps[0][0] != earlier[0]:
             span = f"{earlier[0]}..{steps[0][0]}"

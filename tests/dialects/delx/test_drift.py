@@ -100,6 +100,26 @@ async def test_a_deleted_file_is_told(desk: Desk, tmp_path: Path) -> None:
     assert (await resumed(desk))["files_changed"] == ["lib/gone.py"]
 
 
+async def test_a_file_that_git_removed_or_renamed_is_told_before_it_is_committed(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w")
+    for name in ("removed.py", "old.py", "kept.py"):
+        workspace.commit(name, name, NOON - timedelta(hours=1))
+    await opened(desk, workspace.root)
+    workspace.git("rm", "--quiet", "removed.py", at=NOON)
+    workspace.git("mv", "old.py", "new.py", at=NOON)
+    drift = await resumed(desk)
+    assert {"removed.py", "old.py"} <= set(drift["files_changed"]) <= {"removed.py", "old.py", "new.py"}
+
+
+async def test_a_branch_that_was_renamed_had_its_old_name_before(desk: Desk, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w")
+    workspace.commit("a.py", "a", NOON - timedelta(hours=1))
+    await opened(desk, workspace.root)
+    workspace.git("branch", "--move", "trunk", at=NOON + timedelta(minutes=1))
+    drift = await resumed(desk)
+    assert (drift["branch_before"], drift["branch_now"]) == ("main", "trunk")
+
+
 async def test_without_a_repository_the_files_of_the_session_are_still_watched(desk: Desk, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w", repository=False)
     workspace.write("a.py", "a", NOON - timedelta(hours=1))
