@@ -56,6 +56,15 @@ def test_the_agent_may_stand_alone_and_options_reserved_for_delx_change_nothing(
     assert (answer["data"]["resumed_session_id"], answer["data"]["resume_mode"]) == (session, "reopened")
 
 
+def test_a_switch_without_a_value_does_not_swallow_what_comes_next(home: Path) -> None:
+    session = opened(home)
+    closed = shiftlog(home, "close", "--include-meta", "--include-summary", "no", "--ritual-strip", session).json()
+    assert (closed["status"], closed["session_id"], closed["ritual_stripped"]) == ("closed", session, True)
+    assert "summary" not in closed["data"]
+    answer = shiftlog(home, "resume", "--compact-output", "--ritual-strip", "alpha").json()
+    assert (answer["data"]["resumed_session_id"], answer["ritual_stripped"]) == (session, True)
+
+
 def test_what_a_call_warns_of_stands_beside_the_prose(home: Path) -> None:
     session = opened(home)
     shiftlog(home, "close", session, "--epitaph", "First")

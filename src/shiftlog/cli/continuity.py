@@ -53,6 +53,10 @@ RESUME_OPTIONS = {
     "idempotency_key": "Repeat the first answer to this key.",
 }
 _FLAGS = frozenset({"ritual_strip", "include_summary", "allow_rebirth"})
+_SWITCHES = frozenset(
+    "--" + name.replace("_", "-") for name in (*_FLAGS, "include_meta", "include_nudge", "compact_output")
+)
+_BOOLEANS = frozenset({"true", "false", "yes", "no", "1", "0"})
 _OFFERS = (
     Column("SESSION"),
     Column("STATE"),
@@ -61,6 +65,18 @@ _OFFERS = (
     Column("UNTIL", right=True),
     Column("TITLE", cut=True),
 )
+
+
+class _Switching(click.Command):
+    """A command whose switches take a boolean, and nothing else, from what follows them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments, a bare switch as one that says true."""
+        spelled = [
+            f"{arg}=true" if arg in _SWITCHES and after.strip().casefold() not in _BOOLEANS else arg
+            for arg, after in zip(args, [*args[1:], ""], strict=False)
+        ]
+        return super().parse_args(ctx, spelled)
 
 
 def _parameters(options: dict[str, str]) -> Callable[[F], F]:
@@ -123,7 +139,7 @@ def _refuse(body: Facts, as_json: bool) -> int:
     return 1
 
 
-@click.command(short_help="Close a session: capsule, receipt and recovery token.")
+@click.command(cls=_Switching, short_help="Close a session: capsule, receipt and recovery token.")
 @session_argument(required=False)
 @_parameters(CLOSE_OPTIONS)
 @json_option
@@ -151,7 +167,7 @@ def close(session: str | None, as_json: bool, **arguments: Any) -> int:
     return _tool("close_session", arguments, as_json)
 
 
-@click.command(short_help="Resume an agent's latest session.")
+@click.command(cls=_Switching, short_help="Resume an agent's latest session.")
 @click.argument("agent", required=False)
 @_parameters(RESUME_OPTIONS)
 @json_option
