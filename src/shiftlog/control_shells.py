@@ -47,12 +47,8 @@ REPLAYED = (
 
 
 async def list_shells(app: App, params: Params, caller: Caller) -> object:
-    """List the shells as the tool does; a session may be named by anything that names one."""
-    asked = dict(params)
-    if asked.get("session_id"):
-        name = str(asked["session_id"])
-        asked["session_id"] = (await app.store.read(lambda reader: find_session(reader, name))).id
-    return await app.shells.list_shells(asked, caller)
+    """List the shells as the tool does."""
+    return await app.shells.list_shells(params, caller)
 
 
 async def close_shell(app: App, params: Params, caller: Caller) -> object:

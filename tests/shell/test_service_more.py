@@ -11,7 +11,7 @@ import pytest
 
 from shiftlog.mcp.native import native_registry
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.errors import InvalidParameter, SessionNotFound, ShiftlogError
 from shiftlog.model.shell_errors import BudgetInvalid, PolicyDenied, PolicyUndecidable, ShellEnded
 from shiftlog.shell.local import LocalTarget
 from shiftlog.shell.ports import CommandSpec, ShellSpec
@@ -173,6 +173,21 @@ PAGE_KEYS = (
 )
 ROW_KEYS = "shell_id session_id name transport target state ended_reason exit_code cwd workspace sandbox enforcement \
 running last_command idle_s created_at".split()
+
+
+async def test_shells_are_listed_by_every_name_of_their_session(tmp_path: Path) -> None:
+    vendor = "e4ee2456-8a54-4492-9915-1904d6b2966a"
+    async with shell_desk(tmp_path, shell=False) as desk:
+        given = {"agent": "Codex", "title": "Fix", "vendor_session_id": vendor, "model": "gpt-5"}
+        session = await desk.app.sessions.open_session(given, CLIENT)
+        other = await desk.app.sessions.open_session({"agent": "Codex", "title": "Other"}, CLIENT)
+        opened = await desk.open(session_id=vendor)
+        await desk.open(session_id=other["session_id"])
+        for name in (session["session_id"], str(session["run_id"]), vendor, vendor.upper()):
+            listed = await desk.shells.list_shells({"session_id": name}, CLIENT)
+            assert [row["shell_id"] for row in listed["shells"]] == [opened["shell_id"]], name
+        with pytest.raises(SessionNotFound):
+            await desk.shells.list_shells({"session_id": "Codex-20260701T120000Z-nothing"}, CLIENT)
 
 
 async def test_results_have_the_keys_that_the_contract_shows(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from typing import TypeVar
 
 from shiftlog.guard.redaction import Redactor
 from shiftlog.journal.continuity import Continuity
-from shiftlog.journal.journal import Journal, check_fence, closed_error, find_session, resolve_session_id
+from shiftlog.journal.journal import Journal, check_fence, closed_error, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessions import Sessions
 from shiftlog.journal.texts import SHELL, one_line
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.entry import Entry, Kind
-from shiftlog.model.errors import InvalidParameter, InvalidSessionId, ShiftlogError
+from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Session
 from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
 from shiftlog.store.protocol import EntryRow, Filter, Page, Reader, Writer
@@ -50,12 +50,9 @@ class ShellLog:
         opened = await self._sessions.open_session({"agent": agent, "title": "shell"}, caller)
         return ShellHome(session_id=opened["session_id"], implicit=True)
 
-    async def find_session(self, name: str) -> str | None:
-        """Return the id of the session with that journal id, run alias or vendor id, None where there is none."""
-        try:
-            return await self._journal.store.read(lambda reader: resolve_session_id(reader, name))
-        except (InvalidSessionId, InvalidParameter):
-            return None
+    async def session_id(self, name: str) -> str:
+        """Return the id of the session that a name of any form names."""
+        return (await self._journal.store.read(lambda reader: find_session(reader, name))).id
 
     def _writable(self, reader: Reader, session_id: str, caller: Caller) -> Session:
         session = find_session(reader, session_id)

@@ -46,7 +46,8 @@ Send text, end-of-file, a signal to a running command, in this order; run_comman
 signal never ends the shell. Recorded; repeats send again.
 Errors: command_not_running, command_not_found, stdin_closed."""
 
-LIST_SHELLS_TEXT = "List the shells, newest first, and what they run (output: read_output). Read-only."
+LIST_SHELLS_TEXT = """\
+List the shells, newest first, and what they run (output: read_output). Read-only. Errors: session_not_found."""
 
 CLOSE_SHELL_TEXT = """\
 End a shell and every process it started; for one command use send_input with a signal. Repeats answer already_ended; \

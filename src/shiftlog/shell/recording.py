@@ -22,8 +22,8 @@ class ShellJournal(Protocol):
         """Find the session to belong to: the one named, else the one the caller has open, else a new implicit one."""
         ...
 
-    async def find_session(self, name: str) -> str | None:
-        """Return the id of the session with one of its names, None where there is none."""
+    async def session_id(self, name: str) -> str:
+        """Return the id of the session that a name of any form names."""
         ...
 
     async def abandon(self, session_id: str) -> None:

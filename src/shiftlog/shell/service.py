@@ -258,7 +258,7 @@ class Shells:
     async def list_shells(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """List the shells, newest first."""
         values = requests.LIST_SHELLS.read(arguments)
-        wanted = values.get("session_id")
+        wanted = await self.journal.session_id(values["session_id"]) if values.get("session_id") else None
         rows = [shell.as_listed() for shell in self.live.values() if shell.is_live or values.get("include_ended")]
         if values.get("include_ended"):
             here = {row["shell_id"] for row in rows}
@@ -269,8 +269,7 @@ class Shells:
                 if known.shell_id and known.shell_id not in here and (known.ended_at or since) >= since
             ]
         if wanted is not None:
-            session_id = await self.journal.find_session(wanted)
-            rows = [row for row in rows if row["session_id"] == session_id]
+            rows = [row for row in rows if row["session_id"] == wanted]
         rows.sort(key=lambda row: (row["created_at"], row["shell_id"]), reverse=True)
         return results.paged(rows, values.get("limit", 50), values.get("cursor"))
 
