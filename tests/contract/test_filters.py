@@ -282,6 +282,35 @@ async def test_a_span_of_time_chooses_entries_turns_and_files_each_by_itself(
     assert await store.read(lambda r: r.count("turn", where)) == await store.read(lambda r: r.count("file", where))
 
 
+@pytest.mark.parametrize(
+    ("where", "paths"),
+    [
+        (Filter(), {"early.py", "late.py", "often.py"}),
+        (Filter(from_=b.at(2)), {"late.py", "often.py"}),
+        (Filter(to=b.at(2)), {"early.py", "often.py"}),
+        (Filter(from_=b.at(2), to=b.at(2)), {"often.py"}),
+        (Filter(from_=b.at(3.5)), set[str]()),
+        (Filter(to=b.at(0.5)), set[str]()),
+    ],
+)
+async def test_a_span_of_time_chooses_files_by_when_they_were_touched_in_a_long_turn(
+    store: Store, where: Filter, paths: set[str]
+) -> None:
+    """Of a file that was changed more than once only the last time is known; it may have been touched before."""
+    chain = b.Chain()
+    items = [chain.indexed(f"word {n}", turn=b.request_id(1), when=b.at(n)) for n in (1, 2, 3)]
+    files = {"early.py": b.touch(seq=1), "late.py": b.touch(seq=3), "often.py": b.touch(2, seq=3)}
+
+    def work(writer: b.Writer) -> None:
+        writer.append(b.session_id("one"), items)
+        writer.put_session(b.session(started=b.at(0), last_activity=b.at(4)))
+        writer.put_turn(b.session_id("one"), b.turn(1, last_updated=b.at(4), files=files))
+
+    await store.write(work)
+    assert {row.path for row in await store.read(lambda r: r.find_files(where, ALL))} == paths
+    assert await store.read(lambda r: r.count("file", where)) == len(paths)
+
+
 async def test_the_second_of_the_last_activity_counts_whole(store: Store) -> None:
     last, asked = b.at(3) + timedelta(milliseconds=300), b.at(3) + timedelta(milliseconds=800)
     turn = b.turn(1, last_updated=last)

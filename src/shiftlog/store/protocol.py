@@ -29,11 +29,11 @@ class Filter:
     `model_part` is a part of the model's name in any case. `finished` sessions have ended, or are suspended with
     turns of which none is open. `offered_to` is the key of an agent; `offered` asks for any open offer.
     `from_` and `to` ask when something was worked on: a session or turn from its start to the second of its last
-    activity, an entry at its time; of what a session holds, each by itself. `turn_status`, `plan_file`, `todo_id`
-    and `untouched_since` must hold for one turn; what is asked of turns, for an entry's own turn, but a tag of its
-    session will do. `without_subagents` leaves out the imported sessions of subagents;
-    their turns then count among those of the session that started them. `hidden` asks for the sessions that were
-    deleted, which nothing else finds, and for no other.
+    activity, an entry at its time, a file between the changes of it; of what a session holds, each by itself.
+    `turn_status`, `plan_file`, `todo_id` and `untouched_since` must hold for one turn; what is asked of turns, for an
+    entry's own turn, but a tag of its session will do. `without_subagents` leaves out the imported sessions of
+    subagents; their turns then count among those of the session that started them. `hidden` asks for the sessions
+    that were deleted, which nothing else finds, and for no other.
     """
 
     session_id: str | None = None

@@ -118,6 +118,13 @@ def is_in_span(first: datetime, last: datetime, where: Filter) -> bool:
     )
 
 
+def is_touched_in_span(touched: datetime | None, changes: int, where: Filter) -> bool:
+    """Tell whether a file of a fitting turn was touched in the span; only its last change has a known time."""
+    if touched is None:
+        return True
+    return is_in_span(touched, touched, replace(where, to=None) if changes > 1 else where)
+
+
 def path_matches(path: str, where: Filter, workspace: str | None) -> bool:
     """Tell whether a touched file of a session with that workspace matches."""
     if where.path is None:

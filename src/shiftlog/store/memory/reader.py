@@ -13,6 +13,7 @@ from shiftlog.store.memory.filters import (
     all_tags,
     entry_matches,
     is_in_span,
+    is_touched_in_span,
     path_matches,
     session_alone_matches,
     session_matches,
@@ -136,12 +137,13 @@ class MemoryReader:
                     request_id=turn.request_id,
                     path=path,
                     touch=touch,
-                    touched=shelf.lines[touch.seq - 1].entry.at if 0 < touch.seq <= len(shelf.lines) else None,
+                    touched=touched,
                     at=(shelf.place(turn.begun_seq), place),
                 )
                 for shelf, session, turn in self._turns(where)
                 for place, (path, touch) in enumerate(turn.files.items())
-                if path_matches(path, where, session.workspace)
+                for touched in [shelf.lines[touch.seq - 1].entry.at if 0 < touch.seq <= len(shelf.lines) else None]
+                if path_matches(path, where, session.workspace) and is_touched_in_span(touched, touch.changes, where)
             ),
         )
 

@@ -167,6 +167,16 @@ def add_span(where: Filter, column: str, clauses: list[str], values: list[Any]) 
             values.append(precise(bound))
 
 
+def add_touched(where: Filter, touched: str, clauses: list[str], values: list[Any]) -> None:
+    """Add that a file `f` of a fitting turn was touched within the span; only its last change has a known time."""
+    if where.from_ is not None:
+        clauses.append(f"coalesce({touched} >= ?, 1)")
+        values.append(precise(where.from_))
+    if where.to is not None:
+        clauses.append(f"(f.changes > 1 OR coalesce({touched} <= ?, 1))")
+        values.append(precise(where.to))
+
+
 def _turn_parts(where: Filter) -> list[tuple[str, str, list[Any]]]:
     """Return what is asked of turns: the table, a condition on it, and the values that it names."""
     parts: list[tuple[str, str, list[Any]]] = []

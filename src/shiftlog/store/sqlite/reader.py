@@ -28,6 +28,7 @@ from shiftlog.store.protocol import (
 from shiftlog.store.sqlite.filters import (
     add_own_turn,
     add_span,
+    add_touched,
     match_expression,
     path_condition,
     session_conditions,
@@ -52,6 +53,9 @@ from shiftlog.store.sqlite.sources import SourceReader
 from shiftlog.store.sqlite.tallies import read_tallies
 from shiftlog.store.sqlite.unindexed import IndexBehind, are_waiting
 from shiftlog.store.tallies import Figures, Kin
+
+# When a file `f` was changed last, if that entry is there.
+_TOUCHED = f"(SELECT e.at FROM entries e WHERE e.id = (f.session_key << {SEQ_BITS}) + f.seq)"
 
 
 @dataclass(slots=True)
@@ -207,8 +211,7 @@ class SqliteReader(SourceReader):
             values.extend(page.after)
         rows = self._db.execute(
             "SELECT s.id, t.request_id, f.path, f.changes, f.last_type, f.seq, f.turn_key, f.place,"
-            f" (SELECT e.at FROM entries e WHERE e.id = (f.session_key << {SEQ_BITS}) + f.seq)"
-            " FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
+            f" {_TOUCHED} FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
             f" WHERE {' AND '.join(clauses)} ORDER BY f.turn_key DESC, f.place DESC LIMIT ?",
             (*values, page.limit),
         )
@@ -272,6 +275,7 @@ class SqliteReader(SourceReader):
     @staticmethod
     def _file_conditions(where: Filter) -> tuple[list[str], list[Any]]:
         clauses, values = turn_conditions(where)
+        add_touched(where, _TOUCHED, clauses, values)
         if where.path is not None:
             condition, asked = path_condition(where.path)
             clauses.append(condition.replace("x.", "f."))
