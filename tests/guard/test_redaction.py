@@ -255,3 +255,25 @@ def test_tokens_that_were_put_together_without_a_break_are_masked_whole(token: s
     shown = Redactor().text(f"{token}{token}{token} after", by_rule=True).text
     assert "k3Jx9" not in shown
     assert shown.endswith(" after")
+
+
+@pytest.mark.parametrize(
+    "escape", [r"\n", r"\t", r"\r", r"\\n", r"\u003d", r"\x20", r"\033[0m", "%3D", "%20", "\x1b[1;32m"]
+)
+@pytest.mark.parametrize("secret", [GITHUB, RECOVERY, JWT])
+def test_a_token_behind_an_escape_is_as_secret_as_one_behind_a_blank(escape: str, secret: str) -> None:
+    assert masked(f'{{"text":"first{escape}{secret}"}}').startswith(f'{{"text":"first{escape}[REDACTED')
+    assert secret not in masked(f"printf '{escape}{secret}'")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"{}\nBearer SECRET",
+        r"cd x\nsshpass -p SECRET ssh y",
+        r"cd x\n\tmysql -pSECRET -u root",
+        r"a\ncurl -u me:SECRET h",
+    ],
+)
+def test_commands_and_schemes_that_begin_an_escaped_line_keep_no_password(text: str) -> None:
+    assert "s3cr3tValue99xyz" not in masked(text.replace("SECRET", "s3cr3tValue99xyz"))

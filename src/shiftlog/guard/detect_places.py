@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from shiftlog.guard import detect_kinds as kinds
+from shiftlog.guard.detect_edges import EDGE, LINEAR_EDGE, NEW_LINE
 from shiftlog.guard.detect_kinds import Finding, Kind
 from shiftlog.guard.detect_values import Need, Setting, is_random, is_reference, is_secret
 from shiftlog.guard.redact_re2 import compile_linear
@@ -26,43 +27,45 @@ _ADDRESS = re.compile(
     r"|(?<![\w/])[\w.%-]{1,64}:(?P<dsn>[^\s/\"'<>`\\@]{1,256})@(?=(?:tcp|unix)\()"
 )
 _BASE64_SIGNS = frozenset("+/=~")
-_BEARER = re.compile(r"(?<![\w-])[Bb](?:earer|EARER)[ \t]{1,4}(?P<value>[\w.~+/=-]{4,65536})", re.ASCII)
-_BASIC = re.compile(r"(?<![\w-])[Bb](?:asic|ASIC)[ \t]{1,4}(?P<value>[A-Za-z0-9+/]{8,4096}={0,2})(?![\w+/=])", re.ASCII)
+_ALONE = rf"(?:(?<![\w-])|{NEW_LINE})"
+_BEARER = re.compile(_ALONE + r"[Bb](?:earer|EARER)[ \t]{1,4}(?P<value>[\w.~+/=-]{4,65536})", re.ASCII)
+_BASIC = re.compile(_ALONE + r"[Bb](?:asic|ASIC)[ \t]{1,4}(?P<value>[A-Za-z0-9+/]{8,4096}={0,2})(?![\w+/=])", re.ASCII)
+
+
+def _flag(pattern: str) -> re.Pattern[str]:
+    return re.compile(EDGE + pattern.removeprefix(r"\b") if pattern.startswith(r"\b") else pattern)
+
 
 _FLAGS = (
-    re.compile(rf"\bsshpass\s{{1,4}}-p\s{{0,4}}{_value(0)}"),
-    re.compile(rf"\b(?:mysql\w{{0,12}}|mariadb[\w-]{{0,12}}|7za?|rar|unrar)\b.{{0,300}}?\s-p{_value(0)}"),
-    re.compile(
+    _flag(rf"\bsshpass\s{{1,4}}-p\s{{0,4}}{_value(0)}"),
+    _flag(rf"\b(?:mysql\w{{0,12}}|mariadb[\w-]{{0,12}}|7za?|rar|unrar)\b.{{0,300}}?\s-p{_value(0)}"),
+    _flag(
         r"\b(?:(?:docker|podman|nerdctl|helm registry|oc|az|buildah|skopeo|cf|gh)\s{1,4}login|mongo\w{0,10}"
         r"|cqlsh|twine|sqlcmd|bcp|svn|ftp|lftp|mosquitto_\w{3}|rabbitmqadmin|zip|unzip|impacket-\w{1,20})\b"
         rf".{{0,300}}?\s-[pP]\s{{1,4}}{_value(0)}"
     ),
-    re.compile(
+    _flag(
         r"\b(?:curl|wget|https?|xh|curlie|ab)\b.{0,500}?"
         r"\s(?:-u|--user|-a|--auth|-A|--proxy-user|-U|--basic-auth)[ =]{0,3}"
         r"(?:\"[^\s:\"/]{1,128}:(?P<d0>[^\"]{1,512})\"|'[^\s:'/]{1,128}:(?P<s0>[^']{1,512})'"
         r"|[^\s:\"'/]{1,128}:(?!//)(?P<u0>[^\s\"'|;&<>\\]{1,512}))"
     ),
-    re.compile(rf"\bssh-keygen\b.{{0,200}}?\s-P\s{{1,4}}{_value(0)}"),
-    re.compile(rf"\bssh-keygen\b.{{0,200}}?\s-N\s{{1,4}}{_value(0)}"),
-    re.compile(rf"\bredis-cli\b.{{0,300}}?\s-a\s{{1,4}}{_value(0)}"),
-    re.compile(rf"\bldap[a-z]{{3,8}}\b.{{0,300}}?\s-w\s{{0,4}}{_value(0)}"),
-    re.compile(
-        rf"\b(?:smbclient|smbmap|net|rpcclient|mount)\b.{{0,300}}?\s-U\s{{0,4}}[\"']?[\w\\.-]{{1,64}}%{_value(0)}"
-    ),
-    re.compile(rf"\bhtpasswd\s{{1,4}}-\w{{0,6}}b\w{{0,6}}\s{{1,4}}\S{{1,256}}\s{{1,4}}\S{{1,64}}\s{{1,4}}{_value(0)}"),
-    re.compile(rf"\s-(?:pass|passin|passout|srp-pass)\s{{1,4}}[\"']?pass:{_value(0)}"),
-    re.compile(
+    _flag(rf"\bssh-keygen\b.{{0,200}}?\s-P\s{{1,4}}{_value(0)}"),
+    _flag(rf"\bssh-keygen\b.{{0,200}}?\s-N\s{{1,4}}{_value(0)}"),
+    _flag(rf"\bredis-cli\b.{{0,300}}?\s-a\s{{1,4}}{_value(0)}"),
+    _flag(rf"\bldap[a-z]{{3,8}}\b.{{0,300}}?\s-w\s{{0,4}}{_value(0)}"),
+    _flag(rf"\b(?:smbclient|smbmap|net|rpcclient|mount)\b.{{0,300}}?\s-U\s{{0,4}}[\"']?[\w\\.-]{{1,64}}%{_value(0)}"),
+    _flag(rf"\bhtpasswd\s{{1,4}}-\w{{0,6}}b\w{{0,6}}\s{{1,4}}\S{{1,256}}\s{{1,4}}\S{{1,64}}\s{{1,4}}{_value(0)}"),
+    _flag(rf"\s-(?:pass|passin|passout|srp-pass)\s{{1,4}}[\"']?pass:{_value(0)}"),
+    _flag(
         rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?{_value(0)}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}}-\w*S|passwd\s{{1,4}}--stdin|su\b)"
     ),
-    re.compile(
+    _flag(
         rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?[\"']?[\w.-]{{1,64}}:{_value(0)}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}})?chpasswd"
     ),
-    re.compile(rf"\bConvertTo-SecureString\s{{1,4}}(?:-String\s{{1,4}})?{_value(0)}"),
+    _flag(rf"\bConvertTo-SecureString\s{{1,4}}(?:-String\s{{1,4}})?{_value(0)}"),
 )
-_COOKIES = re.compile(
-    r"\bcurl\b.{0,500}?\s(?:-b|--cookie)[ =]{0,3}(?P<quote>[\"']?)(?P<s0>[\w.%-]{1,128}=[^\s\"']{4,4096})"
-)
+_COOKIES = _flag(r"\bcurl\b.{0,500}?\s(?:-b|--cookie)[ =]{0,3}(?P<quote>[\"']?)(?P<s0>[\w.%-]{1,128}=[^\s\"']{4,4096})")
 _SQL = re.compile(
     r"\b(?:IDENTIFIED\s{1,4}BY|(?:WITH|SET|ENCRYPTED|ROLE|USER)\b.{0,100}?\bPASSWORD)\s{1,4}(?:PASSWORD\s{1,4})?'(?P<s0>[^']{1,256})'",
     re.I,
@@ -70,20 +73,16 @@ _SQL = re.compile(
 _PORTS = re.compile(r"[\d.:/]+(?:tcp|udp)?$")
 
 ADDRESS_PATTERN = r"://[^\s/:@]*:[^\s@]+@|[\w.%-]:[^\s/@]+@(?:tcp|unix)\("
-SCHEME_PATTERN = r"(?i:\b(?:bearer|basic)[ \t]+[A-Za-z0-9._~+/-]{4})"
+SCHEME_PATTERN = LINEAR_EDGE + r"(?i:(?:bearer|basic)[ \t]+[A-Za-z0-9._~+/-]{4})"
 FLAG_PATTERN = (
-    r"\bsshpass\s+-p"
+    LINEAR_EDGE + r"(?:sshpass\s+-p|(?:redis-cli|ssh-keygen|ldap[a-z]{3,8}|ConvertTo-SecureString)\s|htpasswd\s+-)"
     r"|\s-p[^\s-]"
     r"|\s-[pP]\s+[^\s-]"
     r"|\s(?:-u|--user|-a|--auth|-A|--proxy-user|-U|--basic-auth)[ =]*[\"']?[^\s:/\"']+:[^/\s]"
-    r"|\bredis-cli\s|\bssh-keygen\s"
-    r"|\bldap[a-z]{3,8}\s"
     r"|\s-U\s*[^\s%]+%"
     r"|\s(?:-b|--cookie)[ =]*[\"']?[\w.%-]+="
-    r"|\bhtpasswd\s+-"
     r"|\s-(?:pass|passin|passout|srp-pass)\s+[\"']?pass:"
     r"|\|\s*(?:sudo\s|passwd\s|su\b|chpasswd)"
-    r"|\bConvertTo-SecureString\s"
     r"|(?i:\bIDENTIFIED\s+BY\s|\bPASSWORD\s+(?:PASSWORD\s+)?')"
 )
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from shiftlog.guard.detect_edges import LINEAR_EDGE
 from shiftlog.guard.detect_kinds import JWT, RECOVERY_TOKEN, Finding, Kind
 from shiftlog.guard.redact_re2 import compile_linear
 
@@ -169,11 +170,11 @@ _ENCODED = re.compile(r"[A-Za-z0-9+/]{31}[+/]$")
 _OWN_CLASS = {"jwt": JWT, "recovery_token": RECOVERY_TOKEN}
 _KINDS = {shape.rule: _OWN_CLASS.get(shape.rule, Kind(shape.rule, "provider_key")) for shape in SHAPES}
 
-_TOKENS = compile_linear(r"\b(?:" + "|".join(shape.head + shape.tail for shape in SHAPES) + ")")
+_TOKENS = compile_linear(LINEAR_EDGE + "(" + "|".join(shape.head + shape.tail for shape in SHAPES) + ")")
 
 TOKEN_PATTERN = "|".join(
     (
-        r"\b(?:" + "|".join(shape.head for shape in SHAPES if not shape.trigger) + ")",
+        LINEAR_EDGE + "(?:" + "|".join(shape.head for shape in SHAPES if not shape.trigger) + ")",
         *(shape.trigger for shape in SHAPES if shape.trigger),
     )
 )
@@ -182,7 +183,7 @@ TOKEN_PATTERN = "|".join(
 def find_tokens(line: str, data: bytes) -> Iterator[Finding]:
     """Yield the tokens of a line that are secrets by their shape."""
     for match in _TOKENS.finditer(data):
-        start, end = match.start(), match.end()
+        start, end = match.start(1), match.end(1)
         shape = _shape_at(line, start)
         if shape is None or (shape.check and not shape.check(line[start:end])):
             continue
