@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -155,7 +156,7 @@ async def _connect_one(
     except asyncssh.Error as error:
         raise _failed(hop, error.reason or "the host ended the connection") from None
     except OSError as error:
-        raise _failed(hop, error.strerror or str(error) or "the network failed") from None
+        raise _failed(hop, _said_by_the_system(error)) from None
     except ValueError:
         # No name of a host or user may be like this: an empty label (`a..b`), a NUL, an unassigned character.
         raise _failed(hop, "the name of the host or user is not valid") from None
@@ -195,6 +196,13 @@ def _algorithms(known: KnownHost, pin: str | None) -> list[str]:
     if known.has_authorities and pin is None:
         certificates = [one.decode() for one in get_default_certificate_algs() if b"openssh.com" in one]
     return [*certificates, *first, *(one for one in usual if one not in first)]
+
+
+def _said_by_the_system(error: OSError) -> str:
+    """Return why the network failed; asyncio names the address in place of the reason."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or "the network failed"
 
 
 def _failed(hop: Hop, reason: str) -> SshConnectFailed:

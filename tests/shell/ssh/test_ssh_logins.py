@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import asyncssh
 import pytest
 
 from shiftlog.model.errors import ShiftlogError
-from shiftlog.model.shell_errors import HostKeyMismatch, HostKeyUnknown, SshAuthFailed
+from shiftlog.model.shell_errors import HostKeyMismatch, HostKeyUnknown, SshAuthFailed, SshConnectFailed
 from tests.shell.desk import shell_desk
 from tests.shell.ssh.places import settings_for, where
 from tests.shell.ssh.server import SSHD, SshServer, start_server
@@ -145,3 +146,13 @@ def _is_nowhere(secret: str, home: Path, log: pytest.LogCaptureFixture) -> None:
     for path in home.rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes(), path
+
+
+async def test_a_host_that_does_not_answer_is_told_by_the_systems_own_reason(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets it, and it refuses
+        port = taken.getsockname()[1]
+        async with shell_desk(tmp_path, shell=False) as desk:
+            with pytest.raises(SshConnectFailed) as failed:
+                await desk.open(transport="ssh", host="127.0.0.1", user="nobody", port=port, cwd=None)
+    assert str(failed.value) == f"cannot connect to 127.0.0.1:{port}: Connection refused"
