@@ -45,6 +45,7 @@ class CutText:
         self._line = 0  # the first line that is neither kept nor counted as elided
         self._kept_to = 0  # the offset behind the last kept byte
         self._gap_at: int | None = None
+        self._lost = False  # the end of a line that is kept is missing in the source
         self._total = 0
         self._head: list[str] = []
         self._head_chars = 0
@@ -55,8 +56,10 @@ class CutText:
     def keep(self, first: int, last: int, start: int, end: int) -> None:
         """Keep the lines from `first` to before `last`, which are the bytes from `start` to `end`."""
         if self._run is not None and first == self._run[0]:
-            self._run = (last, self._run[1], end)
-            return
+            if start == self._run[2]:
+                self._run = (last, self._run[1], end)
+                return
+            self._lose_end_of_line()
         self._close_run()
         if first > self._line:
             self._mark_gap(first, end="\n")
@@ -69,7 +72,7 @@ class CutText:
             self._mark_gap(lines_total, end="")
         if self._total <= self._max:
             rest = self._read_tail(self._total - self._head_chars)
-            return Whole(text="".join(self._head) + rest, cut=False, elided_at=self._gap_at)
+            return Whole(text="".join(self._head) + rest, cut=self._lost, elided_at=self._gap_at)
         head = "".join(self._head)
         elided_at = self._gap_at
         if self._first_chars is not None and self._half < self._first_chars:
@@ -79,6 +82,13 @@ class CutText:
         elided = self._total - 2 * self._half
         text = f"{head}\n... {elided} chars elided ...\n{self._read_tail(self._half)}"
         return Whole(text=text, cut=True, elided_at=elided_at)
+
+    def _lose_end_of_line(self) -> None:
+        """End a run whose last line the source does not hold to its end, though it holds the line behind it."""
+        self._close_run()
+        self._lost = True
+        self._gap_at = self._kept_to if self._gap_at is None else self._gap_at
+        self._append(_Piece(1, "\n"))
 
     def _close_run(self) -> None:
         if self._run is None:

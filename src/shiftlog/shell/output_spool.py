@@ -143,18 +143,17 @@ class Spool:
             self._fd = None
 
     def parts(self) -> Sequence[Part]:
-        """Return the lines that are there: the stored ones and, of a longer text, its last."""
+        """Return the lines that are there: all while memory holds what is not stored, else the stored and the last."""
+        if self._over_is_whole():
+            return (Part(0, self.lines_total, 0, self.size + self._over_bytes),)
         stored = Part(0, self._breaks + (1 if self._last not in (b"", b"\n") else 0), 0, self.size)
-        if not self._over_bytes:
+        skip = self._ending.find(b"\n") + 1
+        if not skip:
             return (stored,)
         base = self._ending_offset()
-        whole = base == self.size and stored.lines == self._breaks
-        skip = 0 if whole else self._ending.find(b"\n") + 1
         breaks = self._ending.count(b"\n", skip)
         first = self._breaks + self._over_breaks - breaks
         count = breaks + (0 if self.final_newline else 1)
-        if not whole and not skip:
-            return (stored,)
         return (stored, Part(first, count, base + skip, base + len(self._ending)))
 
     def read(self, start: int, end: int) -> bytes:
@@ -162,6 +161,8 @@ class Spool:
         if start >= self.size and self._over_bytes:
             base = self._ending_offset()
             return bytes(self._ending[max(0, start - base) : max(0, end - base)])
+        if end > self.size and self._over_is_whole():
+            return self.read(start, self.size) + bytes(self._ending[: end - self.size])
         end = min(end, self.size)
         if start >= self._written:
             return bytes(self._buffer[start - self._written : end - self._written])
@@ -197,7 +198,10 @@ class Spool:
 
     def offset_of(self, line: int) -> int:
         """Return where a line (from 0) begins; behind the last one, where its part ends."""
-        if self._over_bytes:
+        if self._over_is_whole():
+            if line > self._breaks:
+                return self.size + offset_of_line(bytes(self._ending), line - self._breaks)
+        elif self._over_bytes:
             stored, *others = self.parts()
             if others and line >= others[0].first and line > stored.lines:
                 part = others[0]
@@ -298,6 +302,10 @@ class Spool:
                 Path(self.path).parent.mkdir(mode=0o700, exist_ok=True)
                 self._fd = os.open(self.path, flags, 0o600)
         return self._fd
+
+    def _over_is_whole(self) -> bool:
+        """Tell whether memory holds all of the text behind the stored one."""
+        return 0 < self._over_bytes == len(self._ending)
 
     def _ending_offset(self) -> int:
         """Return where the ending begins, counted as if the whole text were stored."""
