@@ -310,3 +310,13 @@ async def test_a_shell_without_a_builtin_that_the_engine_needs_ends_and_never_re
             assert (await desk.run("echo x"))["shell_state"] == "ended"
         with pytest.raises(ShellEnded):
             await desk.run("echo x")
+
+
+async def test_a_prompt_is_shown_to_a_reader_who_waited_before_it_came(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        asking = await desk.run("read gate; printf 'Continue? '; read answer", background=True, stdin="open")
+        async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+            read = tasks.create_task(desk.read(asking["command_id"], wait_s=60))
+            tasks.create_task(desk.send(asking["command_id"], text="go\n"))
+        assert (read.result()["text"], read.result()["state"]) == ("Continue? ", "running")
+        await desk.send(asking["command_id"], signal="kill")

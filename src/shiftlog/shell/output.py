@@ -90,7 +90,11 @@ class CommandOutput(OutputSink):
 
     def write(self, stream: Stream, data: bytes) -> None:
         """Take the next bytes of a stream."""
-        self._added(self.stream(stream).write(data))
+        output = self.stream(stream)
+        held = output.held
+        self._added(output.write(data))
+        if output.held and not held:
+            self._wake()  # whoever waits has to wait no longer than until this may be shown
 
     def close(self, stream: Stream) -> None:
         """End a stream; also after the command's end, when a left-over child lets go of it."""
