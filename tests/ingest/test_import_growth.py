@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftlog.store.protocol import Writer
 from tests.ingest.office import Claude, Codex, entries_of, open_office
 
 
@@ -46,3 +47,19 @@ async def test_a_store_that_refuses_the_end_of_an_import_still_tells_what_was_st
             database.execute("DROP TRIGGER full")
         again = (await office.take()).shown()
         assert (again["ok"], again["totals"]["entries"]) == (True, 0)
+
+
+async def test_an_import_that_did_not_come_to_its_end_leaves_no_session_without_its_project(tmp_path: Path) -> None:
+    """5.2: after a kill at any instant the next run ends where an undisturbed one does, also beside the journal."""
+    async with open_office(tmp_path) as office:
+        office.write("a.jsonl", Claude().prompt("Go").says("Done").ends().records)
+        await office.take()
+        session_id = (await office.session(Claude().session)).id
+
+        def forget(writer: Writer) -> None:
+            writer.put_imported(session_id, {})
+
+        whole = await office.desk.read(lambda reader: reader.imported(session_id))
+        await office.desk.app.store.write(forget)  # as it stands before the last transaction of an import
+        await office.take()
+        assert await office.desk.read(lambda reader: reader.imported(session_id)) == whole == {"project": "/srv/app"}

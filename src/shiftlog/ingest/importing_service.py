@@ -142,6 +142,7 @@ class Imports:
     async def _learn_projects(self, report: Report) -> None:
         """Keep the projects of new sessions, and the folders in which transcripts are found now."""
         places: dict[str, list[Place]] = {}
+        await self._recall_places(report)
         for file in report.files:
             # Only Claude Code keeps the transcripts of one project, and no other's, in one folder.
             folder = str(Path(file.path).parent) if file.agent == "ClaudeCode" else None
@@ -159,6 +160,12 @@ class Imports:
                 if not report.files:
                     raise
                 next((file for file in report.files if file.places), report.files[0]).fail(error)
+
+    async def _recall_places(self, report: Report) -> None:
+        """Add the places of sessions that an import stored which did not come to its end."""
+        of_file = {session_id: file for file in report.files if not file.places for session_id in file.known}
+        for session_id, place in (await self.importer.journal.without_project(of_file)).items():
+            of_file[session_id].places[session_id] = [place]
 
     def find(self, options: ImportOptions) -> list[Found]:
         """List the files that the options speak of; raise for a path that is missing or not allowed."""

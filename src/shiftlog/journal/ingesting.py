@@ -101,6 +101,20 @@ class Ingest:
         kept = await self._store.read(work)
         return {path: state for path, locked in kept.items() if (state := self._lock.unlock(locked)) is not None}
 
+    async def without_project(self, session_ids: Iterable[str]) -> dict[str, dict[str, str | None]]:
+        """Return where sessions began whose projects are not kept, as after an import that was ended before."""
+        wanted = list(session_ids)
+
+        def work(reader: Reader) -> dict[str, dict[str, str | None]]:
+            found: dict[str, dict[str, str | None]] = {}
+            for session_id in wanted:
+                if "project" not in (reader.imported(session_id) or {}):
+                    for entry in reader.entries(session_id, until=1):
+                        found[session_id] = {name: entry.facts.get(name) for name in ("cwd", "repository")}
+            return found
+
+        return await self._store.read(work)
+
     async def keep_projects(
         self, paths: dict[str, str], sessions: dict[str, dict[str, str]], moved: dict[str, tuple[str, ...]]
     ) -> None:
