@@ -36,6 +36,13 @@ def test_without_file_and_variables_the_defaults_of_the_declaration_hold(tmp_pat
     assert config.resume.require_token is False
 
 
+def test_every_model_that_a_tier_stands_for_has_a_price(tmp_path: Path) -> None:
+    config = load(tmp_path, {})
+    named = {level.model for levels in config.runs.levels.values() for level in levels.values()}
+    assert {"opus", "haiku"} < named
+    assert [name for name in named if name and config.prices.price_of(name) is None] == []
+
+
 def test_a_variable_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
     text = "token_ttl_days = 10\n[http]\nport = 8000\nenabled = true\n[mcp]\ntoolsets = ['journal']"
     config = load_text(
