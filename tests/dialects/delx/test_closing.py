@@ -52,15 +52,6 @@ async def test_03_no_reason_is_filtered_or_stops_the_close(office: Office) -> No
     assert (data["status"], data["reason"], data["reason_class"]) == ("closed", reason, "other")
 
 
-async def test_03_no_character_of_a_reason_or_note_stops_the_close(office: Office) -> None:
-    """3.2: what is never text is replaced, as in the error of a run."""
-    agent = office.visitor()
-    session = await agent.open()
-    data = (await agent.close(session, reason="killed\x00by \ud800 \x1b[31m", epitaph="Left\x01\nhere")).data
-    assert (data["status"], data["reason"]) == ("closed", "killed\ufffdby \ufffd \x1b[31m")
-    assert data["closing_note"] == "Left\ufffd\nhere"
-
-
 async def test_04_the_first_closing_note_stays(office: Office) -> None:
     agent = office.visitor()
     session = await agent.open()
