@@ -34,7 +34,7 @@ _MAY_TRAP = re.compile(r"\bDEBUG\b", re.IGNORECASE)
 _MAY_SPEAK_LAST = re.compile(r"\b(?:trap|source|eval)\b|(?:^|[\s;&|({])\.\s")
 _LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY_CORRECT)\b")
 #: A text of several lines that holds nothing but blanks, comments and continued lines.
-_NOTHING = re.compile(r"(?:[ \t]*(?:#.*|\\)?(?:\n|\Z))*+")
+_NOTHING = re.compile(r"(?>(?:[ \t]*(?:#.*|\\)?(?:\n|\Z))*)")
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 _REPORT = re.compile(rb"([0-9a-f]{24}) (end|pid|bad) (.*?)/\1\n", re.DOTALL)
 _LONGEST_REPORT = 64 * 1024

@@ -150,6 +150,6 @@ def test_shells_are_opened_and_listed_by_every_name_of_their_session(remote: Rem
     for name in names:
         assert len(remote.call("list_shells", {"session_id": name})["shells"]) == len(names)
         assert len(remote.call("list_shells", {}, **{"x-session-id": str(name)})["shells"]) == len(names)
-    assert remote.call("list_shells", {"session_id": run["run_id"] + 1})["code"] == "session_not_found"
+    assert remote.call("list_shells", {"session_id": run["run_id"] + 1})["error"]["code"] == "session_not_found"
     for shell in shells:
         remote.call("close_shell", {"shell_id": shell["shell_id"]})
