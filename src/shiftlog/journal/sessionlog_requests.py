@@ -221,12 +221,15 @@ def _camel(record: Record) -> Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionName(Text):
-    """The name of a session; the number of a run may come as one."""
+class TextOrNumber(Text):
+    """A text that may come as a number: the alias of a run, an order or a place."""
 
     def read(self, value: object, path: str) -> str:
         is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**MAX_ALIAS_DIGITS
         return Text.read(self, str(value) if is_number else value, path)
+
+    def type_schema(self) -> Schema:
+        return {"type": ["string", "integer"]}
 
 
 # Fields
@@ -238,7 +241,7 @@ AGENT = Text(
     description="Agent kind in PascalCase, the part of the session id before its first `-`.",
 )
 # Ids have checks and errors of their own, so that any text gets as far as those.
-SESSION_ID = SessionName(lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`.")
+SESSION_ID = TextOrNumber(lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`.")
 REQUEST_ID = Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`.")
 TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="What the session is for, 1..500 characters.")
 QUERY_TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="The request in one line.")

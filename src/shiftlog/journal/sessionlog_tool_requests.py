@@ -25,7 +25,7 @@ SECTION_NAMES = (
 
 SESSION: dict[str, Field] = {
     "agent": required(requests.AGENT),
-    "sessionId": requests.SessionName(
+    "sessionId": requests.TextOrNumber(
         required=True,
         lines=True,
         description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`; it begins with the agent.",
@@ -57,18 +57,6 @@ REPLACEMENT = Record(
         "queryText": requests.QUERY_TEXT,
     },
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemKey(Text):
-    """The key of an item; an order or a place may come as a number."""
-
-    def read(self, value: object, path: str) -> str:
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        return Text.read(self, str(value) if is_number else value, path)
-
-    def type_schema(self) -> Schema:
-        return {"type": ["string", "integer"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +129,7 @@ _OWN_PARAMS: dict[str, dict[str, Field]] = {
     "sessionlog_delete_item": {
         **TURN,
         "section": SECTION,
-        "itemKey": ItemKey(
+        "itemKey": requests.TextOrNumber(
             required=True,
             lines=True,
             description="Which item: the value in a list of texts, a commit's sha, an action's order, a dialog item's "

@@ -98,13 +98,16 @@ class String(Argument):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionName(String):
+class SessionRef(String):
     """The name of a session; the number of a run may come as one."""
 
     def read(self, value: object, path: str) -> str:
         # A number of hundreds of digits is no name, and Python would not spell it out.
         is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**self.max_chars
         return String.read(self, str(value) if is_number else value, path)
+
+    def type_schema(self) -> Schema:
+        return {"type": ["string", "integer"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

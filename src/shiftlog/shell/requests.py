@@ -1,7 +1,7 @@
 """The parameters of the shell tools, natively; the dialect has a table of its own."""
 
 from shiftlog.guard.budget import BUDGET_SCHEMA
-from shiftlog.shell.arguments import Arguments, Enum, Flag, Given, Int, SessionName, String, StringMap, Strings
+from shiftlog.shell.arguments import Arguments, Enum, Flag, Given, Int, SessionRef, String, StringMap, Strings
 
 TRANSPORTS = ("local", "ssh", "docker")
 SANDBOXES = ("read-only", "workspace-write", "full-access")
@@ -17,7 +17,7 @@ SAME_BUDGET = Given(shape={"type": "object"}, description="As in run_command.")
 OPEN_SHELL = Arguments(
     fields={
         "transport": Enum(values=TRANSPORTS, description="Where; default local."),
-        "session_id": SessionName(max_chars=300, description="Default: yours, else new."),
+        "session_id": SessionRef(max_chars=300, description="Default: yours, else new."),
         "name": String(max_chars=80, description="Label."),
         "cwd": String(max_chars=4096, description="Default workspace."),
         "env": StringMap(max_items=128, description="Variables to add."),
@@ -90,7 +90,7 @@ READ_OUTPUT = Arguments(
 
 LIST_SHELLS = Arguments(
     fields={
-        "session_id": SessionName(max_chars=300, description="Only its shells."),
+        "session_id": SessionRef(max_chars=300, description="Only its shells."),
         "include_ended": Flag(description="Also of the last 24 hours."),
         "limit": Int(minimum=1, maximum=200, description="Default 50."),
         "cursor": String(max_chars=200, description="next_cursor."),
