@@ -252,11 +252,12 @@ def test_a_daemon_killed_under_a_call_leaves_it_done_once_or_not_at_all(log: Log
     log.open()
     log.begin()
     item = {"role": "model", "category": "reasoning", "content": "x"}
-    calls: list[Call] = [("appendDialog", {"dialogItems": [item]})] * 30
+    calls: list[Call] = [("appendDialog", {"dialogItems": [item]})] * 100
     timer = Timer(0.15, end_daemon, (log.home,))
     timer.start()
     answers = log.answers(*calls)
     timer.join()
+    answers += log.answers(calls[0])  # on a quick machine the kill comes last, and nobody has started a daemon since
     done = [answer for answer in answers if "result" in answer]
     assert [answer["result"]["totalDialogItems"] for answer in done] == list(range(1, len(done) + 1))
-    assert len(log.dialog()) == len(done) == 30
+    assert len(log.dialog()) == len(done) == 101
