@@ -18,7 +18,8 @@ import anyio.to_thread
 GIT_S = 2.0
 MOST_FILES = 100
 LOOKED_AT = 50_000
-REFLOG_LINES = 500
+# Git takes a commit from the disk for each of them, and mostly the first few reach back far enough.
+REFLOG_LINES = (20, 500)
 # An agent's own last edits may be as young as the entry that tells of them, which is shown in whole seconds.
 GRACE_S = 1.0
 
@@ -77,20 +78,21 @@ class _Repository:
 
     @classmethod
     async def read(cls, workspace: str, since: float) -> "_Repository":
-        reflog = ("reflog", "show", "--date=unix", f"--max-count={REFLOG_LINES}", "--format=%H%x09%gd%x09%gs", "HEAD")
         branch, listed, staged, moves = await _together(
             workspace,
             ("symbolic-ref", "--short", "--quiet", "HEAD"),
             ("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
             # What is staged for removal is in no list of files any more.
             ("diff-index", "--cached", "-z", "--name-only", "--no-renames", "--relative", "HEAD"),
-            reflog,
+            _reflog(REFLOG_LINES[0]),
         )
         if listed is None:
             return cls()
         files = frozenset([*listed.split("\0")[:LOOKED_AT], *(staged or "").split("\0")[:LOOKED_AT]]) - {""}
         branch_now = _as_text((branch or "").strip()) or None
-        steps = [_step(line) for line in _as_text(moves or "").splitlines()]
+        steps = _steps(moves)
+        if len(steps) == REFLOG_LINES[0] and steps[-1][1] > since:
+            steps = _steps(*await _together(workspace, _reflog(REFLOG_LINES[1])))
         earlier = [commit for commit, at, _ in steps if at <= since]
         if not earlier:
             return cls(files=files, branch_now=branch_now)
@@ -118,6 +120,15 @@ class _Repository:
             branch_now=branch_now,
             commits_added=added,
         )
+
+
+def _reflog(lines: int) -> Sequence[str]:
+    return ("reflog", "show", "--date=unix", f"--max-count={lines}", "--format=%H%x09%gd%x09%gs", "HEAD")
+
+
+def _steps(reflog: str | None) -> list[tuple[str, float, str]]:
+    """Return the steps of HEAD, the newest first: the commit it went to, when, and what git says of it."""
+    return [_step(line) for line in _as_text(reflog or "").splitlines()]
 
 
 def _step(line: str) -> tuple[str, float, str]:
@@ -155,18 +166,17 @@ def _environment() -> dict[str, str]:
 
 def _changed(workspace: str, names: Iterable[str], since: float) -> list[str]:
     """Return the files that were written or removed after a time."""
-    root = Path(workspace)
-    return [name for name in names if _moved_at(root / name) > since]
+    return [name for name in names if _moved_at(os.path.join(workspace, name)) > since]  # noqa: PTH118 - many files
 
 
-def _moved_at(path: Path) -> float:
+def _moved_at(path: str) -> float:
     """Return when a file was last written; for one that is gone, when what is left of its path lost or got a name."""
-    for place in (path, *path.parents):
+    while path:
         try:
-            return place.lstat().st_mtime
+            return os.lstat(path).st_mtime
         except (OSError, ValueError):
-            continue
-    return 0.0
+            path = path.rpartition("/")[0]
+    return os.lstat("/").st_mtime
 
 
 def _as_text(name: str) -> str:

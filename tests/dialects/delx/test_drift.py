@@ -92,6 +92,19 @@ async def test_changed_files_a_moved_branch_and_new_commits_are_told(desk: Desk,
     assert (drift["branch_before"], drift["branch_now"], drift["commits_added"]) == ("main", "fix/ü", 2)
 
 
+@pytest.mark.parametrize("steps", [19, 20, 21, 45])
+async def test_every_commit_of_a_long_absence_is_told(desk: Desk, tmp_path: Path, steps: int) -> None:
+    workspace = Workspace(tmp_path / "w")
+    workspace.commit("a.py", "a", NOON - timedelta(hours=1))
+    await opened(desk, workspace.root)
+    workspace.git("checkout", "--quiet", "-b", "elsewhere", at=NOON + timedelta(minutes=4))
+    for number in range(steps):
+        at = NOON + timedelta(minutes=5, seconds=number)
+        workspace.git("commit", "--quiet", "--allow-empty", "--message", str(number), at=at)
+    drift = await resumed(desk)
+    assert (drift["branch_before"], drift["commits_added"]) == ("main", steps)
+
+
 async def test_a_deleted_file_is_told(desk: Desk, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
     workspace.commit("lib/gone.py", "x", NOON - timedelta(hours=1))
