@@ -9,7 +9,7 @@ from shiftlog.journal.maintenance import fold
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.store.blobs import unpack
-from tests.journal.desk import Desk, files_holding, open_desk
+from tests.journal.desk import Desk, client, files_holding, open_desk
 
 WORD = "Rumpelstilzchen"
 SHORT = f"I am {WORD}"
@@ -169,8 +169,71 @@ async def test_a_session_whose_opening_is_erased_can_still_be_worked_in(desk: De
     session = await desk.open(title=WORD, agent_id="fixer")
     await erase(desk, session, 1)
     now = await desk.session(session)
-    assert (now.title, now.agent, now.agent_id) == ("[erased]", "Codex", "Codex")
+    assert (now.title, now.agent, now.agent_id) == ("[erased]", "Codex", "fixer")
     assert await desk.begin(session)
+    await projections_equal_a_fold(desk, session)
+
+
+async def test_a_session_whose_opening_is_erased_keeps_its_names_its_run_and_its_links(desk: Desk) -> None:
+    vendor, parent = "e4ee2456-8a54-4492-9915-1904d6b2966a", await desk.open()
+    given = {"agent_id": "fixer", "vendor_session_id": vendor, "parent_session_id": parent}
+    words = {"title": WORD, "model": WORD, "caller": WORD, "context_excerpt": WORD, "tags": [WORD]}
+    session = await desk.open(**given, **words, backend="codex", resonance_tier="bajo")
+    before = (await desk.session(session)).run
+    assert before is not None
+    await erase(desk, session, 1)
+    now = await desk.session(session)
+    assert (now.agent_id, now.vendor_session_id, now.parent_session_id) == ("fixer", vendor, parent)
+    assert now.run is not None
+    assert (now.run.alias, now.run.backend, now.run.resonance_tier) == (before.alias, "codex", "bajo")
+    assert WORD not in str(now)
+    for name in (before.alias, vendor):
+        assert (await desk.query(session_id=name))["session"]["session_id"] == session
+    await projections_equal_a_fold(desk, session)
+
+
+async def test_erasing_how_a_session_was_opened_never_loosens_it(desk: Desk) -> None:
+    session = await desk.open(client("one"), agent_id="fixer", exclusive=True)
+    await erase(desk, session, 1)
+    turn = {"session_id": session, "query_title": "x", "query_text": "x"}
+    assert (await desk.refusal("begin_turn", turn, client("two"))).code == "lease_lost"
+    await desk.call("close_session", {"session_id": session}, client("one"))
+    other = await desk.refusal("resume_session", {"agent_id": "Codex", "session_id": session}, client("two"))
+    assert other.code == "agent_not_entitled"
+    resumed = await desk.call("resume_session", {"agent_id": "fixer"}, client("one"))
+    assert resumed["data"]["resumed_session_id"] == session
+
+
+async def test_a_session_whose_closing_note_is_erased_can_still_be_resumed(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.call("close_session", {"session_id": session, "reason": "done", "epitaph": WORD})
+    await erase(desk, session, await seq_of(desk, session, "session.closed"))
+    closing = (await desk.session(session)).closing
+    assert closing is not None
+    assert (closing.reason, closing.reason_class, closing.note) == ("[erased]", "completed", None)
+    resumed = await desk.call("resume_session", {"agent_id": "Codex"})
+    assert resumed["data"]["resume_mode"] == "reopened"
+
+
+async def test_erasing_that_a_session_was_continued_does_not_let_it_be_continued_again(desk: Desk) -> None:
+    session = await desk.open()
+    closed = await desk.call("close_session", {"session_id": session, "succession_policy": "successor_required"})
+    given = {"agent_id": "Codex", "recovery_token": closed["data"]["recovery_token"]}
+    successor = (await desk.call("resume_session", given))["data"]["resumed_session_id"]
+    await erase(desk, session, await seq_of(desk, session, "session.updated", word=successor))
+    refused = await desk.refusal("resume_session", {"agent_id": "Codex", "session_id": session})
+    assert (refused.code, refused.details["successor_session_id"]) == ("session_succeeded", successor)
+
+
+async def test_what_a_turn_was_cleared_of_does_not_come_back_when_the_clearing_is_erased(desk: Desk) -> None:
+    session = await desk.open()
+    await desk.begin(session)
+    await desk.update(session, tags=[WORD], token_count=7)
+    await desk.update(session, clear=["tags"], response="x", token_count=9)
+    cleared, said = [await seq_of(desk, session, "turn.updated", word=word) for word in ("clear", "response")]
+    await erase(desk, session, cleared, said)
+    turn = await desk.turn(session)
+    assert (turn.tags, turn.response, turn.token_count) == ((), "", 9)
     await projections_equal_a_fold(desk, session)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from shiftlog.journal.chain import Finding, check_chain
+from shiftlog.journal.erasing import kept_of, with_kept
 from shiftlog.journal.journal import Journal, find_session
 from shiftlog.journal.keys import Keys
 from shiftlog.journal.projection import apply
@@ -131,11 +132,13 @@ class Maintenance:
         if erased:
             # Capsules repeat what earlier entries say, so what is erased there goes from them too.
             later = writer.entries(session.id, after=erased[0], kinds=(Kind.CAPSULE_SAVED,))
-            derived = [entry.seq for entry in later if entry.body is not None and entry.seq not in erased]
-            erased = sorted([*erased, *derived])
+            derived = [entry for entry in later if entry.body is not None and entry.seq not in erased]
+            erased = sorted([*erased, *(entry.seq for entry in derived)])
             for seq in erased:
                 writer.erase_body(session.id, seq)
-            pen.write(Kind.ERASED, {"entries": erased, "reason": self._journal.masked_text(reason)})
+            kept = kept_of([*present, *derived])
+            note = {"entries": erased, "reason": self._journal.masked_text(reason), "kept": kept}
+            pen.write(Kind.ERASED, {name: value for name, value in note.items() if value})
             pen.commit(writer)
             writer.forget_answers(session_id=session.id)
             if any(entry.kind in _TITLED for entry in present):
@@ -165,7 +168,7 @@ def fold(session_id: str, entries: list[Entry]) -> tuple[Session | None, dict[st
     """Return the session and turns that entries add up to."""
     session: Session | None = None
     turns: dict[str, Turn] = {}
-    for entry in entries:
+    for entry in with_kept(entries):
         session, turn = apply(session, turns.get(entry.turn) if entry.turn else None, entry, session_id)
         if entry.turn is not None and turn is not None:
             turns[entry.turn] = turn

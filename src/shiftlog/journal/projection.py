@@ -1,7 +1,7 @@
 """Projections: sessions and turns as a pure function of the entries.
 
 `apply` takes the session and turn before an entry and returns them after it. Writing and rebuilding both go
-through it, so they cannot differ. An erased entry has no body; it then changes only what its kind alone says.
+through it, so they cannot differ. Of an erased entry only what its erasure kept is here (`erasing`), if anything.
 """
 
 import hashlib
@@ -150,7 +150,7 @@ def _session_resumed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
 
 def _session_closed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
-    # Erasing how a session was closed must not loosen it, so without a body the strictest policy holds.
+    # Erasing how a session was closed must not loosen it: where nothing was kept of it the strictest policy holds.
     policy = Succession(facts.get("policy", Succession.NONE if entry.body is None else Succession.ALLOWED))
     deadline = facts.get("successor_deadline")
     closing = Closing(
