@@ -1,5 +1,6 @@
 """`shiftlog doctor`: what it sees in a sound installation and in several that are not."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,18 @@ def test_keys_of_hosts_that_nobody_knows_are_shown_to_the_operator(home: Path) -
     [check] = [check for check in report["checks"] if check["name"] == "host key"]
     assert check["message"] == f"db.example.org port 2222 presented {key}, which was not known"
     assert check["hint"].endswith(f"add to known_hosts: [db.example.org]:2222 {key}")
+
+
+def test_http_that_is_switched_on_is_told_with_its_address_or_why_it_is_not_served(home: Path) -> None:
+    settings = home / "config.toml"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings.write_text(f"[http]\nenabled = true\nport = {port}\n")
+        fault = f"port {port}: Address already in use"
+        assert checks(home, status=1)["http"]["message"] == f"not served: {fault}"
+        assert f"http      not served  {fault}\n" in shiftlog(home, "status").out
+    shiftlog(home, "daemon", "stop")
+    settings.write_text("[http]\nenabled = true\nport = 0\n")
+    url = shiftlog(home, "daemon", "start", "--json").json()["http"]
+    assert checks(home)["http"]["message"] == url
+    assert url.startswith("http://127.0.0.1:")

@@ -78,7 +78,8 @@ def test_a_token_that_cannot_be_read_does_not_keep_the_daemon_from_serving(home:
     start_daemon(home, program=REAL)
     eventually(lambda: "HTTP cannot be served" in (home / "daemon.log").read_text())
     with control(home) as client:
-        assert client.call("daemon.status")["http"] is None
+        status = client.call("daemon.status")
+    assert (status["http"], status["http_fault"]) == (None, f"{home / 'http.token'}: Is a directory")
 
 
 def test_a_port_that_is_taken_does_not_keep_the_daemon_from_serving(home: Path) -> None:
@@ -88,7 +89,8 @@ def test_a_port_that_is_taken_does_not_keep_the_daemon_from_serving(home: Path) 
         start_daemon(home, program=REAL)
         eventually(lambda: "cannot listen" in (home / "daemon.log").read_text())
         with control(home) as client:
-            assert client.call("daemon.status")["http"] is None
+            status = client.call("daemon.status")
+        assert (status["http"], status["http_fault"]) == (None, f"port {port}: Address already in use")
 
 
 def test_a_daemon_with_http_drains_and_stops(url: str, home: Path) -> None:

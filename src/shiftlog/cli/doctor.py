@@ -99,7 +99,7 @@ def _checks(start: bool) -> Iterator[Check]:
     yield from _modes(home)
     yield _space(home)
     yield _settings(home)
-    yield _daemon(start)
+    yield from _daemon(start)
     yield _socket(home)
     yield _lock(home)
     yield _spool(home)
@@ -230,23 +230,31 @@ def _settings(home: Path) -> Check:
     return _ok("settings", f"{path} is valid" if path.exists() else f"no {path}; the defaults hold")
 
 
-def _daemon(start: bool) -> Check:
+def _daemon(start: bool) -> Iterator[Check]:
     try:
         with open_client(start=start) as client:
             facts = client.call("daemon.status")
     except ShiftlogError as error:
         if not start and not _somebody_listens():
-            return _ok("daemon", "does not run; it is started when it is needed")
-        return _fail("daemon", error.message, error.hint or "")
+            yield _ok("daemon", "does not run; it is started when it is needed")
+        else:
+            yield _fail("daemon", error.message, error.hint or "")
+        return
     says = f"answers as pid {facts['pid']}, version {facts['version']}, up {ago(facts['uptime_s'])}"
-    if facts["version"] != __version__:
-        return Check(
+    if facts["version"] == __version__:
+        yield _ok("daemon", says)
+    else:
+        yield Check(
             name="daemon",
             state="warn",
             message=f"{says}; this program has version {__version__}",
             hint="Run shiftlog daemon stop; the next client starts its own version",
         )
-    return _ok("daemon", says)
+    if facts.get("http_fault"):
+        hint = "Set http.port in config.toml to a free one (0 takes any), then run shiftlog daemon stop"
+        yield _fail("http", f"not served: {facts['http_fault']}", hint)
+    elif facts.get("http"):
+        yield _ok("http", facts["http"])
 
 
 def _somebody_listens() -> bool:

@@ -66,12 +66,16 @@ def status_lines(facts: Facts) -> list[tuple[str, list[Part]]]:
         f"{count(facts['sessions'], 'session')} ({facts['sessions_open']:,} open), "
         f"{count(facts['turns'], 'turn')}, {count(facts['entries'], 'entry')}, {size(facts['database_bytes'])}"
     )
-    http = facts.get("http")
+    http: list[Part] = [("off", "dim"), "  shiftlog serve, or http.enabled in config.toml"]
+    if facts.get("http_fault"):
+        http = [("not served", "red"), f"  {facts['http_fault']}"]
+    elif facts.get("http"):
+        http = [facts["http"]]
     return [
         ("daemon", [("running", "green"), f"  {up}"]),
         ("home", [facts["home"]]),
         ("socket", [facts["socket"]]),
-        ("http", [http] if http else [("off", "dim"), "  shiftlog serve, or http.enabled in config.toml"]),
+        ("http", http),
         ("agents", [f"{count(clients, 'MCP client')} connected"]),
         ("record", [record]),
     ]
@@ -132,7 +136,7 @@ def _running() -> int | None:
 
 
 def _brief(facts: Facts) -> Facts:
-    return {name: facts[name] for name in ("pid", "version", "home", "socket", "uptime_s", "http")}
+    return {name: facts.get(name) for name in ("pid", "version", "home", "socket", "uptime_s", "http", "http_fault")}
 
 
 @daemon.command()

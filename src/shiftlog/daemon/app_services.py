@@ -46,6 +46,8 @@ OPTIONS_HINT = "Correct the options of `shiftlog mcp` where the agent's configur
 FIRST_ASKED_S = 0.15
 # Who imported looks at what came of it next, and has the cores to itself for that.
 LOOK_AGAIN_S = 3.0
+# Who asks a daemon that has just started waits so long for the word whether HTTP is served.
+HTTP_DECIDED_S = 3.0
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class AppServices:
         self._http: HttpFace | None = None
         self._page_wanted = anyio.Event()
         self._http_made = anyio.Event()
+        self._http_fault: str | None = None
 
     @property
     def idle_stop_s(self) -> float | None:
@@ -167,11 +170,22 @@ class AppServices:
         return self._http is not None and self._http.was_used()
 
     async def status(self) -> dict[str, object]:
-        """Return the counts of the store, and where HTTP is served."""
+        """Return the counts of the store, and where HTTP is served or why it is not although it is switched on."""
+        enabled = self._app.config.http.enabled
+        if enabled:
+            with anyio.move_on_after(HTTP_DECIDED_S):
+                await self._http_made.wait()
+                if self._http is not None:
+                    await self._http.ready.wait()
         counts = cast("Awaitable[dict[str, object]]", answer(self._app, "status", {}, LIBRARY))
-        http = self._http.url if self._http is not None and self._app.config.http.enabled else None
-        page = self._http.url.removesuffix("/mcp") if self._http is not None and self._http.url else None
-        return {**await counts, "http": http, "page": page}
+        url = self._http.url if self._http is not None else None
+        fault = self._http_fault or (self._http.fault if self._http is not None else None)
+        return {
+            **await counts,
+            "http": url if enabled else None,
+            "http_fault": (fault or "it is about to start") if enabled and url is None else None,
+            "page": url.removesuffix("/mcp") if url else None,
+        }
 
     async def run_beside(self, draining: anyio.Event) -> None:
         """Load the MCP face and serve HTTP, where enabled or once the page is wanted, and watch transcripts."""
@@ -250,7 +264,8 @@ class AppServices:
         try:
             self._http = HttpFace(server, self._app, settings)
         except OSError as error:  # of the token's file; the daemon serves on without HTTP
-            log.error("HTTP cannot be served: %s: %s", error.filename, error.strerror)
+            self._http_fault = f"{error.filename}: {error.strerror}"
+            log.error("HTTP cannot be served: %s", self._http_fault)
         self._http_made.set()
         if self._http is not None:
             await self._http.serve(draining)

@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 class HttpFace:
     """The HTTP listener of one daemon; `url` is None until it listens, and `ready` is set once that is decided.
 
+    Where it does not listen `fault` says why.
+
     Without a server for MCP it serves the page alone, and takes any port where the one of the settings is taken.
     """
 
@@ -64,6 +66,7 @@ class HttpFace:
         self._running = 0
         self._used = False
         self.url: str | None = None
+        self.fault: str | None = None
 
     def open_page(self, session_id: object = None) -> str | None:
         """Return a link to the page with a code that opens it once within a minute; None where nothing listens."""
@@ -131,6 +134,7 @@ class HttpFace:
             try:
                 await server.serve(sockets=[listener])
             except SystemExit:  # uvicorn's way to say that it could not start; the daemon serves on without it
+                self.fault = "see daemon.log"
                 log.error("HTTP could not start")
             tasks.cancel_scope.cancel()
         self.url = None
@@ -141,10 +145,9 @@ class HttpFace:
             try:
                 listener = socket.create_server((host, port), family=family)
             except OSError as error:
-                log.log(
-                    logging.INFO if self._any_port and port else logging.ERROR,
-                    "HTTP cannot listen on port %d: %s", port, error.strerror,
-                )  # fmt: skip
+                self.fault = f"port {port}: {os.strerror(error.errno or 0)}"
+                level = logging.INFO if self._any_port and port else logging.ERROR
+                log.log(level, "HTTP cannot listen on %s", self.fault)
             else:
                 # asyncio sets this only where a socket names its protocol; without it small answers wait 40 ms.
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
