@@ -183,7 +183,8 @@ async def test_shells_are_listed_by_every_name_of_their_session(tmp_path: Path) 
         other = await desk.app.sessions.open_session({"agent": "Codex", "title": "Other"}, CLIENT)
         opened = await desk.open(session_id=vendor)
         await desk.open(session_id=other["session_id"])
-        for name in (session["session_id"], str(session["run_id"]), vendor, vendor.upper()):
+        number = session["run_id"]
+        for name in (session["session_id"], number, float(number), str(number), vendor, vendor.upper()):
             listed = await desk.shells.list_shells({"session_id": name}, CLIENT)
             assert [row["shell_id"] for row in listed["shells"]] == [opened["shell_id"]], name
         with pytest.raises(SessionNotFound):

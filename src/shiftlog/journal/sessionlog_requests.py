@@ -25,8 +25,8 @@ from shiftlog.journal.requests import (
     TITLE_CHARS,
 )
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.fields import Choice, Field, Integer, ListOf, Record, Schema, Text
-from shiftlog.model.ids import AGENT_PATTERN, MAX_ALIAS_DIGITS
+from shiftlog.model.fields import Choice, Field, Integer, ListOf, Record, Schema, Text, as_name
+from shiftlog.model.ids import AGENT_PATTERN
 from shiftlog.model.moves import TurnStatus
 
 IMPORT_TURNS = 5_000
@@ -225,8 +225,7 @@ class TextOrNumber(Text):
     """A text that may come as a number: the alias of a run, an order or a place."""
 
     def read(self, value: object, path: str) -> str:
-        is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**MAX_ALIAS_DIGITS
-        return Text.read(self, str(value) if is_number else value, path)
+        return Text.read(self, as_name(value), path)
 
     def type_schema(self) -> Schema:
         return {"type": ["string", "integer"]}

@@ -6,7 +6,7 @@ stand beside the service that takes it. `null` always counts as absent.
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -20,7 +20,7 @@ MOST_FAULTS = 20
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # What terminals and editors really write (\a \b \t \n \v \f \r ESC) stays; the rest is never text.
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Sums of larger figures would not stay finite.
 MAX_FIGURE = 1e290
 # Whole numbers beyond it are not the same for every reader of JSON.
@@ -82,8 +82,8 @@ class Text(Field):
         if not isinstance(value, str):
             raise InvalidParameter.invalid(path, "a string is expected", value)
         if self.mends:
-            value = _SURROGATE.sub("\ufffd", _BINARY.sub("\ufffd", value))
-        if _SURROGATE.search(value):
+            value = SURROGATE.sub("\ufffd", _BINARY.sub("\ufffd", value))
+        if SURROGATE.search(value):
             raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
         if self.required and not value.strip():
             raise InvalidParameter.missing(path)
@@ -249,19 +249,24 @@ class ListOf(Field):
         return schema
 
 
+def as_name(value: object) -> object:
+    """Return a whole number as the text of the name that it stands for, anything else as it is."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    # A number of hundreds of digits names nothing, and Python would not even spell it out.
+    is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**200
+    return str(value) if is_number else value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRef(Field):
     """A session's name: text or the integer alias of a run; resolving it is the journal's work."""
 
     def read(self, value: object, path: str) -> str:
-        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-            value = int(value)
-        # One that is too large for any alias was never issued either; beyond this it is not even spelled out.
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**200:
-            value = str(value)
+        value = as_name(value)
         if not isinstance(value, str):
             raise InvalidParameter.invalid(path, "a session id (text or integer) is expected", value)
-        if _SURROGATE.search(value):
+        if SURROGATE.search(value):
             raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
         if self.required and not value.strip():
             raise InvalidParameter.missing(path)
@@ -313,10 +318,9 @@ class Record(Field):
         return found
 
     def _refuse(self, name: str, path: str) -> None:
-        name = name.encode("utf-8", "replace").decode("utf-8")[:200]
-        near = difflib.get_close_matches(name.casefold(), list(self.fields), n=1, cutoff=0.0)
+        name, near = nearest(name, self.fields)
         prefix = f"{path}." if path else ""
-        raise InvalidParameter.unknown(prefix + name, near[0] if near else None)
+        raise InvalidParameter.unknown(prefix + name, near)
 
     def type_schema(self) -> Schema:
         schema: Schema = {
@@ -369,6 +373,12 @@ class Plain(Field):
 
     def type_schema(self) -> Schema:
         return {"type": self.record.type_schema()["type"]}
+
+
+def nearest(name: object, known: Iterable[str]) -> tuple[str, str | None]:
+    """Return a name that is not known as it may be shown, and the known one that is nearest to it."""
+    shown = str(name).encode("utf-8", "replace").decode("utf-8")[:200]
+    return shown, next(iter(difflib.get_close_matches(shown.casefold(), list(known), n=1, cutoff=0.0)), None)
 
 
 def _described(schema: Schema, description: str) -> Schema:

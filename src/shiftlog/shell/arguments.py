@@ -4,18 +4,15 @@ Faults are worded as these tools word them: `unknown argument "x"`, `missing arg
 `argument "x" cannot be used with …`. What a value means is decided by the service that asked for it.
 """
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from shiftlog.model.errors import InvalidParameter
-
-Schema = dict[str, Any]
+from shiftlog.model.fields import SURROGATE, Schema, as_name, nearest
 
 LONGEST = 1 << 31  # characters of a text that is bounded otherwise
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def fault(
@@ -81,7 +78,7 @@ class String(Argument):
     def read(self, value: object, path: str) -> str:
         if not isinstance(value, str):
             raise must_be(path, "a string")
-        if _SURROGATE.search(value):
+        if SURROGATE.search(value):
             raise must_be(path, "valid Unicode without lone surrogates", "format")
         if not value and not self.empty and self.max_chars == LONGEST:
             raise must_be(path, "a string that is not empty", "range")
@@ -102,9 +99,7 @@ class SessionRef(String):
     """The name of a session; the number of a run may come as one."""
 
     def read(self, value: object, path: str) -> str:
-        # A number of hundreds of digits is no name, and Python would not spell it out.
-        is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**self.max_chars
-        return String.read(self, str(value) if is_number else value, path)
+        return String.read(self, as_name(value), path)
 
     def type_schema(self) -> Schema:
         return {"type": ["string", "integer"]}
@@ -246,9 +241,7 @@ class Arguments:
         arguments = cast(Mapping[object, object], given)
         for name in arguments:
             if name not in self.fields:
-                shown = str(name).encode("utf-8", "replace").decode()[:200]
-                near = difflib.get_close_matches(shown.casefold(), list(self.fields), n=1, cutoff=0.0)
-                raise unknown(shown, near[0] if near else None, list(self.fields))
+                raise unknown(*nearest(name, self.fields), list(self.fields))
         values: dict[str, Any] = {}
         for name, argument in self.fields.items():
             value = arguments.get(name)
