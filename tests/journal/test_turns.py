@@ -255,6 +255,16 @@ async def test_lists_are_united_in_order_and_blank_items_dropped(desk: Desk, ses
     assert (await facts_of(desk, session))[name] == ["a", "b", "c"]
 
 
+async def test_times_of_commits_are_shown_as_all_times_are_and_other_texts_as_they_are(
+    desk: Desk, session: str
+) -> None:
+    name = await desk.begin(session)
+    given = [("a1", "2026-07-01T10:00:00.5+02:00"), ("b2", "Wed Jul 1 10:00:00 2026 +0200"), ("c3", "")]
+    await desk.update(session, commits=[{"sha": sha, "timestamp": at} for sha, at in given])
+    told = (await desk.query(session_id=session, request_id=name))["turn"]["commits"]
+    assert [commit["timestamp"] for commit in told] == ["2026-07-01T08:00:00Z", given[1][1], ""]
+
+
 async def test_commits_are_united_by_sha(desk: Desk, session: str) -> None:
     await desk.begin(session)
     await desk.update(session, commits=[{"sha": "a1", "message": "First"}])

@@ -1,6 +1,6 @@
 """How things found in the history are shown: short items that name the call which shows more."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -11,7 +11,7 @@ from shiftlog.journal.texts import one_line, summary
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Run, Session, Turn, Usage
-from shiftlog.model.times import shown, shown_or_none
+from shiftlog.model.times import shown, shown_or_none, shown_text
 from shiftlog.store.protocol import FileRow
 
 Item = dict[str, Any]
@@ -213,16 +213,25 @@ def turn_facts(turn: Turn) -> Item:
         "requirements_discovered": list(turn.requirements_discovered),
         "files_modified": list(turn.files_modified),
         "blockers": list(turn.blockers),
-        "commits": list(turn.commits),
+        "commits": commit_facts(turn.commits),
         "usage": turn.usage.shown() if turn.usage else None,
         "dialog_items": turn.dialog_items,
         "actions": turn.actions,
         "seal": turn.seal,
         "amendments": [
-            {"at": shown(note.at), "source": note.source, "fields": note.fields, "seq": note.seq}
+            {"at": shown(note.at), "source": note.source, "fields": _amended(note.fields), "seq": note.seq}
             for note in turn.amendments
         ],
     }
+
+
+def commit_facts(commits: Iterable[Mapping[str, Any]]) -> list[Item]:
+    """Return commits with their times as every result shows times, where they are times."""
+    return [{name: shown_text(v) if name == "timestamp" else v for name, v in commit.items()} for commit in commits]
+
+
+def _amended(fields: Mapping[str, Any]) -> Item:
+    return {name: commit_facts(value) if name == "commits" else value for name, value in fields.items()}
 
 
 def turn_contents(turn: Turn, entries: Iterable[Entry]) -> list[Item]:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -13,7 +12,7 @@ from shiftlog.journal.sessionlog_errors import status_of
 from shiftlog.journal.sessionlog_requests import to_dialect
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
-from shiftlog.model.times import parse, shown
+from shiftlog.model.times import shown, shown_text
 from shiftlog.store.protocol import Reader
 
 TURNS_AT_ONCE = 200
@@ -182,8 +181,7 @@ def _amended(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _commit(commit: Mapping[str, Any]) -> dict[str, Any]:
     """Show a commit with all its keys; a time that can be read as one is shown as all times are."""
     texts = {name: commit.get(name) or "" for name in ("sha", "branch", "message", "author", "timestamp")}
-    with suppress(ValueError):
-        texts["timestamp"] = shown(parse(texts["timestamp"]))
+    texts["timestamp"] = shown_text(texts["timestamp"])
     return {**texts, "filesChanged": list(commit.get("files_changed") or ())}
 
 

@@ -35,6 +35,14 @@ def shown_or_none(at: datetime | None) -> str | None:
     return None if at is None else shown(at)
 
 
+def shown_text(text: str) -> str:
+    """Return a time that somebody wrote as every result shows it; a text that is none stays as it is."""
+    try:
+        return shown(parse(text))
+    except ValueError:
+        return text
+
+
 @_once
 def precise(at: datetime) -> str:
     """Return a time as the journal hashes and sorts it: UTC, milliseconds, fixed width."""

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shiftlog.app import App
 from shiftlog.journal.continuity_answers import vendor_resume
-from shiftlog.journal.history_items import obligation, session_facts
+from shiftlog.journal.history_items import commit_facts, obligation, session_facts
 from shiftlog.journal.journal import find_session
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.moves import SessionState, TurnStatus
@@ -253,7 +253,9 @@ def _glance(reader: Reader, session: Session, turns: Sequence[Turn]) -> Item:
         "blockers": [item for item in _told(turns, "blockers") if item["text"] not in known],
         "decisions": _told(turns, "design_decisions"),
         "requirements": _told(turns, "requirements_discovered"),
-        "commits": [{**commit, "request_id": turn.request_id} for turn in turns for commit in turn.commits],
+        "commits": [
+            {**commit, "request_id": turn.request_id} for turn in turns for commit in commit_facts(turn.commits)
+        ],
         "files": list(reversed(changed.values()))[:FILES_SHOWN],
     }
 
