@@ -105,7 +105,8 @@ async def _sessions(app: App, params: Params, caller: Caller) -> object:
 async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
     name = str(params["session_id"])
     session = await app.store.read(lambda reader: find_session(reader, name))
-    yield {"session": session_facts(session, app.runs)}
+    facts = await app.store.read(lambda reader: session_facts(session, app.runs, reader))
+    yield {"session": facts}
     after = 0
     while True:
         turns = await app.store.read(

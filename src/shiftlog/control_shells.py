@@ -226,7 +226,8 @@ async def replay(app: App, params: Params, caller: Caller) -> AsyncGenerator[obj
     """Yield what a session's shells did, in the order of the journal, each event with its time."""
     name, most = str(params["session_id"]), int(params.get("max_chars", 0))
     session = await app.store.read(lambda reader: find_session(reader, name))
-    yield {"event": "session", **session_facts(session, app.runs)}
+    facts = await app.store.read(lambda reader: session_facts(session, app.runs, reader))
+    yield {"event": "session", **facts}
     after = 0
     while True:
         entries = await app.store.read(

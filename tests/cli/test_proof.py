@@ -189,6 +189,12 @@ def test_erasing_takes_capsules_along_and_keeps_the_chain(home: Path) -> None:
     assert again.out == "These entries were erased before; nothing was changed.\n"
 
 
+def test_one_erased_body_is_told_as_one(home: Path) -> None:
+    session_id = recorded_session(home, dialog=PRIVATE)
+    shiftlog(home, "erase", session_id, "--entry", "4", "--reason", "asked to", "--yes")
+    assert shiftlog(home, "verify").out.endswith("1 body was erased on purpose; the chain holds without it.\n")
+
+
 def test_erasing_as_json_tells_what_went_along(home: Path) -> None:
     session_id = recorded_session(home, dialog=PRIVATE)
     capsule = closed(home, session_id)["seq"] - 1

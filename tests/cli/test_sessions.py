@@ -103,6 +103,12 @@ def test_search_in_one_session_finds_its_entries(demo: Path) -> None:
     assert shown.endswith(f"2 of {found['total']} hits; --limit shows more\n")
 
 
+def test_a_search_that_finds_nothing_says_where_words_are_looked_for(demo: Path) -> None:
+    assert shiftlog(demo, "search", "nowhere").out == "Nothing found.\n"
+    several = shiftlog(demo, "search", "retry", "nowhere").out
+    assert several.startswith("Nothing found.\nWords are looked for within one entry;")
+
+
 def test_search_finds_turns_files_and_decisions(demo: Path) -> None:
     assert "Make the retry idempotent" in shiftlog(demo, "search", "retry", "--kind", "turn").out
     assert "tests/payments/test_retry.py" in shiftlog(demo, "search", "retry", "--kind", "file").out

@@ -91,6 +91,16 @@ def test_a_session_without_turns_is_a_document_too(home: Path) -> None:
     assert "0 turns" in shiftlog(home, "show", "last").out
 
 
+def test_the_cost_is_the_one_that_runs_are_listed_with(home: Path) -> None:
+    stated = recorded_session(home, usage={"input_tokens": 5, "cost_usd": 0.00001})
+    assert " · 5 tokens · <$0.0001\n" in shiftlog(home, "show", stated).out
+    opened = write(home, "open_session", agent="Tester", title="Closed by its launcher", model="m")["session_id"]
+    write(home, "close_session", session_id=opened, input_tokens=1000, total_cost_usd=0.125)
+    assert " · 1,000 tokens · $0.1250\n" in shiftlog(home, "show", opened).out
+    [run] = shiftlog(home, "runs", "--json").json()["items"]
+    assert shiftlog(home, "show", opened, "--json").json()["session"]["cost_usd"] == run["usage"]["cost_usd"] == 0.125
+
+
 def test_what_was_erased_is_shown_as_erased(home: Path) -> None:
     session_id = recorded_session(
         home,

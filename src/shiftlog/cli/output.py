@@ -262,6 +262,13 @@ def when(time_text: str | None) -> str:
     return "" if not time_text else time_text.replace("T", " ")
 
 
+def dollars(amount: float) -> str:
+    """Return a cost with as many decimals as it needs to be read as more than nothing."""
+    if 0 < amount < 0.00005:
+        return "<$0.0001"
+    return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+
+
 def size(number: float) -> str:
     """Return a number of bytes in the unit that suits it."""
     for unit in ("B", "KB", "MB", "GB"):

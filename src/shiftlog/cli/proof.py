@@ -125,8 +125,8 @@ def _print_findings(report: dict[str, Any]) -> None:
         screen.line(("intact", "bold green"), f"  {checked}, {entries}{against}.")
     if report["bodies_erased"]:
         erased = report["bodies_erased"]
-        bodies = "1 body was" if erased == 1 else f"{erased:,} bodies were"
-        screen.line(f"{bodies} erased on purpose; the chain holds without them.")
+        bodies, them = ("1 body was", "it") if erased == 1 else (f"{erased:,} bodies were", "them")
+        screen.line(f"{bodies} erased on purpose; the chain holds without {them}.")
 
 
 @click.command(short_help="Compute tables and index anew from the journal.")
@@ -187,7 +187,8 @@ def erase(session: str, entries: tuple[int, ...], reason: str, yes: bool, as_jso
 
     The entries stay in the chain with their hashes, so the record still verifies, and a new entry says what was
     erased and why. Capsules that repeat what they said are erased too, and so is the output of a command whose
-    entries are. Ids stay, with the words of titles that are in them. This cannot be undone.
+    entries are. Ids stay, with the words of titles that are in them, and so do states, links and figures. This
+    cannot be undone.
 
     \b
     Example:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from shiftlog.cli.asking import agent_option, ask, filters, json_option
-from shiftlog.cli.output import Column, Part, Screen, clean_line, count, print_json, styled, when
+from shiftlog.cli.output import Column, Part, Screen, clean_line, count, dollars, print_json, styled, when
 from shiftlog.model.moves import RunStatus
 
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
@@ -211,12 +211,8 @@ def _tokens(used: Item, name: str) -> str:
     return f"{used[name]:,}" if is_known else ""
 
 
-def _cost(dollars: float | None) -> str:
-    if dollars is None:
-        return UNKNOWN
-    if 0 < dollars < 0.00005:
-        return "<$0.0001"
-    return f"${dollars:,.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"
+def _cost(amount: float | None) -> str:
+    return UNKNOWN if amount is None else dollars(amount)
 
 
 def _duration(milliseconds: int | None) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
 SEARCH_CHARS = 1_000_000
+MOST_HITS = 200
 
 _MARKED = re.compile("«([^»]*)»")
 _COLUMNS = (
@@ -108,7 +109,9 @@ def _session_row(item: dict[str, Any]) -> list[Part]:
 @filter_options
 @click.option("--path", metavar="GLOB", help="Touched a file that fits, such as 'src/*.py'.")
 @click.option("--tag", metavar="TAG", help="Has this tag, or a turn that has it.")
-@click.option("--limit", type=click.IntRange(1, 200), metavar="N", default=20, show_default=True, help="How many.")
+@click.option(
+    "--limit", type=click.IntRange(1, MOST_HITS), metavar="N", default=20, show_default=True, help="How many."
+)
 @json_option
 def search(
     text: tuple[str, ...],
@@ -128,7 +131,7 @@ def search(
     """Find TEXT in everything that agents recorded, the best match first.
 
     TEXT is words, "phrases" and beginnings (auth*), joined by && and || with ! for not. Quote it, so that the
-    shell leaves it alone.
+    shell leaves it alone. Words are looked for within one entry: a request, an answer, a dialog item.
 
     \b
     Examples:
@@ -162,12 +165,15 @@ def search(
     items: list[dict[str, Any]] = found["items"]
     if not items:
         screen.line("Nothing found.")
+        if len(words.split()) > 1:
+            screen.line(("Words are looked for within one entry; fewer of them, or || between them, find more.", "dim"))
         return
     for item in items:
         _print_hit(screen, item)
     if found["total"] > len(items):
         bound = "at least " if found.get("total_is_lower_bound") else ""
-        screen.line((f"{len(items):,} of {bound}{count(found['total'], 'hit')}; --limit shows more", "dim"))
+        way = "--limit shows more" if limit < MOST_HITS else "more words or filters bring the others up"
+        screen.line((f"{len(items):,} of {bound}{count(found['total'], 'hit')}; {way}", "dim"))
 
 
 def _print_hit(screen: Screen, item: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
-from shiftlog.cli.output import Part, Screen, ago, clean_line, count, json_text, styled, when
+from shiftlog.cli.output import Part, Screen, ago, clean_line, count, dollars, json_text, styled, when
 from shiftlog.model.errors import TurnNotFound
 from shiftlog.model.times import parse
 
@@ -101,10 +101,8 @@ def _print_session(screen: Screen, facts: Facts) -> None:
         figures.insert(1, f"{facts['turns_failed']} failed")
     if facts["tokens_total"]:
         figures.append(count(facts["tokens_total"], "token"))
-    usage: Facts = facts["usage"] or {}
-    cost = usage.get("cost_usd")
-    if cost is not None:
-        figures.append(f"${cost:.2f}")
+    if facts["cost_usd"] is not None:
+        figures.append(dollars(facts["cost_usd"]))
     _facts(screen, " · ".join(figures))
     for title, name in (("follows", "predecessor_session_id"), ("child of", "parent_session_id")):
         if facts["lineage"][name]:

@@ -173,7 +173,7 @@ def _session_whole(reader: Reader, session: Session, now: datetime, runs: Runs) 
     own = Filter(parent_id=session.id)
     children = reader.find_sessions(own, Page(limit=CHILDREN_SHOWN))
     return {
-        **session_facts(session, runs),
+        **session_facts(session, runs, reader),
         **obligation(session, now),
         "chain": {"status": found.kind or "verified", "first_bad_seq": found.seq, "erased": found.erased},
         "children": [row.session.id for row in children],

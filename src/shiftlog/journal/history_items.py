@@ -12,7 +12,7 @@ from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Run, Session, Turn, Usage
 from shiftlog.model.times import shown, shown_or_none, shown_text
-from shiftlog.store.protocol import FileRow
+from shiftlog.store.protocol import FileRow, Reader
 
 Item = dict[str, Any]
 
@@ -135,9 +135,10 @@ def run_facts(run: Run) -> Item:
     return facts
 
 
-def session_facts(session: Session, runs: Runs) -> Item:
+def session_facts(session: Session, runs: Runs, reader: Reader) -> Item:
     """Return one session read whole: identity, state, counts, run and lineage."""
     closing = session.closing
+    used = runs.usage_of(session, reader)
     return {
         "session_id": session.id,
         "agent": session.agent,
@@ -162,6 +163,7 @@ def session_facts(session: Session, runs: Runs) -> Item:
         "dialog_items": session.dialog_items,
         "actions_total": session.actions_total,
         "tokens_total": runs.tokens_of(session),
+        "cost_usd": used.cost_usd if used else None,
         "usage": session.usage.shown() if session.usage else None,
         "run": run_facts(session.run) if session.run else None,
         "lineage": {

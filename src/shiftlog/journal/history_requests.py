@@ -56,7 +56,7 @@ QUERY_HISTORY = Record(
         "text": Text(
             lines=True,
             max_chars=2_000,
-            description='Words, "phrases", prefixes (auth*), && || ! ( ).',
+            description='Words of one entry, "phrases", prefixes (auth*), && || ! ( ).',
         ),
         "kinds": ListOf(item=Choice(values=KINDS), max_items=7, description='Default ["session"].'),
         "agent": Text(max_chars=64, description="Agent kind."),

@@ -115,7 +115,7 @@ def _session(reader: Reader, runs: Runs, name: str, now: datetime) -> dict[str, 
     session = find_session(reader, name)
     turns = reader.turns(session.id, limit=TURNS_SHOWN + 1)
     return {
-        **session_facts(session, runs),
+        **session_facts(session, runs, reader),
         **obligation(session, now),
         "turns": [turn_item(session.id, turn) for turn in turns[:TURNS_SHOWN]],
         **({"truncated": True, "more": more(session.id)} if len(turns) > TURNS_SHOWN else {}),

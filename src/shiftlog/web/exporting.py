@@ -68,7 +68,8 @@ async def download(app: App, request: Request) -> Response:
 
 
 async def _jsonl(app: App, session: Session) -> AsyncGenerator[str]:
-    yield _line({"type": "session", **session_facts(session, app.runs)})
+    facts = await app.store.read(lambda reader: session_facts(session, app.runs, reader))
+    yield _line({"type": "session", **facts})
     after = 0
     while after < session.head_seq:
         entries = await app.store.read(

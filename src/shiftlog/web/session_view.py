@@ -145,12 +145,10 @@ class SessionView:
 
     def facts(self, reader: Reader, session: Session, now: datetime) -> Item:
         """Return what the head of a session's page shows."""
-        used = self.app.runs.usage_of(session, reader)
-        facts = session_facts(session, self.app.runs)
+        facts = session_facts(session, self.app.runs, reader)
         ends = None if session.state is SessionState.OPEN and session.turns_open else facts["last_activity"]
         facts |= obligation(session, now)
         return facts | {
-            "cost_usd": used.cost_usd if used else None,
             "files": reader.count_files(session.id),
             "duration_s": int(between(facts["started"], ends, now)),
             "is_live": session.is_live,
