@@ -19,6 +19,7 @@ from tests.daemon.support import (
     Bridge,
     control,
     daemons,
+    end_daemon,
     environment,
     eventually,
     lock_holder,
@@ -161,3 +162,12 @@ def test_the_real_daemon_stops_when_nobody_uses_it(home: Path) -> None:
     daemon = start_daemon(home, "--idle-stop-s", "0.3", program=REAL)
     assert daemon.wait(30) == 0
     assert not (home / "daemon.sock").exists()
+
+
+def test_a_daemon_whose_client_did_not_wait_for_it_is_ended_with_its_test(home: Path) -> None:
+    bridge = Bridge(home)
+    bridge.send(INITIALIZE)
+    eventually(lambda: daemons(home))
+    bridge.end()
+    end_daemon(home)
+    assert daemons(home) == []

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ ECHO = [sys.executable, str(Path(__file__).with_name("echo_daemon.py"))]
 REAL = [sys.executable, "-m", "shiftlog.daemon"]
 BRIDGE = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())", "mcp"]
 DEADLINE_S = 30.0
+STARTS_WITHIN_S = 5.0
 
 _spawned: dict[Path, list["subprocess.Popen[bytes]"]] = {}
 
@@ -65,14 +66,36 @@ def lock_holder(home: Path) -> int | None:
 
 
 def end_daemon(home: Path) -> None:
-    """Kill every daemon of a state directory, whoever started it."""
+    """Kill every daemon of a state directory, whoever started it, also one that has not come up yet."""
     for daemon in _spawned.pop(home, []):
         daemon.kill()
         daemon.wait(DEADLINE_S)
-    pid = lock_holder(home)
-    if pid is not None and pid != os.getpid():
-        os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not processes.alive(pid))
+    with _once_started(home):
+        for pid in {lock_holder(home), *daemons(home)} - {None, os.getpid()}:
+            assert pid is not None
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            eventually(lambda pid=pid: not processes.alive(pid))
+
+
+@contextmanager
+def _once_started(home: Path) -> Generator[None]:
+    """Wait until nobody starts a daemon any more and keep it so; not for long, as a test may hold the lock itself."""
+    try:
+        lock = os.open(home / "start.lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        deadline = time.monotonic() + STARTS_WITHIN_S
+        while time.monotonic() < deadline:
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.005)
+        yield
+    finally:
+        os.close(lock)
 
 
 def daemons(home: Path) -> list[int]:
