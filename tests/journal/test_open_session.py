@@ -57,6 +57,7 @@ async def test_a_malformed_id_is_refused_and_nothing_is_stored(desk: Desk, name:
     error = await desk.refusal("open_session", given)
     assert error.code in ("invalid_session_id", "invalid_parameter")
     assert error.code == "invalid_session_id" or "\n" in name
+    assert error.code != "invalid_session_id" or "leave session_id out of open_session" in (error.hint or "")
 
 
 async def test_an_id_of_another_agent_is_refused(desk: Desk) -> None:
@@ -169,6 +170,7 @@ async def test_a_session_is_found_by_journal_id_alias_and_vendor_id_in_any_case(
 async def test_a_name_of_no_form_is_an_invalid_session_id(desk: Desk, name: str) -> None:
     error = await desk.refusal("begin_turn", {"session_id": name, "query_title": "x", "query_text": "x"})
     assert error.code == "invalid_session_id"
+    assert (error.hint or "").startswith("Use the session_id that open_session returned, ")
     assert error.details["providedId"] == name
 
 

@@ -294,7 +294,7 @@ def _check_formats(values: Mapping[str, Any], fields: Record) -> None:
             continue
         if not is_alias(name) and not is_vendor_id(name):
             try:
-                check_session_id(name)
+                _check_known(name) if isinstance(fields.fields[parameter], SessionRef) else check_session_id(name)
             except InvalidSessionId as error:
                 if parameter != "session_id":
                     error.details["parameter"] = parameter
@@ -331,7 +331,16 @@ def resolve_session_id(reader: Reader, name: str, parameter: str = "session_id")
                 parameter, "the vendor session id fits more than one session", name, allowed=fitting
             )
         return fitting[0] if fitting else None
-    return check_session_id(name)
+    return _check_known(name)
+
+
+def _check_known(name: str) -> str:
+    """Check the journal id of a session that there should be already."""
+    try:
+        return check_session_id(name)
+    except InvalidSessionId as error:
+        error.hint = "Use the session_id that open_session returned, the number of its run or the vendor's own id"
+        raise
 
 
 def closed_error(session: Session) -> SessionClosed:

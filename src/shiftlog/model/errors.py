@@ -118,7 +118,7 @@ class InvalidSessionId(ShiftlogError, ValueError):
 
 class InvalidRequestId(ShiftlogError, ValueError):
     code = "invalid_request_id"
-    hint = "Use req-<yyyyMMddTHHmmssZ>-<slug>, or leave request_id out of begin_turn"
+    hint = "Use req-<yyyyMMddTHHmmssZ>-<slug>, or leave request_id out"
 
 
 class TurnNotFound(ShiftlogError, LookupError):
