@@ -158,6 +158,19 @@ async def test_catch_up_leaves_out_the_turns_that_ended_before(desk: Desk) -> No
     assert "Find the lock" not in lately
 
 
+async def test_catch_up_tells_why_turns_failed_and_the_tokens_that_a_launcher_reported(desk: Desk) -> None:
+    session = await desk.open(model="gpt-5")
+    await desk.begin(session, query_title="Try it")
+    await desk.fail(session, response="Half of it works", files_modified=["a.py"])
+    await desk.call("close_session", {"session_id": session, "input_tokens": 1200, "output_tokens": 34})
+    async with sdk_client(build_server(native_registry(desk.app))) as mcp:
+        lately = await asked(mcp, "catch-up")
+    assert "- failed: Try it → No runner (1 file)" in lately
+    assert " · 1234 tokens" in lately
+    [listed] = await desk.items(kinds=["turn"])
+    assert listed["summary"] == "No runner"
+
+
 async def test_a_handover_takes_a_directory_from_where_the_client_works(desk: Desk) -> None:
     await worked(desk, cwd="/work/alpha")
     caller = client(cwd="/work/beta", workspace="/work/beta")

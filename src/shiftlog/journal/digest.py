@@ -3,6 +3,7 @@
 from datetime import datetime
 from pathlib import PurePosixPath
 
+from shiftlog.journal.runs import Runs
 from shiftlog.journal.texts import one_line
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import shown
@@ -13,7 +14,7 @@ TURNS_SHOWN = 10
 LINE_CHARS = 200
 
 
-def digest_markdown(reader: Reader, where: Filter, since: datetime) -> str:
+def digest_markdown(reader: Reader, where: Filter, since: datetime, runs: Runs) -> str:
     """Return the sessions that were active since a time, newest first, each with its turns of that time."""
     rows = reader.find_sessions(where, Page(limit=SESSIONS_SHOWN), by_activity=True)
     total = reader.count("session", where)
@@ -26,17 +27,17 @@ def digest_markdown(reader: Reader, where: Filter, since: datetime) -> str:
     if not rows:
         lines.append("No session was active.")
     for row in rows:
-        lines.extend(_session_lines(reader, row.session, since))
+        lines.extend(_session_lines(reader, row.session, since, runs))
     if total > len(rows):
         lines.append(f"({total - len(rows)} more sessions; ask query_history)")
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _session_lines(reader: Reader, session: Session, since: datetime) -> list[str]:
+def _session_lines(reader: Reader, session: Session, since: datetime, runs: Runs) -> list[str]:
     project = PurePosixPath(session.workspace).name if session.workspace else "no project"
     lines = [
         f"## {_plain(session.title)}",
-        f"`{session.id}` · {_plain(project)} · {session.state} · {_counts(session)}",
+        f"`{session.id}` · {_plain(project)} · {session.state} · {_counts(session, runs)}",
     ]
     after = max(0, session.turns_total - TURNS_SHOWN)
     newest = reader.turns(session.id, after=after)
@@ -44,14 +45,14 @@ def _session_lines(reader: Reader, session: Session, since: datetime) -> list[st
     return [*lines, ""]
 
 
-def _counts(session: Session) -> str:
+def _counts(session: Session, runs: Runs) -> str:
     turns = f"{session.turns_completed} completed, {session.turns_failed} failed, {session.turns_open} open"
-    return f"{turns} · {session.tokens_total} tokens"
+    return f"{turns} · {runs.tokens_of(session)} tokens"
 
 
 def _turn_line(turn: Turn) -> str:
-    said = turn.response or turn.failure_note
-    files = f" ({len(turn.files)} files)" if turn.files else ""
+    said = turn.failure_note or turn.response
+    files = f" ({len(turn.files)} file{'s' if len(turn.files) > 1 else ''})" if turn.files else ""
     return f"- {turn.status}: {_plain(turn.query_title)}{f' → {_plain(said)}' if said else ''}{files}"
 
 

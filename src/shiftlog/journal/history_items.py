@@ -69,7 +69,7 @@ def turn_item(session_id: str, turn: Turn) -> Item:
         "dialog_items": turn.dialog_items,
         "actions": turn.actions,
         "files": len(turn.files),
-        "summary": one_line(turn.response or turn.failure_note or turn.query_title, 160),
+        "summary": one_line(turn.failure_note or turn.response or turn.query_title, 160),
         "more": more(session_id, turn.request_id),
     }
 

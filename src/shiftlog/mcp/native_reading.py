@@ -150,7 +150,7 @@ def prompts(app: App) -> tuple[Prompt, ...]:
         since = arguments.get("since")
         start = parse_bound(since, "since", is_end=False) if since else now - timedelta(days=CATCH_UP_DAYS)
         where = Filter(project=project_name(arguments.get("project")), from_=start)
-        return await app.store.read(lambda reader: digest_markdown(reader, where, start))
+        return await app.store.read(lambda reader: digest_markdown(reader, where, start, app.runs))
 
     return (
         Prompt(
