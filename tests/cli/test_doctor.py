@@ -169,3 +169,16 @@ def test_http_that_is_switched_on_is_told_with_its_address_or_why_it_is_not_serv
     url = shiftlog(home, "daemon", "start", "--json").json()["http"]
     assert checks(home)["http"]["message"] == url
     assert url.startswith("http://127.0.0.1:")
+
+
+def test_a_damaged_database_is_named_with_what_is_wrong_and_what_to_do(home: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    shiftlog(home, "daemon", "stop")
+    database = home / "shiftlog.db"
+    database.write_bytes(b"garbage " * 1000)
+    check = checks(home, status=1)["daemon"]
+    assert check["message"] == f"The daemon cannot start: {database}: file is not a database"
+    assert check["hint"].startswith("Keep a copy of the state directory")
+    assert check["message"] in shiftlog(home, "status", status=1).err
+    refused = shiftlog(home, "mcp", "--in-process", status=1)
+    assert f"error: Storage error: {database}: file is not a database" in refused.err

@@ -307,7 +307,9 @@ def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
         hint = HINTS[error.code]
     if unsaid := [name for name in _allowed(error) if name not in error.message]:
         hint = f"It is one of {', '.join(unsaid)}"
-    for word, colour, text in (("error:", "red", error.message), ("hint:", "yellow", hint)):
+    reason = error.details.get("reason") if isinstance(error, StorageError) else None
+    says = f"{error.message}: {reason}" if reason else error.message
+    for word, colour, text in (("error:", "red", says), ("hint:", "yellow", hint)):
         if text:
             shown = word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)
             click.echo(f"{shown} {clean_line(text)}", err=True)

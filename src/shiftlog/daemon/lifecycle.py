@@ -23,13 +23,14 @@ from shiftlog.daemon.log import set_level
 from shiftlog.daemon.seat import Seat
 from shiftlog.daemon.services import OpenServices, Services
 from shiftlog.daemon.until import until
-from shiftlog.model.errors import InternalError, ShiftlogError
+from shiftlog.model.errors import InternalError, ShiftlogError, StorageError
 
 DRAIN_S = 10.0
 RENEW_EVERY_S = 40.0
 SWEEP_EVERY_S = 30.0
 WATCH_EVERY_S = 5.0
 COLLECT_AFTER = (20_000, 20, 20)
+NO_START = "The daemon cannot start: "
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +46,9 @@ async def serve(seat: Seat, listener: socket.socket, open_services: OpenServices
                 services = await stack.enter_async_context(open_services(seat.home))
             except Exception as error:
                 # No client has been heard yet, so the text of the error is ours to show.
-                log.exception("The daemon cannot start: %s", error)
-                _refuse_waiting(listener, _start_error(error))
+                refusal = _start_error(error)
+                log.exception("The daemon cannot start: %s", refusal.message.removeprefix(NO_START))
+                _refuse_waiting(listener, refusal)
                 return 1
             set_level(services.log_level)
             _settle_memory()
@@ -64,9 +66,11 @@ def _settle_memory() -> None:
 
 
 def _start_error(error: Exception) -> ShiftlogError:
+    if isinstance(error, StorageError) and "reason" in error.details:
+        return StorageError(f"{NO_START}{error.details['reason']}", hint=error.hint)
     if isinstance(error, ShiftlogError):
         return error
-    return InternalError(f"The daemon cannot start: {type(error).__name__}: {error}")
+    return InternalError(f"{NO_START}{type(error).__name__}: {error}")
 
 
 def _refuse_waiting(listener: socket.socket, error: ShiftlogError) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import apsw
 
+from shiftlog.model.errors import StorageError
 from shiftlog.store.sqlite.migrate import migrate
 from shiftlog.store.sqlite.tallies import build_owed
 
 BUSY_MS = 60_000
 CHECKPOINT_BUSY_MS = 2_000
 CACHE_KIB = 16_384
+DAMAGED_HINT = "Keep a copy of the state directory, then put a backup of the file in its place or move it away"
 
 _log = logging.getLogger("shiftlog.store")
 
@@ -32,6 +34,17 @@ def connect(path: Path, synchronous: str) -> apsw.Connection:
 
 def open_for_writing(path: Path, synchronous: str) -> apsw.Connection:
     """Return the writer's connection to a file of mode 0600, made where there is none, at the newest schema."""
+    try:
+        return _opened(path, synchronous)
+    except StorageError:  # which is an OSError too
+        raise
+    except (apsw.Error, OSError) as error:
+        says = error.strerror if isinstance(error, OSError) else error
+        hint = DAMAGED_HINT if isinstance(error, apsw.NotADBError | apsw.CorruptError) else None
+        raise StorageError("Storage error", details={"reason": f"{path}: {says}"}, hint=hint) from error
+
+
+def _opened(path: Path, synchronous: str) -> apsw.Connection:
     _make(path)
     db = connect(path, synchronous)
     try:

@@ -324,8 +324,8 @@ class SqliteStore:
     def _write_loop(self, ready: "Future[None]", loop: asyncio.AbstractEventLoop) -> None:
         try:
             db = self._db = open_for_writing(self.path, self._synchronous)
-        except (apsw.Error, OSError, ShiftlogError) as error:
-            ready.set_exception(error if isinstance(error, ShiftlogError) else _storage_error(error))
+        except ShiftlogError as error:
+            ready.set_exception(error)
             return
         ready.set_result(None)
         try:
