@@ -155,19 +155,19 @@ async def watch(app: App, params: Params, caller: Caller) -> AsyncGenerator[obje
 
 async def _tell_shells(app: App, shell_id: str | None, last: int, feed: Feed) -> None:
     if shell_id is not None:
-        await _tell_shell(app, app.shells.live[shell_id], last, feed)
+        await _tell_shell(app.shells.live[shell_id], last, feed)
         return
     known: set[str] = set()
     for looks in itertools.count():
         for shell in list(app.shells.live.values()):
             if shell.shell_id not in known and (shell.is_live or looks):
                 # Of a shell that opened meanwhile nothing is old, and it may be over already.
-                feed.spawn(_tell_shell(app, shell, last if not looks else 1 << 30, feed))
+                feed.spawn(_tell_shell(shell, last if not looks else 1 << 30, feed))
             known.add(shell.shell_id)
         await asyncio.sleep(LOOK_S)
 
 
-async def _tell_shell(app: App, shell: Shell, last: int, feed: Feed) -> None:
+async def _tell_shell(shell: Shell, last: int, feed: Feed) -> None:
     await feed.put({"event": "shell", **shell.as_listed()})
     over = [command for command in shell.commands.values() if not command.is_running]
     told = {command.command_id for command in over[: max(0, len(over) - last)]}
@@ -176,9 +176,9 @@ async def _tell_shell(app: App, shell: Shell, last: int, feed: Feed) -> None:
         for command in fresh:
             told.add(command.command_id)
             if command.background:
-                feed.spawn(_tell_command(app, command, feed))
+                feed.spawn(_tell_command(shell, command, feed))
             else:
-                await _tell_command(app, command, feed)
+                await _tell_command(shell, command, feed)
         if not fresh:
             if not shell.is_live:
                 ended = {"state": shell.state, "reason": shell.ended_reason, "exit_code": shell.exit_code}
@@ -187,10 +187,11 @@ async def _tell_shell(app: App, shell: Shell, last: int, feed: Feed) -> None:
             await asyncio.sleep(LOOK_S)
 
 
-async def _tell_command(app: App, command: Command, feed: Feed) -> None:
+async def _tell_command(shell: Shell, command: Command, feed: Feed) -> None:
     names = {"command_id": command.command_id, "shell_id": command.shell_id}
     at = precise(command.started_at) if command.started_at else None
-    begun = {"command": command.text, "cwd": command.cwd, "background": command.background, "at": at}
+    cwd = shell.mask(command.began_in)
+    begun = {"command": command.text, "cwd": cwd, "background": command.background, "at": at}
     output = command.output
     lines = (_tail_from(output, 0), _tail_from(output, 1)) if output is not None else (1, 1)
     await feed.put({"event": "command", **names, **begun, "skipped_lines": max(lines) - 1})
@@ -199,7 +200,8 @@ async def _tell_command(app: App, command: Command, feed: Feed) -> None:
         await command.over.wait()
         await following.finish()
     judged = command.judged
-    said = judged.refusal.message if judged.refusal else judged.syntax.text if judged.syntax else None
+    # What is wrong with a text that does not parse stands in its stderr.
+    said = judged.refusal.message if judged.refusal else None
     ended = {"state": command.state, "exit_code": command.exit_code, "duration_ms": command.duration_ms}
     await feed.put({"event": "finished", **names, **ended, "message": said})
 
@@ -253,9 +255,9 @@ def _replayed(entry: Entry) -> Item:
 def _kept_output(app: App, entry: Entry, most: int) -> Iterator[Item]:
     """Yield a command's output as it is kept, whole or shortened in its middle; else what the journal quotes of it."""
     facts, at = entry.facts, precise(entry.at)
-    if entry.body is None or not isinstance(facts.get("output"), dict):
+    if entry.body is None or not facts.get("command_id"):
         return
-    item = {"event": "output", "at": at, "command_id": facts.get("command_id")}
+    item = {"event": "output", "at": at, "command_id": facts["command_id"]}
     try:
         output = app.shells.outputs.reopen(str(facts["command_id"]))
         for stream in ("stdout", "stderr"):

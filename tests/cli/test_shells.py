@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.agent import Agent, agent
 from tests.cli.support import PROGRAM, Terminal, on_terminal, recorded_session, shiftlog
-from tests.daemon.support import DEADLINE_S, control, environment, eventually
+from tests.daemon.support import DEADLINE_S, control, end_daemon, environment, eventually
 
 
 @contextmanager
@@ -237,6 +237,29 @@ def test_watch_with_json_gives_an_event_a_line(served: Path, tmp_path: Path) -> 
     assert "unknown shell_id 'x'" in shiftlog(served, "watch", "x", status=1).err
 
 
+def test_watch_shows_where_commands_began_masked_and_by_bytes(served: Path, tmp_path: Path) -> None:
+    secret = "abcDEF123456xyz"
+    with agent(served) as client:
+        shell_id: str = client.call("open_shell", cwd=str(tmp_path))["shell_id"]
+        first = f"export MY_TOKEN={secret}; mkdir {secret} && cd {secret}"
+        for command in (first, "mkdir $'\\xff' && cd $'\\xff'", "echo 'open"):
+            client.call("run_command", shell_id=shell_id, command=command)
+        watching = subprocess.Popen(
+            [*PROGRAM, "watch", shell_id, "-n", "9"], env=environment(served), stdout=subprocess.PIPE, text=True
+        )
+        assert watching.stdout is not None
+        heading = watching.stdout.readline()
+        client.call("run_command", shell_id=shell_id, command="exit 4")
+        shown, _ = watching.communicate(timeout=DEADLINE_S)
+    assert watching.returncode == 0
+    assert heading.startswith(f"==> {shell_id}")
+    assert secret not in shown
+    assert f"#1 {tmp_path}$ export MY_TOKEN=[REDACTED" in shown
+    assert f"#2 {tmp_path}/[REDACTED:learned]$ mkdir" in shown
+    assert f"#4 {tmp_path}/[REDACTED:learned]/\\xff$ exit 4" in shown
+    assert shown.count("is never closed") == 1
+
+
 def test_replay_prints_commands_and_outputs_in_order_when_piped(served: Path) -> None:
     shiftlog(served, "exec", "--cwd", "/", "--", "echo one; echo two >&2; sleep 0.3; exit 3", status=3)
     lines = shiftlog(served, "replay", "last").out.splitlines()
@@ -269,6 +292,24 @@ def test_replay_shows_refused_commands_and_long_outputs_whole_only_when_asked(ho
     shiftlog(home, "exec", "--", "true")
     found = shiftlog(home, "sessions", "--json").json()["items"][-1]["session_id"]
     assert "the output is no longer kept" in shiftlog(home, "replay", found).out
+
+
+def test_replay_says_what_does_not_parse_once_and_behind_its_command(served: Path) -> None:
+    shiftlog(served, "exec", "--cwd", "/", "--", "echo 'open", status=2)
+    lines = shiftlog(served, "replay", "last").out.splitlines()
+    assert lines[2] == "#1 /$ echo 'open"
+    assert lines[3].startswith("syntax error: line 1, column 6: ")
+    assert lines[4] == "syntax error, exit 2"
+
+
+def test_replay_shows_what_a_command_wrote_before_its_daemon_died(home: Path) -> None:
+    with agent(home) as client:
+        shell_id: str = client.call("open_shell", cwd="/")["shell_id"]
+        running = client.call("run_command", shell_id=shell_id, command="echo before; sleep 60", background=True)
+        page = client.call("read_output", command_id=running["command_id"], wait_s=10)
+        assert page["text"] == "before\n"
+        end_daemon(home)
+    assert "echo before; sleep 60 &\nbefore\nunknown\n" in shiftlog(home, "replay", running["session_id"]).out
 
 
 @pytest.mark.parametrize("keys", [" q", "q"])

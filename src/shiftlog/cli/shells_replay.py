@@ -87,11 +87,16 @@ def _play(events: Iterator[Item], pace: "Pace") -> None:
     if pace.keys is not None:
         view.note(KEYS)
     played = 0
+    begun: set[str] = set()
     for event in events:
         kind: str = event["event"]
         if kind == "output":
-            _play_output(view, event, pace)
+            # What bash could not read never began: its end says why, behind the command.
+            if event["command_id"] in begun:
+                _play_output(view, event, pace)
             continue
+        if kind == "command.started":
+            begun.add(event.get("command_id", ""))
         pace.reach(event["at"])
         played += kind in ("command.started", "command.finished")
         _show(view, kind, event)
@@ -119,10 +124,10 @@ def _show(view: ShellView, kind: str, event: Item) -> None:
         case "command.started":
             view.command(event)
         case "command.finished":
-            refused = event.get("refusal") or event.get("syntax_error")
-            if refused:
+            said = _why_not(event)
+            if said is not None:
                 view.command(event)
-            view.finished({**event, "message": refused["message"] if refused else None})
+            view.finished({**event, "message": said})
         case "command.input":
             said = event.get("text", f"({event['chars']} characters)" if "chars" in event else "")
             view.note(f"input to {event['command_id']}: {clean_line(said)} {event.get('signal') or ''}")
@@ -134,6 +139,14 @@ def _show(view: ShellView, kind: str, event: Item) -> None:
             view.note(f"restored to {str(event.get('checkpoint_id'))[:12]}: {event.get('files_changed')} files changed")
         case _:
             view.ended(event)
+
+
+def _why_not(event: Item) -> str | None:
+    """Return why a command never ran, or None for one that did."""
+    if event.get("refusal"):
+        return str(event["refusal"]["message"])
+    fault = event.get("syntax_error")
+    return f"syntax error: line {fault['line']}, column {fault['column']}: {fault['message']}" if fault else None
 
 
 class Pace:

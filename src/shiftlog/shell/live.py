@@ -49,6 +49,7 @@ class Command:
     shell_id: str
     session_id: str
     cwd: str
+    began_in: str = ""  # `cwd` is where it ended, once it has
     background: bool = False
     terminal: bool = False
     request_id: str | None = None

@@ -84,6 +84,7 @@ class Commands:
             shell_id=shell.shell_id,
             session_id=shell.session_id,
             cwd=shell.cwd,
+            began_in=shell.cwd,
             background=bool(values.get("background")),
             terminal=bool(values.get("pty")),
         )
@@ -152,7 +153,7 @@ class Commands:
         self, shell: Shell, command: Command, text: str, caller: Caller, confirm: Confirm | None
     ) -> None:
         """Judge a command that waited once more where the shell has moved or defined something meanwhile."""
-        command.cwd = shell.cwd
+        command.cwd = command.began_in = shell.cwd
         if shell.guard.still_holds(command.judged, shell.cwd):
             return
         command.judged = shell.guard.judge(text, shell.cwd)
