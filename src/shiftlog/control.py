@@ -169,7 +169,7 @@ async def _erase(app: App, params: Params, caller: Caller) -> object:
         raise InvalidParameter.missing("reason")
     name, entries = str(params["session_id"]), list(params["entries"])
     # Outputs first: once the entries are erased, nobody knows any more which ones were theirs.
-    gone = app.shells.outputs.forget(await app.maintenance.commands(name, entries))
+    gone = app.shells.forget(await app.maintenance.commands(name, entries))
     return {**await app.maintenance.erase(name, entries, reason), "outputs_removed": gone}
 
 

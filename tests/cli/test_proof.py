@@ -1,6 +1,7 @@
 """`verify`, `rebuild` and `erase`: a record that somebody changed behind our back, and one that nobody did."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.agent import agent
 from tests.cli.support import Terminal, closed, on_terminal, recorded_session, shiftlog
 
 PRIVATE = [{"role": "model", "category": "reasoning", "content": "a private thought"}]
@@ -218,6 +220,29 @@ def test_erasing_what_is_said_of_a_command_takes_its_output_along(home: Path) ->
     assert b"a private output" not in left
     assert b"a public output" in left
     assert shiftlog(home, *erase, "--json").json()["outputs_removed"] == 0
+
+
+@pytest.mark.parametrize("left", ["", "; (read x < gate; echo more private' 'output) & "])
+def test_erasing_what_is_said_of_a_command_reaches_a_shell_that_still_lives(
+    home: Path, tmp_path: Path, left: str
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    with agent(home) as client:
+        shell = client.call("open_shell", cwd=str(tmp_path))
+        command = f"echo a private' 'output{left}"
+        ran = client.call("run_command", shell_id=shell["shell_id"], command=command)
+        said = [json.loads(line) for line in shiftlog(home, "tail", shell["session_id"], "--json").out.splitlines()]
+        seqs = [str(entry["seq"]) for entry in said if entry["entry_kind"].startswith("command.")]
+        entries = [word for seq in seqs for word in ("--entry", seq)]
+        shiftlog(home, "erase", shell["session_id"], *entries, "--reason", "x", "--yes")
+        if left:
+            (tmp_path / "gate").write_text("\n", encoding="utf-8")
+        assert client.call("read_output", command_id=ran["command_id"])["error"]["code"] == "command_not_found"
+        assert client.call("list_shells")["shells"][0]["last_command"]["command"] == ""
+        assert client.call("run_command", shell_id=shell["shell_id"], command="wait; echo on")["stdout"] == "on"
+        client.call("close_shell", shell_id=shell["shell_id"])
+    files = b"".join(file.read_bytes() for file in (home / "outputs").rglob("*") if file.is_file())
+    assert b"private output" not in files
 
 
 def test_erasing_needs_a_reason_that_says_something(home: Path) -> None:

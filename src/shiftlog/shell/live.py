@@ -164,6 +164,13 @@ class Shell:
         self.numbers += 1
         return f"{self.shell_id}#{self.numbers}"
 
+    def forget(self, command_id: str) -> None:
+        """Let go of what a finished command said and wrote."""
+        command = self.commands.get(command_id)
+        if command is not None and command.over.is_set():
+            command.text = ""
+            del self.commands[command_id]
+
     async def enter(self, wait_s: float) -> None:
         """Wait until no foreground command runs, in order; raise ShellBusy when that takes longer than allowed."""
         if self.state == "idle" and not self._waiting:

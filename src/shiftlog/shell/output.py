@@ -89,8 +89,10 @@ class CommandOutput(OutputSink):
         return self._clock() >= self.stdout.quiet_at
 
     def write(self, stream: Stream, data: bytes) -> None:
-        """Take the next bytes of a stream."""
+        """Take the next bytes of a stream; one that was ended takes none."""
         output = self.stream(stream)
+        if not output.open:
+            return
         held = output.held
         self._added(output.write(data))
         if output.held and not held:

@@ -143,7 +143,12 @@ class OutputKeeper:
 
     def forget(self, command_ids: Iterable[str]) -> int:
         """Remove what finished commands wrote, and return of how many there was something to remove."""
-        going = [command_id for command_id in dict.fromkeys(command_ids) if command_id in self._load()]
+        wanted = list(dict.fromkeys(command_ids))
+        for held in [self._live[command_id] for command_id in wanted if command_id in self._live]:
+            if held.finished:  # what a left-over child writes from here on is not kept
+                held.close("stdout")
+                held.close("stderr")
+        going = [command_id for command_id in wanted if command_id in self._load()]
         self._remove(going)
         return len(going)
 

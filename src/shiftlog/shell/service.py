@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -274,6 +274,15 @@ class Shells:
         return results.paged(rows, values.get("limit", 50), values.get("cursor"))
 
     # Keeping house
+
+    def forget(self, command_ids: Iterable[str]) -> int:
+        """Let go of what finished commands said and wrote; return how many of them had output."""
+        wanted = list(command_ids)
+        for command_id in wanted:
+            shell = self.live.get(command_id.rpartition("#")[0])
+            if shell is not None:
+                shell.forget(command_id)
+        return self.outputs.forget(wanted)
 
     async def usable(self, shell_id: str) -> Shell:
         """Return a shell that commands can be run in, or raise what became of it."""
