@@ -318,6 +318,20 @@ async def test_two_calls_that_wait_for_one_answer_are_both_declined(tmp_path: Pa
         assert not (desk.place / "f").exists()
 
 
+async def test_of_two_calls_that_wait_for_one_answer_the_second_asks_anew(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, settings='[policy]\nask = ["touch"]\n') as desk:
+        approvals = desk.shells.approvals
+        waiting = [asyncio.create_task(desk.run("touch f; echo ran", wait_idle_s=5)) for _ in range(2)]
+        asked: list[str] = []
+        for _ in waiting:
+            await until(approvals.pending)
+            [question] = approvals.pending()
+            asked.append(question.approval_id)
+            await approvals.decide(question.approval_id, granted=True, by="operator")
+        assert [(await one)["stdout"] for one in waiting] == ["ran", "ran"]
+        assert len(set(asked)) == 2
+
+
 @needs_kernel
 @pytest.mark.parametrize("way", [{"background": True}, {"pty": True, "background": True}])
 async def test_what_was_approved_for_a_copy_of_the_shell_is_its_own(tmp_path: Path, way: dict[str, bool]) -> None:

@@ -87,26 +87,27 @@ class Approvals:
         confirm: Confirm | None,
     ) -> Approval:
         """Use up the approval and return it, waiting for a person; raises what the person, or nobody, said."""
-        self._expire()
-        approval = self._find(shell_id, text)
-        if approval is None:
-            approval = Approval(
-                approval_id=secrets.token_hex(4),
-                shell_id=shell_id,
-                session_id=session_id,
-                text=text,
-                shown=shown,
-                asks=asks,
-                asked_at=self._now(),
-            )
-            self._known[approval.approval_id] = approval
-            try:
-                await self._journal.approval_asked(session_id, approval.as_listed())
-            except BaseException:
-                self._known.pop(approval.approval_id, None)  # what is not recorded was not asked
-                raise
-        if approval.state == "pending":
-            await self._wait(approval, confirm)
+        deadline = asyncio.get_running_loop().time() + self._wait_s
+        while True:
+            self._expire()
+            approval = self._find(shell_id, text)
+            if approval is None:
+                approval = await self._asked(
+                    Approval(
+                        approval_id=secrets.token_hex(4),
+                        shell_id=shell_id,
+                        session_id=session_id,
+                        text=text,
+                        shown=shown,
+                        asks=asks,
+                        asked_at=self._now(),
+                    )
+                )
+            if approval.state == "pending":
+                await self._wait(approval, confirm, deadline)
+            if approval.state != "used":
+                break
+            # It holds once, and an equal call that waited too took it: this one needs an answer of its own.
         message = str(asks[0]["message"])
         if approval.state == "declined":
             self._known.pop(approval.approval_id, None)
@@ -119,6 +120,16 @@ class Approvals:
             )
         approval.state = "used"
         del self._known[approval.approval_id]
+        return approval
+
+    async def _asked(self, approval: Approval) -> Approval:
+        """Record a question; what is not recorded was not asked."""
+        self._known[approval.approval_id] = approval
+        try:
+            await self._journal.approval_asked(approval.session_id, approval.as_listed())
+        except BaseException:
+            self._known.pop(approval.approval_id, None)
+            raise
         return approval
 
     def give_back(self, approval: Approval) -> None:
@@ -149,10 +160,10 @@ class Approvals:
         approval.decided.set()
         return approval.as_listed()
 
-    async def _wait(self, approval: Approval, confirm: Confirm | None) -> None:
+    async def _wait(self, approval: Approval, confirm: Confirm | None, deadline: float) -> None:
         asking = asyncio.ensure_future(self._ask(approval, confirm)) if confirm is not None else None
         try:
-            async with asyncio.timeout(self._wait_s):
+            async with asyncio.timeout_at(deadline):
                 await approval.decided.wait()
         except TimeoutError:
             pass
