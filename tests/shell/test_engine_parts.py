@@ -1,5 +1,7 @@
 """The engine's parts that need no shell: words, environment, screen."""
 
+import base64
+import re
 import subprocess
 
 import pytest
@@ -36,6 +38,14 @@ def test_the_base_environment_leaves_secrets_and_own_settings_out() -> None:
 def test_quoted_text_is_read_back_unchanged(text: str) -> None:
     said = subprocess.run(["bash", "-c", f"printf %s {framing.quote(text)}"], capture_output=True, check=True).stdout
     assert said.decode() == text
+
+
+def test_a_token_is_128_random_bits_in_signs_that_no_shell_reads_anything_into() -> None:
+    tokens = {framing.draw_token() for _ in range(1000)}
+    bits = {int.from_bytes(base64.b64decode(f"{token.replace('.', '+').replace('_', '/')}==")) for token in tokens}
+    assert len(bits) == 1000
+    assert [sum(number >> bit & 1 for number in bits) in range(300, 700) for bit in range(128)] == [True] * 128
+    assert all(re.fullmatch(framing.TOKEN, token.encode()) for token in tokens)
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40)), max_size=4), st.data())

@@ -17,6 +17,7 @@ An in-band engine (ssh, docker) reuses this as it is: it sends `driver("&N", …
 
 from __future__ import annotations
 
+import binascii
 import re
 import secrets
 from dataclasses import dataclass
@@ -36,7 +37,10 @@ _LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY
 #: A text of several lines that holds nothing but blanks, comments and continued lines.
 _NOTHING = re.compile(r"(?>(?:[ \t]*(?:#.*|\\)?(?:\n|\Z))*)")
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
-_REPORT = re.compile(rb"([0-9a-f]{24}) (end|pid|bad) (.*?)/\1\n", re.DOTALL)
+#: What a token looks like: no shell reads anything into these signs, wherever they stand in a word.
+TOKEN = rb"[A-Za-z0-9._]{22}"
+_TOKEN_SIGNS = bytes.maketrans(b"+/", b"._")
+_REPORT = re.compile(rb"(%b) (end|pid|bad) (.*?)/\1\n" % TOKEN, re.DOTALL)
 _LONGEST_REPORT = 64 * 1024
 #: Stands for the first slash of a unit's place where the unit has to switch tracing off; the place stays the same.
 _TRACED = "/././"
@@ -73,8 +77,8 @@ class Report:
 
 
 def draw_token() -> str:
-    """Draw the 96 random bits that mark one command's reports."""
-    return secrets.token_hex(12)
+    """Draw the 128 random bits that mark one command's reports; every sign costs the shell, so they are few."""
+    return binascii.b2a_base64(secrets.token_bytes(16)).translate(_TOKEN_SIGNS, b"=\n").decode()
 
 
 def quote(text: str) -> str:

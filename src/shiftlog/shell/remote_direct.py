@@ -22,7 +22,7 @@ class Direct:
 
     def __init__(self, token: str, last: str, sink: OutputSink) -> None:
         self._sink = sink
-        self._begin = re.compile(rb"%b pid (\d+)/%b\n" % (token.encode(), token.encode()))
+        self._begin = re.compile(rb"(%b) pid (?P<pid>\d+)/\1\n" % re.escape(token.encode()))
         self._before: dict[Stream, bytes] = {"stdout": b"", "stderr": b""}
         self._scanners: dict[Stream, MarkScanner] = {}
         self._marks = (token.encode(), last.encode())
@@ -61,7 +61,7 @@ class Direct:
             self._passing.add(stream)
             self._scanners[stream] = MarkScanner(*self._marks)
             if self.on_begin is not None:
-                self.on_begin(int(begun[1]))
+                self.on_begin(int(begun["pid"]))
             data = data[begun.end() :]
         data, found, rest = self._scanners[stream].feed(data)
         if data:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from shiftlog.shell.framing import quote
+from shiftlog.shell.framing import TOKEN, quote
 
 BASE_ENVIRONMENT: Final = {
     "TERM": "dumb",
@@ -136,8 +136,8 @@ echo "$$" >PIDFILE
 cd -- CWD
 [ "${TERM-dumb}" != dumb ] || { TERM=xterm-256color; export TERM; }
 """
-_KEPT = re.compile(rb"([0-9a-f]{24}) kept (\w+) (\w+) (\d+) (.*?)\n(.*?)/\1\n", re.DOTALL)
-_FAIL = re.compile(rb"([0-9a-f]{24}) fail (\w+)/\1\n")
+_KEPT = re.compile(rb"(%b) kept (\w+) (\w+) (\d+) (.*?)\n(.*?)/\1\n" % TOKEN, re.DOTALL)
+_FAIL = re.compile(rb"(%b) fail (\w+)/\1\n" % TOKEN)
 _FAILURES: Final = {
     "directory": "no directory for its pipes could be made",
     "mkfifo": "the target has no mkfifo",
