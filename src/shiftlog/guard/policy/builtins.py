@@ -9,11 +9,18 @@ from shiftlog.guard.policy.found import Danger, Place, When
 from shiftlog.guard.policy.options import NAME_VALUE
 from shiftlog.guard.policy.tables import COMMAND_VARIABLES, DECLARATIONS, LOOKUP, PROMPTS, SHELL_TEXT_VARIABLES
 from shiftlog.guard.policy.tools import option_values
-from shiftlog.guard.policy.tree import Assign, Dyn
+from shiftlog.guard.policy.tree import Assign, Dyn, Word
 from shiftlog.guard.policy.words import HOLE, Arg, text_of
 
 ARITHMETIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 NAME_BUILTINS = frozenset("unset read getopts wait let mapfile readarray".split())
+#: Letters of builtins' options that have a value, in front those whose value is a variable's name.
+VALUED_OPTIONS = {"read": ("a", "dinNptu"), "mapfile": ("", "dnOsuCc"), "readarray": ("", "dnOsuCc"), "wait": ("p", "")}
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: What makes arithmetic assign to the name before it; an element of an array counts as one.
+SETS = re.compile(r"\s*(?:(?:<<|>>|[-+*/%&^|])?=(?!=)|\+\+|--|\[)")
+#: The inside of `${…}` up to where it assigns a value or counts characters; a leading `!` names the name.
+BRACED_SETTING = re.compile(r"(!?)([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(:?=|:(?![-=?+]))?")
 
 
 class Builtins(ABC):
@@ -85,6 +92,7 @@ class Builtins(ABC):
             case "printf":
                 for target in option_values(args[:2], ("-v",)):
                     self._name_argument(target, inside)
+                    self._doubt_name(target)
             case "test" | "[":
                 self.test_arguments(args, inside, arithmetic=False)
             case _ if name in DECLARATIONS:
@@ -140,6 +148,8 @@ class Builtins(ABC):
             if NAME_VALUE.match(arg.prefix):
                 if number or arg.text.partition("=")[2].startswith("("):
                     self.visit_expansions(arg.text.partition("=")[2].replace(HOLE, ""), arg.at, place)
+                if number:
+                    self.set_by_arithmetic(arg.text.partition("=")[2], arg.at)
                 if nameref and LOOKUP.fullmatch(arg.text.partition("=")[2]):
                     self.doubt("assigning a search path by reference", arg.text, arg.at, "allow")
                 self.set_from_argument(arg, place)
@@ -154,12 +164,51 @@ class Builtins(ABC):
                 self.downloaded.add(arg.text)
             if name == "unset":
                 removed.update(self.functions if arg.value is None else (arg.value,))
+            elif name == "let":
+                self.set_by_arithmetic(arg.text, arg.at)
+        for arg in _names_given(name, args):
+            self._doubt_name(arg)
 
     def _name_argument(self, arg: Arg, place: Place) -> None:
         """Follow a variable's name given to a builtin: its subscript is expanded a second time."""
         self.visit_expansions(arg.text.replace(HOLE, ""), arg.at, place)
-        if arg.value is not None:
-            self.set_elsewhere(arg.value, arg.at)
+        name, bracket, key = arg.text.partition("[")
+        if bracket:
+            self.set_by_arithmetic(key, arg.at)
+        self.set_elsewhere(name, arg.at)
+
+    def _doubt_name(self, arg: Arg) -> None:
+        if HOLE in arg.text.partition("[")[0]:
+            self.doubt("a variable whose name is not literal", arg.text, arg.at, "allow")
+
+    def set_by_expansion(self, part: Dyn, place: Place) -> None:
+        """Follow what an expansion sets by itself: `${NAME:=value}`, `$((NAME=1))`, `${x[NAME=1]}`."""
+        text, known = text_of(part.inner)
+        if part.kind == "arith":
+            self.set_by_arithmetic(text, place.at)
+            return
+        found = BRACED_SETTING.match(text)
+        if found is None:
+            return
+        indirect, name, key, operator = found.groups("")
+        value = text[found.end() :]
+        self.set_by_arithmetic(key, place.at)
+        if operator == ":":
+            self.set_by_arithmetic(value, place.at)
+        elif operator and indirect:
+            self.doubt("a variable whose name is not literal", name, place.at, "allow")
+        elif operator:
+            downloaded = name in self.downloaded  # a variable that has a value keeps it
+            word = Word(place.at, place.at, part.inner)
+            self.set_variable(name, Arg(value if known else None, value, place.at, word), place)
+            self.downloaded.update({name} if downloaded else ())
+
+    def set_by_arithmetic(self, text: str, at: int) -> None:
+        """Note the variables that an arithmetic expression sets."""
+        for found in NAME.finditer(text):
+            counted = text[max(0, found.start() - 99) : found.start()].rstrip().endswith(("++", "--"))
+            if counted or SETS.match(text, found.end()):
+                self.set_elsewhere(found.group(), at)
 
     def test_arguments(self, args: list[Arg], place: Place, *, arithmetic: bool) -> None:
         """Follow the operands of a test that bash evaluates as names or numbers."""
@@ -168,6 +217,8 @@ class Builtins(ABC):
             after = args[index + 1].value if index + 1 < len(args) else ""
             if before in ("-v", "-R") or (arithmetic and (before in ARITHMETIC_TESTS or after in ARITHMETIC_TESTS)):
                 self.visit_expansions(arg.text.replace(HOLE, ""), arg.at, place)
+                if before not in ("-v", "-R"):
+                    self.set_by_arithmetic(arg.text, arg.at)
 
     def set_elsewhere(self, name: str, at: int) -> None:
         """Note a variable that a loop or builtin sets to a value out of sight."""
@@ -192,6 +243,7 @@ class Builtins(ABC):
             text, known = text_of(word.parts)
             key, _, value = text.partition("]=") if text.startswith("[") else ("", "", text)
             self.visit_expansions(key.replace(HOLE, ""), assign.start, place)
+            self.set_by_arithmetic(key, assign.start)
             self.set_variable(assign.name, Arg(value if known else None, value, assign.start, word), place, key=key[1:])
 
     def set_variable(self, name: str, value: Arg, place: Place, *, key: str = "") -> None:
@@ -232,6 +284,25 @@ class Builtins(ABC):
             self.visit_expansions(value.text.replace(HOLE, ""), value.at, place)
             if value.value != "":
                 self.visit_script(value, place._replace(via=(*place.via, name)))
+
+
+def _names_given(name: str, args: list[Arg]) -> list[Arg]:
+    """Return the arguments of a builtin that name variables."""
+    if name in ("getopts", "let"):
+        return args[1:2] if name == "getopts" else []
+    naming, valued = VALUED_OPTIONS.get(name, ("", ""))
+    named: list[Arg] = []
+    rest = iter(args)
+    for arg in rest:
+        if not arg.text.startswith("-"):
+            named += () if name == "wait" else (arg,)
+            continue
+        at = next((at for at, letter in enumerate(arg.text) if letter in naming + valued), 0)
+        if at:
+            attached = arg.text[at + 1 :]
+            value = Arg(None, attached, arg.at) if attached else next(rest, None)
+            named += (value,) if value is not None and arg.text[at] in naming else ()
+    return named
 
 
 def _clustered(args: list[Arg], letter: str) -> list[Arg]:

@@ -258,12 +258,15 @@ class Compounds(Reader):
     def _read_coproc(self) -> Node:
         self.skip_blanks()
         kept = self.at
+        names: list[Word] = []
         if self.char() != "(" and self.peek_token() not in OPENERS:
-            self.read_word()
+            names.append(self.read_word())
             self.skip_blanks()
             if self.char() != "(" and self.peek_token() not in OPENERS:
                 self.at = kept
-        return Compound("coproc", self.original(kept), [], [[self.read_command()]], [])
+                names.clear()
+        variable = names[0].bare or "" if names else ""
+        return Compound("coproc", self.original(kept), names, [[self.read_command()]], [], variable)
 
     def _read_function_keyword(self, start: int) -> Function:
         self.skip_blanks()

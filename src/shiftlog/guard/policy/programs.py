@@ -24,7 +24,7 @@ from shiftlog.guard.policy.tables import (
     SED_RUNS,
     STARTING,
 )
-from shiftlog.guard.policy.tools import tool_commands
+from shiftlog.guard.policy.tools import downloads_to, tool_commands
 from shiftlog.guard.policy.tree import (
     Assign,
     Choice,
@@ -152,6 +152,8 @@ class Survey(Builtins):
             if part.inner:
                 self.visit_parts(part.inner, place)
                 part.download = part.download or any(isinstance(each, Dyn) and each.download for each in part.inner)
+                if part.kind in ("arith", "param"):
+                    self.set_by_expansion(part, place)
 
     def _visit_simple(self, node: Simple, place: Place) -> None:
         program = node.words[0].bare or "" if node.words else ""
@@ -173,6 +175,7 @@ class Survey(Builtins):
 
     def _visit_assign(self, assign: Assign, place: Place) -> None:
         self.visit_parts(assign.subscript, place)
+        self.set_by_arithmetic(text_of(assign.subscript)[0], assign.start)
         if "'" in assign.key:
             # Bash reads a subscript twice, so quotes keep nothing in it from being run.
             self.visit_expansions(assign.key, assign.start, place)
@@ -193,6 +196,8 @@ class Survey(Builtins):
         content: Arg | None = None
         for redirect in redirects:
             target = redirect.target
+            if redirect.fd.startswith("{"):
+                self.set_elsewhere(redirect.fd[1:-1].partition("[")[0], redirect.start)
             if redirect.body is not None:
                 self.visit_parts(redirect.body, place)
                 text, known = text_of(redirect.body)
@@ -445,6 +450,8 @@ class Survey(Builtins):
                 self.doubt(f"the command that '{base}' is told to run", "", text.at, "lists")
         if base in ("tee", "sponge", "dd"):
             self.writes.update({arg.value.removeprefix("of="): None for arg in args if arg.value})
+        elif base in DOWNLOADERS:
+            self.writes.update(dict.fromkeys(downloads_to(base, args)))
 
     def _visit_opaque(self, name: str, base: str, args: list[Arg], place: Place) -> None:
         """Look, where text is all there is, at programs that run what they read: files of their own, code, recipes."""

@@ -40,6 +40,24 @@ def tool_commands(base: str, args: list[Arg]) -> list[Arg]:
     return option_values(args, options) if options else []
 
 
+def downloads_to(base: str, args: list[Arg]) -> list[str]:
+    """Return the files that `curl` or `wget` writes, as far as its arguments name them."""
+    letter, long = ("o", "--output") if base == "curl" else ("O", "--output-document")
+    named = option_values(args, (long,))
+    for arg, following in zip(args, [*args[1:], None], strict=False):
+        head, given, attached = arg.text.partition(letter)
+        if given and head.startswith("-") and not head.startswith("--"):
+            named += [_text(attached, arg.at)] if attached else [following] if following else []
+    by_address = not named if base == "wget" else any(_keeps_name(arg.text) for arg in args)
+    if by_address:
+        named += [_text(arg.text.partition("?")[0].rpartition("/")[2], arg.at) for arg in args if "/" in arg.text]
+    return [arg.text for arg in named if arg.text and HOLE not in arg.text]
+
+
+def _keeps_name(text: str) -> bool:
+    return text.startswith("--remote-name") or (text.startswith("-") and text[1:2] != "-" and "O" in text)
+
+
 def option_values(args: list[Arg], options: tuple[str, ...]) -> list[Arg]:
     """Return the values that some options were given, attached or as the next argument."""
     values: list[Arg] = []

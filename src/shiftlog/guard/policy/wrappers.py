@@ -101,6 +101,16 @@ def _sudo(args: list[Arg]) -> Unwrapped:
     return answer
 
 
+def _strace(args: list[Arg]) -> Unwrapped:
+    answer = _follow(PLAIN["strace"], args)
+    for option, value in read_options(args, PLAIN["strace"].options).given:
+        if option in ("-o", "--output") and value is not None:
+            if value.text.startswith(("|", "!")):  # a shell reads the trace
+                answer.texts.append(Arg(None if value.value is None else value.value[1:], value.text[1:], value.at))
+            answer.hidden = answer.hidden or value.text.startswith(HOLE)
+    return answer
+
+
 def _env(args: list[Arg]) -> Unwrapped:
     found = read_options(args, ENV)
     if found.hidden:
@@ -398,6 +408,7 @@ def _bwrap(args: list[Arg]) -> Unwrapped:
 ODD: dict[str, Callable[[list[Arg]], Unwrapped]] = {
     "command": _command,
     "sudo": _sudo,
+    "strace": _strace,
     "env": _env,
     "xargs": _xargs,
     "find": _find,
