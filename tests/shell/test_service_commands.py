@@ -379,6 +379,15 @@ async def test_a_value_assigned_to_a_secret_name_is_masked_in_that_shell(desk: S
     assert await desk.out("echo tr0ub4dor-3xyz") == "[REDACTED:learned]"
 
 
+async def test_a_directory_in_a_variable_that_shells_keep_it_in_is_no_secret(desk: ShellDesk) -> None:
+    (desk.place / "part1").mkdir()
+    for name in ("PWD", "OLDPWD", "pwd"):
+        result = await desk.run(f"{name}={desk.place}/part1 true; cd {desk.place}/part1; pwd")
+        assert (result["stdout"], result["cwd"]) == (f"{desk.place}/part1", f"{desk.place}/part1")
+    await desk.run("pwd=tr0ub4dor-3xyz")
+    assert await desk.out("echo tr0ub4dor-3xyz") == "[REDACTED:learned]"
+
+
 async def test_a_short_or_plain_value_of_a_secret_name_teaches_nothing(desk: ShellDesk) -> None:
     result = await desk.run("TOKEN=return; PASSWORD=short1; export API_SECRET='Qw3rty uiop'; echo return short1")
     assert result["stdout"] == "return short1"

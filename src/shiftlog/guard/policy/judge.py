@@ -375,4 +375,10 @@ def _remember(known: Known, survey: Survey, certain: set[str]) -> Known:
 
 
 def _learned(survey: Survey) -> frozenset[str]:
-    return frozenset(value for name, value in survey.assigned if value and classify_name(name) is not None)
+    secret = ((name, value) for name, value in survey.assigned if value and classify_name(name) is not None)
+    return frozenset(value for name, value in secret if not _is_directory(name, value))
+
+
+def _is_directory(name: str, value: str) -> bool:
+    """Say whether what looks like a short word for a password is what shells call their directory."""
+    return name.upper() in ("PWD", "OLDPWD") and value.startswith(("/", "~", "."))
