@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 
@@ -158,8 +160,27 @@ def test_a_store_that_cannot_be_opened_is_bootstrap_failed_or_storage_error(log:
     assert (second["code"], second["message"], second["retryable"]) == ("storage_error", "Storage error", True)
 
 
-def test_a_call_whose_time_is_over_has_not_happened(log: Log) -> None:
-    log.open()
+# Mistakes that no store is needed to see, and the code of each.
+MISTAKES: dict[str, tuple[str, dict[str, object]]] = {
+    "method_not_found": ("nonsense", {}),
+    "invalid_parameter": ("updateTurn", {"tokenCount": "many"}),
+    "invalid_session_id": ("openSession", {"sessionId": "codex-1", "title": "x"}),
+    "invalid_request_id": ("completeTurn", {"requestId": "turn-1", "response": "x"}),
+}
+UNREADABLE_QUERIES: list[Call] = [("queryHistory", {"text": "(open"}), ("queryHistory", {"from": "yesterday"})]
+
+
+def test_a_mistake_is_told_before_the_state_of_the_store(log: Log, tmp_path: Path) -> None:
+    log.home = tmp_path / "file" / "home"
+    (tmp_path / "file").write_text("in the way")
+    answers = log.answers(*MISTAKES.values(), *UNREADABLE_QUERIES)
+    assert [answer["code"] for answer in answers] == [*MISTAKES, "invalid_parameter", "invalid_parameter"]
+    assert "workflow.sessionlog.beginTurn" in answers[0]["details"]["supportedMethods"]
+
+
+@contextmanager
+def held_store(log: Log) -> Generator[None]:
+    """Keep everybody else from writing to the store."""
     hold = (
         "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
         "db.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.read()"
@@ -170,6 +191,21 @@ def test_a_call_whose_time_is_over_has_not_happened(log: Log) -> None:
         assert holder.stdin is not None
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
+        yield
+        holder.stdin.close()
+
+
+def test_a_mistake_is_told_though_the_store_takes_no_write(log: Log) -> None:
+    log.open()
+    log.wait(minutes=1)
+    with held_store(log):
+        answers = log.answers(*MISTAKES.values(), environ={"MCPSERVER_REPL_COMMAND_TIMEOUT_SECONDS": "0.5"})
+    assert [answer["code"] for answer in answers] == [*MISTAKES]
+
+
+def test_a_call_whose_time_is_over_has_not_happened(log: Log) -> None:
+    log.open()
+    with held_store(log):
         begun = {"requestId": TURN, "queryTitle": "x", "queryText": "x"}
         (answer,) = log.answers(("beginTurn", begun), environ={"MCPSERVER_REPL_COMMAND_TIMEOUT_SECONDS": "0.5"})
         assert (answer["code"], answer["message"], answer["retryable"]) == (
@@ -177,7 +213,6 @@ def test_a_call_whose_time_is_over_has_not_happened(log: Log) -> None:
             "Command timed out",
             True,
         )
-        holder.stdin.close()
     assert log.turns() == {}
     assert log.begin()["status"] == "in_progress"
 

@@ -82,6 +82,13 @@ class Request:
         return hashlib.sha256(canonical(asked)).hexdigest()
 
 
+def masked(error: ShiftlogError, redactor: Redactor) -> ShiftlogError:
+    """Return an error without the secrets in it."""
+    error.details = redactor.value(error.details)[0]
+    error.message = redactor.text(error.message).text
+    return error
+
+
 class Journal:
     """The write path over one store."""
 
@@ -124,9 +131,7 @@ class Journal:
 
     def masked(self, error: ShiftlogError) -> ShiftlogError:
         """Return an error without the secrets that it may repeat from the request."""
-        error.details = self._redactor.value(error.details)[0]
-        error.message = self.masked_text(error.message)
-        return error
+        return masked(error, self._redactor)
 
     def masked_text(self, text: str) -> str:
         """Return a text without its secrets."""

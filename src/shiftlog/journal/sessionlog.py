@@ -5,16 +5,19 @@ in the modules beside them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from shiftlog.guard.redaction import Redactor
 from shiftlog.journal import sessionlog_ingest as ingest
 from shiftlog.journal import sessionlog_requests as requests
 from shiftlog.journal import sessionlog_turns as turns
 from shiftlog.journal.continuity import Continuity
 from shiftlog.journal.imports import Tally
 from shiftlog.journal.pen import Pen
-from shiftlog.journal.sessionlog_calls import Asked, Calls, Prepare, Result, with_warnings
+from shiftlog.journal.requests import NAME_CHARS
+from shiftlog.journal.sessionlog_calls import Asked, Calls, Prepare, Result, check_call, with_warnings
 from shiftlog.journal.sessionlog_current import (
     Place,
     check_binding,
@@ -24,7 +27,7 @@ from shiftlog.journal.sessionlog_current import (
     session_asked_about,
 )
 from shiftlog.journal.sessionlog_errors import MethodNotFound
-from shiftlog.journal.sessionlog_history import expression_of, filter_of, find, index_some
+from shiftlog.journal.sessionlog_history import check_history, expression_of, filter_of, find, index_some
 from shiftlog.journal.sessionlog_objects import current_object, history_object
 from shiftlog.journal.sessionlog_sessions import already_exists, import_session, open_session, update_session
 from shiftlog.journal.sessionlog_threads import Threads, by_thread
@@ -64,17 +67,12 @@ class Sessionlog:
 
     async def answer(self, method: str, params: object, place: Place) -> Result | None:
         """Answer a method by its name, however long it takes."""
-        answer = METHODS.get(method)
-        if answer is None:
-            name = self.calls.journal.masked_text(method[:200])
-            details = {"method_name": name, "supported_methods": list(METHODS)}
-            raise MethodNotFound(f"Method not found: {name}", details=details)
-        return await answer(self, method, params, place)
+        found, asked = checked(self.calls.redactor, method, params, place)
+        return await found.answer(self, asked)
 
-    async def ingest_transcripts(self, method: str, params: object, place: Place) -> Result:
+    async def ingest_transcripts(self, asked: Asked) -> Result:
         """Import transcripts and say what it came to."""
-        asked = self.calls.asked(method, ingest.INGEST, params, place)
-        report = await self.take(asked.values, place)
+        report = await self.take(asked.values, asked.place)
         return with_warnings(report, [*report.get("warnings", ()), *asked.warnings])
 
     async def take(self, values: Mapping[str, Any], place: Place) -> Result:
@@ -83,18 +81,16 @@ class Sessionlog:
             raise MethodNotFound(f"Method not found: {ingest.METHOD}", details={"method_name": ingest.METHOD})
         return ingest.completed(await self.take_transcripts(ingest.values_from(dict(values), place)))
 
-    async def bootstrap(self, method: str, params: object, place: Place) -> Result:
+    async def bootstrap(self, asked: Asked) -> Result:
         """Say that the log can be used; an open store is all that it takes."""
-        self.calls.asked(method, requests.BOOTSTRAP, params, place)
         return {"initialized": True}
 
-    async def current(self, method: str, params: object, place: Place) -> Result | None:
+    async def current(self, asked: Asked) -> Result | None:
         """Show the current session, or None."""
-        asked = self.calls.asked(method, requests.CURRENT_SESSION, params, place)
 
         def work(reader: Reader) -> Result | None:
             try:
-                session = current_session(reader, asked.values, place)
+                session = current_session(reader, asked.values, asked.place)
             except SessionNotFound:
                 if asked.values.get("session_id"):
                     raise
@@ -107,16 +103,15 @@ class Sessionlog:
         shown = await self.calls.read(asked, work)
         return None if shown is None else with_warnings(shown, asked.warnings)
 
-    async def open(self, method: str, params: object, place: Place) -> Result:
+    async def open(self, asked: Asked) -> Result:
         """Open a new session and make it the current one of its agent in this workspace."""
-        asked = self.calls.asked(method, requests.OPEN_SESSION, params, place, opening)
 
         def work(writer: Writer) -> Result:
             name = asked.values["session_id"]
             first, existing = self.calls.repeated(writer, asked, name), writer.session(name)
             if first is not None:
                 if existing is not None and is_live(existing):
-                    place.binding.bind(existing)
+                    asked.place.binding.bind(existing)
                 return first
             if existing is not None:
                 raise already_exists(writer, existing)
@@ -139,14 +134,13 @@ class Sessionlog:
         place.binding.bind(pen.session)
         return self.calls.stored(writer, asked, pen, result, None)
 
-    async def set_session_title(self, method: str, params: object, place: Place) -> Result:
+    async def set_session_title(self, asked: Asked) -> Result:
         """Give the current session another title."""
-        asked = self.calls.asked(method, requests.SET_SESSION_TITLE, params, place)
         return await self.calls.write(asked, lambda pen, values: (update_session(pen, values), None))
 
-    async def close(self, method: str, params: object, place: Place) -> Result:
+    async def close(self, asked: Asked) -> Result:
         """Close the current session: the native close, in the log's words."""
-        asked = self.calls.asked(method, requests.CLOSE_SESSION, params, place)
+        place = asked.place
         given = {name: value for name, value in asked.values.items() if name not in ("agent", "session_id")}
         client, number = place.caller.client_id, place.caller.call_id
         if asked.request.key is None and client and number and not place.strict:
@@ -186,9 +180,8 @@ class Sessionlog:
         }
         return with_warnings(result, [*asked.warnings, *answered["warnings"]])
 
-    async def query_history(self, method: str, params: object, place: Place) -> Result:
+    async def query_history(self, asked: Asked) -> Result:
         """List sessions with what their turns add up to."""
-        asked = self.calls.asked(method, requests.QUERY_HISTORY, params, place)
         now = self.calls.journal.clock.now()
         result = await self.history(
             asked, lambda reader, session: history_object(reader, session, now), "sessions", DEFAULT_LIMIT
@@ -216,13 +209,8 @@ class Sessionlog:
             await self.calls.tend(lambda writer: index_some(writer, unindexed))
         return result
 
-    async def import_recovery(self, method: str, params: object, place: Place) -> Result:
+    async def import_recovery(self, asked: Asked) -> Result:
         """Import a session with turns that was recorded elsewhere, all of it or nothing."""
-        asked = self.calls.asked(method, _import_params(params), params, place, importing)
-        return await self.store_import(asked)
-
-    async def store_import(self, asked: Asked) -> Result:
-        """Store what an import brings, whatever face asked for it."""
 
         def work(writer: Writer) -> Result:
             name = asked.values["session_id"]
@@ -247,9 +235,9 @@ class Sessionlog:
         self.check_new(asked)
         return await self.calls.transaction(asked, work)
 
-    async def persist_turn(self, method: str, params: object, place: Place) -> Result:
+    async def persist_turn(self, asked: Asked) -> Result:
         """Import, and say only that it is safe."""
-        imported = await self.import_recovery(method, params, place)
+        imported = await self.import_recovery(asked)
         return PERSISTED | {name: imported[name] for name in ("journal", "warnings") if name in imported}
 
 
@@ -257,13 +245,6 @@ def opening(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of an opening with their agent, whose name the id begins with."""
     name = check_session_id(values["session_id"], values.get("agent") or None)
     return {**values, "agent": name.split("-", 1)[0]}
-
-
-def _import_params(given: object) -> requests.Params:
-    """Return which of its two forms an import has: one object, or its fields."""
-    named: Mapping[object, object] = cast(Mapping[object, object], given) if isinstance(given, Mapping) else {}
-    whole = any(str(name).lower() == "sessionlog" and value is not None for name, value in named.items())
-    return requests.IMPORT_WHOLE if whole else requests.IMPORT_FLAT
 
 
 def importing(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -295,34 +276,49 @@ def _is_file(path: str) -> bool:
         return False
 
 
-Method = Callable[[Sessionlog, str, object, Place], Awaitable[Result | None]]
-
-
-def _turn_method(params: requests.Params, rule: turns.TurnRule, prepare: Prepare = dict) -> Method:
-    async def answer(log: Sessionlog, method: str, given: object, place: Place) -> Result:
-        asked = log.calls.asked(method, params, given, place, lambda values: turns.addressed(prepare(values)))
-        return await log.calls.write(asked, rule)
-
-    return answer
-
-
 def check_begin(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a beginning, the form of the new id checked."""
     check_request_id(values["request_id"])
     return dict(values)
 
 
-async def _begin_turn(log: Sessionlog, method: str, given: object, place: Place) -> Result:
-    asked = log.calls.asked(method, requests.BEGIN_TURN, given, place, check_begin)
+async def _begin_turn(log: Sessionlog, asked: Asked) -> Result:
     log.calls.journal.refuse_secrets({"requestId": asked.values["request_id"]}, "requestId")
     return await log.calls.write(asked, turns.begin_turn)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """What a method takes, and who answers it once that is checked."""
+
+    takes: requests.Params
+    answer: Callable[[Sessionlog, Asked], Awaitable[Result | None]]
+    prepare: Prepare = dict
+
+
+def checked(redactor: Redactor, method: str, given: object, place: Place) -> tuple[Method, Asked]:
+    """Return who answers a method, and the call with all checked that no store is needed for; raise ShiftlogError."""
+    found = METHODS.get(method)
+    if found is None:
+        name = redactor.text(method).text[:NAME_CHARS]
+        details = {"method_name": name, "supported_methods": list(METHODS)}
+        raise MethodNotFound(f"Method not found: {name}", details=details)
+    return found, check_call(redactor, method, found.takes, given, place, found.prepare)
+
+
+def _turn_method(takes: requests.Params, rule: turns.TurnRule, prepare: Prepare = dict) -> Method:
+    async def answer(log: Sessionlog, asked: Asked) -> Result:
+        return await log.calls.write(asked, rule)
+
+    return Method(takes=takes, answer=answer, prepare=lambda values: turns.addressed(prepare(values)))
+
+
+_QUERY_HISTORY = Method(takes=requests.QUERY_HISTORY, answer=Sessionlog.query_history, prepare=check_history)
 METHODS: dict[str, Method] = {
-    f"{PREFIX}bootstrap": Sessionlog.bootstrap,
-    f"{PREFIX}openSession": Sessionlog.open,
-    f"{PREFIX}currentSession": Sessionlog.current,
-    f"{PREFIX}beginTurn": _begin_turn,
+    f"{PREFIX}bootstrap": Method(takes=requests.BOOTSTRAP, answer=Sessionlog.bootstrap),
+    f"{PREFIX}openSession": Method(takes=requests.OPEN_SESSION, answer=Sessionlog.open, prepare=opening),
+    f"{PREFIX}currentSession": Method(takes=requests.CURRENT_SESSION, answer=Sessionlog.current),
+    f"{PREFIX}beginTurn": Method(takes=requests.BEGIN_TURN, answer=_begin_turn, prepare=check_begin),
     f"{PREFIX}updateTurn": _turn_method(requests.UPDATE_TURN, turns.update_turn),
     f"{PREFIX}appendDialog": _turn_method(requests.APPEND_DIALOG, turns.append_dialog),
     f"{PREFIX}appendActions": _turn_method(requests.APPEND_ACTIONS, turns.append_actions),
@@ -331,11 +327,11 @@ METHODS: dict[str, Method] = {
     f"{PREFIX}closeTurn": _turn_method(requests.CLOSE_TURN, turns.close_turn),
     f"{PREFIX}clearSection": _turn_method(requests.CLEAR_SECTION, turns.clear_section),
     f"{PREFIX}setTurnTitle": _turn_method(requests.SET_TURN_TITLE, turns.set_title),
-    f"{PREFIX}setSessionTitle": Sessionlog.set_session_title,
-    f"{PREFIX}closeSession": Sessionlog.close,
-    f"{PREFIX}queryHistory": Sessionlog.query_history,
-    f"{PREFIX}getHistory": Sessionlog.query_history,
-    f"{PREFIX}importRecovery": Sessionlog.import_recovery,
-    "repl.sessionlog.persistTurn": Sessionlog.persist_turn,
-    ingest.METHOD: Sessionlog.ingest_transcripts,
+    f"{PREFIX}setSessionTitle": Method(takes=requests.SET_SESSION_TITLE, answer=Sessionlog.set_session_title),
+    f"{PREFIX}closeSession": Method(takes=requests.CLOSE_SESSION, answer=Sessionlog.close),
+    f"{PREFIX}queryHistory": _QUERY_HISTORY,
+    f"{PREFIX}getHistory": _QUERY_HISTORY,
+    f"{PREFIX}importRecovery": Method(takes=requests.IMPORT, answer=Sessionlog.import_recovery, prepare=importing),
+    "repl.sessionlog.persistTurn": Method(takes=requests.IMPORT, answer=Sessionlog.persist_turn, prepare=importing),
+    ingest.METHOD: Method(takes=ingest.INGEST, answer=Sessionlog.ingest_transcripts),
 }

@@ -15,8 +15,9 @@ import anyio
 
 from shiftlog.guard.redaction import Redactor
 from shiftlog.journal.continuity import Continuity
-from shiftlog.journal.journal import Journal, Request
+from shiftlog.journal.journal import Journal, Request, masked
 from shiftlog.journal.pen import Pen
+from shiftlog.journal.requests import NAME_CHARS
 from shiftlog.journal.sessionlog_children import Child, turn_of_child
 from shiftlog.journal.sessionlog_current import (
     Place,
@@ -62,12 +63,37 @@ class Asked:
         return self.request.values
 
 
+def check_call(redactor: Redactor, method: str, params: Params, given: object, place: Place, prepare: Prepare) -> Asked:
+    """Check a call's parameters and mask the secrets in them; `prepare` sees them before the ids are checked."""
+    try:
+        read, ignored = params.read(given, strict=place.strict)
+        values = prepare(read)
+        named_session_id(values)
+    except ShiftlogError as error:
+        raise masked(error, redactor) from None
+    replaced = 0
+    for name, value in values.items():
+        if name not in _NAMES:
+            values[name], count, _ = redactor.value(value)
+            replaced += count
+    return Asked(
+        request=Request(operation=method, values=values, masked=replaced, caller=place.caller),
+        place=place,
+        warnings=[
+            # Masked before it is cut, so that no part of a secret stays at its end.
+            {"code": "ignored_param", "param": redactor.text(name).text[:NAME_CHARS]}
+            for name in ignored[:IGNORED_SHOWN]
+        ],
+        deadline=time.monotonic() + place.timeout_s,
+    )
+
+
 class Calls:
     """The write and read path of the session log over the journal."""
 
     def __init__(self, journal: Journal, redactor: Redactor, continuity: Continuity, idle_limit: timedelta) -> None:
         self.journal = journal
-        self._redactor = redactor
+        self.redactor = redactor
         self._continuity = continuity
         self._idle_limit = idle_limit
         self._looked_at: datetime | None = None
@@ -75,7 +101,6 @@ class Calls:
     async def within(self, place: Place, work: Callable[[], Awaitable[T]]) -> T:
         """Run a call within its time; raise CommandTimeout for one that is not done by then and never will be."""
         with anyio.move_on_after(place.timeout_s):
-            await self._suspend_stale()
             return await work()
         raise _timed_out(place)
 
@@ -88,25 +113,7 @@ class Calls:
 
     def asked(self, method: str, params: Params, given: object, place: Place, prepare: Prepare = dict) -> Asked:
         """Check a call's parameters and mask the secrets in them; `prepare` sees them before the ids are checked."""
-        try:
-            read, ignored = params.read(given, strict=place.strict)
-            values = prepare(read)
-            named_session_id(values)
-        except ShiftlogError as error:
-            raise self.journal.masked(error) from None
-        masked = 0
-        for name, value in values.items():
-            if name not in _NAMES:
-                values[name], count, _ = self._redactor.value(value)
-                masked += count
-        return Asked(
-            request=Request(operation=method, values=values, masked=masked, caller=place.caller),
-            place=place,
-            warnings=[
-                {"code": "ignored_param", "param": self.journal.masked_text(name)} for name in ignored[:IGNORED_SHOWN]
-            ],
-            deadline=time.monotonic() + place.timeout_s,
-        )
+        return check_call(self.redactor, method, params, given, place, prepare)
 
     async def write(self, asked: Asked, rule: Rule) -> Result:
         """Run a rule on the current session and store what it writes."""
@@ -177,10 +184,12 @@ class Calls:
                 raise _timed_out(asked.place)
             return result
 
+        await self._suspend_stale()
         return await self.journal.transaction(asked.request, timed)
 
     async def read(self, asked: Asked, work: Callable[[Reader], T]) -> T:
         """Run work over one consistent state."""
+        await self._suspend_stale()
         return await self.journal.read(asked.request, work)
 
     async def tend(self, work: Callable[[Writer], None]) -> None:

@@ -34,18 +34,35 @@ def filter_of(values: Mapping[str, Any], workspace: str, now: datetime) -> Filte
     turn_status = values.get("turn_status")
     if hours is not None:
         turn_status = turn_status or str(TurnStatus.IN_PROGRESS)
+    started_from, active_to = _bounds(values)
     return Filter(
         workspace=workspace or None,
         agent=values.get("agent") or None,
         model_part=values.get("model") or None,
-        started_from=parse_bound(values["from"], "from", is_end=False) if values.get("from") else None,
-        active_to=parse_bound(values["to"], "to", is_end=True) if values.get("to") else None,
+        started_from=started_from,
+        active_to=active_to,
         finished=None if status is None else status == "completed",
         turn_status=turn_status,
         plan_file=_absent_as_empty(values.get("plan_file")),
         todo_id=_absent_as_empty(values.get("todo_id")),
         untouched_since=None if hours is None else now - timedelta(hours=hours),
         without_subagents=True,
+    )
+
+
+def check_history(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a query, refusing times and an expression that cannot be read."""
+    _bounds(values)
+    expression_of(values)
+    return dict(values)
+
+
+def _bounds(values: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
+    """Return from when and until when sessions are asked for; raise InvalidParameter for what is no time."""
+    start, end = values.get("from"), values.get("to")
+    return (
+        parse_bound(start, "from", is_end=False) if start else None,
+        parse_bound(end, "to", is_end=True) if end else None,
     )
 
 

@@ -177,7 +177,7 @@ def _is_blank(value: object) -> bool:
 
 
 def _shown_name(name: str) -> str:
-    return name.encode("utf-8", "replace").decode("utf-8")[:NAME_CHARS]
+    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 def to_native(value: Any) -> Any:
@@ -435,8 +435,31 @@ SESSION_OBJECT_FIELDS: dict[str, Field] = {
     **{name: Anything() for name in ("turnCount", "totalTokens", "workspace", "state")},
     "turns": ListOf(item=IMPORT_TURN, max_items=IMPORT_TURNS),
 }
-IMPORT_FLAT = Params(record=Record(fields={**SESSION_OBJECT_FIELDS, "idempotencyKey": KEY}), aliases=ALIASES)
-IMPORT_WHOLE = Params(
-    record=Record(fields={"sessionLog": Record(required=True, fields=SESSION_OBJECT_FIELDS), "idempotencyKey": KEY}),
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeOrFields(Params):
+    """What comes as one object, named `sessionLog`, or else as its fields."""
+
+    whole: Params
+
+    def read(self, given: object, *, strict: bool) -> tuple[dict[str, Any], list[str]]:
+        """Read the form that was given."""
+        return self.whole.read(given, strict=strict) if _is_whole(given) else Params.read(self, given, strict=strict)
+
+
+def _is_whole(given: object) -> bool:
+    named: Mapping[object, object] = cast(Mapping[object, object], given) if isinstance(given, Mapping) else {}
+    return any(str(name).lower() == "sessionlog" and value is not None for name, value in named.items())
+
+
+IMPORT = WholeOrFields(
+    record=Record(fields={**SESSION_OBJECT_FIELDS, "idempotencyKey": KEY}),
     aliases=ALIASES,
+    whole=Params(
+        record=Record(
+            fields={"sessionLog": Record(required=True, fields=SESSION_OBJECT_FIELDS), "idempotencyKey": KEY}
+        ),
+        aliases=ALIASES,
+    ),
 )

@@ -15,6 +15,7 @@ from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessionlog import PREFIX, Sessionlog, importing, opening
 from shiftlog.journal.sessionlog_calls import Asked, Prepare, Result, Rule, wake
 from shiftlog.journal.sessionlog_current import Place, check_binding, current_session, is_live
+from shiftlog.journal.sessionlog_history import check_history
 from shiftlog.journal.sessionlog_objects import session_object
 from shiftlog.journal.sessionlog_requests import Params
 from shiftlog.journal.sessionlog_sessions import already_exists, delete_session, facts_lacking, update_session
@@ -106,12 +107,12 @@ async def _submit(log: Sessionlog, name: str, given: object, place: Place) -> Re
     def prepare(values: Values) -> dict[str, Any]:
         return importing({"session_log": values["json"], "idempotency_key": values.get("idempotency_key")})
 
-    made = await log.store_import(log.calls.asked(name, tool_params(name), given, place, prepare))
+    made = await log.import_recovery(log.calls.asked(name, tool_params(name), given, place, prepare))
     return {"success": True, "id": made["sessionId"], **_extras(made)}
 
 
 async def _query(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    asked = log.calls.asked(name, tool_params(name), given, place)
+    asked = log.calls.asked(name, tool_params(name), given, place, check_history)
     return await log.history(asked, session_object, "items", QUERY_LIMIT)
 
 
@@ -223,7 +224,7 @@ async def _alias_update(log: Sessionlog, name: str, given: object, place: Place)
 
     result = await log.calls.write(asked, rule)
     if asked.values.get("status") == "completed":
-        closed = await log.close(f"{PREFIX}closeSession", {"sessionId": result["sessionId"]}, place)
+        closed = await log.answer(f"{PREFIX}closeSession", {"sessionId": result["sessionId"]}, place) or {}
         ended = {name: closed[name] for name in ("status", "closedAt", "journal")}
         result |= {**ended, "closed": True, "lastUpdated": closed["closedAt"]}
     return result

@@ -68,7 +68,7 @@ class Backend:
                 self._binding = answer.get("binding") or {}
                 return answer
         assert problem is not None
-        return {"error": self._failure(method, problem)}
+        return {"error": self._refusal(method, params) or self._failure(method, problem)}
 
     def close(self) -> None:
         """Hang up, or close the store."""
@@ -92,6 +92,21 @@ class Backend:
         from shiftlog.repl.in_process import InProcess
 
         return InProcess(home)
+
+    def _refusal(self, method: str, params: object) -> Answer | None:
+        """Return what is wrong with a call that reached nobody: whatever needs no store is checked before it."""
+        from shiftlog.guard.redaction import Redactor
+        from shiftlog.journal.sessionlog import checked
+        from shiftlog.journal.sessionlog_current import Place
+        from shiftlog.journal.sessionlog_errors import payload
+        from shiftlog.model.caller import Caller
+
+        place = Place(caller=Caller(face="repl"), workspace=str(self._about["workspace"]))
+        try:
+            checked(Redactor(), method, params, place)
+        except ShiftlogError as error:
+            return payload(error)
+        return None
 
     def _failure(self, method: str, problem: ShiftlogError) -> Answer:
         if method == BOOTSTRAP:
