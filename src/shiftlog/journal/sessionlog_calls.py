@@ -169,9 +169,14 @@ class Calls:
             raise
         result = {key: name if value == turn.request_id else value for key, value in result.items()}
         if len(pen.entries) == before:
-            return self.unchanged(writer, asked, pen, session, result, name)
+            if "lastUpdated" in result:
+                result["lastUpdated"] = shown(max(session.last_activity, parent.last_activity))
+            return self._remembered(writer, asked, pen, session, result, name, changed=False)
         whole = self.journal.pen(writer, parent.id, parent)
         wake(whole)
+        if not whole.entries and shown(parent.last_activity) < shown(whole.now):
+            # In the log the turn is one of the parent's: with it the parent was updated.
+            whole.write(Kind.SESSION_UPDATED, {})
         whole.commit(writer)
         return self.stored(writer, asked, pen, result, name)
 

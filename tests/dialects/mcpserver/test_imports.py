@@ -266,6 +266,23 @@ def test_work_on_a_turn_of_a_subagent_wakes_the_session_that_it_is_shown_in(log:
         assert (shown["state"], shown["lastUpdated"]) == (state, made["lastUpdated"])
 
 
+def test_work_on_a_turn_of_a_subagent_updates_the_open_session_that_it_is_shown_in(log: Log) -> None:
+    log.open(agentSessionId="main")
+    name = "req-20260701T080010Z-subagent-bea-one"
+    turn = {"requestId": name, "sourceThreadId": "other"}
+    log.do("importRecovery", agent="Codex", sessionId=SESSION, title="Fix upload", turns=[turn])
+    log.wait(minutes=1)
+    for made in (log.do("updateTurn", requestId=name, tags=["new"]), log.do("updateTurn", requestId=name)):
+        assert made["lastUpdated"] == "2026-07-01T12:01:00Z"
+        assert log.do("currentSession")["lastUpdated"] == "2026-07-01T12:01:00Z"
+    before = log.heads()[SESSION]
+    log.do("updateTurn", requestId=name, tags=["newer"])
+    assert log.heads()[SESSION] == before, "once a second is enough"
+    log.wait(minutes=1)
+    updated = log.do("setSessionTitle", title="Another")["lastUpdated"]
+    assert log.do("updateTurn", requestId=name)["lastUpdated"] == updated
+
+
 def test_turns_that_came_without_a_time_come_back_with_one_and_change_nothing(log: Log) -> None:
     log.open()
     log.do("importRecovery", agent="Codex", sessionId=SESSION, title="Fix upload", turns=[{"requestId": TURN}])
