@@ -106,6 +106,24 @@ def test_version_and_misuse_have_their_own_endings(log: Log) -> None:
         assert b"mcpserver-repl: " in done.stderr
 
 
+@pytest.mark.parametrize("name", ["codex", "Claude Code", "1st", "Codéx", "A" * 65])
+def test_an_agent_that_can_be_none_is_misuse(log: Log, name: str) -> None:
+    done = log.run("", "--agent-stdio", "--agent", name)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"such as ClaudeCode" in done.stderr
+
+
+def test_a_blank_agent_of_the_environment_is_none(log: Log) -> None:
+    log.open()
+    (shown,) = log.results(("currentSession", {}), environ={"SHIFTLOG_AGENT": "  "})
+    assert shown["sessionId"] == SESSION
+
+
+@pytest.mark.parametrize("seconds", ["1e300", "999999999999", "inf", "nan", "-1", "0", "soon", ""])
+def test_any_time_limit_leaves_calls_answered(log: Log, seconds: str) -> None:
+    assert log.results(("bootstrap", {}), environ={"MCPSERVER_REPL_COMMAND_TIMEOUT_SECONDS": seconds})
+
+
 def test_the_prompt_goes_to_standard_error(log: Log) -> None:
     done = log.run(json.dumps(envelope("bootstrap", {})) + "\n", "--interactive")
     assert done.stderr.startswith(b"shiftlog> ")

@@ -9,6 +9,8 @@ from shiftlog.repl import streams
 OK, FAILED, MISUSED = 0, 1, 2
 TIMEOUT_VARIABLE = "MCPSERVER_REPL_COMMAND_TIMEOUT_SECONDS"
 TIMEOUT_S = 120.0
+LONGEST_S = 365 * 86_400.0
+AGENT_CHARS = 64
 AGENT_VARIABLE = "SHIFTLOG_AGENT"
 
 USAGE = """\
@@ -90,12 +92,18 @@ def check(options: Options, rest: list[str]) -> Options:
     if options.invoke is not None and (options.agent_stdio or options.interactive):
         raise Misused("--invoke goes neither with --agent-stdio nor with --interactive")
     options.params = rest[0] if rest else None
+    if options.agent and not _is_agent(options.agent):
+        raise Misused(f"--agent {options.agent!r}: PascalCase letters and digits, such as ClaudeCode")
     path = options.workspace_path
     if path is None:
         options.workspace_path = _here()
     elif not os.path.isdir(path):  # noqa: PTH112
         raise Misused(f"the workspace {path} is no directory")
     return options
+
+
+def _is_agent(name: str) -> bool:
+    return name.isascii() and name.isalnum() and name[0].isupper() and len(name) <= AGENT_CHARS
 
 
 def _here() -> str:
@@ -115,7 +123,7 @@ def run(options: Options) -> int:
 
     backend = Backend(
         workspace=os.path.realpath(options.workspace_path or _here()),
-        agent=options.agent or os.environ.get(AGENT_VARIABLE) or None,
+        agent=options.agent or os.environ.get(AGENT_VARIABLE, "").strip() or None,
         timeout_s=_timeout_s(),
     )
     try:
@@ -136,7 +144,7 @@ def _timeout_s() -> float:
         seconds = float(os.environ.get(TIMEOUT_VARIABLE, ""))
     except ValueError:
         return TIMEOUT_S
-    return seconds if 0 < seconds < float("inf") else TIMEOUT_S
+    return min(seconds, LONGEST_S) if 0 < seconds < float("inf") else TIMEOUT_S
 
 
 def main(arguments: list[str], program: str) -> int:
