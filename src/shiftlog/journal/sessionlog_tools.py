@@ -12,7 +12,7 @@ from shiftlog.journal import sessionlog_requests as requests
 from shiftlog.journal import sessionlog_turns as turns
 from shiftlog.journal.merge import is_empty
 from shiftlog.journal.pen import Pen
-from shiftlog.journal.sessionlog import PREFIX, Sessionlog, importing, opening
+from shiftlog.journal.sessionlog import PREFIX, Sessionlog, check_begin, importing, opening
 from shiftlog.journal.sessionlog_calls import Asked, Prepare, Result, Rule, wake
 from shiftlog.journal.sessionlog_current import Place, check_binding, current_session, is_live
 from shiftlog.journal.sessionlog_history import check_history
@@ -23,7 +23,7 @@ from shiftlog.journal.sessionlog_tool_requests import tool_params
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.fields import Record
-from shiftlog.model.ids import check_request_id, free_id, mint_request_id, mint_session_id
+from shiftlog.model.ids import free_id, mint_request_id, mint_session_id
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Writer
@@ -141,13 +141,9 @@ def _begin(values: Values) -> dict[str, Any]:
 
 
 async def _begin_turn(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    def prepare(values: Values) -> dict[str, Any]:
-        check_request_id(values["request_id"])
-        return _begin(values)
-
-    asked = log.calls.asked(name, tool_params(name), given, place, prepare)
+    asked = log.calls.asked(name, tool_params(name), given, place, check_begin)
     log.calls.journal.refuse_secrets({"requestId": asked.values["request_id"]}, "requestId")
-    return _succeeded(await log.calls.write(asked, turns.begin_turn))
+    return _succeeded(await log.calls.write(asked, lambda pen, values: turns.begin_turn(pen, _begin(values))))
 
 
 def _outcome(values: Values) -> dict[str, Any]:
@@ -180,7 +176,7 @@ def _section_items(values: Values) -> dict[str, Any]:
     field = requests.RICH[requests.dialect_name(requests.SECTIONS[values["section"]])]
     params = Params(record=Record(fields={"sectionJson": field}))
     read, _ = params.read({"sectionJson": requests.to_dialect(values["section_json"])}, strict=True)
-    return {**values, "items": read["section_json"]}
+    return {**{name: value for name, value in values.items() if name != "section_json"}, "items": read["section_json"]}
 
 
 def _edit(rule: edits.Edit) -> Rule:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.mcpserver.log import SESSION, TURN, Log, free_of
+from tests.dialects.mcpserver.log import SESSION, TURN, Log, Tools, free_of
 
 KEY = "kq8Zr2VfT0aLm9XwB4cN"
 DIALECT = [
@@ -74,3 +74,21 @@ def test_a_refused_value_is_shown_without_its_secret(begun_log: Log) -> None:
     refused = begun_log.error(f"workflow.sessionlog.apiKey={KEY}")
     assert KEY not in json.dumps(refused)
     assert free_of(begun_log.home, KEY)
+
+
+def test_no_part_of_a_secret_stays_where_a_name_is_cut(begun_log: Log) -> None:
+    long = "x" * 180 + " " + "ghp_" + KEY * 2
+    unknown = begun_log.do("queryHistory", **{long: 1})
+    assert "ghp_" not in json.dumps(unknown)
+    assert unknown["warnings"][0]["param"].startswith("x" * 180)
+    refused = begun_log.error(f"workflow.sessionlog.{long}")
+    assert "ghp_" not in json.dumps(refused)
+
+
+def test_a_secret_counts_once_however_often_its_text_is_kept(log: Log) -> None:
+    log.open()
+    turn = {"agent": "Codex", "sessionId": SESSION, "requestId": TURN}
+    with Tools(log) as tools:
+        begun = tools.do("sessionlog_begin_turn", **turn, queryTitle=f"apiKey={KEY}")
+        replaced = tools.do("sessionlog_replace_section", **turn, section="tags", sectionJson=[f"apiKey={KEY}"])
+    assert [made["journal"]["redactions"] for made in (begun, replaced)] == [1, 1]
