@@ -32,6 +32,8 @@ def masked(text: str, *, by_rule: bool = False) -> str:
         ("OPENAI_API_KEY=abcd1234", "OPENAI_API_KEY=[REDACTED]"),
         ("@{'X-Api-Key'='abcd1234'}", "@{'X-Api-Key'='[REDACTED]'}"),
         ('"api-key" => "abcd1234"', '"api-key" => "[REDACTED]"'),
+        (f"nuget push /apikey:{UUID}", "nuget push /apikey:[REDACTED]"),
+        (f"https://host/v1/apiKey={HEX_40}", "https://host/v1/apiKey=[REDACTED]"),
         ("Bearer abc+def/ghi=~zzz123==", "Bearer [REDACTED]"),
     ],
 )
@@ -125,6 +127,8 @@ def test_command_text_and_output_show_the_rule(text: str, rule: str) -> None:
         "SECRET=${X}",
         "password: <yours>",
         "/srv/a/secret-notes.md",
+        "src/lib/apiKey: src/lib/apiKey/index.ts",
+        "/etc/secrets/apikey: permission-denied-for-user",
     ],
 )
 @pytest.mark.parametrize("by_rule", [False, True])

@@ -77,7 +77,7 @@ class _Announcement:
     @property
     def need(self) -> Need:
         """Comparisons and arguments name many things that are no secrets; a shell's assignment rarely does."""
-        if self.sep in (",", "(") or "==" in self.sep or self.sep == "!=":
+        if self.sep in (",", "(") or "==" in self.sep or self.sep == "!=" or (self.preceding == "/" and not self.flag):
             return Need.RANDOM
         if (self.flag or self.text.isupper()) and self.setting == Setting.SHELL and not self.name.weak:
             return Need(max(self.name.need - 1, Need.PLAIN))
@@ -147,9 +147,11 @@ def _read_announcement(line: str, inside: int) -> _Announcement | None:
     if preceding == "\\" and line[start] in "nrt":
         start += 1  # the line break of an escaped text, not a letter of the name
     match = _NAME.match(line, start)
-    if match is None or (preceding == "/" and not dashes) or line.endswith(("::", "[REDACTED:"), 0, start):
+    if match is None or line.endswith(("::", "[REDACTED:"), 0, start):
         return None
     name = classify_name(match["name"])
+    if preceding == "/" and not dashes and not _is_key_of_path(match, name):
+        return None
     return name and _Announcement(
         name=name,
         text=match["name"],
@@ -161,6 +163,12 @@ def _read_announcement(line: str, inside: int) -> _Announcement | None:
         quoted=any(quote in match["close"] for quote in "\"'`"),
         preceding=preceding,
     )
+
+
+def _is_key_of_path(match: re.Match[str], name: SecretName | None) -> bool:
+    """What ends a path is a part of it, but for `/apiKey:…` and `/apiKey=…`, which give the key."""
+    attached = match["sep"] in (":", "=") and not (match["before"] or match["after"])
+    return attached and name is not None and name.kind == kinds.API_KEY
 
 
 def _leads_to_value(line: str, announced: _Announcement) -> bool:
