@@ -52,6 +52,8 @@ async def found(desk: Desk, archive: dict[str, str], **question: Any) -> set[str
         ({}, "upload cache idle"),
         ({"agent": "Codex"}, "upload idle"),
         ({"agent": "codex"}, ""),
+        ({"agent": "  ", "model": " ", "tag": "\t", "project": " ", "path": " "}, "upload cache idle"),
+        ({"agent_id": " ", "backend": " "}, "upload cache idle"),
         ({"agent_id": "nightly-fixer"}, "cache idle"),
         ({"agent_id": "NIGHTLY fixer"}, "cache idle"),
         ({"model": "opus"}, "cache"),

@@ -57,7 +57,7 @@ class History:
     ) -> Answered:
         """Search or list sessions, turns and entries, or read one of them whole; warnings of a face have room in it."""
         request = self._journal.request("query_history", QUERY_HISTORY, arguments, caller, check_question)
-        values = {name: value for name, value in request.values.items() if value not in ("", [])}
+        values = {name: value for name, value in request.values.items() if not _says_nothing(value)}
         now = self._journal.clock.now()
         if not warnings:
             return await self._journal.read(request, lambda reader: self._query(reader, values, now))
@@ -139,6 +139,10 @@ class History:
 def _limit(values: Mapping[str, Any], default: int = DEFAULT_LIMIT) -> int:
     """Return how many items to read: no more than could be shown, since each takes more than SHORTEST_ITEM."""
     return min(int(values.get("limit") or default), _chars(values) // SHORTEST_ITEM + 1)
+
+
+def _says_nothing(value: object) -> bool:
+    return value == [] or (isinstance(value, str) and not value.strip())
 
 
 def _chars(values: Mapping[str, Any]) -> int:

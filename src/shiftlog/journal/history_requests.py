@@ -82,7 +82,7 @@ def check_question(values: Mapping[str, Any]) -> None:
     """Refuse a turn without its session, an agent id without a key and an expression that cannot be read."""
     if values.get("request_id") and not values.get("session_id"):
         raise InvalidParameter.missing("session_id")
-    if values.get("agent_id"):
+    if values.get("agent_id", "").strip():
         agent_key(values["agent_id"])
     if values.get("text"):
         expression(values["text"])
