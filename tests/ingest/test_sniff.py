@@ -23,6 +23,7 @@ CASES = {
     b'{"id":"1","type":"gemini","content":"hi"}': "GeminiCli",
     b'{"$rewindTo":"1"}': "GeminiCli",
     b'{\n "sessionId": "s",\n "projectHash": "h",\n "messages": []\n}': "GeminiCli",
+    b'\xef\xbb\xbf{\n "sessionId": "s",\n "projectHash": "h",\n "messages": []\n}': "GeminiCli",
     b'{"type":"session.start","data":{},"id":"1"}': "CopilotCli",
     b'{"info":{"id":"s"},"messages":[]}': "OpenCode",
     b'{"id":"s","projectID":"p","directory":"/x"}': "OpenCode",
@@ -37,8 +38,9 @@ def test_a_record_tells_its_agent(head: bytes, agent: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", [b"", b"\n\n", b"{}", b"[]", b"hello", b'{"a":1}', b"\xff\xfe", b'{\n"type":"user"\n}']
-)
+    "head", [b"", b"\n\n", b"{}", b"[]", b"hello", b'{"a":1}', b"\xff\xfe", b'{\n"type":"user"\n}',
+             b'{"history":[{"role":"gemini","parts":[]}]}']
+)  # fmt: skip
 def test_files_of_nobody_are_not_recognised(head: bytes) -> None:
     assert sniff(head) is None
 
@@ -95,5 +97,7 @@ def test_our_own_transcripts_are_told(path: Path) -> None:
 def test_every_shared_transcript_is_told(folder: str, agent: str) -> None:
     paths = [*(SHARED / folder).rglob("*.jsonl"), *(SHARED / folder).rglob("*[!a].json")]
     found = {path.name: sniff(path.read_bytes()) for path in paths}
+    # The list of fixtures says of this one that it is not recognised.
+    assert found.pop("schema_drift.json", None) is None
     assert found == dict.fromkeys(found, agent)
     assert found

@@ -6,7 +6,7 @@ from typing import cast
 
 import msgspec
 
-from shiftlog.ingest.reading import Object, object_in, objects_in, read_line, text_in, utc
+from shiftlog.ingest.reading import Object, object_in, read_line, text_in, utc
 
 MAX_RECORDS = 64
 MAX_BYTES = 1024 * 1024
@@ -33,13 +33,14 @@ _CODEX_ITEMS = frozenset(
 _ROLES = ("user", "assistant", "system", "developer")
 _GEMINI_TYPES = frozenset("user gemini info error warning".split())
 _SQLITE = b"SQLite format 3\x00"
+_BOM = b"\xef\xbb\xbf"
 
 
 def sniff(head: bytes) -> str | None:
     """Return the agent kind whose records a file begins with, None for a file of nobody known."""
     if head.startswith(_SQLITE):
         return OPENCODE
-    head = head[:MAX_BYTES]
+    head = head[:MAX_BYTES].removeprefix(_BOM)
     votes: Counter[str] = Counter()
     for record in _records(head):
         kind = kind_of_record(record)
@@ -113,8 +114,6 @@ def _is_gemini(record: Object) -> bool:
         return True
     if "$set" in record or "$rewindTo" in record:
         return True
-    if any(entry.get("role") == "gemini" or "parts" in entry for entry in objects_in(record, "history")):
-        return True
     typed = text_in(record, "type") in _GEMINI_TYPES and "id" in record and "content" in record
     return typed and not any(name in record for name in (*_CLAUDE_IDS, "message"))
 
@@ -159,7 +158,7 @@ def _kind_of_document(head: bytes) -> str | None:
 
 def _kind_of_cut_line(head: bytes) -> str | None:
     # A first record, or document, longer than what was read.
-    if len(head) < MAX_BYTES or not head.lstrip().startswith(b"{"):
+    if len(head) < MAX_BYTES - len(_BOM) or not head.lstrip().startswith(b"{"):
         return None
     start = head[:65536]
     if b'"projectHash"' in start:
