@@ -125,7 +125,8 @@ async def test_a_codex_turn_has_its_id_from_hook_and_rollout(tmp_path: Path) -> 
         assert session.agent == "Codex"
 
 
-async def test_a_tool_call_told_by_a_hook_is_not_told_again_by_the_transcript(tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", ["toolu_", "toolu_01AbCdEfGhIjKlMnOpQrStU"])
+async def test_a_tool_call_told_by_a_hook_is_not_told_again_by_the_transcript(call: str, tmp_path: Path) -> None:
     async with open_bureau(tmp_path) as bureau:
         given = {"file_path": "/srv/app/up.py", "old_string": "a", "new_string": "b"}
         answer: dict[str, Any] = {
@@ -140,16 +141,16 @@ async def test_a_tool_call_told_by_a_hook_is_not_told_again_by_the_transcript(tm
             tool_name="Edit",
             tool_input=given,
             tool_response=answer,
-            tool_use_id="toolu_1",
+            tool_use_id=f"{call}1",
             duration_ms=3,
         )
-        bureau.spool("PostToolUseFailure", tool_name="Bash", tool_input={"command": "false"}, tool_use_id="toolu_2",
+        bureau.spool("PostToolUseFailure", tool_name="Bash", tool_input={"command": "false"}, tool_use_id=f"{call}2",
                      error="Exit code 1")  # fmt: skip
         bureau.later(seconds=1)
         await bureau.drain()
-        claude = Claude(session=SESSION, started=NOW).prompt("Edit it").calls("toolu_1", "Edit", **given)
-        claude.returns("toolu_1", "done", toolUseResult=answer).calls("toolu_2", command="false")
-        claude.returns("toolu_2", "Exit code 1").says("Edited").ends()
+        claude = Claude(session=SESSION, started=NOW).prompt("Edit it").calls(f"{call}1", "Edit", **given)
+        claude.returns(f"{call}1", "done", toolUseResult=answer).calls(f"{call}2", command="false")
+        claude.returns(f"{call}2", "Exit code 1").says("Edited").ends()
         await bureau.office.take(bureau.office.write(f"projects/app/{SESSION}.jsonl", claude.records))
         session = await bureau.office.session(SESSION)
         (turn,) = await bureau.office.turns(session)

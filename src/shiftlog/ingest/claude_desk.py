@@ -29,11 +29,12 @@ from shiftlog.ingest.facts import (
     decode_facts,
     encode_facts,
 )
-from shiftlog.ingest.reading import RAW_LIMIT_BYTES, Object, bounded, raw_or_digest, text_in, utc, whole_in
+from shiftlog.ingest.reading import RAW_LIMIT_BYTES, Object, bounded, is_drawn, raw_or_digest, text_in, utc, whole_in
 
 AGENT = "ClaudeCode"
 MAX_NOTED = 1000
 MAX_TITLE_CHARS = 500
+MAX_COUNTED_CALLS = 4096
 
 _FOLLOWED = ("cwd", "branch", "version", "permission_mode")
 _MAIN = ("user", "assistant", "system", "attachment")
@@ -98,6 +99,21 @@ class Desk:
             return ("u", f"{uuid}/{part}")
         suffix: Key = () if part in (0, "0") else (part,)
         return ("l", self.session, Mac(self.line_text()), *suffix)
+
+    def call_name(self, strand: Strand, call_id: str) -> tuple[str, str | None]:
+        """Return what the keys of a call are made of, and what else they are where only its session is known.
+
+        An id that was drawn is enough. One that only counts is told from others by its record; the first such call of
+        a session may also have been told of without it.
+        """
+        if is_drawn(call_id):
+            return call_id, None
+        session = "/".join(filter(None, strand.ref))
+        name = f"{self.uuid or session}/{call_id}"
+        if call_id in strand.counted_calls or self.uuid is None or len(strand.counted_calls) >= MAX_COUNTED_CALLS:
+            return name, None
+        strand.counted_calls.add(call_id)
+        return name, f"{session}/{call_id}"
 
     def line_text(self) -> str:
         """Return what tells a line without uuid from others: its text, or the digest of a long one."""

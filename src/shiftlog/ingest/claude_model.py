@@ -200,7 +200,9 @@ def _read_call(desk: Desk, strand: Strand, turn: Turn | None, block: Object, at:
         extra: Object = {"tool": tool, "input": value}
         desk.say(strand, "tool", "observation", call_line(tool, cast("object", value)), block=at, extra=extra)
         return
-    strand.calls[call_id] = Call(tool=tool, input=arguments if tool in _KEEPS_INPUT else None, use=use)
+    name, alias = desk.call_name(strand, call_id)
+    kept = arguments if tool in _KEEPS_INPUT else None
+    strand.calls[call_id] = Call(tool=tool, input=kept, use=use, name=name, alias=alias)
     if len(strand.calls) > MAX_PENDING_CALLS:
         del strand.calls[next(iter(strand.calls))]
     if turn is not None:
@@ -210,7 +212,8 @@ def _read_call(desk: Desk, strand: Strand, turn: Turn | None, block: Object, at:
         ToolCall(
             session=strand.ref,
             turn=turn.id if turn is not None else None,
-            key=("call", call_id),
+            key=("call", name),
+            aliases=(("call", alias),) if alias else (),
             at=desk.at,
             record=desk.ids(at),
             tool=tool,

@@ -73,6 +73,7 @@ def read_result(
     turn = None if nested else strand.turn
     call = strand.calls.pop(call_id, None)
     tool = call.tool if call is not None else None
+    name, alias = (call.name or call_id, call.alias) if call is not None else desk.call_name(strand, call_id)
     denied = isinstance(record.get("toolDenialKind"), str) or text.startswith(_DENIED)
     is_error = block.get("is_error") is True or denied
     if turn is not None:
@@ -84,7 +85,8 @@ def read_result(
         ToolResult(
             session=strand.ref,
             turn=turn.id if turn is not None else None,
-            key=("result", call_id),
+            key=("result", name),
+            aliases=(("result", alias),) if alias else (),
             at=desk.at,
             record=desk.ids(at),
             call_id=call_id,
@@ -106,7 +108,7 @@ def read_result(
         value = cast("Object", call.input) if isinstance(call.input, dict) else {}
         link_by_result(desk, strand, tool, value, details, call_id)
         if turn is not None:
-            _Deeds(desk, strand, turn, call_id).tell(call, value, details, text, is_error=is_error)
+            _Deeds(desk, strand, turn, call_id, call).tell(call, value, details, text, is_error=is_error)
 
 
 def _duration(details: Object) -> int | None:
@@ -140,11 +142,12 @@ def _spilled(text: str, details: Object) -> str | None:
 class _Deeds:
     """What one answered call did to the world."""
 
-    def __init__(self, desk: Desk, strand: Strand, turn: Turn, call_id: str) -> None:
+    def __init__(self, desk: Desk, strand: Strand, turn: Turn, call_id: str, call: Call) -> None:
         self._desk = desk
         self._strand = strand
         self._turn = turn
         self._call_id = call_id
+        self._call = call
         self._count = 0
 
     def tell(self, call: Call, value: Object, details: Object, text: str, *, is_error: bool) -> None:
@@ -165,7 +168,8 @@ class _Deeds:
             self._answers(details, text)
 
     def _act(self, kind: str, description: str, **more: Any) -> None:
-        key: Key = ("call", f"{self._call_id}/a{self._count}")
+        key: Key = ("call", f"{self._call.name or self._call_id}/a{self._count}")
+        aliases: tuple[Key, ...] = (("call", f"{self._call.alias}/a{self._count}"),) if self._call.alias else ()
         self._count += 1
         self._desk.emit(
             self._strand,
@@ -173,6 +177,7 @@ class _Deeds:
                 session=self._strand.ref,
                 turn=self._turn.id,
                 key=key,
+                aliases=aliases,
                 at=self._desk.at,
                 record=self._desk.ids(),
                 type=kind,

@@ -23,6 +23,10 @@ class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
     input: Any = None
     use: str | None = None
     """The usage key of the response that made it, where that response named no web searches itself."""
+    name: str = ""
+    """What its keys are made of: its id, with its record where others may have the same id."""
+    alias: str | None = None
+    """What they are made of where its record is not known, as in a hook's event."""
 
 
 class Observation(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -98,6 +102,8 @@ class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
     injected: str = ""
     """The last injected text since the last turn ended."""
     calls: dict[str, Call] = {}
+    counted_calls: set[str] = set()
+    """Ids of calls that are no more than numbers, and may come again."""
     model: str | None = None
     used: str | None = None
     """The last usage fact given, to leave out equal repetitions."""

@@ -15,7 +15,7 @@ from shiftlog.ingest.codex_rollout import Rollout
 from shiftlog.ingest.codex_state import MAX_ANSWERED, Call, Turn
 from shiftlog.ingest.codex_text import Output
 from shiftlog.ingest.facts import Action, Record, ToolCall, ToolResult
-from shiftlog.ingest.reading import Object, bounded, call_line, relative_path, text_in
+from shiftlog.ingest.reading import Object, bounded, call_line, is_drawn, relative_path, text_in
 
 SHELL_TOOLS = frozenset({"shell", "exec_command", "local_shell", "local_shell_call", "container.exec", "shell_command"})
 SCRIPT_TOOLS = frozenset({"exec"})
@@ -53,10 +53,12 @@ def open_call(
         state.unnamed_count += 1
         call_id = f"{rollout.ref.vendor_id}/{state.unnamed_count}"
         state.unnamed.append(call_id)
-    elif call_id in state.calls or state.answered.get(call_id, False) or (nested and call_id in state.answered):
+    elif _is_known(rollout, call_id, turn, nested=nested):
         return None
     rollout.work(turn)
-    call = Call(tool=tool, turn=turn and turn.request_id, nested=nested)
+    call = Call(
+        tool=tool, turn=turn and turn.request_id, nested=nested, name=rollout.call_name(call_id, turn)
+    )  # fmt: skip
     _read_input(call, tool, given)
     if call_id in state.answered:
         state.answered[call_id] = True
@@ -65,11 +67,19 @@ def open_call(
             del state.calls[next(iter(state.calls))]
         state.calls[call_id] = call
     fact = ToolCall(
-        session=rollout.ref, key=("call", call_id), at=rollout.at, turn=call.turn, record=record, tool=tool,
+        session=rollout.ref, key=("call", call.name), at=rollout.at, turn=call.turn, record=record, tool=tool,
         call_id=call_id, content=call_line(tool, given), input=bounded(given), nested=nested, extra=extra,
     )  # fmt: skip
     rollout.emit(fact, turn)
     return call_id
+
+
+def _is_known(rollout: Rollout, call_id: str, turn: Turn | None, *, nested: bool) -> bool:
+    state = rollout.state
+    if (known := state.calls.get(call_id)) is not None:
+        # An id that only counts may name another call by now, though this one was never answered.
+        return is_drawn(call_id) or known.turn == (turn and turn.request_id)
+    return state.answered.get(call_id, False) or (nested and call_id in state.answered)
 
 
 def _read_input(call: Call, tool: str, given: Any) -> None:
@@ -138,8 +148,9 @@ def answer(
     call = state.calls.get(call_id)
     rollout.work(turn)
     _mark_answered(rollout, call_id, known=call is not None)
+    name = call.name if call and call.name else rollout.call_name(call_id, turn)
     fact = ToolResult(
-        session=rollout.ref, key=("result", call_id), at=rollout.at, turn=_turn_of(call, turn), record=record,
+        session=rollout.ref, key=("result", name), at=rollout.at, turn=_turn_of(call, turn), record=record,
         call_id=call_id, tool=call.tool if call else tool, content=output.text, images=output.images,
         is_error=output.is_error or bool(call and call.failed),
         exit_code=output.exit_code if output.exit_code is not None or call is None else call.exit_code,
@@ -165,6 +176,8 @@ def _mark_answered(rollout: Rollout, call_id: str, *, known: bool) -> None:
         for old in list(answered)[: MAX_ANSWERED // 2]:
             del answered[old]
     answered[call_id] = known
+    if not is_drawn(call_id):
+        rollout.state.counted.append(call_id)
 
 
 def _conclude(rollout: Rollout, call_id: str, call: Call, output: Output, turn: Turn | None) -> None:
@@ -276,9 +289,9 @@ def _read_script(
 
 
 def _emit_action(rollout: Rollout, call_id: str, turn: Turn | None, what: str, **fields: Any) -> None:
+    key = ("action", rollout.call_name(call_id, turn), what)
     fact = Action(
-        session=rollout.ref, key=("action", call_id, what), at=rollout.at, turn=turn and turn.request_id,
-        call_id=call_id, **fields,
+        session=rollout.ref, key=key, at=rollout.at, turn=turn and turn.request_id, call_id=call_id, **fields,
     )  # fmt: skip
     rollout.emit(fact, turn)
 

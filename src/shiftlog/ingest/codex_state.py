@@ -57,6 +57,8 @@ class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
     duration_ms: int | None = None
     failed: bool = False
     nested: bool = False
+    name: str = ""
+    """What its keys are made of: its id, with its turn where others may have the same id."""
 
 
 class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -102,6 +104,8 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     calls: dict[str, Call] = {}
     answered: dict[str, bool] = {}
     """Calls with a result; False where the call itself was not seen."""
+    counted: list[str] = []
+    """Those among them whose ids are no more than numbers, and may come again in the next turn."""
     unnamed: list[str] = []
     """Ids given to calls that have none and wait for their result, in order."""
     unnamed_count: int = 0

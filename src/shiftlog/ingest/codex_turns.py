@@ -27,7 +27,7 @@ from shiftlog.ingest.facts import (
     decode_facts,
     encode_facts,
 )
-from shiftlog.ingest.reading import Object, first_line, object_in, text_in, turn_id
+from shiftlog.ingest.reading import Object, first_line, is_drawn, object_in, text_in, turn_id
 
 AGENT = "Codex"
 MAX_SESSION_TALLIES = 20_000
@@ -174,6 +174,14 @@ class ThreadTurns:
         number = self.count(turn, kind, text)
         return f"{self.ref.vendor_id}/{turn.name if turn else ''}/{kind}-{digest_of(text)}-{number}"
 
+    def call_name(self, call_id: str, turn: Turn | None) -> str:
+        """Return what the keys of a call are made of; an id that only counts is told from others by its turn."""
+        if is_drawn(call_id):
+            return call_id
+        if turn is not None and turn.vendor_id is not None:
+            return f"{turn.vendor_id}/{call_id}"
+        return f"{self.ref.vendor_id}/{turn.name if turn else ''}/{call_id}"
+
     def emit(self, fact: AnyFact, turn: Turn | None) -> None:
         """Write a fact, after the beginning of its turn."""
         if turn is None or turn.begun:
@@ -195,6 +203,9 @@ class ThreadTurns:
             model=state.model, effort=state.effort,
         )  # fmt: skip
         state.turn = turn
+        for call_id in state.counted:
+            state.answered.pop(call_id, None)
+        state.counted.clear()
         state.live.append(request_id)
         if vendor_id is not None:
             state.known[vendor_id] = request_id

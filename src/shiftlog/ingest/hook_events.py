@@ -168,11 +168,10 @@ def _claude_records(event: Event, at: str, name: str) -> Sequence[Event]:
     if failed:
         result["is_error"] = True
     return (
-        {**common, "type": "assistant", "uuid": f"{call}-c", "message": {"role": "assistant", "content": [use]}},
+        {**common, "type": "assistant", "message": {"role": "assistant", "content": [use]}},
         {
             **common,
             "type": "user",
-            "uuid": f"{call}-r",
             "message": {"role": "user", "content": [result]},
             "toolUseResult": response,
         },

@@ -25,6 +25,7 @@ RAW_LIMIT_BYTES = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
 _decode: Callable[[bytes], object] = msgspec.json.Decoder().decode
 _SAFE_INTEGER = 2**53 - 1
+_DRAWN = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{12}")
 
 _CONTAINERS = (dict, list)
 _TEXTS = frozenset({str, bool, type(None)})
@@ -105,6 +106,11 @@ def _without_surrogates(value: object) -> object:
     if isinstance(value, list):
         return [_without_surrogates(item) for item in cast("list[object]", value)]
     return value
+
+
+def is_drawn(name: str) -> bool:
+    """Tell whether an id was drawn at random, so that nothing else has it; some hosts only count their calls."""
+    return _DRAWN.search(name) is not None
 
 
 def bounded(value: Any) -> Any:
