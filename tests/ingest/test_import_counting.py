@@ -389,3 +389,25 @@ async def test_a_session_of_several_days_uses_tokens_on_each_of_them(tmp_path: P
         ]
         assert found["total"]["cost_usd"] == pytest.approx(sum(row["cost_usd"] for row in found["rows"]))
         assert await office.is_sound()
+
+
+async def test_a_later_day_of_a_session_that_nobody_can_price_is_said_to_cost_an_unknown_amount(
+    tmp_path: Path,
+) -> None:
+    """4.3: a model without price costs null, never 0, on whichever days of its session somebody looks."""
+    async with open_office(tmp_path, now=NOW) as office:
+        script = Claude(started=datetime(2026, 3, 4, 23, 0, tzinfo=UTC)).prompt("Count")
+        for number, model in enumerate(("claude-opus-4-6", "unpriced", "claude-opus-4-6")):
+            answer = {"role": "assistant", "id": f"M{number}", "model": model, "usage": usage_of(10**number, 1, 0, 0)}
+            script.add("assistant", requestId="r", message={**answer, "content": [{"type": "text", "text": "1"}]})
+            script.started += timedelta(hours=2)
+        office.write("a.jsonl", script.records)
+        await office.take()
+        app, second = office.desk.app, datetime(2026, 3, 5, tzinfo=UTC)
+        where = Filter(started_from=second, to=second + timedelta(days=1))
+        found = await office.desk.read(lambda reader: total_usage(reader, app.runs, where, ("day",)))
+        (row,) = found["rows"]
+        assert (row["sessions"], row["input_tokens"], row["cost_usd"], row["cost_unknown"]) == (0, 110, None, 1)
+        assert found["total"]["cost_unknown"] == 1
+        (warning,) = found["warnings"]
+        assert (warning["model"], warning["sessions"]) == ("unpriced", 1)

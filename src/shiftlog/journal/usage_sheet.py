@@ -43,10 +43,14 @@ class Totals:
     tallied: Cost | None = None
     cost_unknown: int = 0
 
-    def add(self, session: Session, used: Usage | None, sessions: int = 1) -> None:
-        """Count one more session, a running one with what it used so far; 0 for more of one that was counted."""
+    def add(self, session: Session, used: Usage | None, sessions: int = 1, first: int = 1) -> None:
+        """Count one more session, a running one with what it used so far.
+
+        `sessions` is 0 where it started elsewhere, `first` where a part of it was counted here.
+        """
         cost = used.cost_usd if used else None
-        self._count(str(session.run.status) if session.run else None, sessions, is_known=cost is not None)
+        status = str(session.run.status) if session.run else None
+        self._count(status, sessions, first, is_known=cost is not None)
         if used is not None:
             self._use(used)
         if cost is not None:
@@ -54,18 +58,18 @@ class Totals:
 
     def add_tally(self, status: str | None, sessions: int, used: Usage, cost: Cost | None) -> None:
         """Count sessions that have the same status; None is a cost that is unknown for each of them."""
-        self._count(status, sessions, is_known=cost is not None)
+        self._count(status, sessions, sessions, is_known=cost is not None)
         self._use(used)
         if cost is not None:
             before = self.tallied or NOTHING
             self.tallied = before[0] + cost[0], before[1] + cost[1]
 
-    def _count(self, status: str | None, sessions: int, *, is_known: bool) -> None:
+    def _count(self, status: str | None, sessions: int, first: int, *, is_known: bool) -> None:
         self.sessions += sessions
         if status is not None:
             self.statuses[status] += sessions
         if not is_known or status == RunStatus.RUNNING:
-            self.cost_unknown += sessions
+            self.cost_unknown += first
 
     def _use(self, used: Usage) -> None:
         for name in _TOKENS:
@@ -135,18 +139,21 @@ class Sheet:
     def _add_daily(self, session: Session, reader: Reader) -> None:
         daily = self._runs.daily_parts_of(session, reader)
         is_known = all(part.cost_usd is not None for days in daily for _, _, part in days)
-        first = session.started.date().isoformat()
+        start = session.started.date().isoformat()
+        first = 1
         for place, days in enumerate(daily):
+            first_of_model = 1
             for number, (day, model, part) in enumerate(days):
-                if not self._is_asked(session, None if day == first else day):
+                if not self._is_asked(session, None if day == start else day):
                     continue
                 if model and part.cost_usd is None and self._only in (None, model):
-                    self._unpriced[model] += int(number == 0)
+                    self._unpriced[model] += first_of_model
                 if self._only not in (None, _value(session, "model", model)):
                     continue
                 group = tuple(day if name == "day" else _value(session, name, model) for name in self._by)
-                of_model = part, int(number == 0)
-                of_session = part if is_known else replace(part, cost_usd=None), int(place == number == 0)
+                of_model = part, int(number == 0), first_of_model
+                of_session = part if is_known else replace(part, cost_usd=None), int(place == number == 0), first
+                first = first_of_model = 0
                 alone = self._only is not None
                 totals = self._groups.setdefault(group, Totals())
                 totals.add(session, *(of_model if alone or "model" in self._by else of_session))
@@ -167,7 +174,7 @@ class Sheet:
             self.add_session(session, reader)
 
     def add_tally(self, kin: Kin, figures: Figures) -> bool:
-        """Count the sessions of a tally; say no where their costs are rounded one by one, or depend on the time."""
+        """Count the sessions of a tally; say no where only they themselves can tell what they cost, or which do not."""
         model, basis = kin.parts[kin.part]
         if self._only not in (None, model):
             return True
@@ -186,6 +193,8 @@ class Sheet:
         # A session's cost is known if each of its parts' is, and its first part stands for it where it is counted.
         whole = cost if cost is not None and self._are_known(kin.parts) else None
         first = figures.sessions if kin.part == 0 else 0
+        if not first and self._from is not None and (whole is None or kin.run_status == RunStatus.RUNNING):
+            return False  # how many sessions of unknown cost started before, only they can tell
         of_session, of_model = (first, used, whole), (figures.sessions, used, cost)
         group = tuple(_tallied(kin, name) for name in self._by)
         totals = self._groups.setdefault(group, Totals())
