@@ -423,3 +423,19 @@ async def test_a_prompt_that_never_reached_the_model_does_not_get_the_answer_of_
         ]
         assert turns[0].error_code == "superseded"
         assert await bureau.office.is_sound()
+
+
+async def test_images_of_a_prompt_that_a_hook_told_of_come_with_its_transcript(tmp_path: Path) -> None:
+    """3.1: what was pasted becomes digests, also in a turn that was begun before the transcript was read."""
+    async with open_bureau(tmp_path) as bureau:
+        bureau.spool("UserPromptSubmit", prompt="Look")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+        claude = Claude(session=SESSION, started=NOW).prompt([{"type": "text", "text": "Look"}, image]).says("A dot")
+        await bureau.office.take(bureau.office.write(f"projects/app/{SESSION}.jsonl", claude.records))
+        session = await bureau.office.session(SESSION)
+        told = [entry.facts.get("more") for entry in await bureau.office.entries(session)]
+        (images,) = [more["images"] for more in told if more and "images" in more]
+        assert [(one["media_type"], one["bytes"]) for one in images] == [("image/png", 8)]
+        assert len(await bureau.office.turns(session)) == 1

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftlog.model.entry import Kind
 from shiftlog.store.protocol import Writer
 from tests.ingest.office import Claude, Codex, entries_of, open_office
 
@@ -21,6 +22,21 @@ async def test_a_prompt_that_comes_after_its_turn_was_read_is_its_query(tmp_path
         assert (turn.query_title, turn.query_text) == ("Speed it up", "Speed it up\nBy half")
         assert entries_of(await office.take(full=True)) == 0
         assert await office.is_sound()
+
+
+async def test_images_of_a_prompt_are_kept_also_where_it_comes_after_its_turn_was_read(tmp_path: Path) -> None:
+    """3.5: `images` of a user message become digests."""
+    made = Codex(thread="9a000000-0000-4000-8000-000000000002").event("task_started", turn_id="t1")
+    async with open_office(tmp_path) as office:
+        await office.take(office.write("rollout-a.jsonl", made.lines))
+        made.event("user_message", message="Look", images=["data:image/png;base64,iVBORw0KGgo="])
+        await office.take(office.write("rollout-a.jsonl", made.lines))
+        (updated,) = [
+            one for one in await office.entries(await office.session(made.thread)) if one.kind is Kind.TURN_UPDATED
+        ]
+        (image,) = updated.facts["more"]["images"]
+        assert (image["media_type"], image["bytes"], len(image["sha256"])) == ("image/png", 8, 64)
+        assert entries_of(await office.take(full=True)) == 0
 
 
 REFUSALS = {

@@ -18,6 +18,7 @@ from shiftlog.ingest.facts import (
     Record,
     TitleSource,
 )
+from shiftlog.ingest.placing_parts import shown_images
 from shiftlog.ingest.reading import WHOLE_LINE, Object, first_line
 
 MAX_HELD = 16
@@ -207,4 +208,7 @@ class Rollout(ThreadTurns):
         if not turn.begun:
             self.begin(turn, text, images)
         else:
-            self.update_turn(turn, {"query_text": text, "query_title": first_line(text)}, {})
+            sets: Object = {"query_text": text, "query_title": first_line(text)}
+            if images:
+                sets["images"] = shown_images(images)
+            self.update_turn(turn, sets, {})

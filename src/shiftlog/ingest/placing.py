@@ -414,7 +414,7 @@ class Placer:
     def _fields(self, fields: dict[str, Any]) -> Body:
         made: Body = {}
         for name, value in fields.items():
-            if name in ("model", "reasoning_effort", "model_provider"):
+            if name in ("model", "reasoning_effort", "model_provider", "images"):
                 made[name] = value
             elif name in ("context_list", "files_modified", "plan_file"):
                 made[name] = self._paths(value)

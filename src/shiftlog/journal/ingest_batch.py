@@ -313,7 +313,8 @@ class BatchWork:
             mapped = item.turn
             self._memory.map_turn(ledger.id, item.turn, mapped)
         if mapped is not None:
-            update_turn(ledger, mapped, item.at, {"sets": {"model": item.body.get("model")}}, live=True)
+            sets = {name: item.body.get(name) for name in ("model", "images")}
+            update_turn(ledger, mapped, item.at, {"sets": sets}, live=True)
             return
         request_id = free_id(item.turn, ledger.has_turn)
         if request_id != item.turn:

@@ -22,6 +22,8 @@ from shiftlog.store.incoming import Incoming
 
 SOURCE = "import"
 _TEXTS = (*TEXT_FIELDS, "query_text")
+# What no agent writes itself, so that a transcript may add it to a turn that was written live.
+_IMAGES = "images"
 _ITEM = ("role", "category", "content", "timestamp")
 
 
@@ -39,7 +41,7 @@ def update_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], 
     sets = {name: value for name, value in given.items() if value is not None}
     adds: dict[str, list[Any]] = body.get("adds") or {}
     if live or turn.is_terminal:
-        sets = {n: value for n, value in sets.items() if n in _TEXTS and is_empty(n, getattr(turn, n))}
+        sets = {n: v for n, v in sets.items() if n == _IMAGES or (n in _TEXTS and is_empty(n, getattr(turn, n)))}
     incoming = {**{n: v for n, v in sets.items() if n in TEXT_FIELDS}, **_with_room(turn, adds)}
     if turn.is_terminal:
         _amend(ledger, turn, at, _beyond(turn, changes_to(turn, incoming)))
