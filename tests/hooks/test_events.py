@@ -439,3 +439,17 @@ async def test_images_of_a_prompt_that_a_hook_told_of_come_with_its_transcript(t
         (images,) = [more["images"] for more in told if more and "images" in more]
         assert [(one["media_type"], one["bytes"]) for one in images] == [("image/png", 8)]
         assert len(await bureau.office.turns(session)) == 1
+
+
+@pytest.mark.parametrize("told", [None, "claude-sonnet-4-5"])
+async def test_a_model_that_no_hook_told_comes_with_the_transcript(told: str | None, tmp_path: Path) -> None:
+    """5.4: a transcript fills what is empty, and changes nothing that is not."""
+    async with open_bureau(tmp_path) as bureau:
+        bureau.spool("SessionStart", source="startup", model=told)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        await bureau.office.take(transcript(bureau, ended=True))
+        session = await bureau.office.session(SESSION)
+        assert session.run is not None
+        assert (session.model, session.run.model) == (told or "claude-opus-4-6",) * 2
+        assert await bureau.office.is_sound()

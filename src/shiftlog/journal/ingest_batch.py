@@ -30,6 +30,7 @@ IMPORTED = "imported"
 PROMPT_TITLE = 1
 BY_RECORD = "continued"
 LOOKED_AHEAD = 4
+_FILLED = ("model", "reasoning_effort")
 
 
 class BatchWork:
@@ -404,10 +405,15 @@ class BatchWork:
         changes: dict[str, Any] = (item.body or {}).get("changes") or {}
         if not changes:
             return
-        if ledger.session.run is not None:
-            # The ledger of runs knows better; what it lacks is kept beside it.
-            changes = {"transcript": changes}
-        self._write(ledger, Kind.RUN_UPDATED, item.at, changes)
+        run = ledger.session.run
+        if run is None:
+            self._write(ledger, Kind.RUN_UPDATED, item.at, changes)
+            return
+        # The ledger of runs knows better: it is told what it lacks, the rest is kept beside it.
+        lacking = {name: changes[name] for name in _FILLED if changes.get(name) and getattr(run, name) is None}
+        self._write(ledger, Kind.RUN_UPDATED, item.at, {**lacking, "transcript": changes})
+        if "model" in lacking and ledger.session.model is None:
+            self._write(ledger, Kind.SESSION_UPDATED, item.at, {"model": lacking["model"]})
 
     def _link(self, item: Incoming, ledger: Ledger) -> None:
         assert item.body is not None
