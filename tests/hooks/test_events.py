@@ -453,3 +453,21 @@ async def test_a_model_that_no_hook_told_comes_with_the_transcript(told: str | N
         assert session.run is not None
         assert (session.model, session.run.model) == (told or "claude-opus-4-6",) * 2
         assert await bureau.office.is_sound()
+
+
+async def test_a_rewind_names_the_turns_that_hooks_began(tmp_path: Path) -> None:
+    """3.3: the turns between are abandoned, under the ids that they have in the journal."""
+    async with open_bureau(tmp_path) as bureau:
+        claude = Claude(session=SESSION, started=NOW)
+        for number, prompt in enumerate(("One", "Two", "Three")):
+            bureau.spool("UserPromptSubmit", prompt=prompt)
+            back = {"parentUuid": claude.records[1]["uuid"]} if number == 2 else {}
+            claude.prompt(prompt, **back).says("Done")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        await bureau.office.take(bureau.office.write(f"projects/app/{SESSION}.jsonl", claude.records))
+        session = await bureau.office.session(SESSION)
+        _, second, _ = await bureau.office.turns(session)
+        told = [entry.facts.get("abandoned") for entry in await bureau.office.entries(session)]
+        assert [names for names in told if names] == [[second.request_id]]
+        assert await bureau.office.is_sound()

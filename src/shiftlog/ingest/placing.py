@@ -340,7 +340,7 @@ class Placer:
 
     def _note(self, fact: f.Note) -> Composition:
         body = {"kind": fact.kind, **self._json(fact.body)}
-        return "note", {name: body[name] for name in ("fields", "shared") if name in body}, body
+        return "note", {name: body[name] for name in ("fields", "shared", "abandoned") if name in body}, body
 
     def _usage(self, fact: f.Usage) -> Composition:
         body = reported_usage(fact)

@@ -423,7 +423,13 @@ class BatchWork:
     def _note(self, item: Incoming, ledger: Ledger) -> None:
         assert item.prepared is not None
         body = item.body or {}
-        turn = item.turn if item.turn and ledger.has_turn(item.turn) else None
+        turn = self._turn_there(item, ledger)
+        abandoned: list[str] = body.get("abandoned") or []
+        if any(self._memory.turn_in(ledger.id, name) for name in abandoned):
+            # Those that a hook or their agent began go by other names here.
+            named = [self._memory.turn_in(ledger.id, name) or name for name in abandoned]
+            self._write(ledger, Kind.IMPORT_NOTED, item.at, {"kind": "abandoned", "abandoned": named}, turn)
+            return
         ledger.write_note(item.at, turn, item.prepared, body)
 
     def _note_shared(self) -> None:
