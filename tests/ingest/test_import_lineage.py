@@ -156,6 +156,43 @@ async def test_a_session_recorded_live_and_its_transcript_are_one(tmp_path: Path
         assert await office.is_sound()
 
 
+def worked(made: Claude, session_id: str, request_id: str) -> Claude:
+    """Have the agent of a transcript begin a turn with our own tool."""
+    made.prompt("Fix it").calls("toolu_1", "mcp__shiftlog__begin_turn", session_id=session_id)
+    made.returns("toolu_1", f'{{"session_id":"{session_id}","request_id":"{request_id}"}}')
+    return made.says("Fixed").ends()
+
+
+async def test_a_session_that_an_agent_opened_without_saying_whose_it_is_is_known_by_its_turns(tmp_path: Path) -> None:
+    """5.4: what a vendor's turn tells goes to the turn that its agent began; so both are of one session."""
+    async with open_office(tmp_path) as office:
+        live = await office.desk.open(agent="ClaudeCode", title="Mine")
+        request = await office.desk.begin(live, query_title="Fix", query_text="Fix it")
+        made = worked(Claude(), live, request).prompt("More").says("Done").ends()
+        path = office.write("a.jsonl", made.records)
+        await office.take(path)
+        (session,) = (await office.sessions()).values()
+        assert (session.id, session.title, session.vendor_session_id) == (live, "Mine", made.session)
+        assert [turn.query_text for turn in await office.turns(session)] == ["Fix it", "More"]
+        assert entries_of(await office.take(path, full=True)) == 0
+        later = Claude(session="5e551000-0000-4000-8000-00000000000b", letter="b")
+        await office.take(office.write("b.jsonl", worked(later, live, request).records))
+        assert (await office.session(later.session)).id != live
+        assert await office.is_sound()
+
+
+@pytest.mark.parametrize("other", ["another agent's", "no turn of it", "a subagent's"])
+async def test_a_transcript_does_not_join_a_session_that_is_not_its_own(other: str, tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        live = await office.desk.open(agent="Codex" if other == "another agent's" else "ClaudeCode", title="Mine")
+        request = await office.desk.begin(live, query_title="Fix", query_text="Fix it")
+        named = "req-20261101T120000Z-never-begun" if other == "no turn of it" else request
+        made = Claude(common={"isSidechain": True, "agentId": "x1"} if other == "a subagent's" else {})
+        await office.take(office.write("agent-x1.jsonl", worked(made, live, named).records))
+        assert len(await office.sessions()) == 2
+        assert (await office.sessions())[live].vendor_session_id is None
+
+
 async def test_into_an_open_live_turn_a_transcript_only_fills_what_is_empty(tmp_path: Path) -> None:
     async with open_office(tmp_path) as office:
         made = Claude()

@@ -32,6 +32,7 @@ UNKNOWN = "unknown/"
 FACTS = "facts"
 
 _REQUEST = re.compile(r"req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*")
+_SESSION = re.compile(r"[A-Z][A-Za-z0-9]*-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*")
 _OWN_TOOLS = ("begin_turn", "beginTurn")
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 
@@ -256,26 +257,28 @@ def _placed(facts: Sequence[AnyFact], placer: Placer, job: FileJob) -> list[Inco
     return list(_with_adoptions(whole, items, begun)) if begun else items
 
 
-def _begun(facts: Sequence[AnyFact]) -> dict[str, list[tuple[int, str]]]:
-    """Return for each turn the turns of ours that its agent began in it, and where."""
-    begun: dict[str, list[tuple[int, str]]] = {}
+def _begun(facts: Sequence[AnyFact]) -> dict[str, list[tuple[int, dict[str, str]]]]:
+    """Return for each turn the turns of ours that its agent began in it, with their sessions, and where."""
+    begun: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for index, fact in enumerate(facts):
         if isinstance(fact, ToolResult) and fact.turn and fact.tool and fact.tool.endswith(_OWN_TOOLS):
             found = None if fact.is_error else _REQUEST.search(fact.content)
             if found:
-                begun.setdefault(fact.turn, []).append((index, found[0]))
+                session = _SESSION.search(fact.content)
+                named = {"request_id": found[0], "session_id": session[0] if session else ""}
+                begun.setdefault(fact.turn, []).append((index, named))
     return begun
 
 
 def _with_adoptions(
-    facts: Sequence[AnyFact], items: Sequence[Incoming], begun: dict[str, list[tuple[int, str]]]
+    facts: Sequence[AnyFact], items: Sequence[Incoming], begun: dict[str, list[tuple[int, dict[str, str]]]]
 ) -> Iterator[Incoming]:
     for index, (fact, item) in enumerate(zip(facts, items, strict=True)):
         if fact.turn in begun:
             starts = isinstance(fact, TurnBegun)
-            for place, request_id in begun[fact.turn]:
+            for place, named in begun[fact.turn]:
                 if place == index or (starts and place == begun[fact.turn][0][0]):
-                    yield Incoming("adopt", item.session, b"", item.at, fact.turn, body={"request_id": request_id})
+                    yield Incoming("adopt", item.session, b"", item.at, fact.turn, body=dict(named))
         yield item
 
 

@@ -14,6 +14,7 @@ from shiftlog.journal.ingest_family import Family
 from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
 from shiftlog.journal.ingest_prompts import are_near, left_by_hook, turn_now
+from shiftlog.journal.ingest_sessions import under_vendor_id, worked_in
 from shiftlog.journal.ingest_turns import end_turn, late_dialog, update_turn
 from shiftlog.journal.packing import salt_from
 from shiftlog.model.entry import Kind
@@ -53,6 +54,7 @@ class BatchWork:
         self._memory = Memory(writer, batch.agent)
         # A weak hand: a cycle would keep every batch until the collector comes.
         self._family = Family(self._memory, WeakMethod(self.ledger), batch.agent)
+        self._telling: list[Incoming] | None = None
         self._late: dict[tuple[str, str], list[Incoming]] = {}
         self._masked: dict[str, Counter[str]] = {}
         self._shared: dict[str, Any] = {} if batch.first else dict(self._memory.document(f"shared:{source.path}") or {})
@@ -134,9 +136,8 @@ class BatchWork:
         """Return the journal's session for one of the vendor's, if it is known."""
         if index in self._ids:
             return self._ids[index]
-        name = self._batch.sessions[index]
-        origin = self._memory.origin(_session_key(name))
-        found = origin.session_id if origin else self._joined(name)
+        origin = self._memory.origin(_session_key(self._batch.sessions[index]))
+        found = origin.session_id if origin else self._joined(index)
         if found is not None:
             self._ids[index] = found
             session = self._writer.session(found)
@@ -146,16 +147,20 @@ class BatchWork:
                     self.sealed.append(found)
         return found
 
-    def _joined(self, name: SessionName) -> str | None:
-        """Return a session that was recorded live under the vendor's id."""
+    def _joined(self, index: int) -> str | None:
+        """Return a session that was recorded live, under the vendor's id or by the agent's own calls."""
+        name = self._batch.sessions[index]
         if name.agent_id is not None:
             return None
-        for session_id in self._writer.session_ids_of_vendor(name.vendor_id):
-            session = self._writer.session(session_id)
-            if session is not None and session.agent == self._batch.agent:
-                self._memory.put(_session_key(name), Origin(session_id=session_id, doc={"live": True}))
-                return session_id
-        return None
+        found = under_vendor_id(self._writer, self._batch.agent, name.vendor_id)
+        if found is None:
+            if self._telling is None:
+                self._telling = [item for item in self._batch.items if item.what in ("session_opened", "adopt")]
+            told = [item for item in self._telling if item.session == index]
+            found = worked_in(self._writer, self._batch.agent, told, taken=set(self._ids.values()))
+        if found is not None:
+            self._memory.put(_session_key(name), Origin(session_id=found, doc={"live": True}))
+        return found
 
     def _open(self, item: Incoming) -> None:
         assert item.body is not None
@@ -163,6 +168,9 @@ class BatchWork:
         known = self._id_of(item.session)
         if known is not None:
             if known not in self.sealed:
+                if name.agent_id is None and self.ledger(known).session.vendor_session_id is None:
+                    body = {"vendor_session_id": name.vendor_id}
+                    self._write(self.ledger(known), Kind.SESSION_UPDATED, item.at, body)
                 self._family.add_child(known, name, item.body)
                 self._fork(known, item)
             return
