@@ -471,3 +471,20 @@ async def test_a_rewind_names_the_turns_that_hooks_began(tmp_path: Path) -> None
         told = [entry.facts.get("abandoned") for entry in await bureau.office.entries(session)]
         assert [names for names in told if names] == [[second.request_id]]
         assert await bureau.office.is_sound()
+
+
+async def test_a_codex_turn_that_was_imported_before_its_prompt_has_the_prompt_of_its_hook(tmp_path: Path) -> None:
+    async with open_bureau(tmp_path) as bureau:
+        made = Codex(thread=THREAD, started=NOW).event("task_started", turn_id="t1")
+        path = bureau.office.write(f"rollout-{THREAD}.jsonl", made.lines)
+        await bureau.office.take(path)
+        fields = {"agent": "Codex", "session_id": THREAD, "turn_id": "t1"}
+        bureau.spool("UserPromptSubmit", prompt="Fix it", **fields)
+        bureau.spool("Stop", last_assistant_message="Fixed", **fields)
+        bureau.later(seconds=11)
+        await bureau.drain()
+        made.event("user_message", message="Fix it").event("agent_message", message="Fixed")
+        bureau.office.write(f"rollout-{THREAD}.jsonl", made.lines)
+        await bureau.office.take(path)
+        (turn,) = await bureau.office.turns(await bureau.office.session(THREAD))
+        assert (turn.query_title, turn.query_text, turn.response) == ("Fix it", "Fix it", "Fixed")

@@ -18,8 +18,8 @@ from shiftlog.journal.hooking_sessions import UNTITLED, HookSessions
 from shiftlog.journal.ingest_batch import BatchWork
 from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
-from shiftlog.journal.ingest_prompts import begun_by_agent, brought_by_import, keep_prompt
-from shiftlog.journal.ingest_turns import end_turn
+from shiftlog.journal.ingest_prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
+from shiftlog.journal.ingest_turns import end_turn, update_turn
 from shiftlog.journal.packing import salt_from
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
@@ -192,7 +192,8 @@ class _EventWork:
         ledger = self._sessions.woken(self._memory)
         if ledger is None or fact.prompt is None:
             return ledger
-        if fact.turn_name is not None and self._memory.origin(fact.turn_name) is not None:
+        if fact.turn_name is not None and (begun := self._memory.origin(fact.turn_name)) is not None:
+            self._ask(ledger, turn_now(ledger, begun))
             return ledger
         if fact.turn_name is None and fact.prompt_name is not None:
             session, name = ledger.session, fact.prompt_name
@@ -213,6 +214,12 @@ class _EventWork:
         if ledger.session.title == UNTITLED and fact.prompt_title:
             self._write(ledger, Kind.SESSION_UPDATED, {"title": fact.prompt_title})
         return ledger
+
+    def _ask(self, ledger: Ledger, turn: Turn | None) -> None:
+        """Give its prompt to a turn of which a transcript has told no more than that it began."""
+        if turn is not None and not turn.is_terminal and not turn.query_text:
+            sets = {"query_title": self._fact.prompt_title, "query_text": self._fact.prompt}
+            update_turn(ledger, turn.request_id, self._fact.at, {"sets": sets}, live=False)
 
     def _keep(self, ledger: Ledger, request_id: str) -> None:
         """Remember which turn the prompt has, under the name that its transcript will have for it."""
