@@ -259,10 +259,12 @@ async def test_times_of_commits_are_shown_as_all_times_are_and_other_texts_as_th
     desk: Desk, session: str
 ) -> None:
     name = await desk.begin(session)
-    given = [("a1", "2026-07-01T10:00:00.5+02:00"), ("b2", "Wed Jul 1 10:00:00 2026 +0200"), ("c3", "")]
-    await desk.update(session, commits=[{"sha": sha, "timestamp": at} for sha, at in given])
+    given = ["2026-07-01T10:00:00.5+02:00", "Wed Jul 1 10:00:01 2026 +0200", "this morning", ""]
+    commits = [{"sha": f"a{number}", "timestamp": at} for number, at in enumerate(given)]
+    await desk.update(session, commits=commits)
     told = (await desk.query(session_id=session, request_id=name))["turn"]["commits"]
-    assert [commit["timestamp"] for commit in told] == ["2026-07-01T08:00:00Z", given[1][1], ""]
+    shown = ["2026-07-01T08:00:00Z", "2026-07-01T08:00:01Z", "this morning", ""]
+    assert [commit["timestamp"] for commit in told] == shown
 
 
 async def test_commits_are_united_by_sha(desk: Desk, session: str) -> None:

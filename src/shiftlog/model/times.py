@@ -37,10 +37,25 @@ def shown_or_none(at: datetime | None) -> str | None:
 
 def shown_text(text: str) -> str:
     """Return a time that somebody wrote as every result shows it; a text that is none stays as it is."""
+    for read in (parse, _parse_of_git):
+        try:
+            return shown(read(text))
+        except ValueError:
+            continue
+    return text
+
+
+def _parse_of_git(text: str) -> datetime:
+    """Read a time as git writes it unasked, `Wed Jul 1 10:00:00 2026 +0200`; raise ValueError for anything else."""
+    from email.utils import parsedate_to_datetime
+
     try:
-        return shown(parse(text))
-    except ValueError:
-        return text
+        at = parsedate_to_datetime(text)
+    except (TypeError, IndexError, OverflowError):  # what the standard library does with some texts that are none
+        at = None
+    if at is None or at.tzinfo is None:
+        raise ValueError("no time as git writes it")
+    return parse(at.isoformat())
 
 
 @_once

@@ -363,6 +363,7 @@ def test_a_commit_is_shown_with_all_its_keys_and_its_time_in_utc(log: Log) -> No
         tools.do("sessionlog_begin_turn", **T)
         whole = {"sha": "b", "branch": "main", "message": "Fix", "author": "Ann", "filesChanged": ["a.py"]}
         given = [{"sha": "a"}, whole | {"timestamp": "2026-07-01T10:00:00+02:00"}, {"sha": "c", "timestamp": "today"}]
+        given.append({"sha": "g", "timestamp": "Wed Jul 1 10:00:00 2026 +0200"})
         log.do("updateTurn", commits=given)
         (read,) = tools.do("sessionlog_query")["items"]
         bare: dict[str, Any] = {"branch": "", "message": "", "author": "", "timestamp": "", "filesChanged": []}
@@ -370,6 +371,7 @@ def test_a_commit_is_shown_with_all_its_keys_and_its_time_in_utc(log: Log) -> No
             {"sha": "a", **bare},
             whole | {"timestamp": "2026-07-01T08:00:00Z"},
             {"sha": "c", **bare, "timestamp": "today"},
+            {"sha": "g", **bare, "timestamp": "2026-07-01T08:00:00Z"},
         ]
         assert tools.do("sessionlog_submit", json=read)["journal"]["changed"] is False
         tools.do("sessionlog_complete_turn", **T, turnJson={"response": "ok"})
