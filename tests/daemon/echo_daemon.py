@@ -6,7 +6,7 @@ Run as a program with the daemon's own arguments. `hold` answers when the file n
 
 import json
 import sys
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,9 @@ class Echo:
 
     async def client_gone(self, caller: Caller) -> None:
         self.gone.append(caller.client_id)
+
+    def watch_clients(self, connected: Callable[[], Collection[str]]) -> None:
+        pass
 
     async def renew_leases(self, client_ids: Iterable[str]) -> None:
         pass

@@ -5,7 +5,7 @@ command line is answered meanwhile, and only MCP clients wait for it.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -150,6 +150,10 @@ class AppServices:
         """End the leases of a client whose last connection has closed."""
         if caller.client_id is not None:
             await self._app.continuity.client_gone(caller.client_id)
+
+    def watch_clients(self, connected: Callable[[], Collection[str]]) -> None:
+        """Let the leases of connected clients, and of those that came over HTTP lately, outlast a sleep."""
+        self._app.continuity.connected = lambda: self._present(connected())
 
     async def renew_leases(self, client_ids: Iterable[str]) -> None:
         """Keep the leases of connected clients alive, and of those that came over HTTP lately."""

@@ -42,6 +42,7 @@ async def _serve(home: Path, options: Mapping[str, object]) -> None:
         async with anyio.create_task_group() as beside:
             beside.start_soon(_obey_signals, drain)
             present = [str(caller.client_id)]
+            app.continuity.connected = lambda: present
             beside.start_soon(_every, RENEW_EVERY_S, lambda: app.continuity.renew(present))
             beside.start_soon(_every, SWEEP_EVERY_S, lambda: app.sweep(present))
             await serve_stdio(server, caller, drain=drain)

@@ -97,6 +97,7 @@ class Daemon:
         self._services = services
         self._idle_stop_s = services.idle_stop_s if idle_stop_s is None else idle_stop_s or None
         self._connections = Connections(seat.home, services, self.end)
+        services.watch_clients(self._connections.mcp_client_ids)
         self._reason = ""
         self._ending = anyio.Event()
         self._hurried = anyio.Event()

@@ -3,7 +3,7 @@
 The lifecycle (seat, connections, drain, idle stop) knows nothing about sessions; this is all it asks for.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -40,6 +40,10 @@ class Services(Protocol):
 
     async def client_gone(self, caller: Caller) -> None:
         """Take notice that the last connection of an MCP client has closed."""
+        ...
+
+    def watch_clients(self, connected: Callable[[], Collection[str]]) -> None:
+        """Take the way to learn at any time which MCP clients are connected."""
         ...
 
     async def renew_leases(self, client_ids: Iterable[str]) -> None:

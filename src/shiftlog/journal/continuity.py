@@ -13,7 +13,7 @@ from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION, 
 from shiftlog.journal.drift import look
 from shiftlog.journal.handover import END_OFFER, OFFER, Handover, offered
 from shiftlog.journal.holding import Holding
-from shiftlog.journal.journal import Answered, Check, Journal, Request, find_session
+from shiftlog.journal.journal import LEASE_S, Answered, Check, Journal, Request, find_session
 from shiftlog.journal.keys import Keys
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import SESSION_ID
@@ -57,6 +57,9 @@ class Continuity:
         self._runs = runs
         # Whoever keeps shells alive puts the ids of those that live here.
         self.live_shells: Callable[[], Collection[str]] = tuple
+        # Whoever serves clients puts the ids of those that are connected here.
+        self.connected: Callable[[], Collection[str]] = tuple
+        self._renewed_at = journal.clock.now()
         self._holding = Holding(journal, runs, process_started, host, terms.idle_limit)
         self._tokens = Tokens(keys, terms.token_ttl)
         self._closing = Closing(journal, keys, runs, self._tokens, self._holding, require_token=terms.require_token)
@@ -68,6 +71,7 @@ class Continuity:
     async def close_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """End a session and return the whole answer; `profiles.presented` shows the part that was asked for."""
         request = self._request("close_session", CLOSE_SESSION, arguments, caller)
+        await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._closing.close(writer, request))
 
     def has_closed(self, reader: Reader, arguments: Mapping[str, Any], caller: Caller) -> bool:
@@ -85,6 +89,7 @@ class Continuity:
             self._closing.end(writer, pen, Ending(reason=reason))
             return True
 
+        await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._runs.close(writer, request, close_session))
 
     async def resume_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
@@ -92,6 +97,7 @@ class Continuity:
         request = self._request(
             "resume_session", RESUME_SESSION, arguments, caller, lambda given: agent_key(given["agent_id"])
         )
+        await self._renew_if_due()
         answered, left = await self._journal.transaction(request, lambda w: self._resuming.resume(w, request))
         return {**answered, "data": {**answered["data"], "drift": await look(left, self.live_shells())}}
 
@@ -119,6 +125,7 @@ class Continuity:
     async def offer(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Offer a session to an agent, or to whoever has the token that comes back."""
         request = self._journal.request("offer", OFFER, arguments, caller)
+        await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._handover.offer(writer, request))
 
     async def decline(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
@@ -167,8 +174,15 @@ class Continuity:
 
     async def renew(self, client_ids: list[str]) -> None:
         """Prolong the leases of clients that are still connected."""
+        self._renewed_at = self._journal.clock.now()
         await self._holding.renew(client_ids)
+
+    async def _renew_if_due(self) -> None:
+        """Prolong the leases of connected clients that ran out unrenewed: the machine slept, and they with it."""
+        if self._journal.clock.now() - self._renewed_at >= timedelta(seconds=LEASE_S):
+            await self.renew(list(self.connected()))
 
     async def suspend_stale(self, idle_limit: timedelta) -> list[str]:
         """Suspend open sessions whose holder or run is gone, or that idle for longer than the limit (0: never)."""
+        await self._renew_if_due()
         return await self._holding.suspend_stale(idle_limit)

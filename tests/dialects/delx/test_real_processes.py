@@ -83,6 +83,18 @@ def test_28_who_takes_over_writes_and_the_first_has_lost_its_lease(home: Path) -
         second.call("update_turn", session_id=session, tags=["mine"])
 
 
+def test_a_connected_client_still_holds_its_session_when_the_machine_wakes(home: Path) -> None:
+    """6.4: a lease is renewed while the client lives, however long nobody could renew it."""
+    clock = home.parent / "clock"
+    clock.write_text("2026-07-01T12:00:00Z")
+    timed = {"SHIFTLOG_TEST": "1", "SHIFTLOG_NOW": f"@{clock}"}
+    with Agent(home, **timed) as holder, Agent(home, **timed) as other:
+        session = opened(holder)
+        clock.write_text("2026-07-01T12:30:00Z")
+        assert refusal(other, "resume_session", agent_id="Codex")["code"] == "session_held"
+        begun(holder, session)
+
+
 def test_24_work_recorded_over_the_repl_comes_back_in_the_capsule(home: Path) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("openSession", {"sessionId": SESSION, "title": "Fix the upload"}),
