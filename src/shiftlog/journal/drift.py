@@ -78,17 +78,20 @@ class _Repository:
 
     @classmethod
     async def read(cls, workspace: str, since: float) -> "_Repository":
-        branch, listed, staged, moves = await _together(
+        branch, listed, staged, moves, *below = await _together(
             workspace,
             ("symbolic-ref", "--short", "--quiet", "HEAD"),
             ("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
             # What is staged for removal is in no list of files any more.
             ("diff-index", "--cached", "-z", "--name-only", "--no-renames", "--relative", "HEAD"),
             _reflog(REFLOG_LINES[0]),
+            # Git looks into submodules only for what they track.
+            *([("ls-files", "-z", "--cached", "--recurse-submodules")] if _has_submodules(workspace) else ()),
         )
         if listed is None:
             return cls()
-        files = frozenset([*listed.split("\0")[:LOOKED_AT], *(staged or "").split("\0")[:LOOKED_AT]]) - {""}
+        files = frozenset(name for names in (listed, staged, *below) for name in (names or "").split("\0")[:LOOKED_AT])
+        files -= {""}
         branch_now = _as_text((branch or "").strip()) or None
         steps = _steps(moves)
         if len(steps) == REFLOG_LINES[0] and steps[-1][1] > since:
@@ -182,6 +185,12 @@ def _moved_at(path: str) -> float:
 def _as_text(name: str) -> str:
     """Return the name of a file or branch with a mark for each byte that is no text."""
     return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _has_submodules(workspace: str) -> bool:
+    """Tell whether the repository around a workspace names submodules, or perhaps one around that."""
+    folder = Path(workspace)
+    return any((place / ".gitmodules").exists() for place in (folder, *folder.parents))
 
 
 def _is_folder(path: str) -> bool:

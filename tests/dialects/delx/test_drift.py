@@ -124,6 +124,23 @@ async def test_a_file_that_git_removed_or_renamed_is_told_before_it_is_committed
     assert {"removed.py", "old.py"} <= set(drift["files_changed"]) <= {"removed.py", "old.py", "new.py"}
 
 
+async def test_files_that_a_submodule_tracks_are_told(desk: Desk, tmp_path: Path) -> None:
+    library = Workspace(tmp_path / "library")
+    library.commit("src/lib.py", "l", NOON - timedelta(hours=1))
+    library.commit("still.py", "s", NOON - timedelta(hours=1))
+    workspace = Workspace(tmp_path / "w")
+    workspace.git(
+        *("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.root), "vendor/library"),
+        at=NOON - timedelta(minutes=50),
+    )
+    workspace.git("commit", "--quiet", "--message", "Vendor it", at=NOON - timedelta(minutes=50))
+    for path in workspace.root.rglob("*"):
+        os.utime(path, (NOON.timestamp(), NOON.timestamp()))
+    await opened(desk, workspace.root)
+    workspace.write("vendor/library/src/lib.py", "patched", NOON + timedelta(minutes=5))
+    assert (await resumed(desk))["files_changed"] == ["vendor/library/src/lib.py"]
+
+
 async def test_a_branch_that_was_renamed_had_its_old_name_before(desk: Desk, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
     workspace.commit("a.py", "a", NOON - timedelta(hours=1))
