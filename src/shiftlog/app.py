@@ -21,7 +21,7 @@ from shiftlog.journal.budgets import Budgets, Limit
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity import Continuity, Terms
 from shiftlog.journal.history import History
-from shiftlog.journal.journal import ANSWERS_KEPT, Journal
+from shiftlog.journal.journal import KEYS_KEPT, OUTCOMES_KEPT, Journal
 from shiftlog.journal.keys import Keys
 from shiftlog.journal.maintenance import Maintenance
 from shiftlog.journal.runs import Runs
@@ -30,7 +30,7 @@ from shiftlog.journal.sessionlog_calls import Calls
 from shiftlog.journal.sessions import Sessions, unlimited
 from shiftlog.model.errors import ConfigError
 from shiftlog.model.moves import UNFINISHED
-from shiftlog.store.protocol import Filter, Page, Reader, Store
+from shiftlog.store.protocol import Filter, Page, Reader, Store, Writer
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.wire import ASKED_POLICY, DATABASE
 
@@ -128,9 +128,14 @@ class App:
         await self.continuity.renew(list(present))
         await self.continuity.suspend_stale(timedelta(minutes=self.config.idle_suspend_minutes))
         await self.continuity.expire_offers()
-        before = self.clock.now() - ANSWERS_KEPT
-        await self.store.write(lambda writer: writer.forget_answers(before=before))
-        await self.store.write(lambda writer: writer.forget_clients(self.clock.now() - CLIENTS_KEPT))
+        now = self.clock.now()
+
+        def forget(writer: Writer) -> None:
+            writer.forget_answers(before=now - KEYS_KEPT)
+            writer.forget_outcomes(now - OUTCOMES_KEPT)
+            writer.forget_clients(now - CLIENTS_KEPT)
+
+        await self.store.write(forget)
         await self._sweep_workspaces()
 
     async def _sweep_workspaces(self) -> None:

@@ -112,10 +112,11 @@ async def test_answers_and_outcomes_before_a_time_can_be_forgotten(store: Store)
 
     await store.write(work)
     await store.write(lambda writer: writer.forget_answers(before=b.at(2)))
-    for minute, is_kept in {"1": False, "2": True, "3": True}.items():
+    await store.write(lambda writer: writer.forget_outcomes(b.at(3)))
+    for minute, are_kept in {"1": (False, False), "2": (True, False), "3": (True, True)}.items():
         kept = await store.read(lambda reader, minute=minute: reader.answer("s", minute))
         outcome = await store.read(lambda reader, minute=minute: reader.outcome("client", minute))
-        assert (kept is not None, outcome is not None) == (is_kept, is_kept)
+        assert (kept is not None, outcome is not None) == are_kept
 
 
 async def test_forgetting_neither_by_session_nor_by_time_forgets_nothing(store: Store) -> None:

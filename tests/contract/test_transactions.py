@@ -64,6 +64,7 @@ async def test_a_failing_work_takes_back_what_it_removed(store: Store) -> None:
     def work(writer: Writer) -> None:
         writer.end_lease(ONE)
         writer.forget_answers(session_id=ONE, before=b.at(100))
+        writer.forget_outcomes(b.at(100))
         writer.reindex(ONE, [Indexed(entry=chain.made[1], text="other", facet="decision")])
         writer.forget_projection(ONE)
         raise KeyError("gone")

@@ -51,8 +51,12 @@ LEASE_S = 120
 # What to do about a session that cannot be resumed.
 _CLOSED_HINTS = {SessionState.SEALED: "Open a new session", SessionState.SUCCEEDED: SessionSucceeded.hint}
 
-# For so long a repeat of an idempotency key is answered as the first time.
-ANSWERS_KEPT = timedelta(hours=24)
+# For so long a repeat of an idempotency key is answered as the first time, with exceptions.
+KEYS_KEPT = timedelta(days=90)
+_KEPT_OTHERWISE = {"close_session": timedelta(hours=24), "resume_session": timedelta(hours=24)}
+
+# For so long a client that lost its daemon can ask what became of a call.
+OUTCOMES_KEPT = timedelta(hours=24)
 
 # Names, not text: they are compared as given and have formats of their own.
 _NOT_REDACTED = frozenset(
@@ -208,7 +212,8 @@ class Journal:
         if request.key is None:
             return None
         first = reader.answer(_scope(request, scope), _hashed(request.key))
-        if first is None or self.clock.now() - first.at >= ANSWERS_KEPT:
+        kept = _KEPT_OTHERWISE.get(request.operation, KEYS_KEPT)
+        if first is None or self.clock.now() - first.at >= kept:
             return None
         if first.request_hash != request.fingerprint(scope):
             raise IdempotencyConflict("Idempotency key reused with other parameters")

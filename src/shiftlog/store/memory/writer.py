@@ -132,14 +132,17 @@ class MemoryWriter(MemoryReader):
         )
 
     def forget_answers(self, *, session_id: str | None = None, before: datetime | None = None) -> None:
-        answers, outcomes = self._shelves.answers, self._shelves.outcomes
+        answers = self._shelves.answers
         if session_id is not None:
             named = [pair for pair, answer in answers.items() if answer.answer.get("session_id") == session_id]
             self._undo.drop(answers, named)
         if before is not None:
             limit = millis(before)
             self._undo.drop(answers, [pair for pair, answer in answers.items() if millis(answer.at) < limit])
-            self._undo.drop(outcomes, [pair for pair, (at, _) in outcomes.items() if millis(at) < limit])
+
+    def forget_outcomes(self, before: datetime) -> None:
+        outcomes, limit = self._shelves.outcomes, millis(before)
+        self._undo.drop(outcomes, [pair for pair, (at, _) in outcomes.items() if millis(at) < limit])
 
     # The session log's own
 

@@ -238,8 +238,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
         return key
 
     def _keep(self, digest: bytes, text: str, entry: int | None) -> None:
-        known = self._db.execute("SELECT 1 FROM blobs WHERE hash = ?", (digest,)).fetchone()
-        if known is None:
+        if self._db.execute("SELECT 1 FROM blobs WHERE hash = ?", (digest,)).fetchone() is None:
             self._db.execute("INSERT INTO blobs VALUES (?, ?, ?)", (digest, len(text), blobs.pack(text)))
         if entry is not None:
             self._db.execute("INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", (digest, entry))
@@ -461,8 +460,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
             if item.text:
                 self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, item.text))
         grams.forget(self._db, entry_id(key, 1))
-        head = self.head(session_id)
-        self._backlog.grown.append((key, 1, head[0] if head else 0))
+        self._backlog.grown.append((key, 1, (self.head(session_id) or (0, ""))[0]))
 
     def catch_up_parts(self, session_id: str, most: int) -> int:
         key = self._key(session_id)
@@ -482,7 +480,9 @@ class SqliteWriter(SourceWriter, SqliteReader):
             self._db.execute("DELETE FROM answers WHERE session_id = ?", (session_id,))
         if before is not None:
             self._db.execute("DELETE FROM answers WHERE at_ms < ?", (millis(before),))
-            self._db.execute("DELETE FROM outcomes WHERE hour <= ? AND at_ms < ?", (hour_of(before), millis(before)))
+
+    def forget_outcomes(self, before: datetime) -> None:
+        self._db.execute("DELETE FROM outcomes WHERE hour <= ? AND at_ms < ?", (hour_of(before), millis(before)))
 
     # The session log's own
 
