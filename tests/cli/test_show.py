@@ -61,6 +61,17 @@ def test_one_turn_is_shown_by_number_or_id(demo: Path) -> None:
     assert "Traceback" not in done.err
 
 
+def test_a_turn_that_is_open_where_nobody_works_any_more_is_shown_as_interrupted(home: Path) -> None:
+    session_id = recorded_session(home)
+    write(home, "begin_turn", session_id=session_id, query_title="Begin", query_text="Begin it")
+    assert "Turn 2  in_progress  Begin" in shiftlog(home, "show", "last").out
+    assert ", interrupted, " not in shiftlog(home, "brief", "--agent", "Tester").out
+    shiftlog(home, "close", session_id)
+    assert "Turn 2  interrupted  Begin" in shiftlog(home, "show", "last").out
+    assert ", interrupted, dialog items 0" in shiftlog(home, "brief", "--agent", "Tester").out
+    assert shiftlog(home, "show", "last", "--json").json()["turns"][1]["status"] == "in_progress"
+
+
 def test_long_texts_are_folded_unless_wanted_whole(home: Path) -> None:
     recorded_session(home, dialog=[{"role": "tool", "category": "tool_result", "content": LONG}])
     folded = shiftlog(home, "show", "last").out

@@ -174,6 +174,28 @@ def test_what_is_new_appears_once_and_in_its_turn(page: Page, place: Place) -> N
     assert unfolded(page) == before, "live and loaded show the same"
 
 
+def test_an_open_turn_is_interrupted_while_nobody_works_in_its_session(page: Page, place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "agent_id": "stopped", "title": "Stopped"})["session_id"]
+    named = {"session_id": session_id}
+    turn = place.tool("begin_turn", {**named, "query_title": "Half done", "query_text": "Do it"})["request_id"]
+    place.tool("update_turn", {**named, "dialog": [said("model", "observation", "Begun")]})
+    page.goto(f"{place.base}/sessions/{session_id}")
+    expect(page.locator("#live")).to_have_text("Live")
+    article = page.locator(f"[id='t-{turn}']")
+    expect(article.locator(".state")).to_have_text("In progress")
+    place.tool("close_session", named)
+    expect(article.locator(".state")).to_have_text("Interrupted")
+    expect(article.get_by_text("Begun")).to_have_count(1)
+    before = unfolded(page)
+    page.reload()
+    expect(article.locator(".state")).to_have_text("Interrupted")
+    assert unfolded(page) == before, "live and loaded show the same"
+    with place.client() as client:
+        assert "*interrupted · " in client.get(f"/sessions/{session_id}/export.md").text
+    place.tool("resume_session", {"agent_id": "stopped"})
+    expect(article.locator(".state")).to_have_text("In progress")
+
+
 def test_steps_that_are_loaded_while_news_come_are_shown_once_and_none_is_lost(page: Page, place: Place) -> None:
     session_id = place.tool("open_session", {"agent": "Codex", "title": "Busy"})["session_id"]
     turn = place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})["request_id"]

@@ -32,6 +32,7 @@ PROGRESS_AFTER_S = 1.0
 STATE_STYLES = {
     "open": "green",
     "in_progress": "yellow",
+    "interrupted": "yellow",
     "completed": "green",
     "failed": "red",
     "suspended": "yellow",

@@ -61,7 +61,8 @@ def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) 
             screen = Screen()
             _print_session(screen, facts)
             for item in turns:
-                _print_turn(screen, item["turn"], item["contents"], None if full else lines)
+                status = _status(item["turn"], facts)
+                _print_turn(screen, item["turn"], status, item["contents"], None if full else lines)
 
 
 def _only(items: Iterable[Facts], wanted: str, session_id: str) -> list[Facts]:
@@ -127,10 +128,15 @@ def _span(start: str, end: str | None) -> str:
     return f"{when(start)} – {until} ({ago((parse(end) - parse(start)).total_seconds())})"
 
 
-def _print_turn(screen: Screen, turn: Facts, contents: list[Facts], max_lines: int | None) -> None:
+def _status(turn: Facts, session: Facts) -> str:
+    """Return the status of a turn; one that is open where nobody works any more was interrupted."""
+    return "interrupted" if turn["status"] == "in_progress" and session["state"] != "open" else turn["status"]
+
+
+def _print_turn(screen: Screen, turn: Facts, status: str, contents: list[Facts], max_lines: int | None) -> None:
     screen.line()
     title = clean_line(turn["query_title"])
-    screen.item((f"Turn {turn['ordinal']}  ", "bold"), styled(turn["status"]), "  ", (title, "bold"))
+    screen.item((f"Turn {turn['ordinal']}  ", "bold"), styled(status), "  ", (title, "bold"))
     _facts(screen, f"  {turn['request_id']}")
     _facts(screen, f"  {_span(turn['begun_at'], turn['finished_at'])}{_dotted(*turn['tags'])}")
     _section(screen, "Request", turn["query_text"], max_lines)

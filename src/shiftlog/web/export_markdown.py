@@ -38,7 +38,7 @@ def markdown_piece(block: Item) -> str:
         return "".join(_step(step) for step in block["steps"])
     turn = block["turn"]
     parts = [f"## {turn['ordinal']}. {_inline(turn['query_title'])}\n\n"]
-    facts = [turn["status"], moment(turn["begun_at"]) + " UTC", duration(block["duration_s"])]
+    facts = [block["status"], moment(turn["begun_at"]) + " UTC", duration(block["duration_s"])]
     if block["tokens"]:
         facts.append(f"{short(block['tokens'])} tokens")
     parts.append("*" + " · ".join(str(fact) for fact in facts) + "*\n\n")

@@ -121,7 +121,7 @@ def _block(reader: Reader, session: Session, piece: Piece, children: list[Sessio
         return {"kind": "loose", "seq": piece.seq, "steps": steps_of(piece.entries)}
     own = [child for child in children if is_of(child, piece.turn)]
     steps = steps_of(read_turn(reader, session, piece.turn, 0, WHOLE_TURN), own)
-    return turn_block(piece.turn, steps, opened=True)
+    return turn_block(session, piece.turn, steps, opened=True)
 
 
 async def _html(app: App, session: Session) -> AsyncGenerator[str]:

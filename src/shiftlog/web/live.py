@@ -34,6 +34,7 @@ OUTPUT_CHARS = 20_000
 OUTPUT_LINES = 400
 STREAMS_MOST = 64
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+_STATES = frozenset({Kind.SESSION_SUSPENDED, Kind.SESSION_RESUMED, Kind.SESSION_CLOSED})
 
 Item = dict[str, Any]
 
@@ -151,11 +152,18 @@ def event(name: str, data: Item, mark: int | str | None = None) -> bytes:
 
 
 def _told(reader: Reader, session: Session, entry: Entry) -> Item:
-    """Return what a page needs of a new entry: the step it makes, and the head of its turn where that changed."""
+    """Return what a page needs of a new entry: the step it makes, and the head of its turn where that changed.
+
+    The turn that is open shows whether anybody still works in its session.
+    """
     item: Item = {"seq": entry.seq, "kind": str(entry.kind), "request_id": entry.turn, "state": str(session.state)}
     turn = reader.turn(session.id, entry.turn) if entry.turn else None
     if entry.kind.startswith("turn.") and turn is not None:
         item["turn"] = _turn_html(session, turn, is_new=entry.kind is Kind.TURN_BEGUN)
+    elif entry.kind in _STATES and session.current_turn:
+        unfinished = reader.turn(session.id, session.current_turn)
+        if unfinished is not None and not unfinished.is_terminal:
+            item["unfinished"] = {unfinished.request_id: _turn_html(session, unfinished, is_new=False)}
     if turn is None or counts(turn, entry):
         steps = steps_of([entry])
         item["html"] = render("_steps.html", {"steps": steps, "session_id": session.id})
@@ -167,7 +175,7 @@ def _told(reader: Reader, session: Session, entry: Entry) -> Item:
 
 def _turn_html(session: Session, turn: Turn, *, is_new: bool) -> str:
     template = "_turn.html" if is_new else "_turn_head.html"
-    block = turn_block(turn, [], opened=True)
+    block = turn_block(session, turn, [], opened=True)
     return render(template, {"block": block, "session_id": session.id})
 
 

@@ -28,6 +28,7 @@ STATES = {
     "sealed": ("Sealed", "calm"),
     "succeeded": ("Continued", "calm"),
     "in_progress": ("In progress", "live"),
+    "interrupted": ("Interrupted", "warn"),
     "completed": ("Completed", "good"),
     "failed": ("Failed", "bad"),
 }

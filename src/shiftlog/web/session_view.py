@@ -97,7 +97,7 @@ class SessionView:
                 "entries": [entry_document(entry) for entry in entries],
                 "next_after": entries[-1].seq if more else None,
             }
-            block = turn_block(turn, steps_of(entries, () if more else children), opened=True)
+            block = turn_block(session, turn, steps_of(entries, () if more else children), opened=True)
             block["next_after"] = data["next_after"]
             return data, {"block": block, "session": self.facts(reader, session, now)}
 
@@ -169,12 +169,12 @@ class SessionView:
             is_open = not turn.is_terminal
             size = turn.last_seq - turn.begun_seq
             if not is_open and size > room:
-                blocks.append(turn_block(turn, None))
+                blocks.append(turn_block(session, turn, None))
                 continue
             entries = read_turn(reader, session, turn, 0)
             more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
             own = [child for child in children if is_of(child, turn)]
-            block = turn_block(turn, steps_of(entries, () if more else own), opened=is_open)
+            block = turn_block(session, turn, steps_of(entries, () if more else own), opened=is_open)
             block["next_after"] = entries[-1].seq if more else None
             blocks.append(block)
             room -= len(entries)
@@ -196,13 +196,15 @@ def number(given: Mapping[str, Any], name: str, default: int, most: int = 1 << 3
     return int(text)
 
 
-def turn_block(turn: Turn, steps: list[Item] | None, *, opened: bool = False) -> Item:
-    """Return a turn for the template."""
+def turn_block(session: Session, turn: Turn, steps: list[Item] | None, *, opened: bool = False) -> Item:
+    """Return a turn for the template; one that is open where nobody works any more was interrupted."""
     document = turn_document(turn)
+    interrupted = not turn.is_terminal and session.state is not SessionState.OPEN
     return {
         "kind": "turn",
         "seq": turn.begun_seq,
         "turn": document,
+        "status": "interrupted" if interrupted else document["status"],
         "steps": steps,
         "count": max(turn.dialog_items + turn.actions, len(steps or ())),
         "opened": opened,

@@ -161,6 +161,7 @@ async function take(item) {
     if (status) article.className = `turn ${status}`;
     if (status === "failed") article.dataset.error = "";
   }
+  for (const [id, html] of Object.entries(item.unfinished ?? {})) if (byId(`t-${id}`)) renewTurn(byId(`t-${id}`), html);
   if (item.html && item.html.trim() && !byId(`e${item.seq}`)) {
     const running = item.command_id && [...timeline.querySelectorAll("[data-command]")].find((one) => one.dataset.command === item.command_id);
     if (running) place(parsed(item.html), (ready) => running.replaceWith(ready));
