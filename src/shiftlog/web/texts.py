@@ -18,10 +18,11 @@ FOLD_LINES = 60
 MARKDOWN_CHARS = 24_000
 DIFF_LINES = 400
 
-# Controls but for tab and line feed, direction marks, zero-width and tag characters, lone surrogates.
+# Controls but for tab and line feed, direction marks, zero-width and tag characters, lone surrogates. Joiners count
+# only beside ASCII: emoji and some scripts are written with them.
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]|[\u200c\u200d](?![^\x00-\x7f])|(?<![^\x00-\x7f])[\u200c\u200d]"
 )
 
 
