@@ -396,6 +396,31 @@ def test_the_hand_over_shows_capsule_command_and_lineage(place: Place, day: Day)
     assert answer.headers["content-type"].startswith("text/markdown")
 
 
+def test_the_hand_over_shows_note_turn_and_endings_and_what_is_only_claimed(place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "agent_id": "leaver", "title": "Leave well"})[
+        "session_id"
+    ]
+    named = {"session_id": session_id}
+    for n in range(90):
+        place.tool("begin_turn", {**named, "query_title": f"Part {n} of the work " + "x" * 60, "query_text": "Do it"})
+        place.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
+    turn = place.tool("begin_turn", {**named, "query_title": "Half done", "query_text": "Do it"})["request_id"]
+    shell = place.tool("open_shell", named)["shell_id"]
+    place.tool("run_command", {"shell_id": shell, "command": "exit_with() { return $1; }; exit_with 7"})
+    statement = {"version": 1, "goal": "Leave <b>well</b>", "ttl_days": 1, "written_at": "2020-01-01T00:00:00Z"}
+    place.tool("close_session", {**named, "epitaph": "Mind\nthe <i>gap</i>", "capsule": statement})
+    html = place.html(f"/sessions/{session_id}/handover")
+    for text in (
+        'Leave &lt;b&gt;well&lt;/b&gt; <span class="tag">claimed</span>',
+        'Mind\nthe &lt;i&gt;gap&lt;/i&gt; <span class="tag">claimed</span>',
+        f'Half done <span class="state warn">Interrupted</span> <span class="about">{turn}</span>',
+        'exit_with 7 <span class="about">exit 7</span>',
+        "days ago and is stale.",
+    ):
+        assert text in html, text
+    assert re.search(r"Left out to keep it short: done [1-9][0-9]?\.", html)
+
+
 def test_trust_says_verified_and_gives_the_receipt(place: Place, day: Day) -> None:
     data = place.json(f"/sessions/{day.other_id}/trust")
     assert data["chain"]["ok"] is True
