@@ -336,11 +336,12 @@ class InbandShell:
         await asyncio.shield(saving.ended)
         self._last_status = kept_status
         self._check_alive()
+        mark = framing.draw_token()
         program = remote_programs.terminal_script(
-            spec.text, kind=self.kind, cwd=self._cwd, exports=framing.quote(exports), pid=framing.quote(pid)
+            spec.text, mark, kind=self.kind, cwd=self._cwd, exports=framing.quote(exports), pid=framing.quote(pid)
         )
         await upload(self.host, script, program.encode("utf-8", "surrogateescape"))
-        command = InbandTerminal(self, spec, sink, pid_file=pid)
+        command = InbandTerminal(self, spec, sink, pid_file=pid, mark=mark)
         await command.open(script)
         self.terminals.add(command)
         return command

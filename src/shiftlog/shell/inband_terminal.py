@@ -20,18 +20,23 @@ if TYPE_CHECKING:
     from shiftlog.shell.inband import InbandShell
 
 _ASK_S = 2.5
+_TAKEN_S = 2.0
+_BEFORE_BYTES = 64 * 1024
 
 
 class InbandTerminal:
     """One command with a terminal; see `RunningCommand` for what each verb promises."""
 
-    def __init__(self, shell: InbandShell, spec: CommandSpec, sink: OutputSink, *, pid_file: str) -> None:
+    def __init__(self, shell: InbandShell, spec: CommandSpec, sink: OutputSink, *, pid_file: str, mark: str) -> None:
         self.pid: int | None = None
         self._shell = shell
         self._spec = spec
         self.screen = Screen(spec.terminal.cols, spec.terminal.rows) if spec.terminal is not None else None
         self._sink = sink if self.screen is None else ScreenSink(self.screen, sink)
         self._pid_file = pid_file
+        self._mark = mark.encode()
+        self._before = b""  # what came before the mark
+        self._taken = asyncio.Event()  # somebody sits at the terminal
         self._wire: Wire | None = None
         self._signal: Signal | None = None
         self._typed_last = b""
@@ -50,8 +55,11 @@ class InbandTerminal:
             self._feeding = self._shell.loop.create_task(self._feed(self._spec.input))
 
     async def send(self, data: bytes) -> None:
-        """Type the bytes."""
+        """Type the bytes, once somebody sits at the terminal: a control character before would signal nobody."""
         self._typed_last = data or self._typed_last
+        self._typed()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._taken.wait(), _TAKEN_S)
         await self._typed().send(data)
 
     async def send_eof(self) -> None:
@@ -84,8 +92,16 @@ class InbandTerminal:
         return await asyncio.shield(self._ended)
 
     def received(self, stream: Stream, data: bytes) -> None:
-        """Everything that the terminal shows is stdout."""
-        if not self._ended.done():
+        """Everything that the terminal shows is stdout; what a login says there before the program is nobody's."""
+        if self._ended.done():
+            return
+        if not self._taken.is_set():
+            self._before = self._before[-_BEFORE_BYTES:] + data
+            _, mark, data = self._before.partition(self._mark)
+            if not mark:
+                return
+            self._taken.set()
+        if data:
             self._sink.write("stdout", data)
 
     def finished(self, end: WireEnd) -> None:
@@ -99,6 +115,9 @@ class InbandTerminal:
         if not self._ended.done():
             if self._feeding is not None:
                 self._feeding.cancel()
+            if not self._taken.is_set() and self._before:
+                self._sink.write("stdout", self._before)
+            self._taken.set()
             self._sink.close("stdout")
             self._ended.set_result(
                 CommandEnd(exit_code=exit_code, cwd=cwd, signal=self._signal, lost=lost, shell_ended=shell_ended)

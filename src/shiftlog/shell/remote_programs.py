@@ -131,7 +131,8 @@ printf '%s %s %s' TOKEN "$$" TOKEN
 """
 ASIDE_BYE = "\ntrap - EXIT; exit 0\n"
 _GRACE_S = 1
-_TERMINAL = r"""rm -f -- "$0"
+_TERMINAL = r"""printf %s MARK
+rm -f -- "$0"
 echo "$$" >PIDFILE
 cd -- CWD
 [ "${TERM-dumb}" != dumb ] || { TERM=xterm-256color; export TERM; }
@@ -239,9 +240,12 @@ def writers(keeper: int) -> str:
     )
 
 
-def terminal_script(text: str, *, kind: str, cwd: str, exports: str, pid: str) -> str:
-    """Return the program that runs a text on a terminal with the shell's directory and exported variables."""
-    start = filled(_TERMINAL, CWD=quote(cwd), PIDFILE=pid)
+def terminal_script(text: str, mark: str, *, kind: str, cwd: str, exports: str, pid: str) -> str:
+    """Return the program that runs a text on a terminal with the shell's directory and exported variables.
+
+    The mark comes first, so that it is known when somebody sits at the terminal.
+    """
+    start = filled(_TERMINAL, MARK=mark, CWD=quote(cwd), PIDFILE=pid)
     return f"{start}. {exports}; rm -f {exports}\nexec {kind} -c {quote(text)}\n"
 
 

@@ -87,6 +87,14 @@ async def test_where_text_alone_is_judged_no_variable_may_change_what_an_allow_l
         await desk.open(**where(server, allow=["git"], env={"A": "1"}))
 
 
+async def test_a_control_character_typed_at_once_reaches_the_program_over_ssh_too(desk: ShellDesk) -> None:
+    for _ in range(8):
+        begun = await desk.run("sleep 60", pty=True, background=True)
+        await desk.send(begun["command_id"], text="\x03")
+        page = await desk.read(begun["command_id"], wait_s=10, wait_for="end")
+        assert (page["state"], page["exit_code"], page["text"]) == ("finished", 130, "^C")
+
+
 async def test_input_is_typed_on_a_terminal_over_ssh_and_then_ended(desk: ShellDesk) -> None:
     result = await desk.run("tr a-z A-Z; echo; echo over", input="half a line", pty=True, timeout_s=10)
     assert (result["state"], result["stdout"].splitlines()[-1]) == ("finished", "over")
