@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from shiftlog.model.errors import InvalidParameter, SessionClosed
-from shiftlog.model.shell_errors import NothingToRestore, ShellBusy, ShellEnded, WorkspaceInvalid, WorkspaceRequired
+from shiftlog.model.shell_errors import (
+    CheckpointTooLarge,
+    NothingToRestore,
+    ShellBusy,
+    ShellEnded,
+    WorkspaceInvalid,
+    WorkspaceRequired,
+)
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk
 
 
@@ -187,3 +194,19 @@ async def test_a_shell_goes_on_where_its_workspace_was_removed_and_the_files_com
     restored = await restore(desk, checkpoint_id=gone["checkpoint_id"])
     assert restored["changes"] == [{"path": "a.txt", "action": "created"}]
     assert (desk.place / "a.txt").read_text() == "good\n"
+
+
+async def test_a_workspace_that_grew_beyond_the_limit_says_which_shells_still_work(tmp_path: Path) -> None:
+    settings = "[policy.limits]\ncheckpoint_files = 2\n"
+    async with shell_desk(tmp_path, settings=settings, shell=False) as desk:
+        await desk.open(workspace=str(desk.place))
+        await desk.run("touch a b c")
+        with pytest.raises(CheckpointTooLarge, match="workspace exceeds 2 files") as refused:
+            await desk.run("rm c")
+        assert refused.value.details == {"files": 3, "bytes": 0}
+        assert "without workspace" in (refused.value.hint or "")
+        assert await desk.out("ls | wc -l") == "3"
+        await desk.open()
+        await desk.run("rm c")
+        await desk.open(workspace=str(desk.place))
+        assert (await desk.run("rm b"))["checkpoint_id"]

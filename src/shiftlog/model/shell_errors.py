@@ -240,7 +240,7 @@ class NothingToRestore(ShiftlogError, LookupError):
 
 class CheckpointTooLarge(ShiftlogError, ValueError):
     code = "checkpoint_too_large"
-    hint = "Narrow it with paths or checkpoint_ignores"
+    hint = "Open a shell with paths or checkpoint_ignores that narrow it, or one without workspace to tidy up"
 
 
 class RestoreIncomplete(ShiftlogError, OSError):
