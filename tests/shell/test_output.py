@@ -276,6 +276,20 @@ def test_a_slow_progress_bar_that_nobody_reads_shows_its_last_state(keeper: Outp
     assert output.show().stdout == "100%"
 
 
+def test_a_progress_bar_that_never_rests_is_told_as_far_as_no_secret_can_go_on(
+    keeper: OutputKeeper, clock: Clock
+) -> None:
+    output = keeper.begin(ID)
+    told: list[str] = []
+    for part in (b"10%", b"\r50%", b"\rtoken ghp_", b"abcdefghijklmnopqrstuvwxyz0123456789", b"\r100%", b"\n"):
+        output.write("stdout", part)
+        clock.seconds += 0.5
+        told.append(output.newest())
+    assert told == ["", "10%", "50%", "", "token [REDACTED:github]", "100%\n"]
+    output.finish()
+    assert (output.show().stdout, output.redactions) == ("100%", 0)
+
+
 def test_the_newest_output_of_both_streams_is_given_once(keeper: OutputKeeper) -> None:
     output = keeper.begin(ID)
     output.write("stdout", b"a\n")

@@ -76,12 +76,22 @@ class StreamOutput:
         return self.release() if self.held and self._clock() >= self.quiet_at else b""
 
     def peek(self) -> bytes:
-        """Return what is held, masked, and go on holding it; nothing before the stream is quiet."""
-        if not self.held or self._clock() < self.quiet_at:
+        """Return what is held, masked, and go on holding it.
+
+        Before the stream is quiet that is nothing, or the state of a progress bar that its next one has replaced: no
+        secret can go on there.
+        """
+        if not self.held:
+            return b""
+        if self._clock() >= self.quiet_at:
+            text = self._held + self._view.held()
+        else:
+            text = self._view.replaced if not self._held else b""
+        if not text:
             return b""
         scan = copy.copy(self._scan)
         scan.classes = Counter[str]()
-        masked, _ = scan.push(self._held + self._view.held(), final=True)
+        masked, _ = scan.push(text, final=True)
         return masked
 
     def close(self) -> bytes:

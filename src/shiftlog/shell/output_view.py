@@ -56,6 +56,7 @@ class View:
         self._line_bytes = 0
         self._restarts = False  # the current segment was followed by a carriage return
         self._fixed = False  # part of the current segment was given out
+        self.replaced: bytes = b""  # the segment of the unfinished line that the current one took the place of
 
     @property
     def holds_line(self) -> bool:
@@ -156,6 +157,7 @@ class View:
                 self._add_segments(lines[: first_end - 1], out)
                 out += (self._take(), b"\n")
                 self._fixed = self._restarts = False
+                self.replaced = b""
                 lines = lines[first_end:]
             out.append(_resolve_returns(lines) if b"\r" in lines else lines)
             data = data[end:]
@@ -170,9 +172,9 @@ class View:
             if not segment:
                 continue
             if self._restarts and (self._line_bytes or self._fixed):
-                held = self._take()
+                self.replaced = self._take()
                 if self._fixed:
-                    out += (held, b"\n")
+                    out += (self.replaced, b"\n")
             self._fixed &= not self._restarts
             self._restarts = False
             self._line.append(segment)
