@@ -93,6 +93,17 @@ async def test_a_path_may_begin_with_the_home_directory(tmp_path: Path, monkeypa
         assert done["totals"]["sessionsNew"] == 1
 
 
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "x" * 5000, "a\0b"])
+async def test_a_path_that_can_lead_nowhere_is_refused_by_name(path: str, tmp_path: Path) -> None:
+    """7: a PATH names nothing; of an agent only what lies in its folders is looked for."""
+    async with open_office(tmp_path) as office:
+        with pytest.raises((InvalidParameter, TranscriptNotFound)):
+            await called(office, {"paths": [path]})
+        with pytest.raises(TranscriptNotFound):
+            await office.take(path)
+        assert (await office.discover({"CLAUDE_CONFIG_DIR": path, "CODEX_HOME": path})).ok
+
+
 @pytest.mark.parametrize(("name", "value"), [("agents", ["foo"]), ("since", "yesterdayish")])
 async def test_what_is_wrong_with_a_request_is_said_under_its_name_before_anything_is_looked_for(
     name: str, value: object, tmp_path: Path

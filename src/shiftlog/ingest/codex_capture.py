@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from shiftlog.ingest import facts as f
 from shiftlog.ingest.codex import CodexReader
-from shiftlog.ingest.discovery import default_roots, hints_of
+from shiftlog.ingest.discovery import default_roots, expanded, hints_of
 from shiftlog.ingest.formats import recognise
 from shiftlog.ingest.importing_files import SNIFF_BYTES, SNIFF_RECORDS
 from shiftlog.ingest.reading import call_line, first_line, read_line
@@ -281,7 +281,7 @@ def rollout_folder(environ: Mapping[str, str], home: Path) -> Path:
     """Return the folder under which rollouts are searched for a capture."""
     given = environ.get("CODEX_SESSION_DIR")
     if given:
-        return Path(given).expanduser()
+        return expanded(given)
     return next(root.folder for root in default_roots(environ, home) if root.agent == "Codex")
 
 
@@ -311,9 +311,9 @@ def find_rollout(
             return given
     folder = rollout_folder(environ, home)
     if kept is not None:
-        path = Path(kept).expanduser().resolve()
+        path = expanded(kept).resolve()
         known = [folder, *(root.folder for root in default_roots(environ, home)), *map(Path, roots), Path(workspace)]
-        if not path.is_file() or not any(path.is_relative_to(each.expanduser().resolve()) for each in known):
+        if not path.is_file() or not any(path.is_relative_to(expanded(each).resolve()) for each in known):
             raise TranscriptNotFound(f"Transcript not found: {kept}", details={"searched": [kept]})
         return str(path)
     found = [path for path in rollouts_under(folder) if _is_below(header_of(path), workspace)]

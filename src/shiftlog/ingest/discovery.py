@@ -66,13 +66,18 @@ class Found:
         return self.path.endswith(".zst")
 
 
+def expanded(path: str | Path) -> Path:
+    """Return a path below a home directory where it names one; of a user whom nobody knows it stays as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - the other way raises for an unknown user
+
+
 def default_roots(environ: Mapping[str, str], home: Path) -> list[Root]:
     """Return the folders where the known agents keep their transcripts on this machine."""
     given = [part.strip() for part in environ.get("CLAUDE_CONFIG_DIR", "").split(",") if part.strip()]
-    claude = [Path(part).expanduser() for part in given] or [home / ".claude", home / ".config" / "claude"]
-    codex = Path(environ.get("CODEX_HOME") or home / ".codex").expanduser()
-    gemini = Path(environ.get("GEMINI_CLI_HOME") or home).expanduser()
-    data = Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share").expanduser()
+    claude = [expanded(part) for part in given] or [home / ".claude", home / ".config" / "claude"]
+    codex = expanded(environ.get("CODEX_HOME") or home / ".codex")
+    gemini = expanded(environ.get("GEMINI_CLI_HOME") or home)
+    data = expanded(environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     return [
         *(
             Root(
@@ -115,7 +120,7 @@ def discover(roots: Iterable[Root]) -> list[Found]:
 
 
 def _under_root(root: Root) -> Iterator[str]:
-    if not root.folder.is_dir():
+    if not os.path.isdir(root.folder):  # noqa: PTH112 - does not raise for a name that is too long
         return
     seen: set[str] = set()
     for pattern in root.patterns:
@@ -149,11 +154,11 @@ def _glob(folder: str, parts: Sequence[str]) -> Iterator[str]:
 
 def find_under(paths: Iterable[str | Path], *, recursive: bool = True) -> list[Found]:
     """List what may be a transcript at or under the given paths; raise TranscriptNotFound for one that is not there."""
-    return _unique(path for given in paths for path in _at(Path(given).expanduser(), recursive=recursive))
+    return _unique(path for given in paths for path in _at(expanded(given), recursive=recursive))
 
 
 def _at(path: Path, *, recursive: bool) -> Iterator[str]:
-    if not _exists(path):
+    if not exists(path):
         raise TranscriptNotFound(f"Transcript not found: {path}", details={"searched": [str(path)]})
     if not path.is_dir():
         yield str(path)
@@ -167,7 +172,8 @@ def _at(path: Path, *, recursive: bool) -> Iterator[str]:
                 yield f"{folder}{os.sep}{name}"
 
 
-def _exists(path: Path) -> bool:
+def exists(path: Path) -> bool:
+    """Tell whether there is something at a path."""
     try:
         return path.exists()
     except OSError:  # a name that is too long is nobody's

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from shiftlog.ingest.discovery import Found, Root, default_roots, discover, find_under
+from shiftlog.ingest.discovery import Found, Root, default_roots, discover, exists, expanded, find_under
 from shiftlog.ingest.formats import recognise
 from shiftlog.ingest.importing import Importer, ImportJournal, ImportRequest, MakeReaders, StopSign, Tell
 from shiftlog.ingest.importing_files import SETTLED_AFTER, SNIFF_BYTES
@@ -180,7 +180,7 @@ class Imports:
         found = with_sessions(discover(self.roots(options.environ)))
         if self.settings.roots:
             seen = {file.path for file in found}
-            own = [root for root in self.settings.roots if Path(root).expanduser().exists()]
+            own = [root for root in self.settings.roots if exists(expanded(root))]
             found += [file for file in with_sessions(find_under(own)) if file.path not in seen]
         return found
 
@@ -191,12 +191,12 @@ class Imports:
 
     def _folders(self, allowed: Iterable[str]) -> list[Path]:
         places = [root.folder for root in self.roots()] + [Path(one) for one in (*self.settings.roots, *allowed)]
-        return [place.expanduser().resolve() for place in places]
+        return [expanded(place).resolve() for place in places]
 
     def _check_allowed(self, options: ImportOptions, folders: Sequence[Path]) -> None:
         """Refuse paths outside of the folders that an agent may have read."""
         for path in options.paths:
-            if not _is_under(str(Path(path).expanduser()), folders):
+            if not _is_under(str(expanded(path)), folders):
                 says = "a path under the agents' own folders, [ingest] roots or the workspace of this server"
                 raise InvalidParameter.invalid(options.argument, says, path)
 
@@ -209,7 +209,7 @@ class Imports:
         seen = await look(folders)
         yield await self.run(options, stop=stop)
         async for _ in changes(folders, stop, seen):
-            there = [path for path in options.paths if Path(path).expanduser().exists()]
+            there = [path for path in options.paths if exists(expanded(path))]
             if options.paths and not there:
                 continue  # what is gone may come back
             report = await self.run(replace(options, paths=there), stop=stop)
