@@ -91,7 +91,7 @@ def capture(file: str | None) -> None:
     """
     with open_client() as client:
         log = _Log(client)
-        current: dict[str, Any] = log.call("currentSession", {}) or {}
+        current: dict[str, Any] = log.call("currentSession", {"agent": AGENT}) or {}
         rollout = _read(file or _found(current.get("agentSessionTranscriptFile")))
         print_json({**log.capture(rollout, current), **_counted(rollout)}, indent=None)
 
@@ -288,7 +288,7 @@ def _kept() -> str | None:
     if any(os.environ.get(name) for name in VARIABLES):
         return None
     with open_client() as client:
-        current: dict[str, Any] = _Log(client).call("currentSession", {}) or {}
+        current: dict[str, Any] = _Log(client).call("currentSession", {"agent": AGENT}) or {}
         return current.get("agentSessionTranscriptFile")
 
 

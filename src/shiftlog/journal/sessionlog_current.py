@@ -4,7 +4,7 @@ State lives in the store; what a connection itself remembers is only its binding
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shiftlog.journal.journal import check_fence, resolve_session_id
@@ -155,6 +155,9 @@ def _unnamed(reader: Reader, given: str | None, place: Place) -> Session:
     # A subagent works in a session of its own only for the journal; here its turns are the parent's.
     where = Filter(workspace=place.workspace or None, agent=agent, states=frozenset({"open"}), without_subagents=True)
     rows = reader.find_sessions(where, Page(limit=CANDIDATES), by_activity=True)
+    if not rows and given is None and agent is not None:
+        # The agent that the client was started for is a preference; only one that a call names is a condition.
+        rows = reader.find_sessions(replace(where, agent=None), Page(limit=CANDIDATES), by_activity=True)
     if len(rows) == 1:
         return rows[0].session
     details: dict[str, Any] = {}

@@ -293,6 +293,15 @@ def test_capturing_an_open_turn_completes_it_and_one_that_is_unknown_is_imported
     assert (done["turnRequestId"], done["status"], done["amended"]) == (TURN, "completed", False)
 
 
+def test_a_rollout_is_never_captured_into_the_turn_of_another_agent(log: Log) -> None:
+    claude = "ClaudeCode-20260701T080000Z-review"
+    log.open(claude)
+    log.begin(sessionId=claude)
+    path = written(log, Codex(thread=PARENT).turn("one", "Go", "Done"))
+    assert json.loads(run(log, "capture", str(path)))["sessionId"].startswith("Codex-")
+    assert log.turn(session=claude)["status"] == "in_progress"
+
+
 def test_the_file_is_found_by_variable_or_workspace_and_never_taken_from_another(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

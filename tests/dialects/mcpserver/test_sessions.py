@@ -149,6 +149,17 @@ def test_among_several_open_sessions_the_agents_pointer_decides(log: Log) -> Non
     assert shown["sessionId"] == SESSION
 
 
+def test_the_only_open_session_is_current_whichever_agent_the_client_was_started_for(log: Log) -> None:
+    log.open()
+    other = {"SHIFTLOG_AGENT": "ClaudeCode"}
+    shown, named = log.answers(("currentSession", {}), ("currentSession", {"agent": "ClaudeCode"}), environ=other)
+    assert shown["result"]["sessionId"] == SESSION
+    assert named["result"] is None, "an agent that the call names is a condition"
+    log.open(OTHER_SESSION)
+    (refused,) = log.answers(("setSessionTitle", {"title": "x"}), environ=other)
+    assert {row["sessionId"] for row in refused["details"]["candidates"]} == {SESSION, OTHER_SESSION}
+
+
 def test_a_connection_stays_with_the_session_that_it_addressed_last(log: Log) -> None:
     log.open()
     log.open(OTHER_SESSION)
