@@ -72,6 +72,21 @@ def test_a_turn_that_is_open_where_nobody_works_any_more_is_shown_as_interrupted
     assert shiftlog(home, "show", "last", "--json").json()["turns"][1]["status"] == "in_progress"
 
 
+def test_how_its_run_ended_is_said_with_the_cost_that_the_launcher_told(home: Path) -> None:
+    recorded_session(home)
+    opened = write(home, "open_session", agent="Codex", title="Spawned", caller="headless_task")
+    write(
+        *(home, "close_session"),
+        session_id=opened["session_id"],
+        returncode=3,
+        error="Out of\nmemory",
+        total_cost_usd="1.25",
+    )
+    shown = shiftlog(home, "show", "last").out
+    assert f"run {opened['run_id']} failed (exit 3) · headless_task · Out of memory\n" in shown
+    assert " · $1.25\n" in shown
+
+
 def test_long_texts_are_folded_unless_wanted_whole(home: Path) -> None:
     recorded_session(home, dialog=[{"role": "tool", "category": "tool_result", "content": LONG}])
     folded = shiftlog(home, "show", "last").out

@@ -421,6 +421,19 @@ def test_the_hand_over_shows_note_turn_and_endings_and_what_is_only_claimed(plac
     assert re.search(r"Left out to keep it short: done [1-9][0-9]?\.", html)
 
 
+def test_a_run_that_failed_says_so_and_why_where_its_session_is_shown(place: Place) -> None:
+    opened = place.tool("open_session", {"agent": "Codex", "title": "Spawned", "caller": "headless_task"})
+    session_id = opened["session_id"]
+    assert f"<dt>Run {opened['run_id']}</dt><dd>running</dd>" in place.html(f"/sessions/{session_id}")
+    figures = {"returncode": 3, "error": "Out of <memory>\nand more", "input_tokens": 9}
+    place.tool("close_session", {"session_id": session_id, **figures})
+    html = place.html(f"/sessions/{session_id}")
+    assert '<span class="bad">failed</span> <span class="about">exit 3</span>' in html
+    note = re.search(r'<p class="step note"[^>]* data-error>.*?</p>', html, re.S)
+    assert note is not None
+    assert "error <b>Out of &lt;memory&gt;…</b>" in note[0]
+
+
 def test_trust_says_verified_and_gives_the_receipt(place: Place, day: Day) -> None:
     data = place.json(f"/sessions/{day.other_id}/trust")
     assert data["chain"]["ok"] is True

@@ -104,7 +104,11 @@ def _print_session(screen: Screen, facts: Facts) -> None:
         figures.append(count(facts["tokens_total"], "token"))
     if facts["cost_usd"] is not None:
         figures.append(dollars(facts["cost_usd"]))
+    run: Facts = facts[\"run\"] or {}
     _facts(screen, " · ".join(figures))
+    if run:
+        code = f" (exit {run['returncode']})" if run["returncode"] else ""
+        _facts(screen, f"run {run['run_id']} ", styled(run["status"]), code, _dotted(run["caller"], run["error"]))
     for title, name in (("follows", "predecessor_session_id"), ("child of", "parent_session_id")):
         if facts["lineage"][name]:
             _facts(screen, f"{title} {facts['lineage'][name]}")

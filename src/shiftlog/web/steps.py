@@ -244,9 +244,20 @@ def _note(entry: Entry) -> Step:
     decisions = facts.get("add", {}).get("design_decisions") if entry.kind is Kind.TURN_UPDATED else None
     if decisions:
         return _made(entry, "decision", role="model", content="\n".join(f"- {text}" for text in decisions))
+    if entry.kind is Kind.RUN_UPDATED:
+        return _run(entry)
     quiet = entry.kind in QUIET or entry.kind in (Kind.TURN_UPDATED, Kind.IMPORT_NOTED)
     says = SAYS.get(entry.kind, str(entry.kind))
     return _made(entry, "note", says=says, facts=_plain(facts), quiet=quiet)
+
+
+def _run(entry: Entry) -> Step:
+    """A run that failed, or was given up, says so for everybody to see, and how it ended before its figures."""
+    status = entry.facts.get("status")
+    first = {name: entry.facts[name] for name in ("status", "returncode", "error") if name in entry.facts}
+    facts = _plain({name: value for name, value in (first | dict(entry.facts)).items() if name != "derived"})
+    bad = status in ("failed", "orphaned")
+    return _made(entry, "note", says=SAYS[entry.kind], facts=facts, quiet=not bad, error=status == "failed")
 
 
 def _plain(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -266,7 +277,8 @@ def _plain(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _texts(value: object, depth: int = 0) -> Iterable[str]:
     if isinstance(value, dict) and depth < 3:
         for name, item in cast(dict[str, object], value).items():
-            yield f"{name} {' '.join(_texts(item, depth + 1))}"
+            if item not in (None, "", [], {}):
+                yield f"{name} {' '.join(_texts(item, depth + 1))}"
     elif isinstance(value, list) and depth < 3:
         for item in cast(list[object], value)[:20]:
             yield from _texts(item, depth + 1)
