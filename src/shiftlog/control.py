@@ -309,7 +309,7 @@ async def _hook_brief(app: App, params: Params, caller: Caller) -> object:
 
 async def _restore(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
     """Write a session as its vendor's transcript: lines, then what a person should know about them."""
-    from shiftlog.ingest.restoring import VENDORS, Told, restore
+    from shiftlog.ingest.restoring import VENDORS, Told, restore, said_late
 
     name, vendor = str(params["session_id"]), next((one for one in VENDORS if one == params.get("as")), None)
     if vendor is None:
@@ -322,7 +322,7 @@ async def _restore(app: App, params: Params, caller: Caller) -> AsyncGenerator[o
         told = [
             Told(
                 turn=turn,
-                entries=[entry for entry in entries if entry.kind is Kind.DIALOG],
+                entries=[*(entry for entry in entries if entry.kind is Kind.DIALOG), *said_late(turn)],
                 vendor_id=begun.get(turn.request_id, {}).get("vendor_turn_id"),
             )
             for turn, entries in turns_with_items(reader, session.id)

@@ -200,3 +200,33 @@ def test_the_command_writes_the_transcript_and_says_what_stays_masked(tmp_path: 
         shiftlog(home, "export", "last", "--as", "claude", "--format", "md", status=2)
     finally:
         end_daemon(home)
+
+
+@pytest.mark.parametrize("vendor", ["claude", "codex"])
+async def test_what_a_transcript_said_of_a_turn_that_its_agent_had_finished_comes_back_whole(
+    vendor: str, tmp_path: Path
+) -> None:
+    """3.1: call ids and whole inputs are kept beside the text, also where they are an amendment."""
+    command = f"echo {'long ' * 100}"
+    async with open_office(tmp_path) as office:
+        claude = Claude().prompt("Fix it")
+        live = await office.desk.open(agent="ClaudeCode", title="Mine", vendor_session_id=claude.session)
+        request = await office.desk.begin(live, query_title="Fix", query_text="Fix it")
+        await office.desk.complete(live, response="What the agent wrote")
+        claude.calls("toolu_1", "mcp__shiftlog__begin_turn", session_id=live)
+        claude.returns("toolu_1", f'{{"session_id":"{live}","request_id":"{request}"}}')
+        claude.calls("toolu_2", command=command).returns("toolu_2", "Exit code 1", is_error=True).says("Done").ends()
+        await office.take(office.write(f"{claude.session}.jsonl", claude.records))
+        records, about = await restored(office, await office.session(claude.session), vendor)
+        assert about["left_out"] == 0
+    async with open_office(tmp_path, name="other") as other:
+        path = other.folder / about["place"]
+        path.parent.mkdir(parents=True)
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        await other.take(path)
+        again = await other.session(about["vendor_session_id"])
+        calls = [entry.facts for entry in await other.entries(again) if entry.facts.get("category") == "tool_call"]
+        assert [(call["call_id"], call["input"].get("command")) for call in calls] == [
+            ("toolu_1", None), ("toolu_2", command),
+        ]  # fmt: skip
+        assert {"Exit code 1", "Done"} <= set(await other.dialog(again))

@@ -16,10 +16,10 @@ from shiftlog.ingest.claude_model import SYNTHETIC
 from shiftlog.ingest.claude_turns import SUPERSEDED, UNFINISHED
 from shiftlog.ingest.claude_user import STOPS
 from shiftlog.ingest.codex_text import output_of
-from shiftlog.model.entry import Entry
+from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
-from shiftlog.model.times import precise
+from shiftlog.model.times import parse, precise
 
 VENDORS = ("claude", "codex")
 AGENTS: Mapping[str, str] = {"claude": "ClaudeCode", "codex": "Codex"}
@@ -29,6 +29,7 @@ NO_ANSWER = "[no answer was recorded]"
 ABORTED = "Turn aborted: "
 SUPERSEDING = "superseded: "
 VERSION = "2.1.0"
+_IN_NOTE = 1_000_000
 _MASKED = re.compile(r"\[REDACTED(?::[a-z_]+)?\]|\[BLOB:[^\]\s]+\]")
 _SPACE = uuid.UUID("5c0f9d5e-6c1b-5f0e-9a37-0d7a1b0e6a51")
 
@@ -75,6 +76,27 @@ class Told:
     turn: Turn
     entries: Sequence[Entry]
     vendor_id: str | None = None
+
+
+def said_late(turn: Turn) -> list[Entry]:
+    """Return what a transcript said of a turn that had ended already, as entries of their own."""
+    late: list[Entry] = []
+    for note in turn.amendments:
+        items = cast("list[Record]", note.fields.get("dialog") or [])
+        for number, item in enumerate(items):
+            late.append(
+                Entry(
+                    seq=note.seq * _IN_NOTE + number,
+                    kind=Kind.DIALOG,
+                    at=parse(str(item["timestamp"])) if item.get("timestamp") else note.at,
+                    turn=turn.request_id,
+                    body=item,
+                    salt=None,
+                    body_hash="",
+                    hash="",
+                )
+            )
+    return late
 
 
 def restore(session: Session, told: Iterable[Told], vendor: str) -> Restored:

@@ -175,7 +175,10 @@ def turn_object(turn: Turn, entries: Iterable[Entry]) -> dict[str, Any]:
 
 def _amended(fields: Mapping[str, Any]) -> dict[str, Any]:
     commits = {"commits": [_commit(commit) for commit in fields["commits"]]} if "commits" in fields else {}
-    return {**to_dialect(fields), **commits}
+    # What a transcript says beside the words of an item is for reading the journal itself.
+    dialog: list[Mapping[str, Any]] = fields.get("dialog") or []
+    words = {"dialog": [{name: item.get(name) for name in _DIALOG} for item in dialog]} if dialog else {}
+    return {**to_dialect({**fields, **words}), **commits}
 
 
 def _commit(commit: Mapping[str, Any]) -> dict[str, Any]:
