@@ -5,6 +5,7 @@ only. What the items say is decided in `capsule`.
 """
 
 import json
+import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -254,11 +255,14 @@ def fitted(
     return fitting.result()
 
 
-def refitted(capsule: Mapping[str, Any], budget_bytes: int) -> dict[str, Any]:
-    """Return a capsule that was made before, within a budget of now; what it lacks already stays counted."""
+def refitted(capsule: Mapping[str, Any], budget_bytes: int, newest: Mapping[str, int]) -> dict[str, Any]:
+    """Return a capsule that was made before, within a budget of now; what it lacks already stays counted.
+
+    Of the lists that are named the first items, so many, are the newest.
+    """
     fixed = {"origin": capsule["origin"], "budget_bytes": budget_bytes}
     omitted = {name: count for name, count in capsule["truncated"].items() if name != "cut"}
-    lists = {name: _aged(capsule[name]) for name in KEYS if isinstance(capsule[name], list)}
+    lists = {name: _aged(capsule[name], newest.get(name, 0)) for name in KEYS if isinstance(capsule[name], list)}
     singles = {name: capsule[name] for name in KEYS if name not in {*fixed, *lists, "truncated"}}
     fitting = _Fitting(fixed, singles, lists, omitted, budget_bytes)
     fitting.cut.update(capsule["truncated"].get("cut", {}))
@@ -266,10 +270,10 @@ def refitted(capsule: Mapping[str, Any], budget_bytes: int) -> dict[str, Any]:
     return fitting.result()
 
 
-def _aged(items: Sequence[Item]) -> list[Aged]:
+def _aged(items: Sequence[Item], newest: int) -> list[Aged]:
     """Return the items of a list with their ages: the entry that they cite, else their place."""
     aged: list[Aged] = []
     for place, item in enumerate(items):
         seq = None if isinstance(item, str) else item.get("seq")
-        aged.append((seq if isinstance(seq, int) else place, item))
+        aged.append((sys.maxsize if place < newest else seq if isinstance(seq, int) else place, item))
     return aged

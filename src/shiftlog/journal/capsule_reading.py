@@ -14,8 +14,6 @@ from shiftlog.store.protocol import Reader
 # More than any session fills, for whoever wants to know all.
 WHOLE_BYTES = 1 << 40
 
-# What a statement can say about the work; the rest says whose it is and for whom.
-_CONTENT = frozenset({"goal", "receipts", *STATED_LISTS})
 # What a session without a turn can add to the capsule that it was handed.
 _ADDED = ("last_shell_cwd", "last_commands", "shells", "usage", "checkpoints", "closing_note", "stated")
 
@@ -49,15 +47,23 @@ class Material:
         inherited = self._inherited(session)
         if inherited is None:
             return build_capsule(session, self.turns, self.entries, statement=None, budget_bytes=budget_bytes, now=now)
-        own = build_capsule(session, (), self.entries, statement=None, budget_bytes=WHOLE_BYTES, now=now)
-        added = {name: own[name] for name in _ADDED if own[name]}
-        return refitted({**inherited, **({"origin": own["origin"]} if own["stated"] else {}), **added}, budget_bytes)
+        own: dict[str, Any] = build_capsule(
+            session, (), self.entries, statement=None, budget_bytes=WHOLE_BYTES, now=now
+        )
+        capsule = {**inherited, **{name: own[name] for name in _ADDED if own[name]}}
+        newest: dict[str, int] = {}
+        if own["stated"]:
+            # What its agent states comes first, before what it was handed itself.
+            capsule["origin"] = own["origin"]
+            if own["goal"]["basis"] == "claimed":
+                capsule["goal"] = own["goal"]
+            for name in (*STATED_LISTS, "receipts"):
+                capsule[name], newest[name] = [*own[name], *inherited[name]], len(own[name])
+        return refitted(capsule, budget_bytes, newest)
 
     def _inherited(self, session: Session) -> dict[str, Any] | None:
         """Return the capsule that came with the predecessor, while a session has no work of its own to tell of."""
         if self.turns or session.predecessor_session_id is None:
-            return None
-        if any(_CONTENT & entry.facts.get("statement", {}).keys() for entry in self.entries):
             return None
         for entry in self.entries:
             if entry.facts.get("session_id") == session.predecessor_session_id and "capsule" in entry.facts:

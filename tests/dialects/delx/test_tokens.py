@@ -179,6 +179,33 @@ async def test_what_was_handed_over_is_passed_on_by_a_successor_that_closes_with
     assert last["stated"]["handoff_to"] == ("beta" if statement is None else "gamma")
 
 
+@pytest.mark.parametrize("budget", [2_000, 8_000])
+async def test_a_statement_without_a_turn_is_added_to_what_was_handed_over(office: Office, budget: int) -> None:
+    alpha, beta, gamma = office.visitor("a"), office.visitor("b"), office.visitor("c")
+    session = await alpha.open(agent_id="alpha")
+    for n in range(20):
+        await alpha.begin(session, f"Part {n}")
+        await alpha.say("finish_turn", session_id=session, outcome="completed", response="Done " + "x" * 60)
+    await alpha.begin(session, "Half done")
+    handed = {"version": 1, "next": "Guard the eviction", "do_not": "Do not raise the TTL", "handoff_to": "beta"}
+    token = (await alpha.close(session, succession_policy="successor_required", capsule=handed)).data["recovery_token"]
+    first = (await beta.resume("beta", recovery_token=token)).data
+    statement = {"version": 1, "next": "Ask for the key", "receipts": ["ticket 7"], "handoff_to": "gamma"}
+    closed = (await beta.close(first["session_id"], capsule=statement)).data
+    last = (await gamma.resume("gamma", recovery_token=closed["recovery_token"], capsule_budget_bytes=budget)).data
+    capsule = last["capsule"]
+    texts = {name: [item["text"] for item in capsule[name]] for name in ("next", "do_not")}
+    assert texts["next"][0] == "Ask for the key"
+    assert texts["next"] == ["Ask for the key", "Guard the eviction", "Half done"] or budget == 2_000
+    assert texts["do_not"] == ["Do not raise the TTL"]
+    assert capsule["open_turn"]["query_title"] == "Half done"
+    assert (capsule["goal"], capsule["origin"]) == (first["capsule"]["goal"], "agent")
+    assert capsule["stated"]["handoff_to"] == "gamma"
+    if budget == 8_000:
+        assert (capsule["receipts"][0], capsule["receipts"][2:]) == ("ticket 7", first["capsule"]["receipts"])
+        assert capsule["done"] == first["capsule"]["done"]
+
+
 async def test_a_session_handed_over_is_still_reopened_by_its_own_agent_which_ends_the_offer(office: Office) -> None:
     session, token = await closed_token(office, capsule={"version": 1, "handoff_to": "beta"})
     alpha, beta = office.visitor("a"), office.visitor("b")
