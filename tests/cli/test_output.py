@@ -125,6 +125,15 @@ def test_a_very_narrow_one_leaves_more_out_and_still_cuts() -> None:
     assert lines([row], 3)[3] == "  Make th…"
 
 
+def test_of_several_columns_that_may_be_cut_the_widest_are_so_that_figures_stay() -> None:
+    columns = (Column("DAY"), *(Column(name, cut=True) for name in ("AGENT", "PROJECT")), Column("COST", right=True))
+    row = ("2026-01-31", "nightly-fixer", "/srv/checkouts/" + "deep/" * 8 + "webshop", "$12.50")
+    shown = [plain(tuple(line)) for line in laid_out(columns, [row], 60)]
+    assert shown[1] == "2026-01-31  nightly-fixer  /srv/checkouts/deep/deep…  $12.50"
+    narrow = [plain(tuple(line)) for line in laid_out(columns, [row], 34)]
+    assert narrow[2:] == ["2026-01-31", "  nightly-fi…  /srv/check…  $12.50"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"), [(-3, "0 s"), (59.9, "59 s"), (60, "1 min"), (7_199, "1 h"), (200_000, "2 d")]
 )

@@ -149,6 +149,17 @@ def test_a_narrow_terminal_keeps_run_status_and_cost(ledger: Path) -> None:
     assert "failed" in printed
 
 
+def test_long_names_never_take_the_place_of_what_was_used(home: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    long = {"agent_id": "agent-" + "x" * 80, "cwd": "/srv/" + "deep/" * 20 + "shop"}
+    opened = write(home, "open_session", agent="Codex", title="Work", caller="c" * 90, **long)
+    write(home, "close_session", session_id=opened["session_id"], total_cost_usd=3)
+    by = ("--by", "agent", "--by", "caller", "--by", "project")
+    printed = on_terminal(home, "usage", *by, width=80).plain.splitlines()
+    assert printed[-1].endswith("  $3.00")
+    assert all(len(line) <= 80 for line in printed if line.startswith("  "))
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -167,7 +167,7 @@ def _print_usage(dimensions: Sequence[str], found: Item, nothing: str) -> None:
         screen.line(nothing)
         _print_budgets(screen, found["budgets"])
         return
-    columns = (*(Column(name.upper()) for name in dimensions), *_USAGE_COLUMNS)
+    columns = (*(Column(name.upper(), cut=name != dimensions[0]) for name in dimensions), *_USAGE_COLUMNS)
     lines = [[*(row[name] or "(none)" for name in dimensions), *_figures(row)] for row in rows]
     labels = ["total", *[""] * (len(dimensions) - 1)]
     lines.append([(label, "bold") for label in labels] + [(figure, "bold") for figure in _figures(found["total"])])

@@ -35,9 +35,8 @@ def _fitted(columns: Sequence[Column], widths: Sequence[int], room: int | None) 
     """Return the widths of the columns to show by their numbers, or None where even that does not fit."""
     shown = dict(enumerate(widths))
     while room is not None and (over := sum(shown.values()) + GAP * (len(shown) - 1) - room) > 0:
-        cut = next((n for n in shown if columns[n].cut), None)
-        if cut is not None and shown[cut] - over >= CUT_TO:
-            shown[cut] -= over
+        if _slack(columns, shown, CUT_TO) >= over:
+            _cut(columns, shown, over)
             break
         spare = max(shown, key=lambda n: columns[n].spare)
         if not columns[spare].spare:
@@ -50,15 +49,24 @@ def _squeezed(columns: Sequence[Column], widths: Sequence[int], room: int) -> di
     """Return the widths where room is scarcer still: the last columns go, and what can be cut is cut further."""
     shown = {n: width for n, width in enumerate(widths) if not columns[n].spare}
     while (over := sum(shown.values()) + GAP * (len(shown) - 1) - room) > 0:
-        cut = next((n for n in shown if columns[n].cut), None)
-        whole = [n for n in shown if n != cut]
-        if cut is not None and (shown[cut] - over >= SQUEEZED_TO or not whole):
-            shown[cut] = max(shown[cut] - over, SQUEEZED_TO)
+        slack = _slack(columns, shown, SQUEEZED_TO)
+        if slack >= over or len(shown) == 1:
+            _cut(columns, shown, min(over, slack))
             break
-        if len(shown) == 1:
-            break
-        del shown[whole[-1]]
+        # What can be cut says most, so it goes last.
+        del shown[max(shown, key=lambda n: (not columns[n].cut, n))]
     return shown
+
+
+def _slack(columns: Sequence[Column], shown: dict[int, int], least: int) -> int:
+    """Return how much can be cut off columns that keep so many cells."""
+    return sum(max(0, width - least) for n, width in shown.items() if columns[n].cut)
+
+
+def _cut(columns: Sequence[Column], shown: dict[int, int], over: int) -> None:
+    """Take cells from the columns that may be cut, the widest first."""
+    for _ in range(over):
+        shown[max((n for n in shown if columns[n].cut), key=shown.__getitem__)] -= 1
 
 
 def _line(columns: Sequence[Column], cells: Sequence[Part], widths: dict[int, int]) -> Sequence[Part]:
