@@ -141,6 +141,23 @@ def test_the_next_error_is_found_inside_folded_steps(page: Page, place: Place) -
     expect(page.get_by_text("Could not write").first).to_be_in_viewport()
 
 
+def test_the_next_error_is_found_however_many_folded_turns_lie_between(page: Page, place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "Far error"})["session_id"]
+    named = {"session_id": session_id}
+    items = [said("model", "observation", f"Item {number}") for number in range(45)]
+    for number in range(70):
+        place.tool("begin_turn", {**named, "query_title": f"Turn {number}", "query_text": "Go"})
+        place.tool("update_turn", {**named, "dialog": items})
+        outcome = {"outcome": "completed", "response": "Done"}
+        failed = {"outcome": "failed", "error_message": "Broke here"}
+        place.tool("finish_turn", {**named, **(failed if number in (1, 69) else outcome)})
+    page.goto(f"{place.base}/sessions/{session_id}")
+    expect(page.locator("#live")).to_have_text("Live")
+    for number in (1, 69):
+        page.keyboard.press("n")
+        expect(page.get_by_role("article", name=f"Turn {number}", exact=True)).to_have_class(re.compile(r"\bat\b"))
+
+
 def test_a_deep_link_leads_to_an_entry_in_a_folded_turn(page: Page, place: Place) -> None:
     session_id = record_long(place, 1_000)
     page.goto(f"{place.base}/sessions/{session_id}#e700")

@@ -215,6 +215,24 @@ def test_a_timeline_can_begin_at_a_turn(place: Place, day: Day) -> None:
     assert first["turn"]["request_id"] == day.turns[1]
 
 
+def test_the_glance_at_a_session_of_thousands_of_turns_is_at_its_end(place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "Thousands"})["session_id"]
+    named = {"session_id": session_id}
+    for n in range(2_001):
+        place.tool("begin_turn", {**named, "query_title": f"Turn {n}", "query_text": f"Do {n}"})
+        place.tool("finish_turn", {**named, "outcome": "completed", "response": f"Did {n}"})
+    turn = place.tool("begin_turn", {**named, "query_title": "Last", "query_text": "Do the last"})["request_id"]
+    child = {"agent": "Codex", "agent_id": "late", "title": "Late helper", "parent_session_id": session_id}
+    place.tool("open_session", child)
+    place.tool("finish_turn", {**named, "outcome": "failed", "error_message": "It broke"})
+    glance = place.json(f"/sessions/{session_id}")["glance"]
+    assert (glance["asked"], glance["came_to"]) == ("Do 0", "Did 2000")
+    assert [failed["request_id"] for failed in glance["failed"]] == [turn]
+    html = place.html(f"/sessions/{session_id}", turn=turn)
+    assert "2002. Last (failed" in html
+    assert html.count('class="subagent"') == 1, "who was spawned by a late turn is shown there alone"
+
+
 def test_a_turn_of_many_steps_comes_in_pages(place: Place) -> None:
     session_id = place.tool("open_session", {"agent": "Codex", "title": "One large turn"})["session_id"]
     named = {"session_id": session_id}

@@ -70,7 +70,8 @@ class SessionView:
             }
             extra: Item = {"timeline": self._blocks(reader, session, stretch, children), "is_first": is_first}
             if "part" not in query:
-                turns = reader.turns(session.id, limit=GLANCE_TURNS)
+                last = session.turns_total + session.turns_deleted
+                turns = reader.turns(session.id, after=max(0, last - GLANCE_TURNS))
                 data["glance"] = _glance(reader, session, turns)
                 extra["strip"] = strip(turns, session.id)
                 extra["family"] = _family(reader, session)
@@ -169,7 +170,7 @@ class SessionView:
             is_open = not turn.is_terminal
             size = turn.last_seq - turn.begun_seq
             if not is_open and size > room:
-                blocks.append(turn_block(session, turn, None))
+                blocks.append(turn_block(session, turn, None if size > 1 else []))
                 continue
             entries = read_turn(reader, session, turn, 0)
             more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
@@ -229,7 +230,7 @@ def _piece_document(piece: Any) -> Item:
 
 
 def _glance(reader: Reader, session: Session, turns: Sequence[Turn]) -> Item:
-    """Return what a session came to: its decisions, failures, blockers, commits and files."""
+    """Return what a session was asked and came to: decisions, failures, blockers and commits of its last turns."""
     files = reader.find_files(Filter(session_id=session.id), Page(limit=FILES_SHOWN * 4))
     changed: dict[str, Item] = {}
     for row in reversed(files):
@@ -241,12 +242,13 @@ def _glance(reader: Reader, session: Session, turns: Sequence[Turn]) -> Item:
             "request_id": row.request_id,
             "seq": row.touch.seq,
         }
+    first = reader.turns(session.id, limit=GLANCE_ITEMS)
     final = next((turn for turn in reversed(turns) if turn.response), None)
     failures = [(turn.failure_note or turn.query_title, turn) for turn in turns if turn.status is TurnStatus.FAILED]
     failed = _grouped(failures)
     known = {item["text"] for item in failed}
     return {
-        "asked": next((turn.query_text for turn in turns if turn.query_text), turns[0].query_title if turns else None),
+        "asked": next((turn.query_text for turn in first if turn.query_text), first[0].query_title if first else None),
         "came_to": final.response if final else None,
         "came_to_turn": final.request_id if final else None,
         "failed": failed,

@@ -19,7 +19,7 @@ TURNS_SHOWN = 30
 LOOSE_READ = 400
 ENTRIES_SHOWN = 150
 CHILDREN_MOST = 500
-STRAY_TURNS = 2_000
+TURNS_AT_ONCE = 2_000
 
 # What may stand between turns; the rest belongs to one, or says nothing to a person.
 LOOSE = tuple(kind for kind in Kind if not kind.startswith("turn.") and kind not in (Kind.DIALOG, Kind.ACTION))
@@ -128,10 +128,11 @@ def is_of(child: Session, turn: Turn) -> bool:
 
 def read_strays(reader: Reader, session: Session, children: Sequence[Session]) -> list[Session]:
     """Return the children that no turn spawned."""
-    if not children:
-        return []
-    turns = reader.turns(session.id, limit=STRAY_TURNS)
-    return [child for child in children if not any(is_of(child, turn) for turn in turns)]
+    strays, after = list(children), 0
+    while strays and (turns := reader.turns(session.id, after=after, limit=TURNS_AT_ONCE)):
+        strays = [child for child in strays if not any(is_of(child, turn) for turn in turns)]
+        after = turns[-1].ordinal
+    return strays
 
 
 def turn_document(turn: Turn) -> Item:

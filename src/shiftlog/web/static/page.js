@@ -28,9 +28,23 @@ function move(step) {
   if (current === all.length - 1 && step > 0) actions.more?.();
 }
 
+// Where much is folded the next error may be many pages away; nobody waits for it longer than this.
+const SEARCH_MS = 30_000;
+let searching = false;
+
 async function moveError(step) {
+  if (searching) return;
+  searching = true;
+  try {
+    await findError(step, performance.now() + SEARCH_MS);
+  } finally {
+    searching = false;
+  }
+}
+
+async function findError(step, until) {
   const at = document.querySelector("[data-error].at");
-  for (let tries = 0; tries < 30; tries += 1) {
+  while (performance.now() < until) {
     const all = [...document.querySelectorAll("[data-error]")];
     let next;
     if (at) {
