@@ -104,7 +104,7 @@ def _print_session(screen: Screen, facts: Facts) -> None:
         figures.append(count(facts["tokens_total"], "token"))
     if facts["cost_usd"] is not None:
         figures.append(dollars(facts["cost_usd"]))
-    run: Facts = facts[\"run\"] or {}
+    run: Facts = facts["run"] or {}
     _facts(screen, " · ".join(figures))
     if run:
         code = f" (exit {run['returncode']})" if run["returncode"] else ""
