@@ -6,7 +6,6 @@ in the modules beside them.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from shiftlog.guard.redaction import Redactor
@@ -31,7 +30,7 @@ from shiftlog.journal.sessionlog_history import check_history, expression_of, fi
 from shiftlog.journal.sessionlog_objects import current_object, history_object
 from shiftlog.journal.sessionlog_sessions import already_exists, import_session, open_session, update_session
 from shiftlog.journal.sessionlog_threads import Threads, by_thread
-from shiftlog.journal.sessions import absolute
+from shiftlog.journal.sessions import transcript
 from shiftlog.model.errors import SessionNotFound
 from shiftlog.model.ids import check_request_id, check_session_id
 from shiftlog.model.nouns import Session
@@ -261,19 +260,12 @@ def _forget_missing_transcript(asked: Asked) -> None:
     given = asked.values.get("agent_session_transcript_file")
     if not given:
         return
-    path = absolute(given, asked.place.caller)
-    if path is not None and _is_file(path):
+    path = transcript(given, asked.place.caller)
+    if path is not None:
         asked.values["agent_session_transcript_file"] = path
     else:
         del asked.values["agent_session_transcript_file"]
         asked.warnings.append({"code": "ignored_param", "param": "agentSessionTranscriptFile"})
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):  # too long a name
-        return False
 
 
 def check_begin(values: Mapping[str, Any]) -> dict[str, Any]:
