@@ -109,6 +109,13 @@ def test_a_search_that_finds_nothing_says_where_words_are_looked_for(demo: Path)
     assert several.startswith("Nothing found.\nWords are looked for within one entry;")
 
 
+def test_hits_beyond_the_largest_limit_are_not_promised_by_a_larger_one(home: Path) -> None:
+    item = {"role": "model", "category": "observation", "content": "the same word"}
+    recorded_session(home, dialog=[item] * 201)
+    shown = shiftlog(home, "search", "word", "--session", "last", "--limit", "200").out
+    assert shown.endswith("200 of 201 hits; more words or filters bring the others up\n")
+
+
 def test_search_finds_turns_files_and_decisions(demo: Path) -> None:
     assert "Make the retry idempotent" in shiftlog(demo, "search", "retry", "--kind", "turn").out
     assert "tests/payments/test_retry.py" in shiftlog(demo, "search", "retry", "--kind", "file").out
