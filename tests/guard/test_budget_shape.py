@@ -1,6 +1,7 @@
 """Shaping by a budget: every row of the contract's table, and agreement with a plain implementation of its words."""
 
 import re
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -212,6 +213,17 @@ def test_a_million_lines_are_shaped_from_both_ends() -> None:
     shaped = shape_text(seq(1_000_000), budget_of({"keep": {"mode": "head_tail", "head": 1, "tail": 1}}), CAP)
     assert shaped.text == "1\n... 999998 lines elided ...\n1000000"
     assert TextLines(seq(1000)).lines_total == 1000
+
+
+def test_many_hits_with_a_wide_context_cost_hardly_more_than_without() -> None:
+    text = seq(50_000)
+    spent: list[float] = []
+    for context in (0, 1000):
+        begun = time.process_time()
+        shaped = shape_text(text, budget_of({"grep": {"pattern": "9", "context": context}, "max_chars": 10}), CAP)
+        spent.append(time.process_time() - begun)
+    assert shaped.report.lines_kept == 50_000
+    assert spent[1] < 10 * spent[0], "stepping over the context of each hit took thirty times as long"
 
 
 def test_the_echo_of_a_long_command_is_cut_in_the_middle() -> None:

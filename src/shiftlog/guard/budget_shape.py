@@ -90,6 +90,7 @@ class _Place(NamedTuple):
     offset: int
     line: int
     found_to: int
+    found_end: int
     found: int
 
 
@@ -191,27 +192,27 @@ class _Grep:
         self._parts = source.parts()
 
     def all(self) -> Iterator[_Lines]:
-        return self._find(_Place(0, -1, 0, 0, 0), [])
+        return self._find(_Place(0, -1, 0, 0, 0, 0), [])
 
     def first(self, most: int) -> Iterator[_Lines]:
         return _slice(self._source, self.all(), 0, most) if most else iter(())
 
     def last(self, most: int, *, behind: int) -> Iterator[_Lines]:
         places: list[_Place] = []
-        count = sum(lines.last - lines.first for lines in self._find(_Place(0, -1, 0, 0, 0), places))
+        count = sum(lines.last - lines.first for lines in self._find(_Place(0, -1, 0, 0, 0, 0), places))
         skip = max(behind, count - most)
         place = next((place for place in reversed(places) if place.found <= skip), None)
         return iter(()) if place is None else _slice(self._source, self._find(place, []), skip - place.found, most)
 
     def _find(self, place: _Place, places: list[_Place]) -> Iterator[_Lines]:
         """Yield runs of lines from a place on, and note at each block how to take it up there."""
-        _, offset, line, found_to, found = place
+        _, offset, line, found_to, found_end, found = place
         for index in range(place.part, len(self._parts)):
             part = self._parts[index]
             if offset < 0:
-                offset, line, found_to = part.start, part.first, part.first
+                offset, line, found_to, found_end = part.start, part.first, part.first, part.start
             while offset < part.end:
-                places.append(_Place(index, offset, line, found_to, found))
+                places.append(_Place(index, offset, line, found_to, found_end, found))
                 block, size = self._read_block(offset, part.end)
                 counted = 0
                 for start, end in self._pattern.find(block):
@@ -221,23 +222,29 @@ class _Grep:
                     found_lines = block.count(b"\n", start, end) + (end == len(block) and block[-1] != _BREAK)
                     run = _Lines(line, line + found_lines, offset + start, whole_end)
                     if self._context or line < found_to:
-                        run = self._with_context(part, run, found_to, block, offset)
+                        run = self._with_context(part, run, found_to, found_end, block, offset)
                     if run is not None:
                         yield run
                         found += run.last - run.first
-                        found_to = run.last
+                        found_to, found_end = run.last, run.end
                 line += block.count(b"\n", counted) if size == len(block) else 1
                 offset += size
             offset = -1
 
-    def _with_context(self, part: Part, hit: _Lines, found_to: int, block: bytes, offset: int) -> _Lines | None:
-        """Return the lines around a hit that no hit before it has brought."""
+    def _with_context(
+        self, part: Part, hit: _Lines, found_to: int, found_end: int, block: bytes, offset: int
+    ) -> _Lines | None:
+        """Return the lines around a hit that no hit before it has brought.
+
+        Goes on where those end, so that a wide context does not make each of many hits step over the same lines.
+        """
         first = max(hit.first - self._context, found_to)
         last = min(hit.last + self._context, part.first + part.lines)
         if first >= last:
             return None
-        start = _step_back(block, hit.start - offset, hit.first - first) if first <= hit.first else None
-        end = _step_forward(block, hit.end - offset, last - hit.last)
+        behind, behind_end = (found_to, found_end) if found_to > hit.last else (hit.last, hit.end)
+        start = found_end - offset if first == found_to else _step_back(block, hit.start - offset, hit.first - first)
+        end = _step_forward(block, behind_end - offset, last - behind)
         return _Lines(
             first,
             last,
