@@ -34,6 +34,14 @@ SAID = [
 ]
 
 
+async def test_a_secret_is_found_as_it_is_stored(desk: Desk, session: str) -> None:
+    await say(desk, session, "password=hunter2hunter2", "another")
+    for text in ("password=hunter2hunter2", '"password=hunter2hunter2" && !another'):
+        answered = await desk.query(text=text, kinds=["entry"])
+        assert answered["total"] == 1
+        assert "hunter2" not in str(answered)
+
+
 @pytest.mark.parametrize(
     ("text", "hits"),
     [
@@ -55,6 +63,8 @@ SAID = [
         ("CAFÉ", {3}),
         ("(upload || token) && (test || vault)", {0, 1}),
         ("7", {5}),
+        ("(Cookie: a=b1c2d3) || tuesdays", {0}),
+        ("(Authorization: Basic dXNlcjpwYXNz) || room", {3}),
         ("nowhere", frozenset[int]()),
         ("upload\u200b", {0, 3}),
         ("AND", frozenset[int]()),

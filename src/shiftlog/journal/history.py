@@ -33,6 +33,7 @@ from shiftlog.model.entry import Kind
 from shiftlog.model.errors import TurnNotFound
 from shiftlog.model.ids import is_session_id
 from shiftlog.model.nouns import Session, Turn
+from shiftlog.model.search import mask_terms
 from shiftlog.store.protocol import Filter, Page, Reader
 
 DEFAULT_LIMIT = 10
@@ -58,6 +59,8 @@ class History:
         """Search or list sessions, turns and entries, or read one of them whole; warnings of a face have room in it."""
         request = self._journal.request("query_history", QUERY_HISTORY, arguments, caller, check_question)
         values = {name: value for name, value in request.values.items() if not _says_nothing(value)}
+        if "text" in values:  # masked whole, an operator could be taken for a part of a secret
+            values["text"] = mask_terms(arguments["text"], self._journal.masked_text)
         now = self._journal.clock.now()
         if not warnings:
             return await self._journal.read(request, lambda reader: self._query(reader, values, now))

@@ -192,7 +192,7 @@ class Sessionlog:
     ) -> Result:
         """Return one page of the sessions that were asked for, each as `show` shows it."""
         values = asked.values
-        expression = expression_of(values)
+        expression = expression_of(values, self.calls.journal.masked_text)
         where = filter_of(values, asked.place.workspace, self.calls.journal.clock.now())
         offset, limit = values.get("offset", 0), values.get("limit", default_limit)
 

@@ -44,8 +44,8 @@ _log = logging.getLogger("shiftlog.journal")
 
 STALE_CHECK = timedelta(seconds=1)
 IGNORED_SHOWN = 100
-# Names, not text: they are compared as given and have formats of their own.
-_NAMES = frozenset({"session_id", "request_id", "turn_request_id", "idempotency_key", "agent"})
+# Names, not text: they are compared as given and have formats of their own. An expression is masked term by term.
+_NAMES = frozenset({"session_id", "request_id", "turn_request_id", "idempotency_key", "agent", "text"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

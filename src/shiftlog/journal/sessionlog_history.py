@@ -3,7 +3,7 @@
 Reads write nothing. Ranked full text with snippets is the work of `history`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
@@ -70,10 +70,14 @@ def _absent_as_empty(value: str | None) -> str | None:
     return "" if value == NONE else value or None
 
 
-def expression_of(values: Mapping[str, Any]) -> Expression | None:
-    """Return the search expression that the parameters ask for; raise InvalidParameter for one that is wrong."""
+def expression_of(values: Mapping[str, Any], mask: Callable[[str], str] = str) -> Expression | None:
+    """Return the search expression that the parameters ask for; raise InvalidParameter for one that is wrong.
+
+    With `mask` a secret is looked for as it is stored. It sees the terms alone: in the whole text it could take an
+    operator for a part of a secret.
+    """
     text = values.get("text") or ""
-    return parse(text) if text.strip() else None
+    return parse(text, mask) if text.strip() else None
 
 
 def find(

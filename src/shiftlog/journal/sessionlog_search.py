@@ -5,7 +5,7 @@ forms play no part here; the search of `model.search` knows them.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shiftlog.model.errors import InvalidParameter
@@ -114,16 +114,16 @@ def covers(expression: Expression) -> list[tuple[str, ...]]:
             return [tuple(dict.fromkeys(term for cover in narrow for term in cover))]
 
 
-def parse(text: str) -> Expression:
-    """Read an expression; raise InvalidParameter for `text` that says what is wrong."""
-    parser = _Parser(text)
+def parse(text: str, mask: Callable[[str], str] = str) -> Expression:
+    """Read an expression, each term as `mask` shows it; raise InvalidParameter for `text` that says what is wrong."""
+    parser = _Parser(text, mask)
     expression = parser.either(0)
     if parser.kind != "end":
         raise _wrong(text, "a ')' closes nothing")
     return expression
 
 
-def _lexemes(text: str) -> Iterator[tuple[str, str]]:
+def _lexemes(text: str, mask: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     count = 0
     for found in _LEXEME.finditer(text):
         if found["operator"]:
@@ -137,16 +137,16 @@ def _lexemes(text: str) -> Iterator[tuple[str, str]]:
                 raise _wrong(text, "a quote is not closed")
             if not found["quoted"]:
                 raise _wrong(text, "nothing stands between the quotes")
-        yield "term", (found["term"] or found["quoted"]).casefold()
+        yield "term", mask(found["term"] or found["quoted"]).casefold()
     yield "end", ""
 
 
 class _Parser:
     """Recursive descent; only parentheses recurse, and only so deep."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, mask: Callable[[str], str]) -> None:
         self._text = text
-        self._lexemes = list(_lexemes(text))
+        self._lexemes = list(_lexemes(text, mask))
         self._at = 0
 
     @property

@@ -7,7 +7,7 @@ since: FTS5 takes the young ones for letters, emoji included. It also cuts words
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -162,6 +162,19 @@ def parse(text: str) -> Expr:
     if not text.strip():
         raise InvalidParameter.missing("text")
     return _Parser(text).whole()
+
+
+def mask_terms(text: str, mask: Callable[[str], str]) -> str:
+    """Return an expression with every term as `mask` shows it; operators, parentheses and quotes stay as they are."""
+
+    def masked(match: re.Match[str]) -> str:
+        if match["operator"]:
+            return match[0]
+        if not match["closed"]:
+            return mask(match[0])
+        return f'"{mask(match["quoted"][1:-1])}"{match["star"]}'
+
+    return _LEXEME.sub(masked, text)
 
 
 class _Lexeme(NamedTuple):

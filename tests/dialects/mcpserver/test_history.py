@@ -157,6 +157,20 @@ def test_the_turn_that_has_the_text_is_the_one_that_the_other_filters_ask_for(lo
         assert names(log, **missed) == [], missed
 
 
+def test_what_looks_like_a_secret_in_a_search_takes_no_operator_with_it(log: Log) -> None:
+    log.open(title="Upload race")
+    log.begin(queryText="password=hunter2hunter2")
+    for text in (
+        "(Cookie: a=b1c2d3) || race",
+        "(Authorization: Basic dXNlcjpwYXNz) || upload",
+        "!(X-Api-Key: abcd) && race",
+    ):
+        assert log.do("queryHistory", text=text)["totalCount"] == 1
+    for text in ("password=hunter2hunter2 && upload", '!"password=hunter2hunter2" || race'):
+        assert log.do("queryHistory", text=text)["totalCount"] == 1, "a secret is found as it is stored"
+    assert log.do("queryHistory", text="!(password=hunter2hunter2)")["totalCount"] == 0
+
+
 def test_a_search_may_stand_on_several_lines_and_blank_filters_ask_for_nothing(log: Log) -> None:
     log.open(title="Upload race")
     for text in ("upload race\n", "upload\n&&\trace", '"upload race"\r\n'):
