@@ -78,7 +78,8 @@ def shown_tags(reader: Reader, session: Session, children: Iterable[Child]) -> l
     """Return the tags of a session's turns and of those of its subagents, which the subagents' marks join."""
     tags = {*reader.tags_of(session.id)}
     for child in children:
-        tags.update(child.marks(), reader.tags_of(child.session.id))
+        if child.session.turns_total:
+            tags.update(child.marks(), reader.tags_of(child.session.id))
     return sorted(tags)
 
 

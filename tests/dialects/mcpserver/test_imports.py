@@ -266,6 +266,18 @@ def test_work_on_a_turn_of_a_subagent_wakes_the_session_that_it_is_shown_in(log:
         assert (shown["state"], shown["lastUpdated"]) == (state, made["lastUpdated"])
 
 
+def test_a_subagent_whose_turns_were_deleted_marks_its_parent_no_longer(log: Log) -> None:
+    log.open(agentSessionId="main")
+    name = "req-20260701T080010Z-subagent-bea-one"
+    turn = {"requestId": name, "sourceThreadId": "other", "tags": ["subagent", "bea", "own"]}
+    log.do("importRecovery", agent="Codex", sessionId=SESSION, title="Fix upload", turns=[turn])
+    assert log.do("queryHistory")["sessions"][0]["tags"] == ["bea", "own", "subagent"]
+    with Tools(log) as tools:
+        tools.do("sessionlog_delete_turn", agent="Codex", sessionId=SESSION, requestId=name)
+    (shown,) = log.do("queryHistory")["sessions"]
+    assert (shown["turnCount"], shown["tags"]) == (0, [])
+
+
 def test_work_on_a_turn_of_a_subagent_updates_the_open_session_that_it_is_shown_in(log: Log) -> None:
     log.open(agentSessionId="main")
     name = "req-20260701T080010Z-subagent-bea-one"
