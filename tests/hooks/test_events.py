@@ -488,3 +488,31 @@ async def test_a_codex_turn_that_was_imported_before_its_prompt_has_the_prompt_o
         await bureau.office.take(path)
         (turn,) = await bureau.office.turns(await bureau.office.session(THREAD))
         assert (turn.query_title, turn.query_text, turn.response) == ("Fix it", "Fix it", "Fixed")
+
+
+@pytest.mark.parametrize("agent", ["ClaudeCode", "Codex"])
+async def test_a_fork_shows_the_turns_that_it_shares_with_a_session_of_hooks(agent: str, tmp_path: Path) -> None:
+    """5.3: read whole it shows those turns, whatever ids they have where they were begun."""
+    fork = "f0000000-0000-4000-8000-00000000000f"
+    async with open_bureau(tmp_path) as bureau:
+        office = bureau.office
+        bureau.spool("UserPromptSubmit", agent=agent, session_id=SESSION, prompt="One", turn_id="t1", later_s=3)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        if agent == "Codex":
+            parent = Codex(thread=SESSION, started=NOW).turn("t1", "One", "1").lines
+            copy = Codex(thread=fork, started=NOW + timedelta(minutes=5), meta={"forked_from_id": SESSION})
+            copy.lines += parent
+            copied = copy.turn("t2", "Two", "2").lines
+        else:
+            parent = Claude(session=SESSION, started=NOW).prompt("One").says("1").ends().records
+            own = Claude(session=fork, letter="f", started=NOW + timedelta(minutes=5)).prompt("Two").says("2").ends()
+            copied = [*({**record, "sessionId": fork} for record in parent), *own.records]
+        await office.take(office.write(f"rollout-{SESSION}.jsonl", parent))
+        await office.take(office.write(f"rollout-{fork}.jsonl", copied))
+        (begun,) = await office.turns(await office.session(SESSION))
+        found = await office.desk.query(session_id=(await office.session(fork)).id)
+        assert [(turn["request_id"], turn["shared"]) for turn in found["session"]["shared_turns"]] == [
+            (begun.request_id, True)
+        ]
+        assert [turn["title"] for turn in found["items"]] == ["Two"]

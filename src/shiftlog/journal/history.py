@@ -25,6 +25,7 @@ from shiftlog.journal.history_items import (
     turn_item,
 )
 from shiftlog.journal.history_requests import QUERY_HISTORY, check_question, filter_of
+from shiftlog.journal.ingest_memory import turn_told
 from shiftlog.journal.journal import Answered, Journal, find_session
 from shiftlog.journal.runs import Runs
 from shiftlog.journal.searching import FACETS, Trails, find_matches
@@ -196,9 +197,10 @@ def _shared_turns(reader: Reader, session: Session) -> list[Item]:
         name = str(shared.get("session") or "")
         ids = [name] if is_session_id(name) else reader.session_ids_of_vendor(name)
         wanted = cast("list[str]", shared.get("turns") or [])
-        for owner in ids[:1]:
-            turns = (reader.turn(owner, request_id) for request_id in wanted[:SHARED_SHOWN])
-            shown += [{**turn_item(owner, turn), "shared": True} for turn in turns if turn is not None]
+        owner = reader.session(ids[0]) if ids else None
+        if owner is not None:
+            turns = (turn_told(reader, owner, request_id) for request_id in wanted[:SHARED_SHOWN])
+            shown += [{**turn_item(owner.id, turn), "shared": True} for turn in turns if turn is not None]
     return shown
 
 

@@ -4,12 +4,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from shiftlog.model.entry import Entry
+from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.incoming import origin_key
-from shiftlog.store.protocol import Writer
+from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sources import Origin
 
 Document = dict[str, Any]
 _LONGEST_CHAIN = 64
+
+
+def turn_told(reader: Reader, session: Session, turn: str) -> Turn | None:
+    """Return a turn by its own id, or by the one that a transcript has for it."""
+    found = reader.turn(session.id, turn)
+    if found is None:
+        key = origin_key(session.agent, _mapping(session.id, turn))
+        origin = reader.origins([key]).get(key)
+        found = reader.turn(session.id, origin.turn) if origin is not None and origin.turn else None
+    return found
+
+
+def _mapping(session_id: str, turn: str) -> str:
+    return f"map:{session_id}:{turn}"
 
 
 class Memory:
@@ -103,7 +118,7 @@ class Memory:
 
     def load_turns(self, places: Iterable[tuple[str, str]]) -> None:
         """Read at once to which turns of the journal those of the vendor were mapped, as sessions and turns."""
-        names = {place: f"map:{place[0]}:{place[1]}" for place in places if place[0] not in self._opened}
+        names = {place: _mapping(*place) for place in places if place[0] not in self._opened}
         self.load((), names.values())
         for place, name in names.items():
             origin = self.origin(name)
@@ -113,20 +128,20 @@ class Memory:
         """Return the turn of the journal that a vendor's turn was mapped to."""
         place = (session_id, turn)
         if place not in self._turns:
-            origin = None if session_id in self._opened else self.origin(f"map:{session_id}:{turn}")
+            origin = None if session_id in self._opened else self.origin(_mapping(session_id, turn))
             self._turns[place] = origin.turn if origin else None
         return self._turns[place]
 
     def map_turn(self, session_id: str, turn: str, request_id: str, *, live: bool = True) -> None:
         """Send the facts of a vendor's turn to a turn of the journal."""
         self._turns[session_id, turn] = request_id
-        self.put(f"map:{session_id}:{turn}", Origin(session_id=session_id, turn=request_id, doc={"live": live}))
+        self.put(_mapping(session_id, turn), Origin(session_id=session_id, turn=request_id, doc={"live": live}))
 
     def is_live(self, session_id: str, turn: str | None) -> bool:
         """Tell whether a vendor's turn was mapped to one that was written live."""
         if not turn or self.turn_in(session_id, turn) is None:
             return False
-        document = self.document(f"map:{session_id}:{turn}")
+        document = self.document(_mapping(session_id, turn))
         return bool(document and document.get("live"))
 
     # Families of forks
