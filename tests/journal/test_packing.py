@@ -11,6 +11,7 @@ from shiftlog.journal.packing import prepare, prepare_all, salt_from, spelled
 from shiftlog.model.canonical import canonical
 from shiftlog.model.entry import Kind
 from shiftlog.store import blobs
+from shiftlog.store.documents_packed import unpacked
 from shiftlog.store.incoming import DialogBody, Draft, OrderedBody, UsageBody
 
 
@@ -87,6 +88,17 @@ def test_an_input_that_looks_like_a_reference_to_a_long_text_is_kept_as_text() -
     (ready,) = prepare_all([Draft(Kind.DIALOG, dialog(input=given), salt_from("x"))])
     (kept,) = ready.long_texts
     assert msgspec.json.decode(blobs.unpack(kept.data)) == given
+
+
+@pytest.mark.parametrize("long", ["", "x" * 9000])
+def test_nothing_that_looks_like_a_reference_to_a_long_text_is_kept_as_one(long: str) -> None:
+    body = {"kind": "child", "result": [{"$blob": "00"}, {"a": {"$blob": {"b": 1}, "c": long}}], "said": long}
+    ready = prepare(Kind.IMPORT_NOTED, body, salt_from("x"))
+    texts = {text.digest: blobs.unpack(text.data) for text in ready.long_texts}
+    whole: Any = blobs.internalise(msgspec.json.decode(unpacked(ready.document)), texts.__getitem__)
+    assert (whole["kind"], whole["said"]) == ("child", long)
+    assert msgspec.json.decode(whole["result"][0]) == {"$blob": "00"}
+    assert msgspec.json.decode(whole["result"][1]["a"]) == {"$blob": {"b": 1}, "c": long}
 
 
 def test_bodies_that_are_prepared_together_keep_their_order() -> None:

@@ -106,13 +106,27 @@ def spelled(body: dict[str, Any] | OrderedBody) -> bytes:
 def _spelt(body: dict[str, Any] | OrderedBody) -> tuple[dict[str, Any] | OrderedBody, bytes]:
     """Return a body as it is stored, and its canonical spelling."""
     spelling = spelled(body)
-    if isinstance(body, DialogBody) and type(body.input) not in _SIMPLE and _REFERENCE in spelling:
+    if _REFERENCE not in spelling:
+        return body, spelling
+    # The store keeps long texts under this very key, so what has it of its own is kept as the text that it is.
+    if isinstance(body, DialogBody) and type(body.input) not in _SIMPLE:
         given = msgspec.json.encode(body.input)
         if _REFERENCE in given:
-            # The store keeps long texts under this very key, so such an input is kept as the text that it is.
             body = msgspec.structs.replace(body, input=given.decode())
-            spelling = spelled(body)
-    return body, spelling
+    whole = cast("dict[str, Any]", msgspec.to_builtins(body))
+    kept = {name: _without_references(value) for name, value in whole.items()}
+    if kept != whole:
+        body = kept
+    return body, spelled(body)
+
+
+def _without_references(value: Any) -> Any:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value)
+        if blobs.REFERENCE in items:
+            return msgspec.json.encode(items).decode()
+        return {name: _without_references(item) for name, item in items.items()}
+    return [_without_references(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _is_simple(value: object) -> bool:
