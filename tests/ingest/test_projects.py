@@ -56,6 +56,12 @@ def test_a_directory_that_is_there_says_its_origin_or_its_first_commit(tmp_path:
     assert project_key(Place(cwd=str(other)), {}) == "example.org/team/app"
 
 
+@pytest.mark.parametrize("cwd", ["x" * 5000, ".", "src", "a\0b", "/nowhere/at/all"])
+def test_a_directory_that_cannot_be_asked_is_its_own_project(cwd: str) -> None:
+    """Also a relative one: it says nothing about the directory of this process."""
+    assert project_key(Place(cwd=cwd), {}) == cwd
+
+
 def test_every_path_of_a_session_is_an_alias_of_its_project() -> None:
     places = {"s": [Place(cwd="/a", repository="https://example.org/x.git", folder="/t"), Place(cwd="/b", folder="/t")]}
     found = projects_of(places, {"/old": "/a"})

@@ -4,12 +4,12 @@ Kept beside the journal, because it depends on the machine. Paths are aliases of
 never decoded.
 """
 
+import os
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 GIT_S = 3.0
 
@@ -78,7 +78,8 @@ def plain_address(address: str) -> str:
 
 @cache
 def _key_of_directory(path: str) -> str | None:
-    if not Path(path).is_dir():
+    # A relative path is one of another process, and a name of any length or kind is nobody's.
+    if not os.path.isabs(path) or not os.path.isdir(path):  # noqa: PTH112, PTH117
         return None
     address = _git(path, "config", "--get", "remote.origin.url")
     if address:
@@ -91,7 +92,13 @@ def _git(path: str, *arguments: str) -> str | None:
     command = ["git", "-C", path, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=GIT_S, check=False, stdin=subprocess.DEVNULL
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=GIT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.SubprocessError):
         return None
