@@ -39,6 +39,21 @@ async def test_images_of_a_prompt_are_kept_also_where_it_comes_after_its_turn_wa
         assert entries_of(await office.take(full=True)) == 0
 
 
+async def test_a_turn_that_went_on_after_it_had_settled_is_not_said_to_be_aborted(tmp_path: Path) -> None:
+    """Case 5, for a turn that was quiet for long before its agent went on without a prompt."""
+    made = Claude().prompt("Wait for it").says("I shall")
+    async with open_office(tmp_path) as office:
+        path = office.write("a.jsonl", made.records)
+        await office.take(path)
+        made.calls("toolu_1", command="make").prompt("Stop").says("Stopped").ends()
+        office.write("a.jsonl", made.records)
+        await office.take(path)
+        assert entries_of(await office.take(path, full=True)) == 0
+        first, *_ = await office.turns(await office.session(made.session))
+        assert (str(first.status), first.response, first.blockers) == ("completed", "I shall", ())
+        assert first.amendments == ()
+
+
 REFUSALS = {
     "to last": "INSERT ON sources WHEN EXISTS (SELECT 1 FROM sources WHERE path = NEW.path)",
     "projects": "INSERT ON project_paths",
