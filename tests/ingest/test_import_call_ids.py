@@ -1,4 +1,4 @@
-"""Ids of calls that a model's host only counts, such as `functions.Bash:0`, come again in every session."""
+"""Ids of calls and turns that are only counted, such as `functions.Bash:0`, come again in every session."""
 
 import json
 from datetime import timedelta
@@ -22,11 +22,11 @@ def claude(number: int) -> Claude:
 def codex(number: int) -> Codex:
     made = Codex(thread=f"9a000000-0000-4000-8000-{number:012d}", started=NOW - timedelta(days=number))
     for word in ("one", "two"):
-        made.event("task_started", turn_id=f"t-{word}-{number}").event("user_message", message=word)
+        made.event("task_started", turn_id=f"turn-{word}").event("user_message", message=word)
         given = json.dumps({"command": ["echo", word, str(number)]})
         made.line("response_item", type="function_call", name="shell", arguments=given, call_id=COUNTED)
         made.line("response_item", type="function_call_output", call_id=COUNTED, output=f"{word} {number}")
-        made.event("task_complete", turn_id=f"t-{word}-{number}", last_agent_message=f"Done {word}")
+        made.event("task_complete", turn_id=f"turn-{word}", last_agent_message=f"Done {word}")
     return made
 
 
@@ -55,6 +55,7 @@ async def test_calls_of_codex_that_are_only_counted_are_all_kept(tmp_path: Path)
         for number in (1, 2):
             session = await office.session(codex(number).thread)
             assert session.forked_from is None
+            assert [turn.query_text for turn in await office.turns(session)] == ["one", "two"]
             assert await office.dialog(session) == [
                 f"shell: echo one {number}", f"one {number}", f"shell: echo two {number}", f"two {number}",
             ]  # fmt: skip

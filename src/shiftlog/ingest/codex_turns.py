@@ -45,6 +45,11 @@ def named_turn(payload: Object) -> str | None:
     return found
 
 
+def turn_name(thread: str, turn_id: str) -> Key:
+    """Return the key of the turn that a thread calls so."""
+    return ("turn", turn_id) if is_drawn(turn_id) else ("turn", thread, "id", turn_id)
+
+
 class ThreadTurns:
     """Writes facts of one thread in order; a turn's facts wait until its prompt is known."""
 
@@ -178,9 +183,9 @@ class ThreadTurns:
         """Return what the keys of a call are made of; an id that only counts is told from others by its turn."""
         if is_drawn(call_id):
             return call_id
-        if turn is not None and turn.vendor_id is not None:
+        if turn is not None and turn.vendor_id is not None and is_drawn(turn.vendor_id):
             return f"{turn.vendor_id}/{call_id}"
-        return f"{self.ref.vendor_id}/{turn.name if turn else ''}/{call_id}"
+        return f"{self.thread_of(turn)}/{turn.name if turn else ''}/{call_id}"
 
     def emit(self, fact: AnyFact, turn: Turn | None) -> None:
         """Write a fact, after the beginning of its turn."""
@@ -231,8 +236,10 @@ class ThreadTurns:
             self.update_turn(turn, {"reasoning_effort": turn.effort}, {})
 
     def turn_key(self, turn: Turn) -> Key:
-        """Return the key of a turn."""
-        return ("turn", turn.vendor_id) if turn.vendor_id else ("turn", self.ref.vendor_id, turn.name)
+        """Return the key of a turn; an id that only counts is told from others by its thread."""
+        if turn.vendor_id is None:
+            return ("turn", self.ref.vendor_id, turn.name)
+        return turn_name(self.thread_of(turn), turn.vendor_id)
 
     def update_turn(self, turn: Turn, sets: Object, adds: dict[str, list[Any]]) -> None:
         """Gather fields of a turn; they are written when it ends or when there is no more to read."""

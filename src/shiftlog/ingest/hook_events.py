@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
+from shiftlog.ingest.codex_turns import turn_name
 from shiftlog.ingest.facts import Action, AnyFact, Hints, ToolCall, ToolResult
 from shiftlog.ingest.formats import reader_for
 from shiftlog.ingest.placing import Placer
@@ -97,7 +98,7 @@ def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
         source=_text(event, "source"),
         model=_text(event, "model"),
         permission_mode=_text(event, "permission_mode"),
-        turn_name=f"turn:{turn_id}" if turn_id and agent != CLAUDE else None,
+        turn_name=_turn_name(event, turn_id) if turn_id and agent != CLAUDE else None,
         vendor_turn_id=turn_id,
         prompt=_masked(placer, prompt),
         prompt_title=first_line(placer.text(prompt or "", counted=False)),
@@ -113,6 +114,11 @@ def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
     )
     fact = msgspec.structs.replace(fact, masked=placer.masked())
     return msgspec.structs.replace(fact, calls=_calls(spooled, name, placer)) if name in CALLS else fact
+
+
+def _turn_name(event: Event, turn_id: str) -> str:
+    thread = _text(event, "agent_id") or _text(event, "session_id") or ""
+    return ":".join(map(str, turn_name(thread, turn_id)))
 
 
 def _masked(placer: Placer, text: str | None) -> str | None:
