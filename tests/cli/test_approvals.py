@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.agent import agent
-from tests.cli.support import PROGRAM, Terminal, shiftlog
+from tests.cli.support import PROGRAM, Terminal, on_terminal, shiftlog
 from tests.daemon.support import control, end_daemon, eventually
 
 
@@ -45,6 +45,19 @@ def test_an_agent_goes_on_when_a_person_approves(asking: Path, tmp_path: Path) -
         again = shiftlog(asking, "approve", question["approval_id"], status=2)
         assert "may have been answered" in again.err
         assert "shiftlog approvals lists those that are open" in again.err
+        client.call("close_shell", shell_id=shell_id)
+
+
+def test_a_command_that_waits_is_shown_whole_on_a_terminal_of_any_width(asking: Path, tmp_path: Path) -> None:
+    command = "touch " + " ".join(f"harmless-{n}" for n in range(40)) + "\n\ttouch \u202ethe-end"
+    with agent(asking) as client:
+        shell_id = client.call("open_shell", cwd=str(tmp_path))["shell_id"]
+        call = client.begin("run_command", shell_id=shell_id, command=command)
+        [question] = eventually(lambda: waiting(asking))
+        shown = on_terminal(asking, "approvals", width=60).plain
+        assert " ".join(command.replace("\u202e", "<U+202E>").split()) in " ".join(shown.split())
+        shiftlog(asking, "approve", question["approval_id"], "--decline")
+        client.answer(call)
         client.call("close_shell", shell_id=shell_id)
 
 

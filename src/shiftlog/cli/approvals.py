@@ -8,16 +8,7 @@ from typing import Any
 import click
 
 from shiftlog.cli.asking import ask, json_option
-from shiftlog.cli.output import Column, Screen, ago, print_json, since
-
-_COLUMNS = (
-    Column("ID"),
-    Column("ASKED", right=True),
-    Column("EXPIRES", right=True),
-    Column("RULE", spare=1),
-    Column("SHELL", spare=2),
-    Column("COMMAND", cut=True),
-)
+from shiftlog.cli.output import Screen, ago, clean_line, print_json, since
 
 
 @click.command(short_help="List commands that wait for your approval.")
@@ -38,20 +29,11 @@ def approvals(as_json: bool) -> None:
     if not items:
         screen.line("Nothing waits for approval.")
         return
-    screen.table(
-        _COLUMNS,
-        [
-            [
-                item["approval_id"],
-                f"{since(item['asked_at'])} ago",
-                f"in {_left(item['expires_at'])}",
-                item["entry"],
-                item["shell_id"],
-                (item["command"], "bold"),
-            ]
-            for item in items
-        ],
-    )
+    for item in items:
+        about = f"  asked {since(item['asked_at'])} ago by the rule {clean_line(item['entry'])} for {item['shell_id']}"
+        screen.item((item["approval_id"], "cyan"), (f"{about}, expires in {_left(item['expires_at'])}", "dim"))
+        # Whole, whatever the width: nobody should permit what they have not seen.
+        screen.block(item["command"], indent=2, style="bold")
     screen.line(("shiftlog approve ID permits one, shiftlog approve ID --decline refuses it", "dim"))
 
 
