@@ -49,8 +49,9 @@ def recover(bridge: "Bridge", *, patience_s: float) -> None:
         bridge.queue[:0] = [line for _, line in lost.values()]
         lost = {}
     outcomes = _settled(bridge, {call_id: _tool(line) for call_id, (_, line) in lost.items()}, patience_s)
-    for call_id, (method, _) in lost.items():
-        bridge.answer(_lost_answer(call_id, method, (outcomes or {}).get(call_id, (None, None))))
+    for call_id, (method, line) in lost.items():
+        outcome = (outcomes or {}).get(call_id, (None, None))
+        bridge.answer(_lost_answer(call_id, method, outcome, keyed=_is_keyed(line)))
     if outcomes is None:
         refuse_queue(bridge)
 
@@ -140,13 +141,20 @@ def _tool(line: bytes) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def _is_keyed(line: bytes) -> bool:
+    """Tell whether a tool call carries the key by which a repeat of it is known."""
+    arguments = as_object(as_object(read_message(line).get("params")).get("arguments"))
+    return any(arguments.get(name) for name in ("idempotency_key", "idempotencyKey"))
+
+
 def _name(call_id: str) -> str | None:
     """Return the name under which the journal keeps a call's outcome, None for ids that it does not keep."""
     name = str(json.loads(call_id))
     return name if len(name) <= NAME_CHARS else None
 
 
-def _lost_answer(call_id: str, method: str, outcome: Outcome) -> bytes:
+def _lost_answer(call_id: str, method: str, outcome: Outcome, *, keyed: bool) -> bytes:
+    """Return what is known of a call whose answer was lost; one with a key may be sent again for it."""
     applied, receipt = outcome
     if applied:
         says, hint = "It was applied", "Do not send it again; query_history shows what it recorded"
@@ -155,8 +163,10 @@ def _lost_answer(call_id: str, method: str, outcome: Outcome) -> bytes:
         hint, receipt = str(as_object(receipt).get("hint") or hint), None
     else:
         says, hint = "It was not applied and recorded nothing", "Send it again"
+    if keyed and applied is not False:
+        hint = "Send it again with the same key: it is answered as the first time and recorded once"
     message = f"The Shiftlog daemon went away while it worked on this {method} request. {says}."
-    data = {"applied": applied, "receipt": receipt, "hint": hint, "retryable": applied is False}
+    data = {"applied": applied, "receipt": receipt, "hint": hint, "retryable": keyed or applied is False}
     return _error_line(call_id, REPLACED, message, data)
 
 

@@ -45,6 +45,29 @@ def test_a_call_that_reached_the_journal_is_answered_with_its_receipt(number: in
         assert again["result"]["isError"] is False
 
 
+def test_a_close_whose_answer_was_lost_is_sent_again_with_its_key_for_the_token(home: Path) -> None:
+    daemon = start_daemon(home, program=MUTE)
+    with Bridge(home) as bridge:
+        bridge.shake_hands()
+        bridge.send(call(1, "open_session", agent="Test", title="cut off"))
+        with control(home) as client:
+            eventually(lambda: client.call("status")["sessions"] == 1)
+            session_id = client.call("sessions")["items"][0]["session_id"]
+            close = {"session_id": session_id, "succession_policy": "successor_required", "idempotency_key": "k"}
+            bridge.send(call(2, "close_session", **close))
+            eventually(lambda: client.call("sessions")["items"][0]["state"] == "awaiting_successor")
+        daemon.kill()
+        lost = {answer["id"]: answer["error"]["data"] for answer in (bridge.read(), bridge.read())}
+        assert (lost[1]["applied"], lost[1]["retryable"]) == (True, False)
+        assert lost[1]["hint"].startswith("Do not send it again")
+        assert (lost[2]["applied"], lost[2]["retryable"]) == (True, True)
+        assert lost[2]["hint"].startswith("Send it again with the same key")
+        bridge.send(call(3, "close_session", **close))
+        token = bridge.read()["result"]["structuredContent"]["data"]["recovery_token"]
+        bridge.send(call(4, "resume_session", agent_id="Test", recovery_token=token))
+        assert bridge.read()["result"]["structuredContent"]["data"]["resume_mode"] == "forked"
+
+
 def test_a_call_that_the_daemon_never_saw_is_answered_as_not_applied(home: Path) -> None:
     daemon = start_daemon(home, program=REAL)
     with Bridge(home) as bridge:
