@@ -1,6 +1,8 @@
 """`close`, `resume`, `token`, `handover`, `lineage` and `brief`: the answers of the tools, and trees to look at."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,17 @@ def test_whoever_accepts_an_offer_reads_what_is_handed_over(home: Path) -> None:
     accepted = shiftlog(home, "handover", "accept", offer["recovery_token"], "--agent-id", "beta").out
     assert accepted.startswith("SESSION RESUMED\n")
     assert "\n## Goal\n\n- (recorded) Fix the cache bug\n" in accepted
+
+
+def test_the_way_to_accept_an_offer_is_printed_as_a_shell_reads_it(home: Path) -> None:
+    session = opened(home)
+    printed = shiftlog(home, "handover", "offer", session, "--to", "Night shift; $(id)").out
+    token = re.search(r"slr1\.\S+", printed)
+    way = re.search(r"accepts it: shiftlog (.*), until ", printed)
+    assert token is not None
+    assert way is not None
+    accepted = shiftlog(home, *shlex.split(way[1].replace("TOKEN", token[0])), "--json").json()
+    assert (accepted["data"]["resume_mode"], accepted["agent_id"]) == ("forked", "Night shift; $(id)")
 
 
 @pytest.mark.parametrize(

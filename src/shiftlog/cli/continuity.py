@@ -2,6 +2,7 @@
 and `brief` for the next prompt.
 """
 
+import shlex
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -259,7 +260,8 @@ def offer(session: str, to: str | None, reason: str | None, take_over: bool, as_
         return
     screen = Screen()
     screen.line(("offered ", "bold green"), made["session_id"], f" to {made['offered_to'] or 'whoever has the token'}")
-    _print_token(screen, made, f"accepts it: shiftlog handover accept --agent-id {made['offered_to'] or 'AGENT'} TOKEN")
+    agent = shlex.quote(made["offered_to"]) if made["offered_to"] else "AGENT"
+    _print_token(screen, made, f"accepts it: shiftlog handover accept --agent-id {agent} TOKEN")
 
 
 @handover.command(short_help="Accept an offer: continue its session in a new one.")
