@@ -414,6 +414,17 @@ def test_the_hand_over_shows_capsule_command_and_lineage(place: Place, day: Day)
     assert answer.headers["content-type"].startswith("text/markdown")
 
 
+def test_a_turn_that_was_interrupted_is_drawn_as_such(place: Place) -> None:
+    session_id = place.tool("open_session", {"agent": "Codex", "title": "Cut off"})["session_id"]
+    for n in range(2):
+        place.tool("begin_turn", {"session_id": session_id, "query_title": f"Part {n}", "query_text": "Do it"})
+    assert "2. Part 1 (in_progress, " in place.html(f"/sessions/{session_id}")
+    place.tool("close_session", {"session_id": session_id})
+    html = place.html(f"/sessions/{session_id}")
+    assert "2. Part 1 (interrupted, " in html
+    assert "turn-interrupted" in html
+
+
 def test_the_hand_over_shows_note_turn_and_endings_and_what_is_only_claimed(place: Place) -> None:
     session_id = place.tool("open_session", {"agent": "Codex", "agent_id": "leaver", "title": "Leave well"})[
         "session_id"

@@ -23,7 +23,7 @@ INDENT = 26
 BOX = 34
 
 
-def strip(turns: Sequence[Turn], session_id: str) -> Markup:
+def strip(turns: Sequence[Turn], session_id: str, *, is_open: bool) -> Markup:
     """Draw a session's turns side by side, as long as they took, each a link to itself."""
     shown = turns[-STRIP_MOST:]
     if len(shown) < 2:
@@ -36,13 +36,14 @@ def strip(turns: Sequence[Turn], session_id: str) -> Markup:
     x = 0.0
     for turn, weight, seconds in zip(shown, weights, spans, strict=True):
         width = max(1.0, weight * scale)
-        label = f"{turn.ordinal}. {visible(turn.query_title)[:80]} ({turn.status}, {duration(seconds)})"
+        status = str(turn.status) if turn.is_terminal or is_open else "interrupted"
+        label = f"{turn.ordinal}. {visible(turn.query_title)[:80]} ({status}, {duration(seconds)})"
         parts.append(
             Markup('<a href="{}" aria-label="{}"><title>{}</title>{}</a>').format(
                 address("sessions", session_id, turn=turn.request_id) + f"#t-{turn.request_id}",
                 label,
                 label,
-                _SHAPE.format(f"{x:.1f}", 0, f"{width:.1f}", 24, f"turn-{turn.status}"),
+                _SHAPE.format(f"{x:.1f}", 0, f"{width:.1f}", 24, f"turn-{status}"),
             )
         )
         x += width + 2

@@ -73,7 +73,7 @@ class SessionView:
                 last = session.turns_total + session.turns_deleted
                 turns = reader.turns(session.id, after=max(0, last - GLANCE_TURNS))
                 data["glance"] = _glance(reader, session, turns)
-                extra["strip"] = strip(turns, session.id)
+                extra["strip"] = strip(turns, session.id, is_open=session.state is SessionState.OPEN)
                 extra["family"] = _family(reader, session)
             return data, extra
 
