@@ -156,7 +156,8 @@ class Sessions:
             "exclusive": bool(values.get("exclusive")),
             "parent_session_id": find_session(writer, parent, "parent_session_id").id if parent else None,
             "vendor_session_id": (values.get("vendor_session_id") or "").strip() or None,
-            "transcript_path": transcript(values.get("transcript_path"), caller),
+            # Named before its agent writes it, so it need not be there yet.
+            "transcript_path": absolute((values.get("transcript_path") or "").strip(), caller),
         }
         if run is not None:
             facts["run"] = {"alias": writer.next_alias(), "host": caller.host, **run}
@@ -165,8 +166,6 @@ class Sessions:
         lease = take_lease(writer, pen, caller)
         for text in warnings:
             pen.warn("caller_not_registered", text)
-        if (values.get("transcript_path") or "").strip() and not facts["transcript_path"]:
-            pen.warn("ignored_field", "There is no such file; 'transcript_path' was ignored", field="transcript_path")
         if is_unstable_agent_id(values["agent_id"]):
             pen.warn("unstable_agent_id", "agent_id looks drawn anew for each run; resume needs a stable name")
         return self._journal.answer(writer, request, pen, _opened(pen.session, lease, predecessor), scope="")
