@@ -13,6 +13,7 @@ from shiftlog.cli.continuity import CLOSE_OPTIONS, RESUME_OPTIONS, close, resume
 from shiftlog.client import connect
 from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.model.delx_names import RESERVED
+from tests.cli.agent import agent
 from tests.cli.support import shiftlog
 
 
@@ -215,3 +216,24 @@ def test_every_faulty_option_is_told_in_a_line_of_its_own(home: Path) -> None:
         "error: Parameter 'lookback_days' is invalid: integer 1..90",
         "error: Parameter 'on_held' is invalid: one of refuse, take_over, fork, read_only",
     ]
+
+
+def test_refusals_tell_a_person_what_to_do_in_words_of_the_command_line(home: Path) -> None:
+    sealed = opened(home, title="Sealed")
+    shiftlog(home, "close", sealed, "--succession-policy", "closed_without_successor")
+    own = opened(home, agent_id="beta")
+    for arguments, hint in (
+        (("resume", "alpha"), "shiftlog show reads it; nobody can continue it"),
+        (("token", "reissue", sealed), "shiftlog show reads it; nobody can continue it"),
+        (("resume", "alpha", "--session-id", own), "It is for beta"),
+        (("resume", "bet"), "There are sessions of beta"),
+        (("resume", "zzzz"), "Widen --lookback-days or name a session with --session-id"),
+        (("resume", "beta", "--recovery-token", "abc"), "Pass the newest token of the session as it is"),
+        (("close",), "Correct it and try again; --help explains the command"),
+    ):
+        said = shiftlog(home, *arguments, status=1).err
+        assert f"hint: {hint}" in said, arguments
+    with agent(home) as holder:
+        held = holder.call("open_session", agent="Codex", title="Held")["session_id"]
+        for command in (("close", held), ("resume", "Codex"), ("handover", "offer", held)):
+            assert "hint: Take it over with --on-held take_over" in shiftlog(home, *command, status=1).err

@@ -99,7 +99,9 @@ EXIT_STATUSES: dict[str, int] = {
 }
 
 # Where the hint of an error speaks to an agent about its tools, a person hears this instead.
+_REISSUE = "shiftlog token reissue SESSION replaces a lost one"
 HINTS: dict[str, str] = {
+    "agent_not_entitled": "It is for another agent",
     "checkpoint_not_found": "shiftlog checkpoints lists them",
     "command_not_found": "shiftlog checkpoints and shiftlog show list commands",
     "command_too_large": "Put it in a file and run that",
@@ -107,6 +109,14 @@ HINTS: dict[str, str] = {
     "session_not_found": "shiftlog sessions lists the ids; `last` is the session active last",
     "no_resumable_session": "shiftlog sessions lists what there is; --agent and --cwd choose among it",
     "nothing_to_restore": "shiftlog checkpoints lists what can be gone back to",
+    "recovery_token_expired": "shiftlog token reissue SESSION gives a new one",
+    "recovery_token_invalid": f"Pass the newest token of the session as it is; {_REISSUE}",
+    "recovery_token_mismatch": f"It was issued for another agent, session or state; {_REISSUE}",
+    "recovery_token_required": f"Pass the token that the last close or resume gave; {_REISSUE}",
+    "recovery_token_used": f"Each resume gives a fresh token; {_REISSUE}",
+    "session_held": "Take it over with --on-held take_over, or with --take-over of handover offer",
+    "session_sealed": "shiftlog show reads it; nobody can continue it",
+    "session_succeeded": "shiftlog lineage shows what continues it",
     "policy_denied": "shiftlog policy check 'COMMAND' explains it word by word",
     "policy_undecidable": "shiftlog policy check 'COMMAND' explains it word by word",
     "shell_busy": "shiftlog watch shows what it does; run it in another shell, or wait",
@@ -319,7 +329,7 @@ def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
 def _speaks_to_an_agent(hint: str) -> bool:
     from shiftlog.config.tool_names import TOOL_NAMES
 
-    return any(name in hint for name in TOOL_NAMES)
+    return any(name in hint for name in (*TOOL_NAMES, "on_held"))
 
 
 def _allowed(error: ShiftlogError) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from shiftlog.cli import HINTS
 from shiftlog.cli.asking import ask, json_option, named_session, open_client, session_argument
 from shiftlog.cli.output import Column, Part, Screen, clean, clean_line, print_json, since, styled, when
 from shiftlog.model.delx_names import RESERVED
@@ -133,11 +134,25 @@ def _refuse(body: Facts, as_json: bool) -> int:
         return 1
     others = [(name, says) for name, says in body["fields"].items() if name != body["error"]["param"]]
     told = [f"error: {body['message']}", *(f"error: Parameter '{name}' is invalid: {says}" for name, says in others)]
-    if body["hint"] and not body["fields"]:
-        told.append(f"hint: {body['hint']}")  # what is wrong with fields stands above, each in its line
+    hint = _hint(body["code"], body["details"]) or body["hint"]
+    if hint and not body["fields"]:
+        told.append(f"hint: {hint}")  # what is wrong with fields stands above, each in its line
     for line in told:
         click.echo(clean_line(line), err=True)
     return 1
+
+
+def _hint(code: str, details: Facts) -> str | None:
+    """Return what a person can do about a refusal; the tool's own hint speaks of its parameters and of other tools."""
+    if code == "agent_not_entitled" and details.get("entitled"):
+        return f"It is for {', '.join(details['entitled'])}"
+    if code == "session_succeeded" and details.get("successor_session_id"):
+        return f"It goes on in {details['successor_session_id']}"
+    if code == "no_resumable_session" and details.get("similar_agent_ids"):
+        return f"There are sessions of {', '.join(details['similar_agent_ids'])}"
+    if code == "no_resumable_session":
+        return "Widen --lookback-days or name a session with --session-id; shiftlog sessions lists them"
+    return HINTS.get(code)
 
 
 @click.command(cls=_Switching, short_help="Close a session: capsule, receipt and recovery token.")
