@@ -207,7 +207,7 @@ async def test_an_argument_of_ten_megabytes_reaches_the_check_of_its_tool(revisi
 @pytest.mark.parametrize(
     ("body", "code", "says"),
     [
-        ("[]", types.INVALID_REQUEST, "Invalid request: batches are not served; send one message a line"),
+        ("[]", types.INVALID_REQUEST, "Invalid request: batches are not served; send one message at a time"),
         (CALL % '{"text":"a\\ud800"}', types.INVALID_PARAMS, "Parameter 'text' is invalid: valid Unicode is expected"),
         (
             CALL % ('{"text":' + "[" * 300 + "]" * 300 + "}"),

@@ -86,7 +86,7 @@ def parse_line(line: bytes) -> types.JSONRPCMessage:
     except ValueError as error:  # a number that JSON does not have; around it the message is whole
         raise Refused(types.PARSE_ERROR, f"Parse error: {error}", find_id(line, line)) from None
     if isinstance(data, list):
-        raise Refused(types.INVALID_REQUEST, "Invalid request: batches are not served; send one message a line")
+        raise Refused(types.INVALID_REQUEST, "Invalid request: batches are not served; send one message at a time")
     if not isinstance(data, dict):
         raise Refused(types.INVALID_REQUEST, "Invalid request: a JSON object is expected")
     return _message(cast("dict[str, Any]", data))
