@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.agent import agent
-from tests.cli.support import Terminal, closed, on_terminal, recorded_session, shiftlog
+from tests.cli.support import Terminal, closed, on_terminal, recorded_session, shiftlog, write
 
 PRIVATE = [{"role": "model", "category": "reasoning", "content": "a private thought"}]
 
@@ -189,6 +189,16 @@ def test_erasing_takes_capsules_along_and_keeps_the_chain(home: Path) -> None:
     assert "asked to" in shiftlog(home, "tail", session_id, "-n", "1").out
     again = shiftlog(home, "erase", session_id, "--entry", "4", "--reason", "asked to", "--yes")
     assert again.out == "These entries were erased before; nothing was changed.\n"
+
+
+def test_erasing_names_what_successors_were_handed(home: Path) -> None:
+    session_id = recorded_session(home, dialog=PRIVATE)
+    ended = write(home, "close_session", session_id=session_id, succession_policy="successor_required")["data"]
+    given = {"agent_id": ended["agent_id"], "recovery_token": ended["recovery_token"]}
+    successor = write(home, "resume_session", **given)["data"]["resumed_session_id"]
+    done = shiftlog(home, "erase", session_id, "--entry", "4", "--reason", "asked to", "--yes").out
+    assert f"        with entry 2 of {successor}: what it was handed\n" in done
+    assert shiftlog(home, "verify").out.startswith("intact  2 sessions")
 
 
 def test_one_erased_body_is_told_as_one(home: Path) -> None:

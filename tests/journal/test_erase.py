@@ -45,6 +45,7 @@ async def test_an_erased_body_keeps_the_chain_valid_and_says_so(desk: Desk) -> N
         "session_id": session,
         "erased": [seq],
         "already_erased": [],
+        "elsewhere": {},
         "chain": "verified",
         "seq": entries[-1].seq,
         "hash": entries[-1].hash,
@@ -223,6 +224,32 @@ async def test_erasing_that_a_session_was_continued_does_not_let_it_be_continued
     await erase(desk, session, await seq_of(desk, session, "session.updated", word=successor))
     refused = await desk.refusal("resume_session", {"agent_id": "Codex", "session_id": session})
     assert (refused.code, refused.details["successor_session_id"]) == ("session_succeeded", successor)
+
+
+async def test_what_successors_were_handed_of_it_is_erased_with_it(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with open_desk(home, environ={"SHIFTLOG_DURABILITY": "full"}) as desk:
+        chain = [await desk.open(agent_id="alpha")]
+        await desk.begin(chain[0])
+        await desk.update(chain[0], dialog=[{"role": "model", "category": "decision", "content": f"Decision: {WORD}"}])
+        await desk.complete(chain[0])
+        for _ in range(3):
+            ended = {"session_id": chain[-1], "succession_policy": "successor_required", "idempotency_key": "close"}
+            token = (await desk.call("close_session", ended))["data"]["recovery_token"]
+            given = {"agent_id": "alpha", "recovery_token": token, "idempotency_key": f"resume {len(chain)}"}
+            chain.append((await desk.call("resume_session", given))["data"]["resumed_session_id"])
+            if len(chain) == 3:
+                await desk.begin(chain[-1], query_title="Own work")
+                await desk.complete(chain[-1])
+        untouched = await desk.entries(chain[3])
+        answered = await erase(desk, chain[0], await seq_of(desk, chain[0], "dialog"))
+        assert list(answered["elsewhere"]) == chain[1:3]
+        for session in chain[1:3]:
+            assert (await desk.entries(session))[-1].facts["entries"] == answered["elsewhere"][session]
+            await projections_equal_a_fold(desk, session)
+        assert await desk.entries(chain[3]) == untouched
+        assert all(found.ok for found in await desk.verify())
+    assert files_holding(home, WORD) == []
 
 
 async def test_what_a_turn_was_cleared_of_does_not_come_back_when_the_clearing_is_erased(desk: Desk) -> None:

@@ -186,9 +186,9 @@ def erase(session: str, entries: tuple[int, ...], reason: str, yes: bool, as_jso
     """Erase what entries of SESSION say, for good.
 
     The entries stay in the chain with their hashes, so the record still verifies, and a new entry says what was
-    erased and why. Capsules that repeat what they said are erased too, and so is the output of a command whose
-    entries are. Ids stay, with the words of titles that are in them, and so do states, links and figures. This
-    cannot be undone.
+    erased and why. Capsules that repeat what they said are erased too, also those that successors were handed, and
+    so is the output of a command whose entries are. Ids stay, with the words of titles that are in them, and so do
+    states, links and figures. This cannot be undone.
 
     \b
     Example:
@@ -226,6 +226,8 @@ def _print_erased(erased: dict[str, Any], derived: list[int]) -> None:
         screen.line(f"        {_listed(erased['already_erased'])} erased before")
     if derived:
         screen.line(f"        with {_listed(derived)}: capsules that repeated it")
+    for successor, seqs in erased["elsewhere"].items():
+        screen.line(f"        with {_listed(seqs)} of {successor}: what it was handed")
     if erased["outputs_removed"]:
         screen.line(f"        with the output of {count(erased['outputs_removed'], 'command')}")
     screen.line(f"        entry {erased['seq']} says what was erased and why")

@@ -1,8 +1,8 @@
 """Looking after the journal: verify it, rebuild what follows from it, erase a body from it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,10 @@ from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import InvalidParameter, JournalTampered, SessionNotFound
 from shiftlog.model.nouns import Receipt, Session, Turn
 from shiftlog.model.times import shown
-from shiftlog.store.protocol import Indexed, Reader, Writer
+from shiftlog.store.protocol import Filter, Indexed, Page, Reader, Writer
 
 _TITLED = frozenset({Kind.SESSION_OPENED, Kind.SESSION_UPDATED})
+MOST_SUCCESSORS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,33 +127,63 @@ class Maintenance:
     def _erased(self, writer: Writer, session_name: str, seqs: list[int], reason: str) -> dict[str, Any]:
         session = find_session(writer, session_name)
         wanted = sorted(set(seqs))
-        pen = self._journal.pen(writer, session.id, session)
         present = [entry for entry in map(partial(_erasable, writer, session), wanted) if entry.body is not None]
-        erased = [entry.seq for entry in present]
-        if erased:
+        erased: list[int] = []
+        elsewhere: dict[str, list[int]] = {}
+        head = (session.head_seq, session.head_hash)
+        if present:
             # Capsules repeat what earlier entries say, so what is erased there goes from them too.
-            later = writer.entries(session.id, after=erased[0], kinds=(Kind.CAPSULE_SAVED,))
-            derived = [entry for entry in later if entry.body is not None and entry.seq not in erased]
-            erased = sorted([*erased, *(entry.seq for entry in derived)])
-            for seq in erased:
-                writer.erase_body(session.id, seq)
-            kept = kept_of([*present, *derived])
-            note = {"entries": erased, "reason": self._journal.masked_text(reason), "kept": kept}
-            pen.write(Kind.ERASED, {name: value for name, value in note.items() if value})
-            pen.commit(writer)
-            writer.forget_answers(session_id=session.id)
+            capsules = writer.entries(session.id, after=present[0].seq, kinds=(Kind.CAPSULE_SAVED,))
+            repeated = [entry for entry in capsules if entry.body is not None and entry not in present]
+            erased, head = self._without(writer, session, [*present, *repeated], reason)
+            for heir, handed in list(_handed_on(writer, session, min(entry.at for entry in present))):
+                elsewhere[heir.id], _ = self._without(writer, heir, handed, reason)
             if any(entry.kind in _TITLED for entry in present):
                 # Answers about other sessions may repeat this one's title.
-                writer.forget_answers(before=pen.now + timedelta(seconds=1))
-            self._rebuilt(writer, session.id)
+                writer.forget_answers(before=self._journal.clock.now() + timedelta(seconds=1))
         return {
             "session_id": session.id,
             "erased": erased,
             "already_erased": [seq for seq in wanted if seq not in erased],
+            "elsewhere": elsewhere,
             "chain": "verified" if self._verified(writer, session.id, []).ok else "broken",
-            "seq": pen.session.head_seq,
-            "hash": pen.session.head_hash,
+            "seq": head[0],
+            "hash": head[1],
         }
+
+    def _without(
+        self, writer: Writer, session: Session, entries: list[Entry], reason: str
+    ) -> tuple[list[int], tuple[int, str | None]]:
+        """Erase the bodies of entries of one session and note it there; return their numbers and the new head."""
+        erased = sorted(entry.seq for entry in entries)
+        pen = self._journal.pen(writer, session.id, session)
+        for seq in erased:
+            writer.erase_body(session.id, seq)
+        note = {"entries": erased, "reason": self._journal.masked_text(reason), "kept": kept_of(entries)}
+        pen.write(Kind.ERASED, {name: value for name, value in note.items() if value})
+        pen.commit(writer)
+        writer.forget_answers(session_id=session.id)
+        self._rebuilt(writer, session.id)
+        return erased, (pen.session.head_seq, pen.session.head_hash)
+
+
+def _handed_on(reader: Reader, session: Session, since: datetime) -> Iterator[tuple[Session, list[Entry]]]:
+    """Yield the sessions that continue one that said something at a time, each with its entries that may repeat it.
+
+    A successor repeats what it was handed until it has a turn of its own.
+    """
+    for hidden in (False, True):
+        for row in reader.find_sessions(Filter(predecessor_id=session.id, hidden=hidden), Page(limit=MOST_SUCCESSORS)):
+            heir = row.session
+            if heir.started < since:
+                continue
+            own = reader.turns(heir.id, limit=1)
+            until = own[0].begun_seq if own else heir.head_seq
+            saved = reader.entries(heir.id, until=until, kinds=(Kind.CAPSULE_SAVED,))
+            if handed := [entry for entry in saved if "capsule" in entry.facts]:
+                yield heir, handed
+            if not own:
+                yield from _handed_on(reader, heir, since)
 
 
 def _erasable(reader: Reader, session: Session, seq: int) -> Entry:
