@@ -1,6 +1,8 @@
 """The engine's parts that need no shell: words, environment, screen."""
 
+import asyncio
 import base64
+import os
 import re
 import subprocess
 
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftlog.shell import framing
+from shiftlog.shell.engine_streams import OutputPoll
 from shiftlog.shell.local import LocalTarget, base_environment
 from shiftlog.shell.ports import ShellSpec, Terminal
 from shiftlog.shell.terminal import Screen
@@ -156,3 +159,30 @@ async def test_a_full_screen_program_can_be_seen() -> None:
         assert (await command.stop()).exit_code is not None
     finally:
         await shell.close()
+
+
+async def test_a_pipe_that_is_never_empty_has_one_turn_at_a_time() -> None:
+    ours, theirs = os.pipe()
+    poll = OutputPoll(asyncio.get_running_loop())
+    turns = 0
+
+    def take() -> None:
+        nonlocal turns
+        turns += 1
+        os.read(ours, 1)
+        os.write(theirs, b"y")  # as a program that writes without end does between any two reads
+        poll.again(ours)
+
+    poll.add(ours, take)
+    os.write(theirs, b"yes")
+    seen: list[int] = []
+    for _ in range(50):
+        before = turns
+        await asyncio.sleep(0)
+        seen.append(turns - before)
+    poll.discard(ours)
+    poll.close()
+    os.close(ours)
+    os.close(theirs)
+    assert max(seen) == 1
+    assert turns > 40

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import select
+import time
 from typing import TYPE_CHECKING
 
 from shiftlog.model.shell_errors import StdinClosed
@@ -26,6 +27,7 @@ _DEFAULT_PIPE_BYTES = 64 * 1024
 _WIDE_PIPE_BYTES = 1024 * 1024
 _DRAIN_BYTES = 2 * 1024 * 1024
 _READS_IN_A_ROW = 4
+_TURN_S = 0.02
 _RENDEZVOUS_S = 0.0005
 _TAKEN_S = 2.0
 _TAKEN_STEP_S = 0.005
@@ -38,6 +40,7 @@ class OutputPoll:
         self._loop = loop
         self._epoll = select.epoll()
         self._pumps: dict[int, Callable[[], object]] = {}
+        self._due: set[int] = set()  # descriptors whose pump will be called once more anyway
         loop.add_reader(self._epoll.fileno(), self.pump)
 
     def add(self, fd: int, pump: Callable[[], object]) -> None:
@@ -47,7 +50,9 @@ class OutputPoll:
 
     def again(self, fd: int) -> None:
         """Call its pump once more, after others had their turn."""
-        self._loop.call_soon(self._pump_one, fd)
+        if fd not in self._due:
+            self._due.add(fd)
+            self._loop.call_soon(self._pump_due, fd)
 
     def discard(self, fd: int) -> None:
         """Forget a descriptor that is about to be closed; closing takes it out of the kernel's set."""
@@ -61,7 +66,13 @@ class OutputPoll:
     def pump(self) -> None:
         """Bring in everything that has happened by now."""
         for fd, _ in self._epoll.poll(0):
-            self._pump_one(fd)
+            # Who writes without end makes an event of each read; another turn for each of them would starve the loop.
+            if fd not in self._due:
+                self._pump_one(fd)
+
+    def _pump_due(self, fd: int) -> None:
+        self._due.discard(fd)
+        self._pump_one(fd)
 
     def _pump_one(self, fd: int) -> None:
         pump = self._pumps.get(fd)
@@ -129,12 +140,15 @@ class OutputPipe:
     def pump(self) -> None:
         """Read a few times; the end counts only after the command's, before it nobody may have opened the pipe yet."""
         self.touched = True
+        until = time.monotonic() + _TURN_S
         for _ in range(_READS_IN_A_ROW):
             size = self._read()
             if size == 0 and self._lingers:
                 self.close()
             if size <= 0:
                 return
+            if time.monotonic() > until:
+                break
         self._poll.again(self._fd)
 
     def _read(self) -> int:
