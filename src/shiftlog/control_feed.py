@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 
 from shiftlog.shell.output import CommandOutput
+from shiftlog.shell.output_pages import read_cursor
 from shiftlog.shell.ports import Stream
 
 Item = dict[str, Any]
@@ -81,9 +82,13 @@ class Follower:
             await self._take()
 
     async def drain(self) -> None:
-        """Put the text that is there and has not been put."""
-        while not self._over and await self._take():
+        """Put the text that is there now and has not been put; who writes without end is not waited for."""
+        end = self.output.stream(self.stream).spool.size
+        while not self._over and self._offset() < end and await self._take():
             pass
+
+    def _offset(self) -> int:
+        return read_cursor(self._cursor, self.output.command_id, self.stream) if self._cursor else 0
 
     async def _take(self) -> bool:
         page = self.output.page(self.stream, cursor=self._cursor, from_line=self.from_line, max_chars=PAGE_CHARS)
