@@ -69,6 +69,26 @@ async def test_a_command_that_ignores_interrupts_is_terminated(shell: EngineShel
     assert (await run(shell, "echo $A"))[1].out == b"7\n"
 
 
+@pytest.mark.parametrize(
+    ("trap", "work", "said"),
+    [
+        ("trap '' INT", "sleep 60", b""),
+        ("trap '' INT", "while :; do :; done", b""),
+        ("trap 'echo trapped' INT", "sleep 60", b"trapped\n"),
+        ("trap 'echo trapped' INT", "while :; do :; done", b"trapped\n"),
+    ],
+)
+async def test_a_stopped_command_does_not_go_on_where_the_shell_itself_traps_or_ignores_interrupts(
+    shell: EngineShell, trap: str, work: str, said: bytes
+) -> None:
+    await run(shell, f"A=7; {trap}")
+    command, sink = await start(shell, f"echo p; {work}; echo no")
+    await sink.until(b"p\n")
+    end = await command.stop()
+    assert (end.shell_ended, sink.out) == (None, b"p\n" + said)
+    assert (await run(shell, "echo $A"))[1].out == b"7\n"
+
+
 async def test_a_command_that_ignores_everything_is_killed(shell: EngineShell) -> None:
     ignore = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 3, 15)]"
     text = f'python3 -c "{ignore}; print(chr(112), flush=True); time.sleep(60)"; echo no'

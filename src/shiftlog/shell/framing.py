@@ -98,9 +98,11 @@ def driver(reply: str, script: str, where: str = "PWD") -> str:
     command, and those that are have short names: a byte of the script costs the shell a third of a microsecond.
 
     `script` names the pipe that the shell reads as fd 0: a bash interrupted from a trap while it reads its next line
-    crashes, so the trap interrupts only when fd 0 is another file, which it is inside of every command.
+    crashes, so the trap interrupts only when fd 0 is another file, which it is inside of every command. A command that
+    traps or ignores interrupts must not go on either once it is dropped: its trap runs, is taken away, and it ends.
     """
-    on_drop = quote(f"[[ /dev/stdin -ef {script} ]] || \\builtin kill -INT $$")
+    interrupt = "\\builtin kill -INT $$"
+    on_drop = quote(f"[[ /dev/stdin -ef {script} ]] || {{ {interrupt}; \\builtin trap - INT; {interrupt}; }}")
     words = _DRIVER.replace("ON_DROP", on_drop).replace("REPLY", reply).replace("DROP", DROP_SIGNAL)
     return words.replace("WHERE", where)
 
