@@ -133,7 +133,6 @@ class Calls:
             raise closed(session)
         found = turn_of_child(writer, session, asked.values.get("request_id"))
         if found is not None:
-            check_binding(writer, session, asked.place)
             try:
                 return self._apply_to_child(writer, asked, rule, session, *found)
             except ShiftlogError as error:
@@ -167,6 +166,7 @@ class Calls:
         except ShiftlogError as error:
             error.details = {key: name if value == turn.request_id else value for key, value in error.details.items()}
             raise
+        check_binding(writer, parent, asked.place)
         result = {key: name if value == turn.request_id else value for key, value in result.items()}
         if len(pen.entries) == before:
             if "lastUpdated" in result:

@@ -248,6 +248,25 @@ def test_a_connection_that_works_elsewhere_meanwhile_still_answers_lease_lost(lo
             assert "result" in live.ask("setSessionTitle", {"title": "on", "sessionId": OTHER_SESSION})
 
 
+def test_the_state_of_a_turn_is_told_before_the_loss_of_its_session_a_subagents_turn_too(log: Log) -> None:
+    log.open(agentSessionId="main")
+    done, open_ = "req-20260701T080010Z-subagent-bea-one", "req-20260701T080010Z-subagent-bea-two"
+    turns = [
+        {"requestId": done, "sourceThreadId": "other", "status": "completed", "response": "ok"},
+        {"requestId": open_, "sourceThreadId": "other"},
+    ]
+    log.do("importRecovery", agent="Codex", sessionId=SESSION, title="Fix upload", turns=turns)
+    first = {"requestId": open_, "tags": ["once"], "idempotencyKey": "k"}
+    with log.live() as live, Tools(log) as tools:
+        kept = live.ask("updateTurn", first)
+        taken = {"agent_id": "codex", "session_id": SESSION, "on_held": "take_over"}
+        tools.request("tools/call", name="resume_session", arguments=taken)
+        assert live.ask("updateTurn", {"requestId": done, "response": "late"})["code"] == "turn_immutable"
+        assert live.ask("updateTurn", {"requestId": open_, "response": "late"})["code"] == "lease_lost"
+        assert live.ask("updateTurn", first) == kept
+    assert log.error("updateTurn", requestId=done, response="late")["code"] == "turn_immutable"
+
+
 def test_a_connection_writes_beside_a_holder_that_only_resumed_the_session(log: Log) -> None:
     log.open()
     with log.live() as live, Tools(log) as tools:
