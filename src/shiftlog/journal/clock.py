@@ -1,11 +1,11 @@
 """The clock of the process that owns the store; a test clock only where the environment asks for one twice."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from shiftlog.model.times import parse
+from shiftlog.model.times import parse, read_iso
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +13,7 @@ class Clock:
     """Tells the time: the real one, or `setting` (an ISO UTC time, or `@<file>` that holds one)."""
 
     setting: str | None = None
+    _seen: list[datetime] = field(default_factory=list[datetime], compare=False, repr=False)
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> "Clock":
@@ -30,7 +31,18 @@ class Clock:
         """Return the present time in UTC."""
         if self.setting is None:
             return datetime.now(UTC)
-        text = self.setting
-        if text.startswith("@"):
-            text = Path(text[1:]).read_text(encoding="utf-8").strip()
-        return parse(text)
+        try:
+            self._seen[:] = [_read(self.setting)]
+        except (OSError, ValueError):
+            # Whoever moves the time may be writing the file at this moment: until then it stands still.
+            if not self._seen:
+                raise
+        return self._seen[0]
+
+
+def _read(setting: str) -> datetime:
+    text = setting
+    if text.startswith("@"):
+        text = Path(text[1:]).read_text(encoding="utf-8").strip()
+    at = read_iso(text)
+    return parse(text) if at.tzinfo is not None else at.replace(tzinfo=UTC)
