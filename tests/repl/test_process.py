@@ -61,6 +61,21 @@ def test_one_call_that_fails_prints_the_error_and_ends_with_status_1(log: Log) -
         assert json.loads(done.stdout)["code"] in ("invalid_envelope", "invalid_parameter")
 
 
+def test_one_call_that_meets_a_defect_still_prints_an_error(log: Log) -> None:
+    log.clock.write_text("no time at all")
+    done = subprocess.run(
+        [*REPL, "--invoke", QUERY],
+        cwd=log.workspace,
+        env=log.environment(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    payload = json.loads(done.stdout)
+    assert (done.returncode, payload["code"], payload["message"]) == (1, "internal_error", "Internal error")
+    assert b"no time at all" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "params", ["---\nlimit: 0\n", "--- {limit: 0}", "limit: 0\n---\n", "\ufefflimit: 0\r\n---\r\n", '\ufeff{"limit":0}']
 )

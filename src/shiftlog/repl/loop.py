@@ -1,16 +1,12 @@
-"""The loop: read, frame, answer in order, flush; until the input ends. The edge of this face."""
+"""The loop: read, frame, answer in order, flush; until the input ends."""
 
 import os
 import sys
-import traceback
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
-from shiftlog.repl import envelopes, streams
+from shiftlog.repl import edge, envelopes, streams
+from shiftlog.repl.edge import Call
 from shiftlog.repl.framing import Document, Framing
-
-# Answers a method and its parameters with `{"result": …}` or `{"error": …}`.
-Call = Callable[[str, object], dict[str, Any]]
 
 CHUNK_BYTES = 65_536
 PROMPT = "shiftlog> "
@@ -49,14 +45,7 @@ def answered(call: Call, document: Document) -> envelopes.Envelope:
     asked = envelopes.read(document)
     if not isinstance(asked, envelopes.Request):
         return asked
-    try:
-        answer = call(asked.method, asked.params)
-    except Exception as error:  # noqa: BLE001 - the edge of this face: whatever happened, there is one answer
-        # Messages can repeat what was sent, so only the places are logged.
-        sys.stderr.write("".join(traceback.format_tb(error.__traceback__)) + f"{type(error).__name__}\n")
-        reason = f"{type(error).__name__}; standard error says where"
-        payload = {"code": "internal_error", "message": "Internal error", "retryable": False}
-        return envelopes.error(asked.request_id, {**payload, "details": {"reason": reason}})
+    answer = edge.answer(call, asked.method, asked.params)
     if "error" in answer:
         return envelopes.error(asked.request_id, answer["error"])
     return envelopes.result(asked.request_id, answer.get("result"))

@@ -5,7 +5,7 @@ import re
 import time
 from typing import Any
 
-from shiftlog.repl import json_text, streams
+from shiftlog.repl import edge, json_text, streams
 from shiftlog.repl.backend import Backend
 from shiftlog.repl.json_text import ENVELOPE_BYTES, TOO_LARGE, Unreadable
 
@@ -32,7 +32,7 @@ def _answer(backend: Backend, method: str, params: str | None, name: str) -> dic
         value = parsed(_text(params, ENVELOPE_BYTES - len(around) + len("null")))
     except Unreadable as error:
         return _refused(str(error))
-    return backend.call(method, {} if value is None else value)
+    return edge.answer(backend.call, method, {} if value is None else value)
 
 
 def _text(params: str | None, room: int) -> str:
