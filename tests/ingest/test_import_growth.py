@@ -54,6 +54,25 @@ async def test_a_turn_that_went_on_after_it_had_settled_is_not_said_to_be_aborte
         assert first.amendments == ()
 
 
+async def test_what_was_erased_does_not_come_back_with_the_next_import(tmp_path: Path) -> None:
+    """Keys outlive the bodies, also where the file is read whole or has grown."""
+    made = Claude().prompt("The secret plan").says("I keep it").ends()
+    async with open_office(tmp_path) as office:
+        path = office.write("a.jsonl", made.records)
+        await office.take(path)
+        session = await office.session(made.session)
+        every = [entry.seq for entry in await office.entries(session)]
+        await office.desk.app.maintenance.erase(session.id, every, "privacy")
+        assert entries_of(await office.take(path, full=True)) == 0
+        office.write("a.jsonl", made.prompt("More").says("Done").ends().records)
+        await office.take(path)
+        entries = await office.entries(session)
+        assert [entry.seq for entry in entries if entry.body is None] == every
+        assert made.session not in str([entry.body for entry in entries])
+        assert [turn.query_text for turn in await office.turns(session)] == ["[erased]", "More"]
+        assert await office.is_sound()
+
+
 REFUSALS = {
     "to last": "INSERT ON sources WHEN EXISTS (SELECT 1 FROM sources WHERE path = NEW.path)",
     "projects": "INSERT ON project_paths",

@@ -55,6 +55,7 @@ class BatchWork:
         # A weak hand: a cycle would keep every batch until the collector comes.
         self._family = Family(self._memory, WeakMethod(self.ledger), batch.agent)
         self._telling: list[Incoming] | None = None
+        self._unnamed: set[str | None] = set()
         self._late: dict[tuple[str, str], list[Incoming]] = {}
         self._masked: dict[str, Counter[str]] = {}
         self._shared: dict[str, Any] = {} if batch.first else dict(self._memory.document(f"shared:{source.path}") or {})
@@ -158,6 +159,7 @@ class BatchWork:
                 self._telling = [item for item in self._batch.items if item.what in ("session_opened", "adopt")]
             told = [item for item in self._telling if item.session == index]
             found = worked_in(self._writer, self._batch.agent, told, taken=set(self._ids.values()))
+            self._unnamed.add(found)
         if found is not None:
             self._memory.put(_session_key(name), Origin(session_id=found, doc={"live": True}))
         return found
@@ -168,7 +170,7 @@ class BatchWork:
         known = self._id_of(item.session)
         if known is not None:
             if known not in self.sealed:
-                if name.agent_id is None and self.ledger(known).session.vendor_session_id is None:
+                if known in self._unnamed:
                     body = {"vendor_session_id": name.vendor_id}
                     self._write(self.ledger(known), Kind.SESSION_UPDATED, item.at, body)
                 self._family.add_child(known, name, item.body)
