@@ -14,6 +14,26 @@ def validation(said: Said) -> tuple[str, dict[str, str]]:
     return said.body["error"]["code"], said.body["fields"]
 
 
+@pytest.mark.parametrize(
+    "reason", ["done\r\nreally\t\x1b[31m!\x07", "\u202eturned\u2066 \u200b", "状態=🎉", "x" * 4_000]
+)
+async def test_any_text_is_a_reason_and_kept_as_it_is(office: Office, reason: str) -> None:
+    agent = office.visitor()
+    assert (await agent.close(await agent.open(), reason=reason)).data["reason"] == reason
+
+
+@pytest.mark.parametrize("reason", ["a\x00b", "a\ud800b", "x" * 4_001, 7])
+async def test_what_is_no_text_of_that_length_is_refused_by_its_name_and_may_be_mended(
+    office: Office, reason: object
+) -> None:
+    agent = office.visitor()
+    session = await agent.open()
+    said = await agent.close(session, reason=reason)
+    code, fields = validation(said)
+    assert (code, list(fields), said.body["retryable"]) == ("DELX-1005", ["reason"], True)
+    assert await office.state(session) == "open"
+
+
 @pytest.mark.parametrize("name", ["", "  "])
 async def test_a_blank_session_id_that_nobody_asked_for_is_no_session_id(office: Office, name: str) -> None:
     said = await office.visitor().resume("alpha", session_id=name)
