@@ -172,18 +172,22 @@ def _handed_on(reader: Reader, session: Session, since: datetime) -> Iterator[tu
 
     A successor repeats what it was handed until it has a turn of its own.
     """
-    for hidden in (False, True):
-        for row in reader.find_sessions(Filter(predecessor_id=session.id, hidden=hidden), Page(limit=MOST_SUCCESSORS)):
-            heir = row.session
-            if heir.started < since:
-                continue
-            own = reader.turns(heir.id, limit=1)
-            until = own[0].begun_seq if own else heir.head_seq
-            saved = reader.entries(heir.id, until=until, kinds=(Kind.CAPSULE_SAVED,))
-            if handed := [entry for entry in saved if "capsule" in entry.facts]:
-                yield heir, handed
-            if not own:
-                yield from _handed_on(reader, heir, since)
+    handing = [session.id]
+    while handing:
+        predecessor_id = handing.pop()
+        for hidden in (False, True):
+            where = Filter(predecessor_id=predecessor_id, hidden=hidden)
+            for row in reader.find_sessions(where, Page(limit=MOST_SUCCESSORS)):
+                heir = row.session
+                if heir.started < since:
+                    continue
+                own = reader.turns(heir.id, limit=1)
+                until = own[0].begun_seq if own else heir.head_seq
+                saved = reader.entries(heir.id, until=until, kinds=(Kind.CAPSULE_SAVED,))
+                if handed := [entry for entry in saved if "capsule" in entry.facts]:
+                    yield heir, handed
+                if not own:
+                    handing.append(heir.id)
 
 
 def _erasable(reader: Reader, session: Session, seq: int) -> Entry:
