@@ -222,7 +222,8 @@ def _outcome_beyond(turn: Turn, incoming: Values, earlier: Sequence[Mapping[str,
     beyond: dict[str, str] = {}
     if status is not TurnStatus.IN_PROGRESS and status is not turn.status:
         beyond["status"] = str(status)
-    note = (incoming.get("failure_note") or "").strip()
+    # A turn that was completed has no failure; nor is one taken from it when it is new.
+    note = "" if status is TurnStatus.COMPLETED else (incoming.get("failure_note") or "").strip()
     if note and note != turn.failure_note:
         beyond["failure_note"] = note
     return {name: value for name, value in beyond.items() if all(told.get(name) != value for told in earlier)}

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import jsonschema
+import pytest
 
 from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, TURN_2, Log, Tools, without
 
@@ -264,6 +265,15 @@ def test_work_on_a_turn_of_a_subagent_wakes_the_session_that_it_is_shown_in(log:
         made = log.do("updateTurn", sessionId=SESSION, requestId=name, tags=["new"], idempotencyKey="k")
         shown = log.do("currentSession", sessionId=SESSION)
         assert (shown["state"], shown["lastUpdated"]) == (state, made["lastUpdated"])
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "interrupted", "in_progress"])
+def test_a_turn_with_a_failure_note_is_the_same_when_it_comes_again_whatever_its_status(log: Log, status: str) -> None:
+    turn = {"requestId": TURN, "status": status, "response": "ok", "failureNote": "Out of tokens"}
+    given = {"agent": "Codex", "sessionId": SESSION, "title": "Fix upload", "turns": [turn]}
+    assert log.do("importRecovery", **given)["importedTurns"] == 1
+    again = log.do("importRecovery", **given)
+    assert (again["skippedTurns"], again["amendedTurns"], again["journal"]["changed"]) == (1, 0, False)
 
 
 def test_a_subagent_whose_turns_were_deleted_marks_its_parent_no_longer(log: Log) -> None:
