@@ -12,7 +12,7 @@ import pytest
 from shiftlog.mcp.native import native_registry
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, SessionNotFound, ShiftlogError
-from shiftlog.model.shell_errors import BudgetInvalid, PolicyDenied, PolicyUndecidable, ShellEnded
+from shiftlog.model.shell_errors import BudgetInvalid, CommandNotRunning, PolicyDenied, PolicyUndecidable, ShellEnded
 from shiftlog.shell.local import LocalTarget
 from shiftlog.shell.ports import CommandSpec, ShellSpec
 from shiftlog.shell.sandbox.detect import detect
@@ -321,3 +321,17 @@ async def test_a_prompt_is_shown_to_a_reader_who_waited_before_it_came(tmp_path:
             tasks.create_task(desk.send(asking["command_id"], text="go\n"))
         assert (read.result()["text"], read.result()["state"]) == ("Continue? ", "running")
         await desk.send(asking["command_id"], signal="kill")
+
+
+async def test_input_that_comes_as_the_command_ends_is_told_how_it_ended(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        begun = await desk.run("sleep 0.1; exit 3", background=True, stdin="open")
+
+        async def press() -> None:
+            while True:
+                await desk.send(begun["command_id"], signal="continue")
+
+        with pytest.raises(CommandNotRunning) as late:
+            await press()
+        assert late.value.message == f"command {begun['command_id']} is finished"
+        assert late.value.details == {"state": "finished"}

@@ -279,6 +279,7 @@ class Commands:
         command.output.finish(end.streams_open)
         if end.lost:
             command.state, command.exit_code = "unknown", None
+            shell.last = shell.last if command.background else command  # its fate is what a lost shell tells of
         elif command.stopping is not None:
             command.state = command.stopping
             command.exit_code = 124 if command.stopping == "timed_out" else 130
@@ -345,8 +346,9 @@ class Commands:
             raise missing("text")
         command = self._command(values["command_id"])
         if command is None or not command.is_running or command.running is None:
-            state = command.state if command else await self._past_state(values["command_id"])
-            raise CommandNotRunning(f"command {values['command_id']} is {state}", details={"state": state})
+            raise _not_running(
+                values["command_id"], command.state if command else await self._past_state(values["command_id"])
+            )
         shell = self._shells.live[command.shell_id]
         text: str | None = values.get("text")
         writes = text is not None or values.get("eof")
@@ -363,14 +365,18 @@ class Commands:
             await self._shells.journal.command_input(shell.session_id, facts)
         except (ShiftlogError, LookupError) as error:
             raise unavailable(error) from None
-        if text is not None:
-            await command.running.send(text.encode())
-        if values.get("eof"):
-            await command.running.send_eof()
-            command.stdin_open = command.terminal
-        if values.get("signal"):
-            command.signal = values["signal"]
-            await command.running.signal(values["signal"])
+        try:
+            if text is not None:
+                await command.running.send(text.encode())
+            if values.get("eof"):
+                await command.running.send_eof()
+                command.stdin_open = command.terminal
+            if values.get("signal"):
+                command.signal = values["signal"]
+                await command.running.signal(values["signal"])
+        except CommandNotRunning:
+            await command.over.wait()  # it has just ended, and how is about to be known
+            raise _not_running(command.command_id, command.state) from None
         return {
             "command_id": command.command_id,
             "state": command.state,
@@ -442,6 +448,10 @@ class CallCancelled(asyncio.CancelledError):
     def __init__(self, command_id: str) -> None:
         super().__init__(command_id)
         self.command_id = command_id
+
+
+def _not_running(command_id: str, state: str) -> CommandNotRunning:
+    return CommandNotRunning(f"command {command_id} is {state}", details={"state": state})
 
 
 def _check_run(values: Mapping[str, Any]) -> None:
