@@ -151,3 +151,11 @@ def _clients() -> list[int]:
     pids = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text(encoding="utf-8").split()
     words = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in pids}
     return [pid for pid, line in words.items() if line[1:3] == [b"exec", b"-i"]]
+
+
+async def test_a_control_character_typed_at_once_reaches_the_program_in_a_container_too(desk: ShellDesk) -> None:
+    for _ in range(5):
+        begun = await desk.run("sleep 60", pty=True, background=True)
+        await desk.send(begun["command_id"], text="\x03")
+        page = await desk.read(begun["command_id"], wait_s=10, wait_for="end")
+        assert (page["state"], page["exit_code"], page["text"]) == ("finished", 130, "^C")
