@@ -76,6 +76,26 @@ def test_exec_feeds_standard_input_and_passes_named_variables_on(served: Path) -
     assert "'NOWHERE_SET' is not set here" in refused.err
 
 
+def test_exec_feeds_standard_input_as_it_is_or_says_why_not(served: Path) -> None:
+    assert shiftlog(served, "exec", "-i", "--", "od -An -c", stdin="a\r\nb\r").out.split() == [
+        "a",
+        "\\r",
+        "\\n",
+        "b",
+        "\\r",
+    ]
+    command = [*PROGRAM, "exec", "-i", "--", "cat"]
+    for given, says in ((b"\xff", b"is not UTF-8"), (b"x" * ((1 << 20) + 1), b"is longer than 1 MiB")):
+        done = subprocess.run(
+            command, env=environment(served), input=given, capture_output=True, timeout=DEADLINE_S, check=False
+        )
+        assert (done.returncode, says in done.stderr) == (2, True)
+    closed = subprocess.run(
+        ["bash", "-c", '"$@" <&-', "bash", *command], env=environment(served), timeout=DEADLINE_S, check=False
+    )
+    assert closed.returncode == 0
+
+
 def test_exec_prints_the_result_of_the_tool_with_json(served: Path) -> None:
     result = shiftlog(served, "exec", "--json", "--", "echo x; false", status=1).json()
     assert (result["stdout"], result["exit_code"], result["state"], result["verdict"]) == (

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 from click.shell_completion import CompletionItem
@@ -20,7 +20,7 @@ from shiftlog.model.errors import ShiftlogError
 if TYPE_CHECKING:
     from shiftlog.client import Client
 
-INPUT_CHARS = 1 << 20
+INPUT_BYTES = 1 << 20
 SANDBOXES = ("read-only", "workspace-write", "full-access")
 Item = dict[str, Any]
 
@@ -304,10 +304,14 @@ def _said(result: Item) -> str:
 
 
 def _standard_input() -> str:
-    text = sys.stdin.read(INPUT_CHARS + 1)
-    if len(text.encode("utf-8", "surrogateescape")) > INPUT_CHARS:
+    stdin: BinaryIO | None = getattr(sys.stdin, "buffer", None)  # there may be none at all
+    data = stdin.read(INPUT_BYTES + 1) if stdin is not None else b""
+    if len(data) > INPUT_BYTES:
         raise click.UsageError("Standard input is longer than 1 MiB. Put it in a file that the command reads.")
-    return text
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise click.UsageError("Standard input is not UTF-8. Put it in a file that the command reads.") from None
 
 
 def _variables(given: tuple[str, ...]) -> dict[str, str]:
