@@ -5,7 +5,7 @@ What each of them does stands in `closing`, `resuming`, `holding` and `handover`
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from shiftlog.journal.closing import Closing, Ending
@@ -59,7 +59,7 @@ class Continuity:
         self.live_shells: Callable[[], Collection[str]] = tuple
         # Whoever serves clients puts the ids of those that are connected here.
         self.connected: Callable[[], Collection[str]] = tuple
-        self._renewed_at = journal.clock.now()
+        self._renewed_at: datetime | None = None
         self._holding = Holding(journal, runs, process_started, host, terms.idle_limit)
         self._tokens = Tokens(keys, terms.token_ttl)
         self._closing = Closing(journal, keys, runs, self._tokens, self._holding, require_token=terms.require_token)
@@ -179,7 +179,7 @@ class Continuity:
 
     async def _renew_if_due(self) -> None:
         """Prolong the leases of connected clients that ran out unrenewed: the machine slept, and they with it."""
-        if self._journal.clock.now() - self._renewed_at >= timedelta(seconds=LEASE_S):
+        if self._renewed_at is None or self._journal.clock.now() - self._renewed_at >= timedelta(seconds=LEASE_S):
             await self.renew(list(self.connected()))
 
     async def suspend_stale(self, idle_limit: timedelta) -> list[str]:

@@ -56,8 +56,7 @@ class _Loop:
     def run(self) -> None:
         try:
             while self._open:
-                # What the daemon says comes first: an approval was sent before the start that it permits.
-                for fd, events in sorted(self._epoll.poll(), key=self._urgency):
+                for fd, events in self._epoll.poll():
                     self._act(fd, events)
         finally:
             for fd in self._brokers:
@@ -67,15 +66,12 @@ class _Loop:
             self._epoll.close()
             self._control.close()
 
-    def _urgency(self, event: tuple[int, int]) -> bool:
-        return event[0] != self._control.fileno()
-
     def _act(self, fd: int, events: int) -> None:
         if fd == self._control.fileno():
             if events & select.EPOLLOUT:
                 self._flush()
             if events & (select.EPOLLIN | select.EPOLLHUP):
-                self._take_message()
+                self._take_messages()
         elif fd in self._waiting:
             self._take_listener(fd)
         elif fd in self._brokers:
@@ -85,29 +81,37 @@ class _Loop:
                 self._drop(fd)
 
     def _answer_starts(self, fd: int) -> None:
-        """Answer while calls wait, in turns with other shells."""
-        shell, broker = self._brokers[fd]
-        known = broker.shell_pid
+        """Answer while calls wait, in turns with other shells.
+
+        All that the daemon said comes first: an approval was sent, or taken back, before the start that it is about.
+        """
         for _ in range(_STARTS_IN_A_ROW):
+            self._take_messages()
+            if fd not in self._brokers:
+                return
+            shell, broker = self._brokers[fd]
+            known = broker.shell_pid
             broker.serve_one()
             if broker.shell_pid != known:
-                known = broker.shell_pid
-                self._send({"op": "opened", "shell": shell, "pid": known})
+                self._send({"op": "opened", "shell": shell, "pid": broker.shell_pid})
             ready = self._epoll.poll(0)
             if len(ready) != 1 or ready[0][0] != fd or not ready[0][1] & select.EPOLLIN:
                 break
 
-    def _take_message(self) -> None:
-        try:
-            data, fds, _flags, _address = socket.recv_fds(self._control, MESSAGE_MAX, 4)
-        except BlockingIOError:
-            return
-        except OSError:
-            data, fds = b"", []
-        if not data:
-            self._open = False
-            return
-        message: dict[str, Any] = json.loads(data)
+    def _take_messages(self) -> None:
+        while self._open:
+            try:
+                data, fds, _flags, _address = socket.recv_fds(self._control, MESSAGE_MAX, 4)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, fds = b"", []
+            if data:
+                self._take(json.loads(data), fds)
+            else:
+                self._open = False
+
+    def _take(self, message: dict[str, Any], fds: list[int]) -> None:
         shell: int = message["shell"]
         if message["op"] == "permit":
             for number, broker in self._brokers.values():
