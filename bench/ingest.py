@@ -51,7 +51,7 @@ def floor(files: list[Path], database: Path) -> int:
         with path.open("rb") as file:
             for line in file:
                 record = decode(line)
-                body = record.get("message") or record.get("payload") or {}
+                body: dict[str, Any] = record.get("message") or record.get("payload") or {}
                 pending += [(text,) for text in texts_of(body.get("content", body))]
                 if len(pending) >= 2000:
                     count += _insert(db, pending)

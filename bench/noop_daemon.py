@@ -5,7 +5,7 @@ ours, which the daemon answers on its short way for ordinary calls.
 """
 
 import sys
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -85,9 +85,11 @@ class NoopServices:
 
     async def client_gone(self, caller: Caller) -> None: ...
 
+    def watch_clients(self, connected: Callable[[], Collection[str]]) -> None: ...
+
     async def renew_leases(self, client_ids: Iterable[str]) -> None: ...
 
-    async def sweep(self) -> None: ...
+    async def sweep(self, client_ids: Iterable[str]) -> None: ...
 
     def busy(self) -> bool:
         return False

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ class ReplClient:
 
 
 @contextmanager
-def _repl(environ: dict[str, str]) -> Iterator[ReplClient]:
+def _repl(environ: dict[str, str]) -> Generator[ReplClient]:
     client = ReplClient(environ)
     try:
         yield client

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -54,7 +55,7 @@ class Tools:
     open: str | None
     run: str
     shell: str = ""
-    command: Any = lambda text: text
+    command: Callable[[str], object] = str
     budget: bool = True
 
 
