@@ -106,7 +106,7 @@ def spelled(body: dict[str, Any] | OrderedBody) -> bytes:
 def _spelt(body: dict[str, Any] | OrderedBody) -> tuple[dict[str, Any] | OrderedBody, bytes]:
     """Return a body as it is stored, and its canonical spelling."""
     spelling = spelled(body)
-    if _REFERENCE not in spelling:
+    if b"$" not in spelling or _REFERENCE not in spelling:  # one sign is looked for ten times as quickly
         return body, spelling
     # The store keeps long texts under this very key, so what has it of its own is kept as the text that it is.
     if isinstance(body, DialogBody) and type(body.input) not in _SIMPLE:
