@@ -14,6 +14,7 @@ from shiftlog.model.moves import (
     Succession,
     TurnStatus,
     run_status_after,
+    status_shown,
 )
 
 OPEN, SUSPENDED, CLOSED = SessionState.OPEN, SessionState.SUSPENDED, SessionState.CLOSED
@@ -66,3 +67,11 @@ def test_the_policy_says_the_state_after_a_close() -> None:
 )
 def test_exit_code_and_error_say_how_a_run_ended(returncode: int, error: str, status: RunStatus) -> None:
     assert run_status_after(returncode, error) is status
+
+
+def test_an_open_turn_is_shown_as_interrupted_wherever_nobody_works_on_it() -> None:
+    assert {state for state in SessionState if status_shown(TurnStatus.IN_PROGRESS, state) == "in_progress"} == {OPEN}
+    assert {status_shown(TurnStatus.IN_PROGRESS, state) for state in set(SessionState) - {OPEN}} == {"interrupted"}
+    for state in SessionState:
+        assert status_shown(TurnStatus.COMPLETED, state) == "completed"
+        assert status_shown(TurnStatus.FAILED, state) == "failed"

@@ -11,6 +11,7 @@ import click
 from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
 from shiftlog.cli.output import Part, Screen, ago, clean_line, count, dollars, json_text, styled, when
 from shiftlog.model.errors import TurnNotFound
+from shiftlog.model.moves import status_shown
 from shiftlog.model.times import parse
 
 MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("…", "yellow")}
@@ -61,7 +62,7 @@ def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) 
             screen = Screen()
             _print_session(screen, facts)
             for item in turns:
-                status = _status(item["turn"], facts)
+                status = status_shown(item["turn"]["status"], facts["state"])
                 _print_turn(screen, item["turn"], status, item["contents"], None if full else lines)
 
 
@@ -130,11 +131,6 @@ def _span(start: str, end: str | None) -> str:
         return when(start)
     until = when(end) if start[:10] != end[:10] else when(end)[11:]
     return f"{when(start)} – {until} ({ago((parse(end) - parse(start)).total_seconds())})"
-
-
-def _status(turn: Facts, session: Facts) -> str:
-    """Return the status of a turn; one that is open where nobody works any more was interrupted."""
-    return "interrupted" if turn["status"] == "in_progress" and session["state"] != "open" else turn["status"]
 
 
 def _print_turn(screen: Screen, turn: Facts, status: str, contents: list[Facts], max_lines: int | None) -> None:

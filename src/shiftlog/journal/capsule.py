@@ -18,7 +18,7 @@ from shiftlog.journal.capsule_budget import Aged, Item, fitted
 from shiftlog.journal.capsule_facts import Gathered, recorded, text_of
 from shiftlog.journal.statement import read_time
 from shiftlog.model.entry import Entry
-from shiftlog.model.moves import SessionState, TurnStatus
+from shiftlog.model.moves import SessionState, TurnStatus, status_shown
 from shiftlog.model.nouns import FileTouch, Session, Turn
 from shiftlog.model.times import shown
 
@@ -242,8 +242,7 @@ def capsule_markdown(capsule: Mapping[str, Any], *, session: Session, max_chars:
     """
     about = f"{session.id}, agent {_data(session.agent_id, 200)}, {session.state}"
     top = f"{_DATA_NOTE}\n\n# Hand-over of {about}, last active {shown(session.last_activity)}"
-    interrupted = session.state is not SessionState.OPEN
-    sections = _sections(capsule, max(80, max_chars // 5), interrupted=interrupted)
+    sections = _sections(capsule, max(80, max_chars // 5), session.state)
     left_out = Counter({name: count for name, count in capsule["truncated"].items() if name != "cut"})
     # The note on what is left out is longest when that is everything.
     every = left_out + Counter({section.name: len(section.lines) for section in sections})
@@ -264,7 +263,7 @@ def capsule_markdown(capsule: Mapping[str, Any], *, session: Session, max_chars:
     return top + "".join(section.shown() for section in sections) + _left_out(left_out)
 
 
-def _sections(capsule: Mapping[str, Any], most: int, *, interrupted: bool) -> list[_Section]:
+def _sections(capsule: Mapping[str, Any], most: int, state: SessionState) -> list[_Section]:
     files = [
         f"- (changes {item['changes']}, last {_data(item['last_type'], 64)}) {_data(item['path'], most)}"
         for item in capsule["files_touched"]
@@ -272,7 +271,7 @@ def _sections(capsule: Mapping[str, Any], most: int, *, interrupted: bool) -> li
     sections = [
         _plain("goal", "Goal", _goal_lines(capsule, most)),
         _listed("next", "Next", capsule, most),
-        _plain("open_turn", "Open turn", _turn_lines(capsule["open_turn"], most, interrupted=interrupted)),
+        _plain("open_turn", "Open turn", _turn_lines(capsule["open_turn"], most, state)),
         _listed("blockers", "Blockers", capsule, most),
         _listed("do_not", "Do not", capsule, most),
         _listed("refuted", "Refuted", capsule, most),
@@ -320,11 +319,12 @@ def _goal_lines(capsule: Mapping[str, Any], most: int) -> list[str]:
     return lines
 
 
-def _turn_lines(turn: Mapping[str, Any] | None, most: int, *, interrupted: bool) -> list[str]:
+def _turn_lines(turn: Mapping[str, Any] | None, most: int, state: SessionState) -> list[str]:
     if turn is None:
         return []
     counts = f"dialog items {turn['dialog_items']}, actions {turn['actions']}"
-    begun = f"begun {turn['begun_at']}{', interrupted' if interrupted else ''}"
+    status = status_shown(TurnStatus.IN_PROGRESS, state)
+    begun = f"begun {turn['begun_at']}" + ("" if status == TurnStatus.IN_PROGRESS else f", {status}")
     lines = [f"- {turn['request_id']}, {begun}, {counts}: {_data(turn['query_title'], most)}"]
     if turn["query_text"] != turn["query_title"]:
         lines.append(f"- asked: {_data(turn['query_text'], most)}")

@@ -67,6 +67,11 @@ STATE_AFTER_CLOSE: dict[Succession, SessionState] = {
 }
 
 
+def status_shown(turn: str, session: str) -> str:
+    """Return a turn's status as people see it: one that is open where nobody works any more was interrupted."""
+    return "interrupted" if turn == TurnStatus.IN_PROGRESS and session != SessionState.OPEN else str(turn)
+
+
 def run_status_after(returncode: int, error: str) -> RunStatus:
     """Return how a run ended, from its exit code and error text."""
     if error:

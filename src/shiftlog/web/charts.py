@@ -8,7 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from shiftlog.model.nouns import Turn
+from shiftlog.model.moves import status_shown
+from shiftlog.model.nouns import Session, Turn
 from shiftlog.web.figures import duration, money, short
 from shiftlog.web.looks import address
 from shiftlog.web.texts import visible
@@ -23,7 +24,7 @@ INDENT = 26
 BOX = 34
 
 
-def strip(turns: Sequence[Turn], session_id: str, *, is_open: bool) -> Markup:
+def strip(turns: Sequence[Turn], session: Session) -> Markup:
     """Draw a session's turns side by side, as long as they took, each a link to itself."""
     shown = turns[-STRIP_MOST:]
     if len(shown) < 2:
@@ -36,11 +37,11 @@ def strip(turns: Sequence[Turn], session_id: str, *, is_open: bool) -> Markup:
     x = 0.0
     for turn, weight, seconds in zip(shown, weights, spans, strict=True):
         width = max(1.0, weight * scale)
-        status = str(turn.status) if turn.is_terminal or is_open else "interrupted"
+        status = status_shown(turn.status, session.state)
         label = f"{turn.ordinal}. {visible(turn.query_title)[:80]} ({status}, {duration(seconds)})"
         parts.append(
             Markup('<a href="{}" aria-label="{}"><title>{}</title>{}</a>').format(
-                address("sessions", session_id, turn=turn.request_id) + f"#t-{turn.request_id}",
+                address("sessions", session.id, turn=turn.request_id) + f"#t-{turn.request_id}",
                 label,
                 label,
                 _SHAPE.format(f"{x:.1f}", 0, f"{width:.1f}", 24, f"turn-{status}"),

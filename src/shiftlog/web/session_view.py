@@ -13,7 +13,7 @@ from shiftlog.journal.continuity_answers import vendor_resume
 from shiftlog.journal.history_items import commit_facts, obligation, session_facts
 from shiftlog.journal.journal import find_session
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.moves import SessionState, TurnStatus
+from shiftlog.model.moves import SessionState, TurnStatus, status_shown
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.web.answers import NOT_FOUND, View, refusal
@@ -73,7 +73,7 @@ class SessionView:
                 last = session.turns_total + session.turns_deleted
                 turns = reader.turns(session.id, after=max(0, last - GLANCE_TURNS))
                 data["glance"] = _glance(reader, session, turns)
-                extra["strip"] = strip(turns, session.id, is_open=session.state is SessionState.OPEN)
+                extra["strip"] = strip(turns, session)
                 extra["family"] = _family(reader, session)
             return data, extra
 
@@ -198,14 +198,13 @@ def number(given: Mapping[str, Any], name: str, default: int, most: int = 1 << 3
 
 
 def turn_block(session: Session, turn: Turn, steps: list[Item] | None, *, opened: bool = False) -> Item:
-    """Return a turn for the template; one that is open where nobody works any more was interrupted."""
+    """Return a turn for the template."""
     document = turn_document(turn)
-    interrupted = not turn.is_terminal and session.state is not SessionState.OPEN
     return {
         "kind": "turn",
         "seq": turn.begun_seq,
         "turn": document,
-        "status": "interrupted" if interrupted else document["status"],
+        "status": status_shown(turn.status, session.state),
         "steps": steps,
         "count": max(turn.dialog_items + turn.actions, len(steps or ())),
         "opened": opened,
