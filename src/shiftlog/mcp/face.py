@@ -150,7 +150,18 @@ class Face:
         tool = self._tools.get(name)
         if tool is None:
             self._refuse_tool(name)
-        caller = _begin(ctx)
+        return await self._run(tool, _begin(ctx), arguments)
+
+    def brief_tool(self, name: object) -> Tool | None:
+        """Return the tool of a name if it is a brief one."""
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        return tool if tool is not None and tool.brief else None
+
+    async def answer_briefly(self, request_id: str | int, tool: Tool, arguments: dict[str, Any]) -> HandlerResult:
+        """Run a brief tool, which needs nothing of the SDK's context, and return its result as `answer` does."""
+        return await self._run(tool, _named(request_id), arguments)
+
+    async def _run(self, tool: Tool, caller: Caller, arguments: dict[str, Any] | None) -> HandlerResult:
         try:
             given = arguments or {}
             refuse_depth(given)
@@ -257,11 +268,16 @@ class Face:
 
 def _begin(ctx: Context) -> Caller:
     """Make the call of a request the current one and return its caller, named by the request's id."""
-    request_id = str(ctx.request_id)
-    # An id that cannot be kept as it is would name another call.
-    caller = changed(CALLER.get(), call_id=request_id if printable(request_id) == request_id else None)
+    caller = _named(ctx.request_id)
     enter_call(Call(caller=caller, context=ctx))
     return caller
+
+
+def _named(request_id: str | int | None) -> Caller:
+    """Return the connection's caller, named by a request's id."""
+    name = str(request_id)
+    # An id that cannot be kept as it is would name another call.
+    return changed(CALLER.get(), call_id=name if printable(name) == name else None)
 
 
 def compact(data: object) -> str:

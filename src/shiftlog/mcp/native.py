@@ -136,6 +136,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             idempotent=False,
             open_world=False,
             run=with_handle(app.store, through(app.sessions.begin_turn)),
+            brief=True,
         ),
         Tool(
             name="update_turn",
@@ -149,6 +150,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             idempotent=False,
             open_world=False,
             run=with_handle(app.store, through(app.sessions.update_turn)),
+            brief=True,
         ),
         Tool(
             name="finish_turn",
@@ -162,6 +164,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             idempotent=True,
             open_world=False,
             run=with_handle(app.store, through(app.sessions.finish_turn)),
+            brief=True,
         ),
         Tool(
             name="query_history",

@@ -5,16 +5,18 @@ one request that must be quick.
 """
 
 from collections.abc import Awaitable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
+from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel.server import Server
 from mcp.server.models import InitializationOptions
-from mcp.server.runner import serve_loop
+from mcp.server.runner import serve_connection
 from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
@@ -39,6 +41,7 @@ _QUICK_META = frozenset(
         "progressToken",
     }
 )
+_PROTOCOL_LABELS = frozenset({"mcp", "modelcontextprotocol"})
 _ADVICE = (
     ("open_session", "Call open_session when you start work, or resume_session to go on with earlier work."),
     ("begin_turn", "For each request call begin_turn, update_turn while you work, finish_turn at its end."),
@@ -100,7 +103,8 @@ def build_server(registry: Registry, selection: Selection | None = None, *, tele
     if not telemetry:
         # A span nobody collects costs a quarter of a call.
         server.middleware.clear()
-    server.middleware.append(_QuickCalls(server, face))
+    server.quick_calls = _QuickCalls(server, face)
+    server.middleware.append(server.quick_calls)
     return server
 
 
@@ -110,6 +114,8 @@ class _Server(Server[Any]):
     To see of which revision a client is, the SDK hands all messages of a connection from one task to another, which is
     a sixth of what a quick call costs here. Our streams can be looked into instead.
     """
+
+    quick_calls: "_QuickCalls"
 
     async def run(
         self,
@@ -121,14 +127,18 @@ class _Server(Server[Any]):
         if not isinstance(read_stream, Reading) or not await read_stream.begins_with("initialize"):
             await super().run(read_stream, write_stream, initialization_options, raise_exceptions)
             return
+        dispatcher = JSONRPCDispatcher(
+            read_stream,
+            write_stream,
+            raise_handler_exceptions=raise_exceptions,
+            # A client that does not wait for the answer to its handshake finds it done all the same.
+            inline_methods=frozenset({"initialize"}),
+        )
+        connection = Connection.for_loop(dispatcher)
+        read_stream.at_once = partial(self.quick_calls.at_once, connection)
         async with self.lifespan(self) as state:
-            await serve_loop(
-                self,
-                read_stream,
-                write_stream,
-                lifespan_state=state,
-                init_options=initialization_options,
-                raise_exceptions=raise_exceptions,
+            await serve_connection(
+                self, dispatcher, connection=connection, lifespan_state=state, init_options=initialization_options
             )
 
 
@@ -164,9 +174,26 @@ class _QuickCalls:
         if not isinstance(name, str) or not _is_usual(params, ctx.meta):
             return await _naming(call_next(ctx))
         result = await self._face.answer(ctx, name, cast("dict[str, Any] | None", arguments))
+        return self._shaped(ctx.protocol_version, result)
+
+    async def at_once(self, connection: Connection, request: types.JSONRPCRequest) -> dict[str, Any] | None:
+        """Answer an ordinary call of a brief tool where it is read; None for what has to go the SDK's way."""
+        params = request.params
+        if request.method != "tools/call" or not params or connection.client_params is None:
+            return None
+        tool, arguments = self._face.brief_tool(params.get("name")), params.get("arguments")
+        if tool is None or not isinstance(arguments, dict) or not _is_plain(params):
+            return None
+        try:
+            result = await self._face.answer_briefly(request.id, tool, cast("dict[str, Any]", arguments))
+            return {"result": self._shaped(connection.protocol_version, result)}
+        except MCPError as error:
+            return {"error": error.error.model_dump(by_alias=True, exclude_none=True)}
+
+    def _shaped(self, version: str, result: HandlerResult) -> HandlerResult:
         if isinstance(result, BaseModel):
-            result = _serialized(ctx.protocol_version, result)
-        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and isinstance(result, dict):
+            result = _serialized(version, result)
+        if version in MODERN_PROTOCOL_VERSIONS and isinstance(result, dict):
             result.setdefault("resultType", "complete")
             result["_meta"] = {**(result.get("_meta") or {}), **self._stamp}
         return result
@@ -200,9 +227,31 @@ async def _naming(work: Awaitable[HandlerResult]) -> HandlerResult:
 def _is_usual(params: Mapping[str, Any], meta: Mapping[str, Any] | None) -> bool:
     """Tell whether a request holds only what `_QuickCalls` understands; `meta` is None if malformed."""
     raw: object = params.get("_meta")
-    if raw is not None and (meta is None or not _QUICK_META.issuperset(cast("dict[str, Any]", raw))):
-        return False
+    if raw is not None:
+        keys = cast("dict[str, Any]", raw)
+        if meta is None or not all(key in _QUICK_META or _is_vendors(key) for key in keys):
+            return False
     return _QUICK_PARAMS.issuperset(params)
+
+
+def _is_plain(params: Mapping[str, Any]) -> bool:
+    """Tell whether a request asks for nothing beside the call; a brief one has no progress to report."""
+    raw: object = params.get("_meta")
+    if raw is None:
+        return _QUICK_PARAMS.issuperset(params)
+    if not isinstance(raw, dict):
+        return False
+    meta = cast("dict[str, object]", raw)
+    token = meta.get("progressToken", "")
+    if not isinstance(token, str | int) or isinstance(token, bool):
+        return False
+    return _QUICK_PARAMS.issuperset(params) and all(key == "progressToken" or _is_vendors(key) for key in meta)
+
+
+def _is_vendors(key: str) -> bool:
+    """Tell whether a key of `_meta` is a client's own, as `claudecode/toolUseId`, and not one of the protocol's."""
+    prefix, slash, _ = key.partition("/")
+    return bool(slash) and _PROTOCOL_LABELS.isdisjoint(prefix.split("."))
 
 
 def _serialized(version: str, result: BaseModel) -> dict[str, Any]:
