@@ -9,7 +9,7 @@ import os
 import select
 import time
 
-from shiftlog import wire
+from shiftlog import processes, wire
 
 CHUNK_BYTES = 65536
 QUEUE_BYTES = 1 << 20
@@ -394,6 +394,7 @@ def policed(options: dict[str, object]) -> dict[str, object]:
 
 def run(options: dict[str, object]) -> int:
     """Be the bridge of this process's stdin and stdout; return the exit status."""
+    processes.open_missing_streams()
     try:
         return Bridge(policed(chosen(options))).run()
     except Stopped:

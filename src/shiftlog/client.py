@@ -33,6 +33,8 @@ class Client:
         self.daemon_version = connection.daemon_version
         self._connection = connection
         self._last_id = 0
+        # Whose reader's end is noticed while a stream is quiet.
+        self._output: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -58,14 +60,21 @@ class Client:
                 return answer.get("result")
 
     def stream(
-        self, method: str, params: dict[str, object] | None = None, *, timeout_s: float | None = None
+        self,
+        method: str,
+        params: dict[str, object] | None = None,
+        *,
+        timeout_s: float | None = None,
+        output: int | None = None,
     ) -> Generator[Any]:
         """Ask one question and yield its items as they come; closing the generator ends the stream.
 
-        `timeout_s` bounds the wait for each item; without it a quiet stream is waited for.
+        `timeout_s` bounds the wait for each item; without it a quiet stream is waited for, with `output` only until
+        nobody reads that descriptor any more (BrokenPipeError).
         """
         number = self._ask(method, params)
         ended = False
+        self._output = output
         try:
             while True:
                 answer = self._answer(number, timeout_s)
@@ -77,6 +86,7 @@ class Client:
             ended = True
             raise
         finally:
+            self._output = None
             if not ended:
                 self._send({"cancel": number})
                 while "item" in self._answer(number, CALL_S):
@@ -99,6 +109,8 @@ class Client:
 
     def _answer(self, number: int, timeout_s: float | None) -> dict[str, Any]:
         while True:
+            if self._output is not None:
+                self._connection.wait_beside(self._output)
             try:
                 line = self._connection.read_line(timeout_s)
             except TimeoutError as error:

@@ -10,6 +10,15 @@ import sys
 _PROC = sys.platform.startswith("linux")
 
 
+def open_missing_streams() -> None:
+    """Put an empty file where a standard stream is closed, so that nothing else that is opened takes its number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
 def started(pid: int | None = None) -> str | None:
     """Return when a process started, as text to compare with itself; None when there is no such process.
 

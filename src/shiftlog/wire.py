@@ -67,6 +67,18 @@ class Connection:
         del self.rest[: end + 1]
         return line
 
+    def wait_beside(self, output: int) -> None:
+        """Wait until there is something to read; raise BrokenPipeError once nobody reads `output` any more."""
+        if b"\n" in self.rest:
+            return
+        import select
+
+        poller = select.poll()
+        poller.register(self.sock, select.POLLIN)
+        poller.register(output, 0)  # nothing to wait for: that its reader is gone is told anyway
+        if output in dict(poller.poll()):
+            raise BrokenPipeError
+
     def send(self, line: bytes, timeout_s: float | None = 30.0) -> None:
         """Send one whole line; raise OSError when the daemon is gone or takes nothing for too long."""
         self.sock.settimeout(timeout_s)

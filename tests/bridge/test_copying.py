@@ -121,10 +121,11 @@ def test_a_client_that_closed_its_end_of_the_output_ends_the_bridge(home: Path) 
         assert bridge.wait() == 0
 
 
-def test_a_bridge_without_any_standard_streams_ends(home: Path) -> None:
+@pytest.mark.parametrize("streams", ["<&- >&-", "<&-", "<&- >&- 2>&-"])
+def test_a_bridge_without_its_standard_streams_ends(home: Path, streams: str) -> None:
     start_daemon(home)
     closed = subprocess.run(
-        ["sh", "-c", 'exec "$@" <&- >&-', "sh", *BRIDGE], env=environment(home), timeout=60, check=False
+        ["sh", "-c", f'exec "$@" {streams}', "sh", *BRIDGE], env=environment(home), timeout=60, check=False
     )
     assert closed.returncode == 0
 

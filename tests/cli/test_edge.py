@@ -200,16 +200,44 @@ def test_an_output_that_takes_nothing_is_an_error_and_no_defect(demo: Path, opti
     assert (done.returncode, done.stderr) == (1, b"error: Cannot write: No space left on device\n")
 
 
-def test_without_an_output_a_command_still_does_its_work(demo: Path) -> None:
-    script = 'exec "$@" >&-'
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("arguments", [("sessions",), ("verify",), ("exec", "--", "echo said >&2")])
+def test_without_its_streams_a_command_still_does_its_work(
+    demo: Path, streams: str, arguments: tuple[str, ...]
+) -> None:
     done = subprocess.run(
-        ["sh", "-c", script, "sh", *PROGRAM, "sessions"],
+        ["sh", "-c", f'exec "$@" {streams}', "sh", *PROGRAM, *arguments],
         check=False,
         env=environment(demo),
-        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
         timeout=DEADLINE_S,
     )
-    assert (done.returncode, done.stderr) == (0, b"")
+    told = b"said\n" if arguments[0] == "exec" and "2>" not in streams else b""
+    assert (done.returncode, done.stderr) == (0, told)
+    assert b"Traceback" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("streams", "told"),
+    [
+        (("--json", ">/dev/full"), b"error: Session ID does not conform to canonical format\n"),
+        (("--json", ">/dev/full", "2>/dev/full"), b""),
+        (("2>/dev/full",), b""),
+    ],
+)
+def test_an_error_that_cannot_be_told_as_asked_keeps_its_status(
+    demo: Path, streams: tuple[str, ...], told: bytes
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {" ".join(streams)}', "sh", *PROGRAM, "show", "nope"],
+        check=False,
+        env=environment(demo),
+        capture_output=True,
+        timeout=DEADLINE_S,
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.partition(b"hint: ")[0] == told
 
 
 def test_colours_are_for_terminals_and_for_those_who_want_them(demo: Path) -> None:

@@ -170,6 +170,24 @@ def test_following_in_a_pipe_gives_each_line_at_once(home: Path) -> None:
             tail.kill()
 
 
+@pytest.mark.parametrize("is_daemon_there", [True, False])
+def test_following_ends_when_its_reader_went_away_though_nothing_is_written(home: Path, is_daemon_there: bool) -> None:
+    recorded_session(home)
+    command = [*PROGRAM, "tail", "-f", "-n", "1", "--json"]
+    with subprocess.Popen(command, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tail:
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        try:
+            assert tail.stdout.readline()
+            if not is_daemon_there:
+                shiftlog(home, "daemon", "stop")
+            tail.stdout.close()
+            assert tail.wait(DEADLINE_S) == 141
+            assert tail.stderr.read() == b""
+        finally:
+            tail.kill()
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_following_goes_on_with_the_next_daemon_and_shows_nothing_twice(home: Path, how: signal.Signals) -> None:
     session_id = recorded_session(home)

@@ -11,11 +11,11 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import click
 
-from shiftlog import __version__
+from shiftlog import __version__, processes
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, StorageError
 
 # What is wrong with the machine then, and not with us.
@@ -261,8 +261,7 @@ def program(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name and return its exit status; nothing is raised."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - whoever started us closed it
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+    _open_missing_streams()
     as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
     for stream in (sys.stdout, sys.stderr):
         # A terminal of another encoding shows an escape for what it cannot show.
@@ -272,6 +271,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(given, as_json)
     except (PipeClosed, BrokenPipeError):
         return _without_reader()
+
+
+def _open_missing_streams() -> None:
+    """Read nothing and write nowhere where whoever started us closed a standard stream."""
+    processes.open_missing_streams()
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _run(arguments: list[str], as_json: bool) -> int:
@@ -299,7 +306,7 @@ def _run(arguments: list[str], as_json: bool) -> int:
     except OSError as error:
         if error.errno not in _TROUBLES:
             return _complain(_defect(error), as_json, FAILED)
-        _let_go_of_output()
+        _let_go_of(sys.stdout)
         place = f" {error.filename}" if error.filename else ""
         return _complain(StorageError(f"Cannot write{place}: {error.strerror}", hint=""), False, FAILED)
     except Exception as error:  # noqa: BLE001 - the edge of this face: a person gets a sentence, and what to report
@@ -307,11 +314,24 @@ def _run(arguments: list[str], as_json: bool) -> int:
 
 
 def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
+    """Tell an error and return the exit status; where it cannot be told as asked, a person hears it, or nobody."""
+    try:
+        _tell(error, as_json)
+    except OSError as trouble:
+        if trouble.errno not in _TROUBLES:
+            raise
+        _let_go_of(sys.stdout if as_json else sys.stderr)
+        if as_json:
+            return _complain(error, False, status)
+    return status
+
+
+def _tell(error: ShiftlogError, as_json: bool) -> None:
     from shiftlog.cli.output import clean_line, print_json
 
     if as_json:
         print_json({"error": error.as_dict()})
-        return status
+        return
     hint = error.hint
     if error.code in HINTS and (hint == type(error).hint or _speaks_to_an_agent(hint or "")):
         hint = HINTS[error.code]
@@ -323,7 +343,6 @@ def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
         if text:
             shown = word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)
             click.echo(f"{shown} {clean_line(text)}", err=True)
-    return status
 
 
 def _speaks_to_an_agent(hint: str) -> bool:
@@ -345,12 +364,12 @@ def _defect(error: Exception) -> InternalError:
 
 
 def _without_reader() -> int:
-    _let_go_of_output()
+    _let_go_of(sys.stdout)
     return PIPE_CLOSED
 
 
-def _let_go_of_output() -> None:
-    """Let go of an output that takes nothing any more, so that the interpreter does not complain at its end."""
+def _let_go_of(stream: IO[str]) -> None:
+    """Let go of a stream that takes nothing any more, so that the interpreter does not complain at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

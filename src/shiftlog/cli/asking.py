@@ -56,9 +56,14 @@ def ask(method: str, params: dict[str, Any] | None = None) -> Any:
 
 
 @contextmanager
-def asked(client: "Client", method: str, params: dict[str, Any]) -> Generator[Generator[Any]]:
-    """Ask a question that is answered by a stream of items; leaving the block ends the stream."""
-    with closing(client.stream(method, params)) as items:
+def asked(
+    client: "Client", method: str, params: dict[str, Any], *, output: int | None = None
+) -> Generator[Generator[Any]]:
+    """Ask a question that is answered by a stream of items; leaving the block ends the stream.
+
+    With `output` the stream also ends, by a BrokenPipeError, when nobody reads that descriptor any more.
+    """
+    with closing(client.stream(method, params, output=output)) as items:
         yield items
 
 

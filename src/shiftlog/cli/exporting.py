@@ -11,7 +11,7 @@ import click
 
 from shiftlog.cli.asking import asked, named_session, open_client, session_argument
 from shiftlog.cli.output import clean, clean_line, count
-from shiftlog.model.errors import StorageError
+from shiftlog.model.errors import ShiftlogError, StorageError
 
 STANDARD_OUTPUT = Path("-")
 FORMATS = ("html", "md", "jsonl")
@@ -90,8 +90,13 @@ def _opened(output: Path | None, mode: int) -> Generator[IO[str]]:
         number = os.open(output, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, mode)
     except OSError as error:
         raise StorageError(f"Cannot write {output}: {error.strerror}", hint="Name another file") from None
-    with os.fdopen(number, "w", encoding="utf-8", errors="replace") as file:
-        yield file
+    try:
+        with os.fdopen(number, "w", encoding="utf-8", errors="replace") as file:
+            yield file
+    except ShiftlogError:  # some are an OSError too, and not of this file
+        raise
+    except OSError as error:
+        raise StorageError(f"Cannot write {output}: {error.strerror}", hint="What is there is not whole") from None
 
 
 def _write(stream: IO[str], text: str, form: str) -> None:

@@ -1,9 +1,11 @@
 """Following entries from one daemon to the next: `tail -f` goes on until Ctrl-C, and daemons come and go.
 
-A daemon that was stopped is not started for this; whoever needs it does so.
+A daemon that was stopped is not started for this; whoever needs it does so. A reader that went away is noticed also
+while nothing is written.
 """
 
-import time
+import select
+import sys
 from collections.abc import Generator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,7 @@ from shiftlog.model.times import shown
 if TYPE_CHECKING:
     from shiftlog.client import Client
 
-RETRY_S = 0.5
+RETRY_MS = 500
 # So many entries may have been written between two daemons.
 CAUGHT_UP = 10_000
 
@@ -30,7 +32,7 @@ def followed(client: "Client", params: Entry) -> Generator[Entry]:
     seqs: dict[str, int] = {}
     while True:
         try:
-            with client, asked(client, "tail", params) as entries:
+            with client, asked(client, "tail", params, output=sys.stdout.fileno()) as entries:
                 for entry in entries:
                     name = entry["session_id"]
                     if since and (entry["seq"] <= seqs.get(name, 0) or entry["at"] < since):
@@ -47,8 +49,11 @@ def followed(client: "Client", params: Entry) -> Generator[Entry]:
 def _next_client() -> "Client":
     from shiftlog.client import DaemonUnreachable
 
+    reader = select.poll()
+    reader.register(sys.stdout, 0)
     while True:
-        time.sleep(RETRY_S)
+        if reader.poll(RETRY_MS):
+            raise BrokenPipeError
         try:
             return open_client(start=False)
         except DaemonUnreachable:

@@ -150,7 +150,7 @@ def watch(shell: str | None, last: int, as_json: bool) -> None:
             params["shell_id"] = shell
         elif not as_json and sys.stdout.isatty() and not client.call("shells", {})["shells"]:
             click.echo("No shell lives yet; waiting for one. Ctrl-C ends this.", err=True)
-        with asked(client, "watch", params) as events:
+        with asked(client, "watch", params, output=sys.stdout.fileno()) as events:
             for event in events:
                 if as_json:
                     print_json(event, indent=None)

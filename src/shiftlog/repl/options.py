@@ -3,7 +3,7 @@
 import os
 import sys
 
-from shiftlog import __version__
+from shiftlog import __version__, processes
 from shiftlog.repl import streams
 
 OK, FAILED, MISUSED = 0, 1, 2
@@ -149,7 +149,7 @@ def _timeout_s() -> float:
 
 def main(arguments: list[str], program: str) -> int:
     """Run the program; return its exit status."""
-    streams.open_missing()
+    processes.open_missing_streams()
     try:
         return _main(arguments, program)
     except KeyboardInterrupt:

@@ -7,15 +7,6 @@ class CannotWrite(Exception):
     """Why an output takes nothing more."""
 
 
-def open_missing() -> None:
-    """Put an empty file where a standard stream is closed, so that nothing else that is opened takes its number."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
-
-
 def read(most: int, stdin: int = 0) -> bytes:
     """Return the input up to its end, or as much of it as asked for."""
     with open(stdin, "rb", closefd=False) as stream:
