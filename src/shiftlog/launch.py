@@ -97,6 +97,7 @@ class _Child:
         except OSError:
             self.log_start = 0
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        os.close(os.open(log, append | os.O_CLOEXEC, 0o600))  # where that fails, spawning would blame the program
         # -P: the client's working directory may hold a module of any name, and must not be imported from.
         self.pid = os.posix_spawn(
             sys.executable,

@@ -1,12 +1,13 @@
 """`shiftlog doctor`: what it sees in a sound installation and in several that are not."""
 
+import shutil
 import socket
 from pathlib import Path
 
 import pytest
 
 from shiftlog.shell.sandbox.detect import detect
-from tests.cli.support import shiftlog
+from tests.cli.support import recorded_session, shiftlog
 from tests.daemon.support import lock_holder
 
 
@@ -182,3 +183,36 @@ def test_a_damaged_database_is_named_with_what_is_wrong_and_what_to_do(home: Pat
     assert check["message"] in shiftlog(home, "status", status=1).err
     refused = shiftlog(home, "mcp", "--in-process", status=1)
     assert f"error: Storage error: {database}: file is not a database" in refused.err
+
+
+def test_a_damaged_database_is_found_though_the_daemon_starts(home: Path) -> None:
+    recorded_session(home)
+    shiftlog(home, "daemon", "stop")
+    database = home / "shiftlog.db"
+    assert str(database) in checks(home, "--no-start")["database"]["message"]
+    with database.open("r+b") as file:
+        file.truncate(database.stat().st_size // 4096 // 2 * 4096)
+    check = checks(home, "--no-start", status=1)["database"]
+    assert check["message"] == f"{database}: database disk image is malformed"
+    assert check["hint"].startswith("Keep a copy of the state directory")
+
+
+@pytest.mark.parametrize("damage", ["cut", "a file in place of the folder", "a folder in place of the log"])
+def test_what_is_wrong_in_the_state_directory_is_named_and_no_defect(home: Path, damage: str) -> None:
+    shiftlog(home, "daemon", "start")
+    shiftlog(home, "daemon", "stop")
+    place = {"cut": home / "keys" / "ed25519", "a folder in place of the log": home / "daemon.log"}.get(
+        damage, home / "keys"
+    )
+    if damage == "cut":
+        place.write_bytes(b"")
+    elif place.is_dir():
+        shutil.rmtree(place)
+        place.write_bytes(b"")
+    else:
+        place.unlink()
+        place.mkdir()
+    error = shiftlog(home, "sessions", "--json", status=1).json()["error"]
+    assert error["code"] == "storage_error"
+    assert str(place) in error["message"]
+    assert "defect" not in error["hint"]

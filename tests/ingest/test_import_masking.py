@@ -11,6 +11,7 @@ import pytest
 from shiftlog.guard.redaction import Redactor
 from shiftlog.ingest.codex_capture import read_rollout
 from shiftlog.ingest.placing_parts import MAX_TEXT_CHARS
+from shiftlog.journal.ingesting import import_key
 from tests.ingest.office import NOW, Claude, Codex, Office, open_office
 from tests.journal.desk import files_holding
 
@@ -185,3 +186,15 @@ async def test_a_file_whose_state_is_of_another_key_is_read_whole_and_brings_not
         session = await office.session(claude.session)
         assert await office.dialog(session) == [*before, "deployed", "Done"]
         assert [str(turn.status) for turn in await office.turns(session)] == ["completed"]
+
+
+@pytest.mark.parametrize("left", [b"", b"half of"])
+async def test_a_key_of_imports_that_is_not_whole_is_drawn_anew(tmp_path: Path, left: bytes) -> None:
+    path = tmp_path / "keys" / "import.key"
+    path.parent.mkdir()
+    path.write_bytes(left)
+    key = import_key(path)
+    assert len(key) == 32
+    assert import_key(path) == path.read_bytes() == key
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in path.parent.iterdir()] == ["import.key"]

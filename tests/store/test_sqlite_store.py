@@ -288,6 +288,19 @@ async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     assert path.read_bytes().startswith(b"certainly")
 
 
+async def test_a_file_that_was_emptied_beside_its_log_is_refused_and_the_log_is_left_alone(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store)
+        log = path.with_name(f"{path.name}-wal").read_bytes()
+    path.write_bytes(b"")
+    path.with_name(f"{path.name}-wal").write_bytes(log)
+    with pytest.raises(StorageError) as caught:
+        async with SqliteStore(path):
+            pass
+    assert caught.value.details["reason"] == f"{path} is empty, but its log is not"
+    assert path.with_name(f"{path.name}-wal").read_bytes() == log
+
+
 async def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError) as caught:
         async with SqliteStore(tmp_path / "missing" / "shiftlog.db"):

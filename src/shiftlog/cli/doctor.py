@@ -19,11 +19,12 @@ import click
 from shiftlog import __version__, processes, wire
 from shiftlog.cli.asking import json_option, open_client
 from shiftlog.cli.output import Screen, ago, clean_line, count, print_json, size, styled
-from shiftlog.model.errors import ConfigError, ShiftlogError
+from shiftlog.model.errors import ConfigError, ShiftlogError, StorageError
 
 LOW_BYTES = 1_000_000_000
 FULL_BYTES = 100_000_000
 PROBE_S = 5.0
+LOOK_S = 5.0
 HOSTS_SHOWN = 5
 # A host's name comes from an agent, so only what can be one counts.
 UNKNOWN_HOST = re.compile(
@@ -100,6 +101,7 @@ def _checks(start: bool) -> Iterator[Check]:
     yield _space(home)
     yield _settings(home)
     yield from _daemon(start)
+    yield from _database(home)
     yield _socket(home)
     yield _lock(home)
     yield _spool(home)
@@ -175,7 +177,9 @@ def _home(home: Path) -> Check:
         mode = f"{stat.S_IMODE(info.st_mode):04o}"
         return _fail("home", f"{home} has mode {mode}; others can look in", f"chmod 700 {home}")
     if not os.access(home, os.W_OK | os.X_OK):
-        return _fail("home", f"{home} cannot be written", f"chmod 700 {home}")
+        is_open = info.st_mode & stat.S_IRWXU == stat.S_IRWXU
+        hint = "Its file system is read-only: mount it for writing" if is_open else f"chmod 700 {home}"
+        return _fail("home", f"{home} cannot be written", hint)
     return _ok("home", f"{home} (0700)")
 
 
@@ -255,6 +259,22 @@ def _daemon(start: bool) -> Iterator[Check]:
         yield _fail("http", f"not served: {facts['http_fault']}", hint)
     elif facts.get("http"):
         yield _ok("http", facts["http"])
+
+
+def _database(home: Path) -> Iterator[Check]:
+    """Look through the pages of the database, for as long as a person waits; what they say, `verify` checks."""
+    path = home / wire.DATABASE
+    try:
+        from shiftlog.store.sqlite.faults import look_through
+
+        said = f"{path} ({size(path.stat().st_size)})"
+        is_seen = look_through(path, LOOK_S)
+    except StorageError as error:  # which is an OSError too
+        yield _fail("database", str(error.details["reason"]), error.hint or "")
+    except (ImportError, OSError):
+        return
+    else:
+        yield _ok("database", said if is_seen else f"{said}; nothing is wrong with what {LOOK_S:.0f} s let us see")
 
 
 def _somebody_listens() -> bool:

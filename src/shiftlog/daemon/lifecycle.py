@@ -70,6 +70,8 @@ def _start_error(error: Exception) -> ShiftlogError:
         return StorageError(f"{NO_START}{error.details['reason']}", hint=error.hint)
     if isinstance(error, ShiftlogError):
         return error
+    if isinstance(error, OSError) and error.filename:  # the state directory is not as it should be
+        return StorageError(f"{NO_START}{error.filename}: {error.strerror}", hint="Run shiftlog doctor")
     return InternalError(f"{NO_START}{type(error).__name__}: {error}")
 
 

@@ -4,6 +4,7 @@ The rules of the write path hold: facts come redacted, what is known by its key 
 never changed (what comes later is an amendment), and an import never opens, closes, wakes or makes current a session.
 """
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.ingest_batch import BatchWork
+from shiftlog.journal.key_files import publish
 from shiftlog.journal.states import StateLock
 from shiftlog.model.errors import StorageError
 from shiftlog.store.incoming import Batch
@@ -19,6 +21,8 @@ from shiftlog.store.protocol import Reader, Store, Writer
 from shiftlog.store.sources import Source
 
 KEY_BYTES = 32
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -146,13 +150,12 @@ def _going_on(writer: Writer, source: Source, follows: int) -> Source:
 
 
 def import_key(path: Path) -> bytes:
-    """Return the key under which origin keys hide texts, made where there is none."""
+    """Return the key under which origin keys hide texts, made where there is none or none that is whole."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    try:
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(os.urandom(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-    except FileExistsError:
-        pass
+    if not path.exists():
+        publish(path, os.urandom(KEY_BYTES))
+    elif path.stat().st_size != KEY_BYTES:
+        log.warning("%s is no key; a new one is drawn, and transcripts are read whole again", path)
+        path.unlink(missing_ok=True)
+        publish(path, os.urandom(KEY_BYTES))
     return path.read_bytes()

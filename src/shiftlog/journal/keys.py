@@ -15,10 +15,16 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from shiftlog.journal.key_files import publish
 from shiftlog.model.canonical import canonical
+from shiftlog.model.errors import StorageError
 from shiftlog.model.nouns import Receipt
 from shiftlog.model.times import parse, shown
 
+KEY_BYTES = 32
+DAMAGED_HINT = (
+    "Put a backup of it in its place, or move it away: a new one is made, and recovery tokens given out so far end"
+)
 RECEIPT_LABEL = b"shiftlog-receipt-v1\n"
 _RAW = serialization.Encoding.Raw
 
@@ -37,13 +43,17 @@ class Keys:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / "ed25519"
         if not path.exists():
-            _publish(path, os.urandom(32))
-        private = Ed25519PrivateKey.from_private_bytes(path.read_bytes())
+            publish(path, os.urandom(KEY_BYTES))
+        try:
+            private = Ed25519PrivateKey.from_private_bytes(path.read_bytes())
+        except ValueError as error:
+            reason = f"{path} is no key: it does not hold {KEY_BYTES} bytes"
+            raise StorageError("Storage error", details={"reason": reason}, hint=DAMAGED_HINT) from error
         public = private.public_key().public_bytes(_RAW, serialization.PublicFormat.Raw)
         key_id = hashlib.sha256(public).hexdigest()[:16]
         public_path = folder / f"{key_id}.pub"
         if not public_path.exists():
-            _publish(public_path, public)
+            publish(public_path, public)
         return cls(folder=folder, private=private, key_id=key_id)
 
     def sign(self, receipt: Receipt) -> Receipt:
@@ -75,34 +85,6 @@ class Keys:
         except (InvalidSignature, ValueError):
             return False
         return True
-
-
-def _publish(path: Path, data: bytes) -> None:
-    """Put a file in place whole, keeping one that another process put there first."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        os.write(handle, data)
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass  # the other process was first; its file is the one to use
-    finally:
-        draft.unlink()
-    # A key that a power loss took away would leave its receipts without proof, so its name must be on disk too.
-    for folder in (path.parent, path.parent.parent):
-        _sync(folder)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _unsigned(receipt: Receipt) -> dict[str, Any]:

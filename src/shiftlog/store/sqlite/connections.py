@@ -9,13 +9,13 @@ from pathlib import Path
 import apsw
 
 from shiftlog.model.errors import StorageError
+from shiftlog.store.sqlite.faults import damaged, storage_error
 from shiftlog.store.sqlite.migrate import migrate
 from shiftlog.store.sqlite.tallies import build_owed
 
 BUSY_MS = 60_000
 CHECKPOINT_BUSY_MS = 2_000
 CACHE_KIB = 16_384
-DAMAGED_HINT = "Keep a copy of the state directory, then put a backup of the file in its place or move it away"
 
 _log = logging.getLogger("shiftlog.store")
 
@@ -40,8 +40,7 @@ def open_for_writing(path: Path, synchronous: str) -> apsw.Connection:
         raise
     except (apsw.Error, OSError) as error:
         says = error.strerror if isinstance(error, OSError) else error
-        hint = DAMAGED_HINT if isinstance(error, apsw.NotADBError | apsw.CorruptError) else None
-        raise StorageError("Storage error", details={"reason": f"{path}: {says}"}, hint=hint) from error
+        raise storage_error(error, f"{path}: {says}") from error
 
 
 def _opened(path: Path, synchronous: str) -> apsw.Connection:
@@ -65,14 +64,25 @@ def _make(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
-        if path.stat().st_mode & 0o077:
+        info = path.stat()
+        if info.st_mode & 0o077:
             path.chmod(0o600)
+        if not info.st_size and _size(path.with_name(f"{path.name}-wal")):
+            # SQLite would take it for a new one and throw away the log with everything that is left.
+            raise damaged(f"{path} is empty, but its log is not") from None
         return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _use_write_ahead_log(db: apsw.Connection) -> None:

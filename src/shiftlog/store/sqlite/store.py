@@ -24,6 +24,7 @@ import apsw
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sqlite.connections import BUSY_MS, connect, give_back_log, move_log, open_for_writing, scrub
+from shiftlog.store.sqlite.faults import storage_error
 from shiftlog.store.sqlite.jobs import Job, Jobs
 from shiftlog.store.sqlite.reader import Known, SqliteReader
 from shiftlog.store.sqlite.sources import OriginKeys
@@ -191,7 +192,7 @@ class SqliteStore:
             os.fsync(log)
         except OSError as error:
             self._owes_sync = True
-            raise _storage_error(error) from error
+            raise storage_error(error) from error
         finally:
             os.close(log)
 
@@ -217,7 +218,7 @@ class SqliteStore:
             finally:
                 db.execute("COMMIT")
         except apsw.Error as error:
-            raise _storage_error(error) from error
+            raise storage_error(error) from error
 
     def _reader_connection(self) -> apsw.Connection:
         """Return the connection of this thread, one of the readers'."""
@@ -440,7 +441,7 @@ def _commit_group(
             recollection.keep(db)
     except BaseException as error:  # noqa: BLE001 - handed to the callers that wait for it
         _roll_back(db)
-        kept = _storage_error(error) if isinstance(error, apsw.Error) else error
+        kept = storage_error(error) if isinstance(error, apsw.Error) else error
         failed = dict.fromkeys((*begun, *(job for job in group if job.begin())))
         return [(job, None, kept) for job in failed], 0, False
     return outcomes, left, backlog.erased
@@ -472,7 +473,7 @@ def _attempt(
     except BaseException as error:  # noqa: BLE001 - handed to the caller that waits for it
         db.execute("ROLLBACK TO piece; RELEASE piece")
         backlog.back_to(mark)
-        return None, _storage_error(error) if isinstance(error, apsw.Error) else error
+        return None, storage_error(error) if isinstance(error, apsw.Error) else error
     db.execute("RELEASE piece")
     return result, None
 
@@ -494,7 +495,3 @@ def _settle(outcomes: list[Outcome]) -> None:
             future.set_result(result)
         else:
             future.set_exception(error)
-
-
-def _storage_error(error: BaseException) -> StorageError:
-    return StorageError("Storage error", details={"reason": f"{type(error).__name__}: {error}"})
