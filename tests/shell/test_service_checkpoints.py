@@ -1,5 +1,6 @@
 """Checkpoints through shells: the worked example of the contract and its acceptance cases, on a real git."""
 
+import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from shiftlog.model.shell_errors import (
     WorkspaceInvalid,
     WorkspaceRequired,
 )
-from tests.shell.desk import CLIENT, ShellDesk, shell_desk
+from shiftlog.store.protocol import Filter, Page
+from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
 
 
 @pytest.fixture
@@ -210,3 +212,24 @@ async def test_a_workspace_that_grew_beyond_the_limit_says_which_shells_still_wo
         await desk.run("rm c")
         await desk.open(workspace=str(desk.place))
         assert (await desk.run("rm b"))["checkpoint_id"]
+
+
+async def test_a_shell_whose_workspace_cannot_be_covered_is_ended_again(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, shell=False) as desk:
+        (desk.home / "checkpoints").write_bytes(b"")
+        with pytest.raises(WorkspaceInvalid):
+            await desk.open(workspace=str(desk.place), env={"MARK": str(tmp_path)})
+        assert desk.shells.live_ids() == []
+        await until(lambda: not marked(tmp_path))
+        [row] = await desk.app.store.read(lambda reader: reader.find_sessions(Filter(), Page(limit=9)))
+        assert (str(row.session.state), row.session.closing and row.session.closing.reason) == ("closed", "abandoned")
+
+
+def marked(mark: Path) -> list[str]:
+    """Name the processes that have the mark in their environment."""
+    found: list[str] = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"MARK={mark}\0".encode() in entry.read_bytes():
+                found.append(entry.parent.name)
+    return found

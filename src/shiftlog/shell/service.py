@@ -111,20 +111,15 @@ class Shells:
                 raise _limit_reached(self.limits.session_shells, "session_shells")
             if home.implicit:
                 self._implicit.add(home.session_id)
+            ready = None
             try:
                 ready = await self.opener.open(values, caller)
+                shell = self._shell(ready, home.session_id, values, budget, timeout_s, implicit=home.implicit)
+                shell.checkpoints = await self.snapshots.attach(shell, values)
+                await self._record_opened(shell)
             except BaseException:
-                if self._ends_with_this(belongs_to, opening=1):
-                    await self.journal.abandon(belongs_to)
+                await asyncio.shield(self.spawn(self._give_up(ready, belongs_to)))
                 raise
-            shell = self._shell(ready, home.session_id, values, budget, timeout_s, implicit=home.implicit)
-            shell.checkpoints = await self.snapshots.attach(shell, values)
-            try:
-                await self.journal.shell_opened(shell.session_id, results.opening_facts(shell))
-            except ShiftlogError as error:
-                await ready.live.close()
-                await ready.guard.close()
-                raise unavailable(error) from None
         finally:
             self._opening -= Counter((belongs_to,))
         shell.guard.watch(shell.roots)
@@ -133,6 +128,20 @@ class Shells:
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         return results.opened(shell, ready.startup_output)
+
+    async def _record_opened(self, shell: Shell) -> None:
+        try:
+            await self.journal.shell_opened(shell.session_id, results.opening_facts(shell))
+        except ShiftlogError as error:
+            raise unavailable(error) from None
+
+    async def _give_up(self, ready: Ready | None, session_id: str) -> None:
+        """Leave nothing behind of a shell that did not come to be: no process, and no session that is only its own."""
+        if ready is not None:
+            await ready.live.close()
+            await ready.guard.close()
+        if self._ends_with_this(session_id, opening=1):
+            await self.journal.abandon(session_id)
 
     def _check_enclosing(self, values: Mapping[str, Any], caller: Caller) -> None:
         """Refuse who works inside a confined shell a looser one beside it."""
