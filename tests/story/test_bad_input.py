@@ -1,6 +1,7 @@
 """Input that no agent should send: refused with a reason that names the argument, stored nowhere, and life goes on."""
 
 import json
+import resource
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -252,3 +253,21 @@ def owes_an_answer(line: bytes) -> bool:
 
 def test_after_all_that_nothing_was_stored(site: Site) -> None:
     site.check()
+
+
+def test_a_machine_that_is_short_of_something_is_no_defect_and_serves_on(home: Path) -> None:
+    with Agent(home) as agent:
+        session_id = agent.call("open_session", agent="Codex", title="Tight")["session_id"]
+        pid = lock_holder(home)
+        assert pid is not None
+        usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        in_use = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (in_use + 1, usual[1]))
+        with pytest.raises(Refused) as refused:
+            agent.call("open_shell", session_id=session_id)
+        assert refused.value.error["code"] == "storage_error"
+        assert refused.value.error["details"] == {"reason": "Too many open files"}
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
+        shell = agent.call("open_shell", session_id=session_id)["shell_id"]
+        assert agent.call("run_command", shell_id=shell, command="echo on")["stdout"] == "on"
+        assert [one["shell_id"] for one in agent.call("list_shells")["shells"]] == [shell]

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from shiftlog.daemon.lines import GONE, LineStream, LineTooLong
 from shiftlog.daemon.until import until
-from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError
+from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, trouble
 
 LINE_BYTES = 32 << 20
 AT_ONCE = 64
@@ -90,9 +90,9 @@ class Control:
             last = _line({"id": number, "error": error.as_dict()})
         except GONE:
             return
-        except Exception:
+        except Exception as error:
             log.exception("A control question failed")
-            defect = InternalError("The daemon failed to answer; its log says where")
+            defect = trouble(error) or InternalError("The daemon failed to answer; its log says where")
             last = _line({"id": number, "error": defect.as_dict()})
         finally:
             del self._running[number]

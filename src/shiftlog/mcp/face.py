@@ -26,7 +26,7 @@ from shiftlog.journal.refusals import refusal
 from shiftlog.mcp.calls import CALLER, Call, Context, enter_call, level_set
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool, nearest
 from shiftlog.model.caller import Caller
-from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, UnknownTool
+from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, UnknownTool, trouble
 from shiftlog.model.fields import Record
 from shiftlog.model.nouns import changed
 
@@ -343,8 +343,10 @@ def _edge(where: str, shape: Callable[[ShiftlogError], MCPError]) -> Generator[N
         raise shape(defect(where, error)) from None
 
 
-def defect(where: str, error: BaseException) -> InternalError:
+def defect(where: str, error: BaseException) -> ShiftlogError:
     """Log where an unforeseen error arose, and return what the client may know: a reference to that line.
+
+    What the machine is short of is told as that.
 
     Messages of exceptions can carry what the user typed, so neither the log nor the client sees them.
     """
@@ -355,7 +357,9 @@ def defect(where: str, error: BaseException) -> InternalError:
         lines += [*traceback.format_tb(at.__traceback__), f"{type(at).__module__}.{type(at).__qualname__}\n"]
         at = at.__cause__ or at.__context__
     log.error("internal error %s in %s\n%s", ref, where, "".join(lines))
-    return InternalError("Internal error", details={"reason": f"logged by the server as {ref}", "ref": ref})
+    return trouble(error) or InternalError(
+        "Internal error", details={"reason": f"logged by the server as {ref}", "ref": ref}
+    )
 
 
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:

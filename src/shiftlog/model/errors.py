@@ -35,7 +35,9 @@ ShiftlogError                    code, message, details, hint, retryable
 └── InternalError                internal_error           RuntimeError
 """
 
+import errno
 import math
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import ClassVar, cast
@@ -288,6 +290,21 @@ class CommandTimeout(ShiftlogError, TimeoutError):
 class InternalError(ShiftlogError, RuntimeError):
     code = "internal_error"
     hint = "This is a defect of Shiftlog; please report it"
+
+
+# What the machine is short of, or what fails below us: no room, memory, descriptors or processes, a broken disk.
+_TROUBLES = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EROFS", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "ENOBUFS")
+)
+
+
+def trouble(error: BaseException) -> StorageError | None:
+    """Return what is told of an error that is the machine's and not ours; None for any other."""
+    if not isinstance(error, OSError) or isinstance(error, ShiftlogError) or error.errno not in _TROUBLES:
+        return None
+    hint = "Free what the machine is short of, then try again; shiftlog doctor looks at the disk"
+    return StorageError("Storage error", details={"reason": os.strerror(error.errno)}, hint=hint)
 
 
 def shown_value(value: object, chars: int = SHOWN_CHARS) -> str | int | float | bool | None:

@@ -12,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from shiftlog.model.errors import InternalError, ShiftlogError
+from shiftlog.model.errors import InternalError, ShiftlogError, trouble
 from shiftlog.web.looks import render
 
 CSP = (
@@ -156,9 +156,10 @@ def answering(look: Looking) -> Endpoint:
             return found if isinstance(found, Response) else shown(request, found)
         except ShiftlogError as error:
             return refusal(request, error)
-        except Exception:
+        except Exception as error:
             log.exception("The page failed to answer %s", request.url.path)
-            return refusal(request, InternalError("The page failed to answer; the daemon's log says where"))
+            failed = InternalError("The page failed to answer; the daemon's log says where")
+            return refusal(request, trouble(error) or failed)
 
     return endpoint
 
