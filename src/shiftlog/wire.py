@@ -118,6 +118,13 @@ def _user_home() -> str:
 def open_home(path: str | None = None) -> str:
     """Make the state directory if need be, see that it is ours alone (0700), and return its path."""
     home = home_path() if path is None else os.path.abspath(os.path.expanduser(path))
+    if not _is_utf8(home):
+        shown = os.fsencode(home).decode("utf-8", "replace")
+        raise WireError(
+            "storage_error",
+            f"The name of the state directory {shown} is not UTF-8",
+            "Set SHIFTLOG_HOME to a directory whose name is",
+        )
     try:
         os.makedirs(home, 0o700, exist_ok=True)
         info = os.stat(home)
@@ -136,6 +143,14 @@ def open_home(path: str | None = None) -> str:
             "Set SHIFTLOG_HOME to a directory that you can write",
         ) from error
     return home
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def lock_path(home: str) -> str:

@@ -70,6 +70,13 @@ def test_a_state_directory_that_cannot_be_made_is_an_error_with_a_way_out(tmp_pa
         wire.open_home(str(tmp_path / "file" / "home"))
 
 
+def test_a_state_directory_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(wire.WireError, match="is not UTF-8") as refused:
+        wire.open_home(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff"))
+    assert refused.value.code == "storage_error"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_short_path_keeps_the_socket_in_the_state_directory(tmp_path: Path) -> None:
     assert wire.socket_path("/s/h") == "/s/h/daemon.sock"
 

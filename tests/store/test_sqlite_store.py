@@ -301,6 +301,12 @@ async def test_a_file_that_was_emptied_beside_its_log_is_refused_and_the_log_is_
     assert path.with_name(f"{path.name}-wal").read_bytes() == log
 
 
+async def test_a_store_that_cannot_even_be_asked_for_says_so_at_once(tmp_path: Path) -> None:
+    with anyio.fail_after(10), pytest.raises(UnicodeEncodeError):
+        async with SqliteStore(tmp_path / "bad\udcff.db"):
+            pass
+
+
 async def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError) as caught:
         async with SqliteStore(tmp_path / "missing" / "shiftlog.db"):

@@ -271,7 +271,7 @@ def _database(home: Path) -> Iterator[Check]:
         is_seen = look_through(path, LOOK_S)
     except StorageError as error:  # which is an OSError too
         yield _fail("database", str(error.details["reason"]), error.hint or "")
-    except (ImportError, OSError):
+    except (ImportError, OSError, UnicodeEncodeError):  # other lines say it
         return
     else:
         yield _ok("database", said if is_seen else f"{said}; nothing is wrong with what {LOOK_S:.0f} s let us see")

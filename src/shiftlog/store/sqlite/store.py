@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar, cast
 import anyio
 import apsw
 
-from shiftlog.model.errors import ShiftlogError, StorageError
+from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sqlite.connections import BUSY_MS, connect, give_back_log, move_log, open_for_writing, scrub
 from shiftlog.store.sqlite.faults import storage_error
@@ -325,7 +325,7 @@ class SqliteStore:
     def _write_loop(self, ready: "Future[None]", loop: asyncio.AbstractEventLoop) -> None:
         try:
             db = self._db = open_for_writing(self.path, self._synchronous)
-        except ShiftlogError as error:
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the store to open
             ready.set_exception(error)
             return
         ready.set_result(None)
