@@ -19,6 +19,14 @@ def open_missing_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
+def working_directory() -> str | None:
+    """Return the directory that this process works in, None for one that was removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
 def started(pid: int | None = None) -> str | None:
     """Return when a process started, as text to compare with itself; None when there is no such process.
 

@@ -240,6 +240,37 @@ def test_an_error_that_cannot_be_told_as_asked_keeps_its_status(
     assert done.stderr.partition(b"hint: ")[0] == told
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("exec", "--", "pwd"), 1),
+        (("exec", "--cwd", "/", "--", "pwd"), 0),
+        (("checkpoints",), 1),
+        (("import", "."), 1),
+        (("sessions",), 0),
+        (("mcp", "--in-process"), 0),
+    ],
+)
+def test_in_a_directory_that_was_removed_a_command_works_or_says_so(
+    home: Path, tmp_path: Path, arguments: tuple[str, ...], status: int
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    done = subprocess.run(
+        ["sh", "-c", f'cd "{place}" && rmdir "{place}" && exec "$@"', "sh", *PROGRAM, *arguments],
+        check=False,
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    if status:
+        assert done.stderr == "error: The directory that you are in is gone\nhint: Change to one that exists\n"
+
+
 def test_colours_are_for_terminals_and_for_those_who_want_them(demo: Path) -> None:
     assert COLOUR.search(on_terminal(demo, "show", "last").text)
     assert not COLOUR.search(on_terminal(demo, "show", "last", env={"NO_COLOR": "1"}).text)

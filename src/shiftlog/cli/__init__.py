@@ -17,6 +17,7 @@ import click
 
 from shiftlog import __version__, processes
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, StorageError
+from shiftlog.model.shell_errors import WorkspaceInvalid
 
 # What is wrong with the machine then, and not with us.
 _TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
@@ -304,6 +305,9 @@ def _run(arguments: list[str], as_json: bool) -> int:
     except ShiftlogError as error:
         return _complain(error, as_json, EXIT_STATUSES.get(error.code, FAILED))
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and processes.working_directory() is None:
+            gone = WorkspaceInvalid("The directory that you are in is gone", hint="Change to one that exists")
+            return _complain(gone, as_json, EXIT_STATUSES[gone.code])
         if error.errno not in _TROUBLES:
             return _complain(_defect(error), as_json, FAILED)
         _let_go_of(sys.stdout)

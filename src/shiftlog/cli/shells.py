@@ -241,7 +241,8 @@ def exec_(
             for name in ("cwd", "workspace"):
                 if name in given:
                     given[name] = str(Path(given[name]).resolve())
-            given.setdefault("cwd", given.get("workspace") or str(Path.cwd()))
+            if "cwd" not in given:
+                given["cwd"] = given.get("workspace") or str(Path.cwd())
             if session:
                 given["session_id"] = named_session(client, session)
             params["open"] = given

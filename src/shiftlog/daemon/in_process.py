@@ -51,7 +51,7 @@ async def _serve(home: Path, options: Mapping[str, object]) -> None:
 
 
 def _caller() -> Caller:
-    cwd = str(Path.cwd())
+    cwd = processes.working_directory()
     return Caller(
         client_id=os.urandom(16).hex(),
         face="mcp",
@@ -59,7 +59,7 @@ def _caller() -> Caller:
         pid=os.getpid(),
         pid_started=processes.started(),
         cwd=cwd,
-        workspace=workspace_of(cwd),
+        workspace=workspace_of(cwd) if cwd else None,
         holds_leases=True,
         command_timeout_s=command_timeout_s(os.environ),
     )

@@ -27,7 +27,7 @@ class InProcess:
             host=socket.gethostname(),
             pid=os.getpid(),
             pid_started=processes.started(),
-            cwd=str(Path.cwd()),
+            cwd=processes.working_directory(),
         )
         try:
             self._app: App = self._runner.run(self._stack.enter_async_context(open_app(Path(home))))
