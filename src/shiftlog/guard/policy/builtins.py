@@ -7,15 +7,25 @@ from abc import ABC, abstractmethod
 
 from shiftlog.guard.policy.found import Danger, Place, When
 from shiftlog.guard.policy.options import NAME_VALUE
-from shiftlog.guard.policy.tables import COMMAND_VARIABLES, DECLARATIONS, LOOKUP, PROMPTS, SHELL_TEXT_VARIABLES
+from shiftlog.guard.policy.tables import (
+    BUILTINS,
+    COMMAND_VARIABLES,
+    DECLARATIONS,
+    LOOKUP,
+    PROMPTS,
+    SHELL_TEXT_VARIABLES,
+)
 from shiftlog.guard.policy.tools import option_values
 from shiftlog.guard.policy.tree import Assign, Dyn, Word
-from shiftlog.guard.policy.words import HOLE, Arg, text_of
+from shiftlog.guard.policy.words import HOLE, Arg, is_stdin, text_of
 
 ARITHMETIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 NAME_BUILTINS = frozenset("unset read getopts wait let mapfile readarray".split())
 #: Letters of builtins' options that have a value, in front those whose value is a variable's name.
 VALUED_OPTIONS = {"read": ("a", "dinNptu"), "mapfile": ("", "dnOsuCc"), "readarray": ("", "dnOsuCc"), "wait": ("p", "")}
+COMPLETION_VALUES = "oAGWFCXPSV"
+#: Variables that name or hold programs for this shell itself, so that a deny list does not see them start.
+NAMING = frozenset("BASH_CMDS BASH_ALIASES BASH_ENV ENV".split())
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: What makes arithmetic assign to the name before it; an element of an array counts as one.
 SETS = re.compile(r"\s*(?:(?:<<|>>|[-+*/%&^|])?=(?!=)|\+\+|--|\[)")
@@ -69,17 +79,17 @@ class Builtins(ABC):
                         break
             case "mapfile" | "readarray":
                 self._visit_names(name, args, inside, certain=place.certain)
-                for text in option_values(args, ("-C",)):
+                for text in option_values(args, ("-C",), "dnOsuCc"):
                     self.visit_text(
                         Arg(text.value, text.text + " " + HOLE, text.at, text.word), inside, data=text.value is not None
                     )
             case "compgen" | "complete":
-                for text in option_values(args, ("-C",)):
+                for text in option_values(args, ("-C",), COMPLETION_VALUES):
                     self.visit_text(text, inside)
-                for text in option_values(args, ("-W",)):
+                for text in option_values(args, ("-W",), COMPLETION_VALUES):
                     self.visit_expansions(text.text, text.at, inside)
             case "bind":
-                for text in option_values(args, ("-x",)):
+                for text in option_values(args, ("-x",), "fqurm"):
                     value = text.text.partition(":")[2]
                     self.visit_text(Arg(value, value, text.at), inside)
             case "enable":
@@ -96,7 +106,7 @@ class Builtins(ABC):
             case "test" | "[":
                 self.test_arguments(args, inside, arithmetic=False)
             case _ if name in DECLARATIONS:
-                self._visit_declaration(args, inside)
+                self._visit_declaration(name, args, inside)
             case _ if name in NAME_BUILTINS:
                 self._visit_names(name, args, inside, certain=place.certain)
             case _:
@@ -120,7 +130,9 @@ class Builtins(ABC):
 
     def _visit_enable(self, args: list[Arg]) -> None:
         for arg in args:
-            if arg.value is None or (arg.value.startswith("-") and "f" in arg.value):
+            option = arg.text.startswith("-")
+            # Bash looks for a file of the name of a builtin that it does not have.
+            if arg.value is None or ("f" in arg.value if option else arg.value not in BUILTINS):
                 self.doubt(
                     "a builtin loaded from a file", arg.text, arg.at, "always" if arg.value is not None else "lists"
                 )
@@ -129,7 +141,7 @@ class Builtins(ABC):
         rest = args[1:] if args and args[0].value == "--" else args
         if not rest:
             return
-        if rest[0].value in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
+        if is_stdin(rest[0]):
             if place.stdin.kind == "text" and place.stdin.text is not None:
                 self.visit_text(place.stdin.text, place)
             else:
@@ -139,8 +151,11 @@ class Builtins(ABC):
             return
         self.visit_script(rest[0], place)
 
-    def _visit_declaration(self, args: list[Arg], place: Place) -> None:
-        nameref = any(arg.text.startswith("-") and "n" in arg.text for arg in args)
+    def _visit_declaration(self, name: str, args: list[Arg], place: Place) -> None:
+        for arg in args:
+            if arg.text.startswith("-") and "n" in arg.text and name in ("declare", "typeset", "local"):
+                # What is assigned by the one name is the other's from then on, in later commands too.
+                self.doubt("a name that stands for another variable", arg.text, arg.at, "lists")
         number = any(arg.text.startswith("-") and "i" in arg.text for arg in args)
         for arg in args:
             if arg.text.startswith(("-", "+")):
@@ -150,8 +165,6 @@ class Builtins(ABC):
                     self.visit_expansions(arg.text.partition("=")[2].replace(HOLE, ""), arg.at, place)
                 if number:
                     self.set_by_arithmetic(arg.text.partition("=")[2], arg.at)
-                if nameref and LOOKUP.fullmatch(arg.text.partition("=")[2]):
-                    self.doubt("assigning a search path by reference", arg.text, arg.at, "allow")
                 self.set_from_argument(arg, place)
             elif arg.value is None and not arg.glob:
                 self.doubt("a variable whose name is not literal", arg.text, arg.at, "allow")
@@ -223,7 +236,7 @@ class Builtins(ABC):
     def set_elsewhere(self, name: str, at: int) -> None:
         """Note a variable that a loop or builtin sets to a value out of sight."""
         if LOOKUP.fullmatch(name):
-            self.doubt(f"assigning {name}", name, at, "allow")
+            self.doubt(f"assigning {name}", name, at, "lists" if name in NAMING else "allow")
         elif name in PROMPTS or name in SHELL_TEXT_VARIABLES:
             self.doubt(f"the value of {name}", name, at, "lists")
 
@@ -265,6 +278,10 @@ class Builtins(ABC):
             self.visit_text(value, place._replace(certain=False))
         elif name == "GIT_CONFIG_PARAMETERS":
             self.doubt(f"the value of {name}", value.text, value.at, "lists")
+        elif name == "TAR_OPTIONS":
+            self.visit_text(
+                Arg(value.value, "tar " + value.text, value.at), place._replace(surety="setting"), data=True
+            )
         elif name in COMMAND_VARIABLES or name.startswith("GIT_CONFIG_VALUE"):
             text = value.text.lstrip("!") if name.startswith("GIT_CONFIG") else value.text
             text = text.lstrip("|-") if name.startswith("LESS") else text

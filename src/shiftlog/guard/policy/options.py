@@ -49,8 +49,8 @@ def part_of(arg: Arg, value: str) -> Arg:
     return Arg(None if HOLE in value else value, value, arg.at, arg.word)
 
 
-def read_options(args: list[Arg], spec: Options) -> Found:
-    """Read options up to the first operand."""
+def read_options(args: list[Arg], spec: Options, *, stop: tuple[str, ...] = ()) -> Found:
+    """Read options up to the first operand, or to one of those in `stop`, after which others count."""
     found = Found()
     place = 0
     while place < len(args):
@@ -81,6 +81,8 @@ def read_options(args: list[Arg], spec: Options) -> Found:
             found.hidden = True
             break
         place += step
+        if stop and found.given[-1][0] in stop:
+            break
     found.rest = args[place:]
     return found
 

@@ -6,12 +6,14 @@ What builtins and settings do is in `builtins`; which of the programs may run is
 from __future__ import annotations
 
 import re
+from posixpath import normpath
 
 from shiftlog.guard.policy.builtins import Builtins
 from shiftlog.guard.policy.faults import Fault, TooMuch
 from shiftlog.guard.policy.found import Danger, Doubt, Known, Place, Start, Stdin, When
 from shiftlog.guard.policy.grammar import Parser
 from shiftlog.guard.policy.reader import Work
+from shiftlog.guard.policy.sed import sed_runs
 from shiftlog.guard.policy.syntax import read_text
 from shiftlog.guard.policy.tables import (
     BUILTINS,
@@ -21,7 +23,6 @@ from shiftlog.guard.policy.tables import (
     LOOKUPS,
     READS_CODE,
     RUNNERS,
-    SED_RUNS,
     STARTING,
 )
 from shiftlog.guard.policy.tools import downloads_to, tool_commands
@@ -39,11 +40,10 @@ from shiftlog.guard.policy.tree import (
     Simple,
     Word,
 )
-from shiftlog.guard.policy.words import HOLE, Arg, is_process, resolve_word, resolve_words, show, text_of
+from shiftlog.guard.policy.words import HOLE, Arg, is_process, is_stdin, resolve_word, resolve_words, show, text_of
 from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
-LONGEST_SED = 1000
 HIDDEN = re.compile(r"[A-Za-z_]\w*\[[^\]]*(?:\$\(|`)")
 PASSING_OVER = frozenset(("command", "builtin"))
 IN_THIS_SHELL = frozenset(("command", "builtin", "eval"))
@@ -163,7 +163,7 @@ class Survey(Builtins):
         for word in node.words:
             if word.bare is None:
                 self.visit_parts(word.parts, place, program)
-                if program == "set" or program in self.functions:
+                if program in BUILTINS or program in self.functions:
                     self._doubt_hidden(text_of(word.parts)[0], word.start)
         args = resolve_words(node.words)
         if node.redirects:
@@ -181,6 +181,7 @@ class Survey(Builtins):
             self.visit_expansions(assign.key, assign.start, place)
         for word in assign.elements:
             self.visit_parts(word.parts, place)
+            self._doubt_hidden(text_of(word.parts)[0], word.start)
         if assign.value is None:
             self.set_array(assign, place)
             return
@@ -205,6 +206,7 @@ class Survey(Builtins):
                     text if known else None, text, redirect.start, Word(redirect.start, redirect.start, redirect.body)
                 )
                 content = body
+                self._doubt_read(text, program, redirect.start)
                 if redirect.fd in ("", "0"):
                     stdin = Stdin("text", text=body)
                 continue
@@ -214,6 +216,7 @@ class Survey(Builtins):
             if redirect.op == "<<<":
                 text, known = text_of(target.parts)
                 content = Arg(text if known else None, text, redirect.start, target)
+                self._doubt_read(text, program, redirect.start)
                 if redirect.fd in ("", "0"):
                     stdin = Stdin("text", text=content)
             elif redirect.op in ("<", "<>", "<&"):
@@ -401,9 +404,9 @@ class Survey(Builtins):
                 self.dangers.append(Danger(arg.at, place.via[:-1], shell))
             self.doubt(f"what '{shell}' reads from a substitution", arg.text, arg.at, "lists")
             return
-        if arg.value in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
+        if is_stdin(arg):
             return
-        if DESCRIPTOR.match(arg.text):
+        if DESCRIPTOR.match(normpath(arg.text)):
             self.doubt(f"what '{shell}' reads from a descriptor", arg.text, arg.at, "lists")
         self._doubt_named_data(shell, arg.at)
         if arg.value is not None:
@@ -442,12 +445,20 @@ class Survey(Builtins):
         if "[" in text and HIDDEN.search(text):
             self.doubt("text that arithmetic would run", text, at, "text only")
 
+    def _doubt_read(self, text: str, program: str, at: int) -> None:
+        """Doubt it also in a text that this shell itself reads from its input."""
+        if not program or program in BUILTINS or program in self.functions:
+            self._doubt_hidden(text, at)
+
     def _visit_tool(self, base: str, args: list[Arg], at: int, place: Place) -> None:
         for text in tool_commands(base, args):
             inside = place._replace(via=(*place.via, base), depth=place.depth + 1, certain=False, elsewhere=True)
             self.visit_text(text, inside, data=True)
             if text.text.strip() == HOLE:
                 self.doubt(f"the command that '{base}' is told to run", "", text.at, "lists")
+        for arg in args if base == "git" else ():
+            if arg.text.startswith("--exec-path="):
+                self.doubt("where 'git' finds its programs", arg.text, arg.at, "allow")
         if base in ("tee", "sponge", "dd"):
             self.writes.update({arg.value.removeprefix("of="): None for arg in args if arg.value})
         elif base in DOWNLOADERS:
@@ -472,20 +483,15 @@ class Survey(Builtins):
         processes = [arg for arg in operands if is_process(arg)]
         if READS_CODE.fullmatch(base) and (processes or (stdin.kind == "pipe" and not operands)):
             self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
-        elif base in ("sed", "gsed") and any(_sed_runs(arg.text) for arg in operands):
+        elif base in ("sed", "gsed") and sed_runs(args):
             self.doubt("what 'sed' runs", base, at, "text only")
-        elif STARTING.search(code):
+        elif base not in ("sed", "gsed") and STARTING.search(code):
             self._doubt_named(code, f"code for '{base}' with", at)
 
     def _doubt_named(self, code: str, what: str, at: int) -> None:
         named = self.names.search(code) if self.names is not None else None
         if named is not None:
             self.doubt(f"{what} '{named.group()}'", named.group(), at, "text only")
-
-
-def _sed_runs(script: str) -> bool:
-    # The pattern takes more than linear time; a longer script is doubted unread.
-    return len(script) > LONGEST_SED or SED_RUNS.search(script) is not None
 
 
 def _quoted(arg: Arg) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from shiftlog.guard.policy.found import Start
 from shiftlog.guard.policy.tables import LOOKUP
 from shiftlog.guard.policy.words import HOLE, Arg, is_process
+from shiftlog.guard.policy.wrapper_table import FIND_VALUES
 
 if TYPE_CHECKING:
     from shiftlog.guard.policy.programs import Survey
@@ -44,11 +45,6 @@ WRITING_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ptx": ("G", ("traditional",)),
 }
 FIND_WRITERS = ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
-FIND_VALUES = frozenset(
-    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -newer -anewer "
-    "-cnewer -samefile -mtime -atime -ctime -mmin -amin -cmin -size -user -group -perm -links -maxdepth -mindepth -uid "
-    "-gid -inum -fstype -printf -regextype -used".split()
-)
 
 
 def proves_read_only(survey: Survey) -> bool:

@@ -14,7 +14,7 @@ DECLARATIONS = frozenset("declare typeset local export readonly".split())
 
 PROMPTS = frozenset("PS0 PS1 PS2 PS3 PS4".split())
 LOOKUP = re.compile(
-    r"PATH|LD_\w+|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_CMDS|BASH_ALIASES|BASH_FUNC_.*|GCONV_PATH|DYLD_\w+"
+    r"PATH|LD_\w+|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_CMDS|BASH_ALIASES|BASH_FUNC_.*|BASH_LOADABLES_PATH|GIT_EXEC_PATH|GCONV_PATH|DYLD_\w+"
 )
 COMMAND_VARIABLES = frozenset(
     "PROMPT_COMMAND PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER PSQL_PAGER BAT_PAGER DELTA_PAGER EDITOR VISUAL GIT_EDITOR "
@@ -27,12 +27,12 @@ SHELL_TEXT_VARIABLES = frozenset({"PROMPT_COMMAND"})
 INTERPRETERS = re.compile(
     r"(?:python|pypy|perl|ruby|node|nodejs|php|lua|luajit|tclsh|wish|expect|guile|julia|Rscript|R|ocaml|ghci|groovy|"
     r"jshell|deno|bun|osascript|awk|gawk|mawk|nawk|original-awk|sed|gsed|vim?|nvim|ex|view|ed|emacs|gdb|lldb|dc|make|"
-    r"gmake|m4|ipython|irb|erl|elixir|sqlite3|psql|mysql|octave|gnuplot|tmux|screen|socat|nc|ncat|rake|scala|kotlin)"
+    r"gmake|m4|ipython|irb|vimdiff|rvim|gvim|erl|elixir|sqlite3|psql|mysql|octave|gnuplot|tmux|screen|socat|nc|ncat|rake|scala|kotlin)"
     r"(?:[0-9.]*)(?:\.basic|\.tiny)?"
 )
 STARTING = re.compile(
     r"system|exec|spawn|popen|subprocess|check_|run\(|call\(|child_process|getline|qx|`|!|\||shell|Command|open3?\b|"
-    r"\be\b|EXEC|include|split|respawn|new|dofile|run",
+    r"\be\b|EXEC|include|split|respawn|new|dofile|run|\.sh\b|edit\(",
     re.I,
 )
 READS_CODE = re.compile(
@@ -63,6 +63,18 @@ COMMAND_OPTIONS: dict[str, tuple[str, ...]] = {
     "wget": ("--use-askpass",),
     "git-shell": ("-c",),
 }  # fmt: skip
+# Letters of options that have a value, where letters may follow each other behind one dash.
+VALUED_LETTERS = {
+    "tar": "bfgCFHIKLNTVX",
+    "rsync": "BefMT@",
+    "ssh": "BbcDEeFIiJLlmOoPpQRSWw",
+    "scp": "cDFiJloPSX",
+    "sftp": "BbcDFiJloPRSsX",
+    "man": "CEHLMmPpRrSsTX",
+    "nc": "ceIiMmOPpqsTVWwXx",
+    "ncat": "cdegGimoPpswx",
+    "start-stop-daemon": "acdgIknNPprRsux",
+}
 SSH_COMMAND_KEYS = re.compile(r"(ProxyCommand|LocalCommand|KnownHostsCommand)\s*[= ]\s*(.*)", re.I | re.S)
 GIT_COMMAND_KEYS = re.compile(
     r"alias\..*|core\.(pager|editor|sshcommand|fsmonitor|askpass|gitproxy)|sequence\.editor|diff\.external|pager\..*|"
@@ -72,9 +84,6 @@ GIT_COMMAND_KEYS = re.compile(
 )
 COPIERS = frozenset("cp ln mv install cat dd rsync link scp tee tar cpio objcopy strip upx patchelf xxd base64".split())
 LOOKUPS = frozenset("which whereis whence command type".split())
-SED_RUNS = re.compile(
-    r"(?:^|[;{}\n])\s*(?:[0-9$,~+!\s]|/[^/]*/)*e(?:\s|$|;)|(?:^|[;{}\n0-9/\s])s([|/,#:])[^\n]*\1[gpiIm0-9]*e"
-)
 RUNNERS = frozenset("make gmake bmake npm yarn pnpm just ninja rake run-parts ansible-playbook docker tox nox".split())
 DESCRIPTOR = re.compile(r"/dev/fd/|/proc/[^/]+/fd/")
 DOWNLOADERS = frozenset(("curl", "wget"))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shiftlog.guard.policy.tables import COMMAND_OPTIONS, GIT_COMMAND_KEYS, SSH_COMMAND_KEYS
+from shiftlog.guard.policy.tables import COMMAND_OPTIONS, GIT_COMMAND_KEYS, SSH_COMMAND_KEYS, VALUED_LETTERS
 from shiftlog.guard.policy.words import HOLE, Arg
 
 GIT_VALUES = frozenset(
     "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split()
 )
 GIT_CONFIG_VALUES = frozenset("-f --file --blob -t --type --default --comment --value".split())
+SHORTEST_NAME = 4  # of a long option that is not written out
+GIT_VALUED_LETTERS = "ABCcefmtoubjX"
 GIT_TEXT_OPTIONS = {
     "rebase": ("-x", "--exec"),
     "difftool": ("-x", "--extcmd"),
@@ -30,14 +32,16 @@ def tool_commands(base: str, args: list[Arg]) -> list[Arg]:
     if base == "git":
         return list(_git_commands(args))
     if base in ("ssh", "scp", "sftp"):
-        return [*_ssh_commands(args), *option_values(args, COMMAND_OPTIONS.get(base, ()))]
+        return [*_ssh_commands(args), *option_values(args, COMMAND_OPTIONS.get(base, ()), VALUED_LETTERS[base])]
     options = COMMAND_OPTIONS.get(base)
+    if base == "tar":
+        args = _with_dash(args)
     if base in ("apt", "apt-get", "dpkg", "aptitude"):
         hooks = [arg.text.partition("=") for arg in args if "invoke" in arg.text.lower()]
         return [_text(command, args[0].at) for _, equals, command in hooks if equals]
     if base == "socat":
         return list(_socat_commands(args))
-    return option_values(args, options) if options else []
+    return option_values(args, options, VALUED_LETTERS.get(base, "")) if options else []
 
 
 def downloads_to(base: str, args: list[Arg]) -> list[str]:
@@ -58,12 +62,17 @@ def _keeps_name(text: str) -> bool:
     return text.startswith("--remote-name") or (text.startswith("-") and text[1:2] != "-" and "O" in text)
 
 
-def option_values(args: list[Arg], options: tuple[str, ...]) -> list[Arg]:
-    """Return the values that some options were given, attached or as the next argument."""
+def option_values(args: list[Arg], options: tuple[str, ...], valued: str = "") -> list[Arg]:
+    """Return the values that some options were given, attached or as the next argument.
+
+    A long name may be shortened. Letters may follow others behind one dash where `valued` says which of them have a
+    value, so that what follows those is none.
+    """
     values: list[Arg] = []
     for place, arg in enumerate(args):
         for option in options:
-            value = _value_of(option.rstrip("."), arg.text, args[place + 1] if place + 1 < len(args) else None, arg.at)
+            following = args[place + 1] if place + 1 < len(args) else None
+            value = _value_of(option.rstrip("."), arg.text, following, arg.at, valued)
             if value is None:
                 continue
             if not option.endswith("."):
@@ -73,13 +82,23 @@ def option_values(args: list[Arg], options: tuple[str, ...]) -> list[Arg]:
     return values
 
 
-def _value_of(option: str, text: str, following: Arg | None, at: int) -> Arg | None:
+def _value_of(option: str, text: str, following: Arg | None, at: int, valued: str = "") -> Arg | None:
     if text == option:
         return following
     if option.startswith("--"):
-        return _text(text[len(option) + 1 :], at) if text.startswith(option + "=") else None
-    if len(option) == 2 and text.startswith(option) and not text.startswith("--"):
-        return _text(text[2:], at)
+        name, equals, value = text.partition("=")
+        if len(name) < SHORTEST_NAME or not option.startswith(name):
+            return None
+        return _text(value, at) if equals else following
+    if len(option) != 2 or not text.startswith("-") or text.startswith("--"):
+        return None
+    letters = text[1:] if valued else text[1:2]
+    for place, letter in enumerate(letters):
+        if letter == option[1]:
+            attached = text[place + 2 :]
+            return _text(attached, at) if attached else following
+        if letter in valued:
+            break
     return None
 
 
@@ -87,18 +106,23 @@ def _text(text: str, at: int) -> Arg:
     return Arg(None if HOLE in text else text, text, at)
 
 
+def _with_dash(args: list[Arg]) -> list[Arg]:
+    """Write `tar cIf program file` as `tar -c -I program -f file`."""
+    if not args or args[0].value is None or not args[0].value.isalpha():
+        return args
+    values = iter(args[1:])
+    spelt: list[Arg] = []
+    for letter in args[0].value:
+        value = next(values, None) if letter in VALUED_LETTERS["tar"] else None
+        spelt += [_text("-" + letter, args[0].at), *([] if value is None else [value])]
+    return [*spelt, *values]
+
+
 def _ssh_commands(args: list[Arg]) -> Iterator[Arg]:
-    for place, arg in enumerate(args):
-        text = arg.text
-        if text == "-o" and place + 1 < len(args):
-            text = args[place + 1].text
-        elif text.startswith("-o"):
-            text = text[2:]
-        else:
-            continue
-        found = SSH_COMMAND_KEYS.match(text)
+    for setting in option_values(args, ("-o",), VALUED_LETTERS["ssh"]):
+        found = SSH_COMMAND_KEYS.match(setting.text)
         if found and found.group(2) != "none":
-            yield _text(found.group(2), arg.at)
+            yield _text(found.group(2), setting.at)
 
 
 def _socat_commands(args: list[Arg]) -> Iterator[Arg]:
@@ -111,8 +135,10 @@ def _socat_commands(args: list[Arg]) -> Iterator[Arg]:
 def _git_commands(args: list[Arg]) -> Iterator[Arg]:
     place = 0
     yield from (_text(arg.text[5:], arg.at) for arg in args if arg.text.startswith("ext::"))
-    while place < len(args) and args[place].text.startswith("-"):
+    while place < len(args) and args[place].text.startswith(("-", HOLE)):
         option = args[place].text
+        if args[place].splits or ("=" not in args[place].prefix and HOLE in option):  # it may be `-c`
+            yield Arg(None, HOLE, args[place].at)
         following = args[place + 1] if place + 1 < len(args) else None
         if option == "-c" and following is not None:
             key, _, value = following.text.partition("=")
@@ -124,7 +150,7 @@ def _git_commands(args: list[Arg]) -> Iterator[Arg]:
     if place >= len(args):
         return
     subcommand, rest = args[place].text, args[place + 1 :]
-    yield from option_values(rest, GIT_TEXT_OPTIONS.get(subcommand, ()))
+    yield from option_values(rest, GIT_TEXT_OPTIONS.get(subcommand, ()), GIT_VALUED_LETTERS)
     if subcommand == "config":
         operands = [
             arg
@@ -133,6 +159,8 @@ def _git_commands(args: list[Arg]) -> Iterator[Arg]:
         ]
         if len(operands) > 1:
             yield from _git_setting(operands[0].text, operands[1].text, operands[1].at)
+    elif subcommand == "remote-ext":
+        yield from rest[1:2]
     elif subcommand == "bisect" and rest and rest[0].text == "run":
         yield _text(" ".join(arg.text for arg in rest[1:]), rest[0].at)
     elif subcommand == "submodule" and any(arg.text == "foreach" for arg in rest):
@@ -141,14 +169,18 @@ def _git_commands(args: list[Arg]) -> Iterator[Arg]:
 
 
 def _git_setting(key: str, value: str, at: int) -> Iterator[Arg]:
-    if HOLE in key:
+    if HOLE in key or key.startswith("url.ext::"):
         yield Arg(None, HOLE, at)
+    if value.startswith("ext::"):
+        yield _text(value[5:], at)
     if not GIT_COMMAND_KEYS.fullmatch(key):
         return
     lowered = key.lower()
     if lowered.startswith("alias.") or lowered.endswith(".helper"):
-        if value.startswith(("!", HOLE)):
+        if value.startswith(("!", HOLE)) or (lowered.endswith(".helper") and value.startswith("/")):
             yield _text(value.removeprefix("!"), at)
+        elif lowered.startswith("alias."):
+            yield _text("git " + value, at)
         return
     if lowered == "core.fsmonitor" and value.lower() in ("true", "false", "1", "0"):
         return

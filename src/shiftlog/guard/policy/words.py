@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from posixpath import basename, normpath
 
 from shiftlog.guard.policy.tree import Dyn, Lit, Part, Word
 
@@ -103,6 +104,12 @@ def _show_part(part: Part) -> str:
 def is_process(arg: Arg) -> bool:
     """Say whether an argument is the file of a process substitution."""
     return arg.word is not None and any(isinstance(part, Dyn) and part.kind == "process" for part in arg.word.parts)
+
+
+def is_stdin(arg: Arg) -> bool:
+    """Say whether an argument is the path of the standard input, also as seen from `/dev`."""
+    path = normpath(arg.value or "")
+    return basename(path) == "stdin" or path == "/dev/fd/0" or (path.startswith("/proc/") and path.endswith("/fd/0"))
 
 
 def may_become(arg: Arg, word: str) -> bool:

@@ -36,7 +36,7 @@ PLAIN: dict[str, Plain] = {
     "nohup": _plain(),
     "nice": _plain("0123456789", "n", "adjustment="),
     "ionice": _plain("tP", "cnpu", "class= classdata= ignore uid= pid="),
-    "chrt": _plain("abdfiormvRP", "TDp", "batch deadline fifo idle other rr reset-on-fork all-tasks max verbose "
+    "chrt": _plain("abdfiormvR", "TPDp", "batch deadline fifo idle other rr reset-on-fork all-tasks max verbose "
                    "sched-runtime= sched-period= sched-deadline=", operands=1),
     "taskset": _plain("ac", "", "all-tasks cpu-list", operands=1),
     "timeout": _plain("vfp", "ks", "foreground preserve-status verbose kill-after= signal=", operands=1),
@@ -56,7 +56,7 @@ PLAIN: dict[str, Plain] = {
     "chroot": _plain("", "", "groups= userspec= skip-chdir", operands=1, starts_shell=True),
     "strace": _plain("cCdfFhiknqrtTvVwxyYDAzZ", "abeEoOpPsSuUXI", "output= trace= status= signal= fault= inject= env= "
                      "follow-forks summary summary-only string-limit= user= decode-fds attach= quiet"),
-    "ltrace": _plain("bcCfhirStTVLD", "aAelnopsuwxX", "output= library= demangle"),
+    "ltrace": _plain("bcCfhirStTVL", "aADeFlnopsuwxX", "output= library= demangle"),
     "perf-stat": _plain("aBdgirsvx", "ceCGoPt"),
     "systemd-run": _plain("trGqdPMS", "HMpuE", "scope user system wait pty pipe quiet collect no-block shell same-dir "
                           "unit= property= description= slice= uid= gid= nice= working-directory= setenv= "
@@ -68,7 +68,7 @@ PLAIN: dict[str, Plain] = {
                    "reset-timestamp list non-interactive preserve-groups stdin shell version validate preserve-env "
                    "close-from= chdir= group= host= prompt= chroot= role= command-timeout= type= other-user= user= "
                    "no-update help", assignments=True),
-    "xvfb-run": _plain("ahlw", "efnps", "auto-servernum auto-display error-file= auth-file= server-num= listen-tcp "
+    "xvfb-run": _plain("adhl", "efnpsw", "auto-servernum auto-display error-file= auth-file= server-num= listen-tcp "
                        "xauth-protocol= server-args= wait="),
     "dbus-run-session": _plain("", "", "config-file= dbus-daemon="),
     "dbus-launch": _plain("", "", "exit-with-session sh-syntax autolaunch="),
@@ -79,7 +79,7 @@ PLAIN: dict[str, Plain] = {
     "prlimit": _plain("", "op", "pid= output= noheadings raw verbose", attached="cdefilmnqrstuvxy"),
     "numactl": _plain("alHs", "CNPimp", "interleave= membind= cpunodebind= physcpubind= preferred= localalloc all"),
     "unbuffer": _plain("p"),
-    "rlwrap": _plain("aAcDeEhimnNoprRuvwW", "bCfFHlMOPqsSt"),
+    "rlwrap": _plain("cEhiInNorRTuUvWxX", "bCDefFgHlMOPqsStwz", attached="aAmp"),
     "catchsegv": _plain(),
     "cpulimit": _plain("bfivz", "lpeP", "limit= pid= exe= path= lazy include-children foreground background verbose"),
     "valgrind": _plain("qvh", "", "tool= leak-check= log-file= quiet verbose"),
@@ -116,6 +116,11 @@ ENV = Options("i0v-", "uCaS", "", ("ignore-environment", "null", "debug", "unset
 XARGS = Options("0oprtx", "adEILnPs", "eil", ("arg-file=", "delimiter=", "eof", "replace", "max-lines", "max-args=",
                 "max-procs=", "max-chars=", "interactive", "no-run-if-empty", "verbose", "exit", "null", "open-tty",
                 "show-limits", "process-slot-var="))  # fmt: skip
+FIND_VALUES = frozenset(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -newer -anewer "
+    "-cnewer -samefile -mtime -atime -ctime -mmin -amin -cmin -size -user -group -perm -links -maxdepth -mindepth -uid "
+    "-gid -inum -fstype -printf -regextype -used".split()
+)
 SU = Options("flmpPT", "cgGswu", "", ("command=", "session-command=", "shell=", "group=", "supp-group=", "login",
                  "fast",
              "preserve-environment", "pty", "whitelist-environment=", "user="))  # fmt: skip

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 from shiftlog.guard.policy.options import read_options
 from shiftlog.guard.policy.tree import Word
-from shiftlog.guard.policy.words import HOLE, Arg, literal, unknown
+from shiftlog.guard.policy.words import HOLE, Arg, is_stdin, literal, may_become, unknown
 from shiftlog.guard.policy.wrapper_table import (
     BWRAP_ONE,
     BWRAP_TWO,
     ENV,
+    FIND_VALUES,
     FLOCK,
     LOADER,
     LOADER_OPTIONS,
@@ -31,6 +32,11 @@ from shiftlog.guard.policy.wrapper_table import (
     Plain,
 )
 
+ENV_PIECE = re.compile(
+    r"((?:[ \t\n\v\f\r]|\\_)+)|'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^ \t\n\v\f\r'\"\\]+)", re.S
+)
+ENV_ESCAPES = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "_": " "}
+FIND_STARTS = ("-exec", "-execdir", "-ok", "-okdir")
 ARCHITECTURE = re.compile(r"[a-z0-9_]*(86|64|32|arm|ppc|mips|390|26)[a-z0-9_]*")
 
 
@@ -112,7 +118,8 @@ def _strace(args: list[Arg]) -> Unwrapped:
 
 
 def _env(args: list[Arg]) -> Unwrapped:
-    found = read_options(args, ENV)
+    # What is split comes in place of its option and is read anew, so that what follows it may be its argument.
+    found = read_options(args, ENV, stop=("-S", "--split-string"))
     if found.hidden:
         return Unwrapped(hidden=True)
     settings = [value for option, value in found.given if option == "=" and value is not None]
@@ -127,12 +134,25 @@ def _env(args: list[Arg]) -> Unwrapped:
 
 
 def _split_env(text: str) -> list[str]:
-    """Split as `env -S` does: blanks, quotes and backslashes."""
+    """Split as `env -S` does: blanks, quotes, a remark at the end, and escapes of which some end a word or all."""
     words: list[str] = []
-    for match in re.finditer(r"(?:[^\s'\"\\]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\")+", text, re.S):
-        word = re.sub(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", lambda found: "".join(found.groups("")), match.group())
-        words.append(word)
-    return words
+    word: str | None = None
+    for piece in ENV_PIECE.finditer(text):
+        gap, single, double, escape, plain = piece.groups()
+        if gap is not None:
+            words += [] if word is None else [word]
+            word = None
+        elif escape == "c" or (word is None and (plain or "").startswith("#")):
+            break
+        elif single is not None:
+            word = (word or "") + re.sub(r"\\([\\'])", r"\1", single)
+        elif double is not None:
+            word = (word or "") + re.sub(
+                r"\\(.)", lambda found: ENV_ESCAPES.get(found[1], found[1]), double, flags=re.S
+            )
+        else:
+            word = (word or "") + (plain or ENV_ESCAPES.get(escape, escape))
+    return words if word is None else [*words, word]
 
 
 def _xargs(args: list[Arg]) -> Unwrapped:
@@ -141,11 +161,13 @@ def _xargs(args: list[Arg]) -> Unwrapped:
         return Unwrapped(hidden=True)
     if not found.rest:
         return Unwrapped(argvs=[[literal("echo", args[0].at if args else 0), unknown(args[0].at if args else 0)]])
+    slot = found.value("--process-slot-var")
+    settings = [] if slot is None else [Arg(None, f"{slot.text}={HOLE}", slot.at)]
     given = found.value("-I", "-i", "--replace")
     replaced = (given.text or "{}") if given is not None else ("{}" if found.has("-i", "-I", "--replace") else "")
     if replaced:
-        return Unwrapped(argvs=[[_with_hole(arg, replaced) for arg in found.rest]])
-    return Unwrapped(argvs=[[*found.rest, unknown(found.rest[-1].at)]])
+        return Unwrapped(argvs=[[_with_hole(arg, replaced) for arg in found.rest]], settings=settings)
+    return Unwrapped(argvs=[[*found.rest, unknown(found.rest[-1].at)]], settings=settings)
 
 
 def _with_hole(arg: Arg, mark: str) -> Arg:
@@ -155,10 +177,10 @@ def _with_hole(arg: Arg, mark: str) -> Arg:
 
 
 def _find(args: list[Arg]) -> Unwrapped:
-    answer = Unwrapped()
+    answer = Unwrapped(hidden=_hides_start(args))
     place = 0
     while place < len(args):
-        if args[place].value in ("-exec", "-execdir", "-ok", "-okdir"):
+        if args[place].value in FIND_STARTS:
             stop = place + 1
             while stop < len(args) and args[stop].value != ";" and not _ends_batch(args, stop):
                 stop += 1
@@ -168,6 +190,20 @@ def _find(args: list[Arg]) -> Unwrapped:
             place = stop
         place += 1
     return answer
+
+
+def _hides_start(args: list[Arg]) -> bool:
+    """Say whether a word that is not literal may be `-exec`, or hold it and what it starts."""
+    if any(arg.splits and HOLE in arg.text for arg in args):
+        return True
+    ends = [place for place, arg in enumerate(args) if arg.value in (";", "+") or arg.text.startswith(HOLE)]
+    return any(
+        arg.value is None
+        and any(may_become(arg, start) for start in FIND_STARTS)
+        and (not place or args[place - 1].value not in FIND_VALUES)
+        and not args[place + 1].text.startswith(("-", "(", "!"))
+        for place, arg in enumerate(args[: ends[-1]] if ends else [])
+    )
 
 
 def _ends_batch(args: list[Arg], place: int) -> bool:
@@ -218,7 +254,7 @@ def _shell(args: list[Arg]) -> Unwrapped:
         answer.hidden = True
     elif not checks:
         answer.scripts.append(rest[0])
-        answer.reads_stdin = rest[0].value in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+        answer.reads_stdin = is_stdin(rest[0])
     return answer
 
 

@@ -1,0 +1,147 @@
+"""Where only the command's text is checked: spellings that hide a program, and plain ones that resemble them."""
+
+import pytest
+
+from shiftlog.guard.policy import Judge, NoFiles, OperatorPolicy, shell_rules
+from shiftlog.guard.policy.sed import sed_runs
+from shiftlog.guard.policy.words import literal
+
+DENYING = Judge(shell_rules(OperatorPolicy(), deny=["ls"]), kernel=False, files=NoFiles())
+ALLOWING = Judge(shell_rules(OperatorPolicy(), allow=["echo", "git", "find", "xargs"]), kernel=False, files=NoFiles())
+FREE = Judge(shell_rules(OperatorPolicy()), kernel=True, files=NoFiles())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"env -S 'ls\cx'",
+        r"env -S 'A=1\_ls'",
+        r"env -S '\c x' ls",
+        "env -S '# x' ls",
+        "env -S ls -S echo",
+        "env -S 'A=\"x y\" ls'",
+        "mapfile -tC ls -c1 x <<< a",
+        "compgen -aC ls x",
+        "chrt -d -T 9 -P 9 -D 9 0 ls",
+        "ltrace -D 77 ls",
+        "rsync -ave ls a h:b",
+        "rsync --rs=ls a h:b",
+        "tar cIf ls x.tar f",
+        "tar -cI ls -f x.tar f",
+        "tar cf x f --use-comp=ls",
+        "tar cf /dev/null --checkpoint-act=exec=ls f",
+        "TAR_OPTIONS=--to-command=ls tar xf x",
+        "sort --compress-prog=ls f",
+        "git ls-remote --upload=ls .",
+        "git grep -nOls x",
+        "git difftool -yx ls",
+        "git -c credential.helper=/bin/ls fetch",
+        "git -c remote.o.url=ext::ls fetch o",
+        "git remote-ext x 'ls -l'",
+        "ssh -4oProxyCommand=ls h",
+        "ssh -vo ProxyCommand=ls h",
+    ],
+)
+def test_the_program_behind_an_option_is_named(text: str) -> None:
+    found = DENYING.judge(text)
+    assert found.verdict == "denied"
+    assert found.violations[0].program in ("ls", "/bin/ls")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"x=-exec; find . $x ls \;",
+        r'x=-exec; find . "$x" ls \;',
+        'find . "$x" ls "$y"',
+        "x='-c alias.y=!ls'; git $x y",
+        "x=-c; git \"$x\" 'alias.y=!ls' y",
+        'a=(-c alias.y=!ls); git "${a[@]}" y',
+        "git -c url.ext::.insteadOf=x: fetch x:ls",
+        "sed 1els f",
+        "sed -n -e'1e ls' f",
+        "sed --expression='1e ls' f",
+        "printf -v 'BASH_CMDS[git]' %s /bin/ls; git",
+        "read 'BASH_ALIASES[q]' <<< ls",
+        "read BASH_ENV <<< x; export BASH_ENV",
+        "declare -n r=BASH_CMDS; r[git]=/bin/ls; git",
+        "declare -n r='BASH_CMDS[git]'; r=/bin/ls; git",
+        "declare -n r; r=BASH_CMDS; r[git]=/bin/ls; git",
+        "read x <<< 'b[$(ls)]'; echo $((x))",
+        "echo 'b[$(ls)]' | { read x; echo $((x)); }",
+        "while read x; do ((x)); done <<< 'b[$(ls)]'",
+        "printf -v x %s 'b[$(ls)]'; ((x))",
+        "echo ls | sh /dev/./stdin",
+        "cd /dev; echo ls | sh stdin",
+        "cd /dev; echo ls | . ./stdin",
+        "sh /dev//fd/3 3<<< ls",
+    ],
+)
+def test_what_hides_the_program_is_undecidable(text: str) -> None:
+    assert DENYING.judge(text).verdict == "undecidable"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GIT_EXEC_PATH=. git x",
+        "git --exec-path=. x",
+        "x=('b[$(ls)]'); echo $((x))",
+        "declare -n r=$x; r=.; git status",
+        "echo a | xargs --process-slot-var=PATH git",
+    ],
+)
+def test_an_allow_list_holds_for_where_programs_are_found(text: str) -> None:
+    assert ALLOWING.judge(text).verdict == "undecidable"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'find . -name "$x" -exec cat {} \\;',
+        'find "$d" -type f -name x',
+        "find \"$d\" -name '*.py' -exec grep -n x {} +",
+        'find src/*.py -newer "$f"',
+        'git -C "$d" status; git --git-dir="$d" log',
+        'git log "$a..$b"; git commit -m "$m"',
+        "git -c alias.st=status st",
+        "git -c credential.helper=store fetch",
+        "git --exec-path",
+        "tar czf x.tgz f; tar -xf a.tar; tar --exclude=ls -cf x f",
+        "sort -c f; rsync -avz ls host:x; ssh -o BatchMode=yes h true",
+        "sed -n 's/e/e/;/ls/p' f; sed -i -e 's/a/b/' engine",
+        "export -n NAME; declare -i n=1; local_n=1",
+        "enable -n echo; enable echo",
+        "echo 'a[0]' '$(date)'; read x <<< 'a[1]'",
+        "sh ./build.sh < /dev/null",
+    ],
+)  # fmt: skip
+def test_plain_commands_pass(text: str) -> None:
+    assert DENYING.judge(text).verdict == "allowed"
+
+
+@pytest.mark.parametrize("text", ["enable ./x.so", "enable nosuch", "BASH_LOADABLES_PATH=. enable -n nosuch"])
+def test_a_builtin_that_bash_would_load_from_a_file_is_refused_under_any_rules(text: str) -> None:
+    assert FREE.judge(text).verdict == "undecidable"
+
+
+@pytest.mark.parametrize(
+    ("runs", "scripts"),
+    [
+        (
+            True,
+            ["e x", "$ex", "/x/Ie x", "1,2!e", "{e x\n}", "p;e x", "s%a%b%ge", "\\,x,e x", "a foo\ne x", ":a;e x",
+             "b z;e x", "s/a/b/w f\ne x", "#x\ne x", "l 5;e x", "i\\\nfoo\\\ne\ne x", "s/a/b/m2e"],
+        ),
+        (
+            False,
+            ["s/a/e/", "s/a\\/e/b/", "/e/d", "y/e/f/", "a else", "s/a/b/w e", "be;p", ":e", "s/x/\\\ne/", "w e", "r e",
+             "1{a\\\ne x\n}", "s/a/e;e/", "\\eaep", "$a e", "/a/,/e/{p;d}"],
+        ),
+    ],
+)  # fmt: skip
+def test_scripts_of_sed_that_run_programs_are_known(runs: bool, scripts: list[str]) -> None:
+    assert [script for script in scripts if sed_runs([literal(script, 0)]) is not runs] == []
+    options = ["-n", "-Ee", "-i.bak", "--expr", "-l5"]
+    assert all(sed_runs([literal(word, 0) for word in (option, "e x")]) for option in options)
+    assert not sed_runs([literal(word, 0) for word in ("-f", "x", "e")])
