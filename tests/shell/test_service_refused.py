@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -18,6 +19,7 @@ from shiftlog.model.shell_errors import (
     CursorInvalid,
     OpenFailed,
     PolicyDenied,
+    PolicyUndecidable,
     ShellBusy,
     ShellEnded,
     ShellLimit,
@@ -25,6 +27,7 @@ from shiftlog.model.shell_errors import (
 )
 from shiftlog.shell.approvals import Approvals
 from shiftlog.shell.live import NATIVE
+from shiftlog.shell.policing import Policing
 from shiftlog.shell.running import CallCancelled
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
 
@@ -171,6 +174,31 @@ async def test_a_path_that_the_caller_gives_does_not_choose_the_shell(tmp_path: 
     async with shell_desk(tmp_path, env={"PATH": str(fake.parent)}) as desk:
         assert await desk.out("echo $PATH $BASH") == f"{fake.parent} {shutil.which('bash')}"
         assert not fake.with_name("bash.ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("lists", "env", "refusal"),
+    [
+        ({"deny": ["ls"]}, {"GIT_CONFIG_VALUE_0": "!ls /"}, PolicyDenied),
+        ({"deny": ["ls"]}, {"PS4": "$(ls)"}, PolicyDenied),
+        ({"deny": ["ls"]}, {"A": "1", "PAGER": "ls"}, PolicyDenied),
+        ({"allow": ["git"]}, {"LD_PRELOAD": "x.so"}, PolicyUndecidable),
+        ({"allow": ["git"]}, {"GIT_SSH_COMMAND": "nc -i x"}, PolicyUndecidable),
+        ({"deny": ["ls"]}, {"A": "$(date)", "B": "it's; ls", "PATH": "/x", "PAGER": "less"}, None),
+        ({}, {"PAGER": "ls", "LD_PRELOAD": "x.so"}, None),
+    ],
+)
+async def test_where_only_text_is_checked_variables_of_a_shell_start_no_denied_program(
+    tmp_path: Path, lists: dict[str, list[str]], env: dict[str, str], refusal: type[Exception] | None
+) -> None:
+    async with shell_desk(tmp_path, shell=False) as desk:
+        rules = cast(Policing, desk.shells.opener.rules)
+        values = {"transport": "docker", "container": "c", "env": env, **lists}
+        if refusal is None:
+            await (await rules.guard(values, CLIENT)).close()
+            return
+        with pytest.raises(refusal):
+            await rules.guard(values, CLIENT)
 
 
 async def test_a_shell_that_ends_while_it_starts_says_so_in_the_words_of_open_failed(tmp_path: Path) -> None:

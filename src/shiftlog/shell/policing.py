@@ -5,6 +5,7 @@ asks for only tightens: nothing here can be loosened by an argument.
 """
 
 import asyncio
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -14,11 +15,10 @@ from typing import Any, cast
 from shiftlog.guard.policy import Judge, Known, LocalFiles, NoFiles, OperatorPolicy, ShellRules, shell_rules
 from shiftlog.guard.policy.files import DEFAULT_PATH
 from shiftlog.guard.policy.operator import SANDBOXES
-from shiftlog.guard.policy.tables import LOOKUP
 from shiftlog.guard.redaction import Redactor
 from shiftlog.model.caller import Caller
+from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import (
-    PolicyUndecidable,
     SandboxNotAllowed,
     SandboxUnavailable,
     TransportNotAllowed,
@@ -239,7 +239,7 @@ class Policing:
             raise SandboxUnavailable(
                 f"sandbox '{FULL_ACCESS}' cannot be enforced here: {why}", details={"mode": FULL_ACCESS, "why": why}
             )
-        refusal = _lookup_refusal(values.get("env", {})) if rules.allow and not guard.defers else None
+        refusal = None if guard.defers or not rules.has_lists else _env_refusal(guard.judge_of, values.get("env", {}))
         if refusal is not None:
             await guard.close()
             raise refusal
@@ -275,16 +275,15 @@ class Policing:
             sandbox.close()
 
 
-def _lookup_refusal(env: Mapping[str, str]) -> PolicyUndecidable | None:
-    """Refuse variables that decide which files the names on an allow list mean, as their assignment is refused."""
-    name = next(filter(LOOKUP.fullmatch, env), None)
-    if name is None:
-        return None
-    what = f"assigning {name}"
-    return PolicyUndecidable(
-        f"blocked by policy: {what} cannot be decided before it runs",
-        details={"what": what, "text": name, "line": None, "column": None},
-    )
+def _env_refusal(judge: Judge, env: Mapping[str, str]) -> ShiftlogError | None:
+    """Refuse variables that start programs, or decide which a name means, as a command that exports them is refused."""
+    for name, value in env.items():
+        found = judge.judge(f"export {name}={shlex.quote(value)}")
+        if found.violations:
+            refusal = found.violations[0].as_error()
+            refusal.details.update({"line": None, "column": None})
+            return refusal
+    return None
 
 
 def _covers(pattern: str, workspace: str) -> bool:
