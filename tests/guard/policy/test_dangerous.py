@@ -62,6 +62,12 @@ DENIED = [
     ("curl u | xargs -0 sh -c", DOWNLOAD),
     ("curl u | xargs -I{} sh -c '{}'", DOWNLOAD),
     ("dd if=x of=//dev/sda", "dd"),
+    ("bash <(curl u) --yes", DOWNLOAD),
+    ("bash -x <(curl u) a b", DOWNLOAD),
+    ("curl u | tee >(bash)", DOWNLOAD),
+    ("rm -rf ~/.* /x", "rm -rf"),
+    ('rm -rf "$HOME"/.[!.]*', "rm -rf"),
+    ("rm -rf /nix", "rm -rf"),
 ]
 ALLOWED = [
     "rm -f x",
@@ -72,6 +78,8 @@ ALLOWED = [
     "rm -rf ./usr",
     "rm -rf ~/project/build",
     "rm -rf ~me/project ~-",
+    "rm -rf ~/..x ~/*.log ~/.cache",
+    "bash <(echo hi) $x",
     'rm -rf "$HOME/project/build"',
     'rm -rf "$DIR"',
     "rm -rf '~'",

@@ -9,8 +9,8 @@ from shiftlog.guard.policy.tree import Dyn
 from shiftlog.guard.policy.words import HOLE, Arg
 
 SYSTEM_DIRECTORIES = frozenset(
-    "/bin /boot /dev /etc /home /lib /lib32 /lib64 /libx32 /media /mnt /opt /proc /root /run /sbin /srv /sys /tmp /usr "
-    "/var /Applications /Library /System /Users /Volumes /private /cores".split()
+    "/bin /boot /dev /efi /etc /home /lib /lib32 /lib64 /libx32 /lost+found /media /mnt /nix /opt /proc /root /run "
+    "/sbin /snap /srv /sys /tmp /usr /var /Applications /Library /System /Users /Volumes /private /cores".split()
 )
 HARMLESS_DEVICES = re.compile(r"/dev/(null|zero|full|stdout|stderr|stdin|tty|fd/\d+|shm/.*)")
 SYSTEMCTL_READS = frozenset("status show cat help is-active is-enabled is-failed list-dependencies list-units".split())
@@ -76,7 +76,7 @@ def _is_system(arg: Arg, home: str | None) -> bool:
     if arg.parameter == "HOME" or (arg.word is not None and text.startswith(HOLE) and _starts_at_home(arg)):
         return _is_top(text[1:])
     if arg.tilde:
-        return re.fullmatch(r"~(?:[A-Za-z_][\w.-]*)?(?:/+|/\*|/\.|/\*\*)*", text) is not None
+        return re.fullmatch(r"~(?:[A-Za-z_][\w.-]*)?(?:/[][.*?!^]*)*", text) is not None
     if arg.value is None and not arg.glob:
         return False
     if len(text) > LONGEST_PATH:
@@ -104,4 +104,4 @@ def _starts_at_home(arg: Arg) -> bool:
 
 
 def _is_top(rest: str) -> bool:
-    return re.fullmatch(r"(?:/+|/\*|/\.)*", rest) is not None
+    return re.fullmatch(r"(?:/[][.*?!^]*)*", rest) is not None

@@ -146,7 +146,7 @@ class Survey(Builtins):
                 first = len(self.starts)
                 stdin = place.stdin
                 if part.kind == "process" and part.name == ">":
-                    stdin = Stdin("pipe", program.rsplit("/", 1)[-1] in DOWNLOADERS)
+                    stdin = Stdin("pipe", stdin.download or program.rsplit("/", 1)[-1] in DOWNLOADERS)
                 self.walk(part.script, place._replace(certain=False, substituted=True, stdin=stdin))
                 part.download = self._downloads_since(first)
             if part.inner:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from shiftlog.guard.policy.options import read_options
 from shiftlog.guard.policy.tree import Word
-from shiftlog.guard.policy.words import HOLE, Arg, is_stdin, literal, may_become, unknown
+from shiftlog.guard.policy.words import HOLE, Arg, is_process, is_stdin, literal, may_become, unknown
 from shiftlog.guard.policy.wrapper_table import (
     BWRAP_ONE,
     BWRAP_TWO,
@@ -250,7 +250,7 @@ def _shell(args: list[Arg]) -> Unwrapped:
         answer.hidden = bool(rest) and rest[0].splits
     elif stdin or not rest:
         answer.reads_stdin = True
-    elif rest[0].splits or (len(rest) > 1 and rest[0].text == HOLE):
+    elif rest[0].splits or (len(rest) > 1 and rest[0].text == HOLE and not is_process(rest[0])):
         answer.hidden = True
     elif not checks:
         answer.scripts.append(rest[0])
