@@ -45,15 +45,18 @@ def alive(pid: int, started_at: str | None = None) -> bool:
 
 
 def descends_from(pid: int, ancestor: int) -> bool:
-    """Say whether a process is `ancestor` or stands somewhere below it."""
+    """Say whether a process is `ancestor` or stands somewhere below it; one that is gone counts as if it did."""
+    start = pid
     for _ in range(1024):  # a chain that changes while it is walked must not keep us for ever
         if pid == ancestor:
             return True
         above = parent(pid)
-        if not above:
+        if above is None and pid == start:
+            return True
+        if above == 0:
             return False
-        pid = above
-    return False
+        pid = start if above is None else above  # one that ended meanwhile has left its children to another
+    return True
 
 
 def parent(pid: int) -> int | None:

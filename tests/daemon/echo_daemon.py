@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from shiftlog import wire
 from shiftlog.daemon import main
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
@@ -21,6 +22,24 @@ from shiftlog.daemon.services import ServeMcp
 from shiftlog.daemon.until import until
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, SessionNotFound
+
+#: A client whose child connects and ends, so that the kernel names a process that is gone.
+BY_CHILD = """
+import os, socket, sys
+from shiftlog import wire
+sock = socket.socket(socket.AF_UNIX)
+child = os.fork()
+if not child:
+    sock.connect(sys.argv[1])
+    os._exit(0)
+os.waitpid(child, 0)
+lines = sock.makefile("rwb")
+lines.write(wire.hello_line(role="control", face="test", client_id="0", version="0.0.1"))
+lines.write(b'{"id": 1, "method": "whoami", "params": {}}\\n')
+lines.flush()
+lines.readline()
+print(lines.readline().decode())
+"""
 
 
 class Echo:
@@ -93,6 +112,9 @@ class Echo:
                 ask += "print(json.dumps(connect(sys.argv[1], start=False).call('whoami')))"
                 done = await anyio.run_process([sys.executable, "-c", ask, str(self.home)])
                 return json.loads(done.stdout)
+            case "connect_by_child":
+                done = await anyio.run_process([sys.executable, "-c", BY_CHILD, wire.socket_path(str(self.home))])
+                return json.loads(done.stdout)["result"]
             case "heard":
                 return self.heard
             case "options":

@@ -150,4 +150,6 @@ def test_a_client_below_the_daemon_has_no_operators_rights(home: Path, tmp_path:
     with control(home) as client:
         assert client.call("whoami")["operator"] is True
         inside = client.call("run_inside", {"home": str(home)})
+        by_child = client.call("connect_by_child")
     assert inside["operator"] is False
+    assert by_child["operator"] is False

@@ -59,10 +59,23 @@ class _FirstNumber(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The process at the other end, as the kernel knows it; `pid` is None where it does not say."""
+    """The process that connected, as the kernel knows it; `pid` is None where it does not say.
+
+    `started` is None where it had ended before it was looked at: whoever holds its connection now is somebody else.
+    """
 
     uid: int
     pid: int | None
+    started: str | None = None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it may stand below this daemon, in one of its shells."""
+        if self.pid is None:
+            return False
+        if self.started is None or not processes.alive(self.pid, self.started):
+            return True
+        return processes.descends_from(self.pid, os.getpid())
 
 
 def read_peer(sock: socket.socket) -> Peer:
@@ -75,7 +88,7 @@ def read_peer(sock: socket.socket) -> Peer:
         return Peer(uid=os.geteuid(), pid=None)
     raw = sock.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
     pid, uid, _ = cast("tuple[int, int, int]", _CREDENTIALS.unpack(raw))
-    return Peer(uid=uid, pid=pid or None)
+    return Peer(uid=uid, pid=pid or None, started=processes.started(pid) if pid else None)
 
 
 def check_peer(peer: Peer) -> None:
@@ -115,20 +128,21 @@ def read_hello(line: bytes) -> Hello:
 def caller_of(hello: Hello, peer: Peer) -> Caller:
     """Return the caller of a connection's requests; where the kernel knows better than the client, it counts.
 
-    A control connection is the operator's unless it comes from inside a shell of this daemon.
+    A control connection is the operator's unless it comes from inside a shell of this daemon, or from a process that
+    ended since and left it to another.
     """
     pid = peer.pid or hello.pid
-    started = processes.started(pid) if pid is not None else None
-    inside = pid is not None and processes.descends_from(pid, os.getpid())
+    if peer.pid is None:
+        peer = Peer(uid=peer.uid, pid=pid, started=processes.started(pid) if pid is not None else None)
     return Caller(
         client_id=hello.client_id or None,
         face=hello.face or hello.role,
         host=socket.gethostname(),
         pid=pid,
-        pid_started=started or hello.pid_started,
+        pid_started=peer.started or hello.pid_started,
         cwd=hello.cwd,
         holds_leases=hello.role == "mcp",
-        operator=hello.role == "control" and not inside,
+        operator=hello.role == "control" and not peer.is_inside,
     )
 
 
