@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -360,3 +361,21 @@ async def test_program_starts_of_a_background_command_are_its_own(tmp_path: Path
         finished = {entry.facts["command_id"]: entry.facts for entry in await desk.entries(Kind.COMMAND_FINISHED)}
         names = [Path(start["path"]).name for start in finished[begun["command_id"]]["programs"]]
         assert names == ["sleep", "true"]
+
+
+@needs_kernel
+async def test_what_runs_in_a_confined_shell_does_not_work_in_a_looser_one_beside_it(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, shell=False) as desk:
+        free = (await desk.open(sandbox="full-access"))["shell_id"]
+        reading = await desk.run("cat", background=True, stdin="open")
+        confined = (await desk.open(sandbox="read-only"))["shell_id"]
+        inside = int(await desk.out("sleep 60 > /dev/null 2>&1 & echo $!"))
+        agent = replace(CLIENT, pid=inside)
+        for opened in (desk.shells.open_shell({"sandbox": "full-access", "cwd": "/"}, agent),
+                       desk.shells.run_command({"shell_id": free, "command": "true"}, agent),
+                       desk.shells.send_input({"command_id": reading["command_id"], "text": "x"}, agent)):  # fmt: skip
+            with pytest.raises(SandboxNotAllowed):
+                await opened
+        same = await desk.shells.run_command({"shell_id": confined, "command": "echo on"}, agent)
+        assert same["stdout"] == "on"
+        assert (await desk.run("echo on", shell_id=free))["stdout"] == "on"

@@ -100,7 +100,7 @@ class Shells:
         try:
             await self.opener.check(values, caller)
             self.snapshots.check(values)
-            self._check_enclosing(values, caller)
+            self._check_enclosing(values.get("sandbox"), caller)
             async with self._homes:
                 home = await self.journal.home(values.get("session_id"), caller)
                 self._opening[belongs_to] -= 1
@@ -143,17 +143,21 @@ class Shells:
         if self._ends_with_this(session_id, opening=1):
             await self.journal.abandon(session_id)
 
-    def _check_enclosing(self, values: Mapping[str, Any], caller: Caller) -> None:
-        """Refuse who works inside a confined shell a looser one beside it."""
+    def _check_enclosing(self, mode: str | None, caller: Caller) -> None:
+        """Refuse who works inside a confined shell a looser one beside it, to open or to work in."""
         for shell in self.live.values():
             pid = shell.live.pid
             if not shell.is_live or shell.transport != "local" or pid is None or caller.pid is None:
                 continue
-            if self.is_inside(caller.pid, pid) and looser(values.get("sandbox"), shell.guard.sandbox):
-                mode = values.get("sandbox")
+            if looser(mode, shell.guard.sandbox) and self.is_inside(caller.pid, pid):
                 raise SandboxNotAllowed(
                     f"sandbox '{mode}' is not permitted", details={"mode": mode, "max": shell.guard.sandbox}
                 )
+
+    def _check_reach(self, shell_id: object, caller: Caller) -> None:
+        shell = self.live.get(shell_id) if isinstance(shell_id, str) else None
+        if shell is not None:
+            self._check_enclosing(shell.guard.sandbox, caller)
 
     def _shell(
         self,
@@ -248,10 +252,12 @@ class Shells:
         confirm: Confirm | None = None,
     ) -> Result:
         """Run a command, or begin it in the background; a non-zero exit is a normal result."""
+        self._check_reach(arguments.get("shell_id"), caller)
         return await self.commands.run(arguments, caller, progress, manner, confirm)
 
     async def send_input(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Write to a running command, close its stdin, signal it, in this order."""
+        self._check_reach(str(arguments.get("command_id")).rpartition("#")[0], caller)
         return await self.commands.send(arguments, caller)
 
     async def read_output(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
