@@ -64,6 +64,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         check_live=log.check_live,
         redactor=app.redactor,
         runner_of=_runner_of,
+        permit=policing.check_workspace,
         sandbox_max=policy.sandbox_max,
     )
     workspaces.checkpoints.busy = workspaces.busy

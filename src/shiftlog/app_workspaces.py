@@ -46,6 +46,7 @@ _TARGET: dict[str, Any] = {
     "before_turn": String(max_chars=300, description="a request_id, or"),
     "before_command": String(max_chars=300, description="a command_id."),
 }
+LISTS_OF_NAMES = ("files", "changes", "left_in_place", "failed")
 _PATHS = Strings(max_items=64, max_chars=4096, description="Only these sub-paths.")
 
 CREATE_CHECKPOINT = Arguments(fields={**_WHERE, "label": String(max_chars=LABEL_CHARS, description="A name.")})
@@ -102,6 +103,7 @@ class Workspaces:
     check_live: Callable[[str], Awaitable[None]]
     redactor: Redactor
     runner_of: Callable[[Shell], Runner | None] = lambda _shell: LocalRunner()
+    permit: Callable[[str, Caller], None]
     sandbox_max: str = "full-access"
     _settling: set["asyncio.Task[bool]"] = field(default_factory=set["asyncio.Task[bool]"])
     _attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
@@ -193,7 +195,7 @@ class Workspaces:
     async def create_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Name a state of the workspace."""
         values = CREATE_CHECKPOINT.read(arguments)
-        workspace, cause = await self._asked(values)
+        workspace, cause = await self._asked(values, caller)
         await self._check_session(cause)
         label = self._mask(values, values["label"])[:LABEL_CHARS] if values.get("label") else None
         created = await self.checkpoints.save(workspace, kind="manual", label=label, cause=cause)
@@ -202,7 +204,7 @@ class Workspaces:
     async def list_checkpoints(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """List the checkpoints of a workspace, newest first."""
         values = LIST_CHECKPOINTS.read(arguments)
-        workspace, _ = await self._asked(values)
+        workspace, _ = await self._asked(values, caller)
         listing = await self.checkpoints.list(
             workspace,
             request_id=values.get("request_id"),
@@ -219,11 +221,11 @@ class Workspaces:
         if values.get("budget") is not None and not as_patch:
             raise conflict("budget", 'format: "summary"')
         budget = read_budget(values.get("budget"), "budget")
-        workspace, _ = await self._asked(values)
+        workspace, _ = await self._asked(values, caller)
         found = await self.checkpoints.diff(
             workspace, _target(values), to=values.get("to"), as_patch=as_patch, paths=values.get("paths", ())
         )
-        shown = found.as_dict()
+        shown = self._with_names(values, found.as_dict())
         if found.patch is not None:
             shaped = shape_text(self._mask(values, found.patch), budget, DEFAULT_CHARS)
             report = None if budget is None or budget.keeps_everything else shaped.report.as_dict()
@@ -242,7 +244,7 @@ class Workspaces:
         if mode == "read-only":
             details = {"mode": mode, "max": self.sandbox_max}
             raise SandboxNotAllowed(f"sandbox '{mode}' is not permitted", details=details)
-        workspace, cause = await self._asked(values)
+        workspace, cause = await self._asked(values, caller)
         if not values.get("dry_run"):
             await self._check_session(cause)
         restored = await self.checkpoints.restore(
@@ -253,7 +255,7 @@ class Workspaces:
             dry_run=bool(values.get("dry_run")),
             cause=cause,
         )
-        return restored.as_dict()
+        return self._with_names(values, restored.as_dict())
 
     async def gc(self, open_sessions: list[str]) -> int:
         """Remove automatic checkpoints beyond the limit, of every local workspace that is still there."""
@@ -264,7 +266,7 @@ class Workspaces:
                 gone += await self.checkpoints.gc(workspace, open_sessions)
         return gone
 
-    async def _asked(self, values: Mapping[str, Any]) -> tuple[Workspace, Cause]:
+    async def _asked(self, values: Mapping[str, Any], caller: Caller) -> tuple[Workspace, Cause]:
         """Return the workspace that a call names, and on whose behalf it is made."""
         if values.get("shell_id") is not None and values.get("workspace") is not None:
             raise conflict("workspace", "shell_id")
@@ -280,6 +282,8 @@ class Workspaces:
         if values.get("workspace") is None:
             raise missing("shell_id")
         workspace = await self.checkpoints.open(LocalRunner(), values["workspace"])
+        if not caller.operator:
+            self.permit(workspace.place.path, caller)
         if not await self.log.read(workspace.place):
             why = "it has no checkpoints"
             raise WorkspaceInvalid(f"workspace {values['workspace']} cannot be used: {why}", details={"why": why})
@@ -293,6 +297,13 @@ class Workspaces:
     def _mask(self, values: Mapping[str, Any], text: str) -> str:
         shell = self.shell(values["shell_id"]) if values.get("shell_id") else None
         return shell.mask(text) if shell is not None else self.redactor.text(text, by_rule=True).text
+
+    def _with_names(self, values: Mapping[str, Any], answer: Result) -> Result:
+        """Mask secrets that are, or are in, names of files."""
+        shell = self.shell(values["shell_id"]) if values.get("shell_id") else None
+        redactor = self.redactor if shell is None else shell.redactor
+        lists = {key: answer[key] for key in LISTS_OF_NAMES if key in answer}
+        return answer | redactor.value(lists, by_rule=True, path_fields=frozenset(("path", "paths")))[0]
 
     @staticmethod
     def unix_time(row: Mapping[str, Any]) -> int:

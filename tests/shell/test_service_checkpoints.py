@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +234,28 @@ def marked(mark: Path) -> list[str]:
             if f"MARK={mark}\0".encode() in entry.read_bytes():
                 found.append(entry.parent.name)
     return found
+
+
+async def test_a_workspace_that_the_operator_does_not_permit_is_refused_without_a_shell_too(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    async with shell_desk(tmp_path, workspace=str(place)):
+        pass
+    async with shell_desk(tmp_path, settings='[policy]\nworkspaces = ["/nowhere/*"]\n', shell=False) as desk:
+        tools = desk.app.workspaces
+        for tool in (tools.list_checkpoints, tools.create_checkpoint, tools.diff_checkpoint, tools.restore_checkpoint):
+            with pytest.raises(WorkspaceInvalid, match="does not permit"):
+                await tool({"workspace": str(place)}, CLIENT)
+        operator = replace(CLIENT, operator=True)
+        assert (await tools.list_checkpoints({"workspace": str(place)}, operator))["checkpoints"]
+
+
+async def test_secrets_in_names_of_files_are_masked(desk: ShellDesk) -> None:
+    token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY9zA1cD3eF5"
+    (desk.place / token).write_text("new\n")
+    (desk.place / "a.txt").unlink()
+    diff = await desk.app.workspaces.diff_checkpoint({"shell_id": desk.shell_id, "format": "patch"}, CLIENT)
+    back = await restore(desk, clean=True)
+    assert token not in f"{diff}{back}"
+    assert "[REDACTED:github]" in diff["files"][1]["path"]
+    assert [change["path"] for change in back["changes"]] == ["a.txt", "[REDACTED:github]"]
+    assert not (desk.place / token).exists()

@@ -364,6 +364,18 @@ async def test_program_starts_of_a_background_command_are_its_own(tmp_path: Path
 
 
 @needs_kernel
+async def test_programs_are_recorded_without_secrets_that_were_learned_or_that_options_give_away(
+    tmp_path: Path,
+) -> None:
+    async with shell_desk(tmp_path, deny=["ls"]) as desk:
+        await desk.run("DB_PASSWORD='S3cr3t-Val!x'")
+        result = await desk.run("/bin/echo $DB_PASSWORD; /bin/echo --password hunter2zz 'a b'")
+        words = [started["argv"][1:] for started in result["programs"]]
+        assert words == [["[REDACTED:learned]"], ["--password", "[REDACTED:cli_password]", "a b"]]
+        assert not any("S3cr3t" in str(entry.facts) for entry in await desk.entries())
+
+
+@needs_kernel
 async def test_what_runs_in_a_confined_shell_does_not_work_in_a_looser_one_beside_it(tmp_path: Path) -> None:
     async with shell_desk(tmp_path, shell=False) as desk:
         free = (await desk.open(sandbox="full-access"))["shell_id"]

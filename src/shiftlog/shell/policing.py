@@ -117,8 +117,9 @@ class PolicyGuard:
         self._counts[command_id] = self._counts.get(command_id, 0) + 1
         kept = self._starts.setdefault(command_id, [])
         if len(kept) < PROGRAMS_KEPT:
-            argv = [self.redactor.text(shown_name(word), by_rule=True).text for word in start.argv]
-            kept.append({"path": shown_name(start.path), "argv": argv, "verdict": start.verdict})
+            path = self.redactor.text(shown_name(start.path), by_rule=True).text
+            argv = _masked_argv([shown_name(word) for word in start.argv], self.redactor)
+            kept.append({"path": path, "argv": argv, "verdict": start.verdict})
 
     def programs(self, command_id: str) -> list[dict[str, Any]] | None:
         """Return the program starts of a command, None where nobody watches."""
@@ -164,13 +165,12 @@ class Policing:
                 f"transport '{transport}' is not permitted by the operator",
                 details={"kind": "transport", "value": transport},
             )
-        self._check_workspace(values, caller)
+        if values.get("workspace") is not None and transport == "local":
+            self.check_workspace(values["workspace"], caller)
         values["sandbox"] = await self._mode(values)
 
-    def _check_workspace(self, values: Mapping[str, Any], caller: Caller) -> None:
-        workspace = values.get("workspace")
-        if workspace is None or values["transport"] != "local":
-            return
+    def check_workspace(self, workspace: str, caller: Caller) -> None:
+        """Refuse a directory of this machine, by its real path, that may not be named as a workspace."""
         lists = self.policy.workspaces
         if lists is None:
             if self.policy.sandbox_max == FULL_ACCESS:
@@ -273,6 +273,17 @@ class Policing:
         """End the supervisor of program starts."""
         for sandbox in self._sandbox:
             sandbox.close()
+
+
+def _masked_argv(argv: list[str], redactor: Redactor) -> list[str]:
+    """Mask the secrets of arguments, also those that only the word before gives away (`-p word`)."""
+    masked = redactor.text(shlex.join(argv), by_rule=True)
+    if not masked.count:
+        return argv
+    try:
+        return shlex.split(masked.text)
+    except ValueError:  # a quote went with what was masked
+        return masked.text.split()
 
 
 def _env_refusal(judge: Judge, env: Mapping[str, str]) -> ShiftlogError | None:

@@ -286,7 +286,9 @@ class Commands:
         else:
             command.state, command.exit_code = "finished", end.exit_code
         command.signal = end.signal
-        command.programs = shell.guard.programs(command.command_id)
+        programs = shell.guard.programs(command.command_id)
+        # Masked already but for what the shell has learned.
+        command.programs = shell.redactor.value(programs, by_rule=True)[0]
         command.programs_total = shell.guard.programs_total(command.command_id)
         shell.guard.forget(command.command_id)
         if not (command.background or command.terminal):

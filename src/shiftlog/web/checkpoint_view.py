@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from shiftlog.app import App
 from shiftlog.journal.journal import find_session
-from shiftlog.model.caller import LIBRARY
+from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.store.protocol import Reader
@@ -68,4 +68,4 @@ class CheckpointView:
             "to": str(this.facts.get("id")),
             "format": "patch",
         }
-        return await self.app.workspaces.diff_checkpoint(asked, LIBRARY)
+        return await self.app.workspaces.diff_checkpoint(asked, Caller(operator=True))
