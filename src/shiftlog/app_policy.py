@@ -111,7 +111,7 @@ def _of_execkit(config: configuration.Config, environ: Mapping[str, str]) -> Ite
 def _from_file(name: str) -> OperatorPolicy:
     path = Path(name).expanduser()
     try:
-        document: object = json.loads(path.read_text(encoding="utf-8-sig"))
+        document: object = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_table)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", details={"source": str(path)}) from None
     except (ValueError, RecursionError) as error:
@@ -119,6 +119,15 @@ def _from_file(name: str) -> OperatorPolicy:
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: a JSON object is expected", details={"source": str(path)})
     return read_policy(cast("dict[str, object]", document), str(path))
+
+
+def _table(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object whose keys stand there once: of two lists under one name, one would hold in silence."""
+    table = dict(pairs)
+    for name in table:
+        if sum(name == other for other, _ in pairs) > 1:
+            raise ValueError(f"the key {name!r} stands there twice")
+    return table
 
 
 def _number(variable: str, text: str) -> int:

@@ -87,6 +87,13 @@ def test_a_policy_file_with_an_unknown_key_is_named_whoever_starts(home: Path, t
         assert "alow" in refusal(bridge)["message"]
 
 
+def test_a_policy_file_with_a_key_that_stands_there_twice_is_refused(home: Path, tmp_path: Path) -> None:
+    given = tmp_path / "p.json"
+    given.write_text('{"deny": ["ls"], "deny": ["cat"]}')
+    with Bridge(home, "--policy-file", str(given)) as bridge:
+        assert f"{given}: not valid JSON: the key 'deny' stands there twice" in refusal(bridge)["message"]
+
+
 def test_variables_of_execkit_hold_or_their_client_is_not_served(home: Path, tmp_path: Path) -> None:
     given = policy(tmp_path / "p.json", deny=["ls"])
     with Bridge(home, EXECKIT_MCP_POLICY_FILE=given, EXECKIT_MCP_MAX_SESSIONS="1") as bridge:

@@ -138,3 +138,8 @@ def test_only_the_keys_that_would_tighten_are_named(
     mine: dict[str, object], theirs: dict[str, object], keys: list[str]
 ) -> None:
     assert tightening(_read(**mine), _read(**theirs)) == keys
+
+
+def test_a_redaction_rule_that_cannot_be_used_is_named_with_the_file_that_has_it() -> None:
+    with pytest.raises(ConfigError, match=r"p.json: policy key 'redaction.add' .* matches the empty text"):
+        read_policy({"redaction": {"add": [{"id": "x", "pattern": "z*"}]}}, "p.json")

@@ -14,6 +14,7 @@ from typing import Literal, cast
 from shiftlog.guard.policy.files import DEFAULT_PATH
 from shiftlog.guard.policy.lists import DenyPattern, ShellRules, entries
 from shiftlog.guard.redact_re2 import PatternError, compile_linear
+from shiftlog.guard.redaction import InvalidRule, Rule
 from shiftlog.model.errors import ConfigError
 
 Sandbox = Literal["read-only", "workspace-write", "full-access"]
@@ -325,6 +326,10 @@ def _redaction_rules(value: object, key: str, source: str) -> tuple[RedactionRul
         name, pattern = table.get("id"), table.get("pattern")
         if set(table) != {"id", "pattern"} or not isinstance(name, str) or not isinstance(pattern, str):
             raise _fault(key, source, "a list of tables with exactly id and pattern, both strings")
+        try:
+            Rule(id=name, pattern=pattern)
+        except InvalidRule as error:
+            raise _fault(key, source, f"rules that can be used: {error}") from None
         rules.append(RedactionRule(id=name, pattern=pattern))
     return tuple(rules)
 
