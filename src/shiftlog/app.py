@@ -177,7 +177,7 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
     )
     continuity = Continuity(journal, keys, runs, processes.started, host, terms)
     calls = Calls(journal, redactor, continuity, timedelta(minutes=config.idle_suspend_minutes))
-    sessionlog = Sessionlog(calls, continuity)
+    sessionlog = Sessionlog(calls, continuity, runs)
     app = App(
         home=home,
         config=config,

@@ -16,6 +16,7 @@ from shiftlog.journal.continuity import Continuity
 from shiftlog.journal.imports import Tally
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import NAME_CHARS
+from shiftlog.journal.runs import Runs
 from shiftlog.journal.sessionlog_calls import Asked, Calls, Prepare, Result, check_call, with_warnings
 from shiftlog.journal.sessionlog_current import (
     Place,
@@ -52,8 +53,9 @@ PERSISTED = {
 class Sessionlog:
     """Answer the session log's calls."""
 
-    def __init__(self, calls: Calls, continuity: Continuity) -> None:
+    def __init__(self, calls: Calls, continuity: Continuity, runs: Runs) -> None:
         self.calls = calls
+        self.runs = runs
         self._continuity = continuity
         # The import is another room's work; the app joins it in.
         self.take_transcripts: TakeTranscripts | None = None

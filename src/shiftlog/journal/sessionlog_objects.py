@@ -1,7 +1,7 @@
 """Sessions and turns as the session log shows them: as current, in a list of history, and whole."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -83,8 +83,8 @@ def shown_tags(reader: Reader, session: Session, children: Iterable[Child]) -> l
     return sorted(tags)
 
 
-def session_object(reader: Reader, session: Session) -> dict[str, Any]:
-    """Show a session whole, with its turns."""
+def session_object(reader: Reader, session: Session, tokens_of: Callable[[Session], int]) -> dict[str, Any]:
+    """Show a session whole, with its turns and what it and its subagents used as `tokens_of` counts it."""
     missing = dict.fromkeys(
         ("agentSessionId", "agentSessionTranscriptFile", "agentExecutablePath", "agentExecutableVersion")
     )
@@ -112,7 +112,7 @@ def session_object(reader: Reader, session: Session) -> dict[str, Any]:
             "branch": None,
         },
         "tags": sorted({*session.tags, *shown_tags(reader, session, children)}),
-        "totalTokens": session.tokens_total + sum(child.session.tokens_total for child in children),
+        "totalTokens": sum(tokens_of(each) for each in (session, *(child.session for child in children))),
         "turns": turns,
         "state": str(session.state),
     }

@@ -113,7 +113,10 @@ async def _submit(log: Sessionlog, name: str, given: object, place: Place) -> Re
 
 async def _query(log: Sessionlog, name: str, given: object, place: Place) -> Result:
     asked = log.calls.asked(name, tool_params(name), given, place, check_history)
-    return await log.history(asked, session_object, "items", QUERY_LIMIT)
+    tokens_of = log.runs.tokens_of
+    return await log.history(
+        asked, lambda reader, session: session_object(reader, session, tokens_of), "items", QUERY_LIMIT
+    )
 
 
 async def _delete_session(log: Sessionlog, name: str, given: object, place: Place) -> Result:

@@ -199,6 +199,19 @@ def test_a_query_shows_sessions_and_turns_whole(log: Log) -> None:
     assert (answer["totalCount"], answer["limit"], answer["offset"]) == (1, 100, 0)
 
 
+def test_tokens_that_a_launcher_reported_are_those_of_its_session(log: Log) -> None:
+    with Tools(log, "--dialect", "mcpserver,nexo") as tools:
+        tools.do("sessionlog_open", **A)
+        tools.do("sessionlog_begin_turn", **T)
+        tools.do("sessionlog_complete_turn", **T, turnJson={"response": "ok", "tokenCount": 12})
+        made = {"caller": "shift", "backend": "claude_code", "cwd": str(log.workspace)}
+        run = tools.request("tools/call", name="nexo_session_log_create", arguments=made)["result"]
+        ended = {"session_id": run["structuredContent"]["session_id"], "input_tokens": 900, "output_tokens": 100}
+        assert not tools.request("tools/call", name="nexo_session_log_close", arguments=ended)["result"]["isError"]
+        tokens = {item["sourceType"]: item["totalTokens"] for item in tools.do("sessionlog_query")["items"]}
+    assert tokens == {"Codex": 12, "ClaudeCode": 1000}
+
+
 def test_single_items_are_deleted_by_value_sha_order_and_place(log: Log) -> None:
     with Tools(log) as tools:
         tools.do("sessionlog_open", **A)
