@@ -129,23 +129,36 @@ def begun_at(turn: Values, now: datetime) -> datetime:
 
 def _import_turn(pen: Pen, incoming: Values, tally: Tally) -> None:
     turn = pen.turn(incoming["request_id"])
+    notes: Sequence[Values] = incoming.get("amendments") or ()
     if turn is None:
         _begin(pen, incoming)
+        _amend(pen, incoming["request_id"], notes)
         tally.imported += 1
         return
     if turn.is_terminal:
         tally.skipped += 1
-        fields = amendment_to(pen, turn, incoming)
-        if fields:
-            body = {"source": SOURCE, "seal": turn.seal, "fields": fields}
-            pen.write(Kind.IMPORT_NOTED, body, turn.request_id)
-            tally.amended += 1
+        tally.amended += _amend(pen, turn.request_id, ({"fields": incoming}, *notes))
         return
     before = len(pen.entries)
     _merge(pen, turn, incoming)
+    _amend(pen, turn.request_id, notes)
     changed = len(pen.entries) > before
     tally.merged += changed
     tally.skipped += not changed
+
+
+def _amend(pen: Pen, request_id: str, notes: Sequence[Values]) -> bool:
+    """Write of each note what is new for a terminal turn, and tell whether any of it was; an open one takes none."""
+    before = len(pen.entries)
+    for note in notes:
+        turn = _known(pen, request_id)
+        fields = amendment_to(pen, turn, note["fields"]) if turn.is_terminal else {}
+        if fields:
+            body = {"source": note.get("source") or SOURCE, "seal": turn.seal, "fields": fields}
+            given = _time(note.get("at"))
+            told = {} if given is None else {"at": precise(min(given, pen.now))}
+            pen.write(Kind.IMPORT_NOTED, body | told, request_id)
+    return len(pen.entries) > before
 
 
 def _begin(pen: Pen, incoming: Values) -> None:

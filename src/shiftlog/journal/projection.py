@@ -438,8 +438,8 @@ def _import_noted(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         return changed(session, import_hash=entry.hash), turn
     if turn is None or "fields" not in facts:
         return session, turn
-    fields: dict[str, Any] = facts["fields"]
-    note = Amendment(at=entry.at, source=str(facts.get("source", "")), fields=fields, seq=entry.seq)
+    fields, at = facts["fields"], _time(facts.get("at"), entry.at)
+    note = Amendment(at=at, source=str(facts.get("source", "")), fields=fields, seq=entry.seq)
     files = turn.files
     for path in fields.get("files_modified", ()):
         files = _touched(files, path, "edit", entry.seq, session.workspace, listed=True)

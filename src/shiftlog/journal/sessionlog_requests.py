@@ -82,6 +82,14 @@ class AsGiven(Field):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFields(Record):
+    """Fields of a turn in a place beside the turn itself, whose schema names them already."""
+
+    def nested_schema(self) -> Schema:
+        return {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JsonOf(Field):
     """A value, or its JSON text; one that was recorded elsewhere may have parts that nobody knows here."""
 
@@ -409,16 +417,27 @@ QUERY_HISTORY = Params(
     aliases=ALIASES,
 )
 
+_QUERY_AND_END: dict[str, Field] = {
+    "queryTitle": QUERY_TITLE,
+    "queryText": QUERY_TEXT,
+    "status": Text(max_chars=NAME_CHARS),
+    "failureNote": Text(lines=True, max_chars=ERROR_CHARS),
+}
+AMENDMENT = Record(
+    fields={
+        "at": DIALOG.fields["timestamp"],
+        "source": Text(max_chars=NAME_CHARS),
+        "fields": TurnFields(required=True, fields={**RICH, **_QUERY_AND_END}),
+    }
+)
 IMPORT_TURN = Record(
     fields={
         **TURN_OBJECT.fields,
+        **_QUERY_AND_END,
         "requestId": required(REQUEST_ID),
         "timestamp": DIALOG.fields["timestamp"],
-        "queryTitle": QUERY_TITLE,
-        "queryText": QUERY_TEXT,
-        "status": Text(max_chars=NAME_CHARS),
-        "failureNote": Text(lines=True, max_chars=ERROR_CHARS),
         "sourceThreadId": Text(max_chars=NAME_CHARS),
+        "amendments": ListOf(item=AMENDMENT),
     }
 )
 SESSION_OBJECT_FIELDS: dict[str, Field] = {

@@ -224,6 +224,32 @@ def test_a_session_that_was_read_can_be_submitted_as_it_is_and_changes_nothing(l
         assert copy == read | {"sessionId": other, "state": "suspended", "status": "completed"}
 
 
+def test_a_session_that_is_copied_keeps_the_amendments_of_its_turns(log: Log) -> None:
+    log.do("importRecovery", **session_log(*TURNS))
+    log.wait(minutes=5)
+    item = {"role": "model", "category": "decision", "content": "Lock"}
+    action = {"description": "Lock", "type": "edit", "status": "completed", "filePath": "a.py"}
+    more = {"response": "other", "tags": ["late"], "processingDialog": [item], "actions": [action]}
+    log.do("importRecovery", **session_log(TURNS[0] | more))
+    log.wait(minutes=5)
+    log.do("importRecovery", **session_log(TURNS[0] | {"status": "failed", "failureNote": "Boom"}))
+    with Tools(log) as tools:
+        (read,) = tools.do("sessionlog_query")["items"]
+        notes = next(turn["amendments"] for turn in read["turns"] if turn["requestId"] == TURNS[0]["requestId"])
+        assert [note["at"] for note in notes] == ["2026-07-01T12:05:00Z", "2026-07-01T12:10:00Z"]
+        log.wait(hours=1)
+        other = "Codex-20260701T080000Z-copy"
+        for changed in (True, False):
+            made = tools.do("sessionlog_submit", json={**read, "sessionId": other})
+            assert made["journal"]["changed"] is changed
+        (copy,) = tools.do("sessionlog_query", text=f"{other} Boom")["items"]
+        assert copy["turns"] == read["turns"]
+        bad = read | {"turns": [TURNS[0] | {"amendments": [{"fields": {"tags": 7}}]}]}
+        refused = tools.error("sessionlog_submit", json=bad)
+    assert refused["details"]["parameter"] == "json.turns[0].amendments[0].fields.tags"
+    assert all(done["changed"] is False for done in log.items("rebuild")[1:])
+
+
 def test_turns_of_a_subagent_come_back_to_it_and_their_tags_are_listed_with_the_parent(log: Log) -> None:
     name = "req-20260701T080200Z-subagent-zed-t1"
     tags = ["subagent", "zed", f"parent:{TURN}", "own"]
