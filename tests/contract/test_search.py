@@ -70,6 +70,8 @@ async def seqs(store: Store, text: str, where: Filter | None = None) -> set[int]
         ("uberprufung", {4}),
         ("naive CAFÉ", {4}),
         ("数据库", {6}),
+        ("据库", {6}),
+        ("库数", set[int]()),
         ("launch", {6}),
         ("and", {5}),
         ("NEAR", set[int]()),

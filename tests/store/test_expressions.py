@@ -4,7 +4,7 @@ import apsw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.model.search import And, Expr, Not, Or, Phrase, Word, matches
+from shiftlog.model.search import And, Expr, Not, Or, Phrase, Word, apart, matches, parse
 from shiftlog.store.sqlite.filters import match_expression
 
 WORDS = ("ant", "bee", "cat", "ants")
@@ -33,3 +33,19 @@ def test_an_expression_matches_in_fts5_what_the_model_says(expr: Expr, texts: li
     found = {row[0] for row in db.execute("SELECT rowid FROM found WHERE found MATCH ?", (text,))}
     everything = set(range(len(texts)))
     assert (everything - found if negated else found) == {n for n in everything if matches(expr, texts[n])}
+
+
+def test_runs_of_chinese_that_were_indexed_as_one_word_are_still_found_whole() -> None:
+    db = apsw.Connection(":memory:")
+    db.execute("CREATE VIRTUAL TABLE found USING fts5 (text)")
+    texts = ["数据库迁移", apart("数据库迁移"), "第3章 数据库迁移计划"]
+    db.executemany("INSERT INTO found (rowid, text) VALUES (?, ?)", enumerate(texts))
+
+    def found(query: str) -> list[int]:
+        text, _ = match_expression(parse(query))
+        return [row[0] for row in db.execute("SELECT rowid FROM found WHERE found MATCH ?", (text,))]
+
+    assert found("数据库迁移") == [0, 1]
+    assert found("数据库*") == [0, 1, 2]
+    assert found("迁移") == [1]
+    assert found("第3章") == [2]

@@ -3,6 +3,8 @@
 `tokens` splits and folds text as SQLite's FTS5 does with `unicode61 remove_diacritics 2`, so that every store
 finds the same. The two differ only for characters that are younger than Unicode 6.1 (2012) or changed class
 since: FTS5 takes the young ones for letters, emoji included. It also cuts words over 32 KiB, which we do not.
+
+Chinese and Japanese are written without spaces, so there every character is a word; FTS5 is given it `apart`.
 """
 
 import re
@@ -27,10 +29,14 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Folded words in a row; with `prefix`, the last one may go on."""
+    """Folded words in a row; with `prefix`, the last one may go on.
+
+    `former` are the same words as indexes have them from the time when a run of Chinese or Japanese was one word.
+    """
 
     words: tuple[str, ...]
     prefix: bool = False
+    former: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +69,16 @@ Expr = Word | Phrase | And | Or | Not
 _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 _MARKS = "\u0300-\u0304\u0306-\u030c\u030f\u0311\u031b\u0323-\u0328\u032d\u032e\u0330\u0331"
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
-_ANY_WORD = re.compile(rf"(?:[^\W_]|[{_PRIVATE}])[^\W_]*(?:[{_PRIVATE}{_MARKS}]+[^\W_]*)*")
+_FORMER_WORD = re.compile(rf"(?:[^\W_]|[{_PRIVATE}])[^\W_]*(?:[{_PRIVATE}{_MARKS}]+[^\W_]*)*")
 _MARK = re.compile(f"[{_MARKS}]")
+# Han characters and both kana.
+_UNSPACED = (
+    "\u3005-\u3007\u3031-\u3035\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003fffd"
+)
+_APART = re.compile(f"[{_UNSPACED}]+")
+_LETTER = rf"[^\W_{_UNSPACED}]"
+_ANY_WORD = re.compile(rf"[{_UNSPACED}]|(?:{_LETTER}|[{_PRIVATE}]){_LETTER}*(?:[{_PRIVATE}{_MARKS}]+{_LETTER}*)*")
 
 # Letters whose other case is younger than FTS5's tables.
 _UNFOLDED = re.compile(
@@ -106,6 +120,11 @@ def tokens(text: str) -> list[tuple[str, int, int]]:
         lower = text.lower()
         return [(match[0], match.start(), match.end()) for match in _ASCII_WORD.finditer(lower)]
     return [(match[0].translate(_FOLDING), match.start(), match.end()) for match in _ANY_WORD.finditer(text)]
+
+
+def apart(text: str) -> str:
+    """Return a text with spaces where FTS5 needs them to split it as `tokens` does."""
+    return text if text.isascii() else _APART.sub(lambda run: f" {' '.join(run[0])} ", text)
 
 
 def line_of(words: Sequence[str]) -> str:
@@ -212,9 +231,15 @@ def _lexemes(text: str) -> Iterator[_Lexeme]:
         touches = len(shown.rstrip("*")) == found[-1][2] or bool(match["star"])
         prefix = shown.endswith("*") and touches
         words = tuple(word for word, _, _ in found)
-        term = Word(words[0], prefix) if len(words) == 1 else Phrase(words, prefix)
+        term = Word(words[0], prefix) if len(words) == 1 else Phrase(words, prefix, _former(shown))
         yield _Lexeme("term", at, shown, term)
     yield _Lexeme("end", len(text) + 1, "the end")
+
+
+def _former(text: str) -> tuple[str, ...]:
+    if not _APART.search(text):
+        return ()
+    return tuple(match[0].translate(_FOLDING) for match in _FORMER_WORD.finditer(text))
 
 
 class _Parser:

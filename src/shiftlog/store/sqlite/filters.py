@@ -216,8 +216,9 @@ def match_expression(expr: Expr) -> tuple[str, bool]:
     match expr:
         case Word(text=text, prefix=prefix):
             return f'"{text}"' + ("*" if prefix else ""), False
-        case Phrase(words=words, prefix=prefix):
-            return '"' + " ".join(words) + '"' + ("*" if prefix else ""), False
+        case Phrase(words=words, prefix=prefix, former=former):
+            spellings = [words, former] if former else [words]
+            return _joined(" OR ", [f'"{" ".join(each)}"' + ("*" if prefix else "") for each in spellings]), False
         case Not(part=part):
             text, negated = match_expression(part)
             return text, not negated

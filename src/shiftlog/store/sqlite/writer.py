@@ -12,7 +12,7 @@ from shiftlog.model.entry import Body
 from shiftlog.model.errors import StorageError
 from shiftlog.model.moves import UNFINISHED
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
-from shiftlog.model.search import Expr
+from shiftlog.model.search import Expr, apart
 from shiftlog.model.times import millis, precise
 from shiftlog.store import blobs
 from shiftlog.store.documents import decode, encode, encoded, from_document, to_document
@@ -179,7 +179,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
         key = self._move_head(session_id, entries[0].seq, entries[-1].seq, entries[-1].hash)
         self.insert_packed(key, entries)
         base = entry_id(key, entries[-1].seq) - entries[-1].seq
-        self._backlog.texts += [(base + entry.seq, entry.text) for entry in entries if entry.text]
+        self._backlog.texts += [(base + entry.seq, apart(entry.text)) for entry in entries if entry.text]
 
     def put_origins(self, origins: Mapping[bytes, Origin]) -> None:
         keys = {session_id: self._known_key(session_id) for session_id in {o.session_id for o in origins.values()}}
@@ -222,7 +222,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
             ),
         )
         if item.text:
-            self._backlog.texts.append((row_id, item.text))
+            self._backlog.texts.append((row_id, apart(item.text)))
 
     def _encoded(self, value: object, entry: int | None) -> bytes:
         """Return a JSON value as bytes, with its long texts kept as blobs."""
@@ -458,7 +458,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
             )
             self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
             if item.text:
-                self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, item.text))
+                self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, apart(item.text)))
         grams.forget(self._db, entry_id(key, 1))
         self._backlog.grown.append((key, 1, (self.head(session_id) or (0, ""))[0]))
 
