@@ -20,7 +20,7 @@ PROTOCOL_VERSION = "1.0"
 Envelope = dict[str, Any]
 
 _ID_IN_TEXT = re.compile(
-    r"""(?P<alone> ^[ \t-]* )? (?<![A-Za-z0-9_]) ["']?requestId["']? [ \t]*:[ \t]*
+    r"""(?P<alone> ^[ \t-]* )? (?<![A-Za-z0-9_]) ["']?requestId["']? [ \t]*:[ \t]* (?: [&!][^\s,]* [ \t]+ )*
         (?: (?P<double> "(?:[^"\\\n]|\\.)*" ) | '(?P<single> (?:[^'\n]|'')* )'
           | (?P<plain> [^\s"'{}\[\],\#] (?(alone) (?:[^\n\#]|(?<![ \t])\#)* | [^\s"'{}\[\],\#]* ) ) )
       | "(?>(?:[^"\\\n]|\\.)*) "?

@@ -96,6 +96,7 @@ def test_a_readable_request_id_is_echoed_though_the_type_is_unknown(log: Log) ->
         ("type: request\npayload:\n  requestId: build #7 of 9 # today\n  method: [\n---\n", "build"),
         ("type: request\npayload:\n  requestId: build#7 of 9 # today\n  method: [\n---\n", "build#7 of 9"),
         ("type: request\npayload:\n  requestId: 'it''s'\n  method: [\n---\n", "it's"),
+        ("type: request\npayload:\n  requestId: &id q10\n  method: x\n  params: {a: *id}\n---\n", "q10"),
         ("payload:\n  params:\n    requestId: req-1\n  requestId: c-1\n  method: [\n---\n", "c-1"),
         ('{"payload":{"params":{"text":"requestId: x","requestId":"req-1"},"requestId":"c-1"\n\n', "c-1"),
     ],
