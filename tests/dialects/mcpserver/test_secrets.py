@@ -92,3 +92,13 @@ def test_a_secret_counts_once_however_often_its_text_is_kept(log: Log) -> None:
         begun = tools.do("sessionlog_begin_turn", **turn, queryTitle=f"apiKey={KEY}")
         replaced = tools.do("sessionlog_replace_section", **turn, section="tags", sectionJson=[f"apiKey={KEY}"])
     assert [made["journal"]["redactions"] for made in (begun, replaced)] == [1, 1]
+
+
+def test_a_secret_in_the_path_of_a_workspace_is_masked_and_the_workspace_is_still_one(log: Log) -> None:
+    key = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+    workspace = str(log.workspace / key)
+    with Tools(log) as tools:
+        tools.do("sessionlog_open", agent="Codex", sessionId=SESSION, workspacePath=workspace)
+        assert tools.do("sessionlog_query", workspacePath=workspace)["totalCount"] == 1
+        assert tools.do("sessionlog_query")["totalCount"] == 0
+    assert free_of(log.home, key)

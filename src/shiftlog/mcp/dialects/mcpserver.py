@@ -281,7 +281,10 @@ def _through(app: App, name: str) -> Run:
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
         given = {key: value for key, value in arguments.items() if key.lower() != "workspacepath"}
         path = next((value for key, value in arguments.items() if key.lower() == "workspacepath"), None)
-        place = Place(caller=caller, workspace=_workspace(path, caller), strict=True)
+        workspace = _workspace(path, caller)
+        if path is not None and name != "sessionlog_ingest_path":  # which reads there and keeps no name
+            workspace = app.redactor.text(workspace).text
+        place = Place(caller=caller, workspace=workspace, strict=True)
         return Reply(data=await call_tool(app.sessionlog, name, given, place))
 
     return run
