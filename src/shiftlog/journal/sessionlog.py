@@ -126,9 +126,12 @@ class Sessionlog:
         self.calls.journal.refuse_secrets({"sessionId": asked.values["session_id"]}, "sessionId")
         _forget_missing_transcript(asked)
 
-    def open_new(self, writer: Writer, asked: Asked, show: Callable[[Result], Result] = dict) -> Result:
-        """Open a session that does not exist yet, make it current, and tell of it as `show` does."""
-        values, place = asked.values, asked.place
+    def open_new(self, writer: Writer, asked: Asked, show: Callable[[Result], Result] = dict, **made: Any) -> Result:
+        """Open a session that does not exist yet, make it current, and tell of it as `show` does.
+
+        `made` are values that the call leaves to be made here.
+        """
+        values, place = {**asked.values, **made}, asked.place
         pen = self.calls.journal.pen(writer, values["session_id"], None)
         result = show(open_session(pen, values, place))
         writer.put_pointer(place.workspace, pen.session.agent, pen.session.id)

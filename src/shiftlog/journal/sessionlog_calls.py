@@ -50,12 +50,16 @@ _NAMES = frozenset({"session_id", "request_id", "turn_request_id", "idempotency_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A checked and redacted call, where it comes from, and what of it was ignored."""
+    """A checked and redacted call, where it comes from, and what of it was ignored.
+
+    Its key counts in its session, or in `scope` where the call itself makes the session's id.
+    """
 
     request: Request
     place: Place
     warnings: list[dict[str, object]]
     deadline: float
+    scope: str | None = None
 
     @property
     def values(self) -> dict[str, Any]:
@@ -273,7 +277,8 @@ class Calls:
         if changed or asked.place.strict or asked.request.key is not None:
             # A connection that may ask again needs the result; asked again, what changed nothing changes nothing.
             outcome = receipt if asked.place.strict else {**receipt, "result": result}
-            self.journal.remember(writer, asked.request, session.id, kept, outcome)
+            scope = session.id if asked.scope is None else asked.scope
+            self.journal.remember(writer, asked.request, scope, kept, outcome)
         return result
 
 

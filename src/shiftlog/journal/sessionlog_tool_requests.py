@@ -153,6 +153,7 @@ ALIAS_PARAMS: dict[str, dict[str, Field]] = {
         "sessionIdSuffix": _SUFFIX,
         "model": requests.MODEL,
         "title": requests.TITLE,
+        "idempotencyKey": requests.KEY,
     },
     "mcp_session_update": {
         "agent": requests.AGENT,

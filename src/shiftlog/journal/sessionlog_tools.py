@@ -4,6 +4,7 @@ The tools name session and turn in every call. What models read of them stands w
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from shiftlog.journal import rules
@@ -32,6 +33,7 @@ Values = Mapping[str, Any]
 ToolRun = Callable[[Sessionlog, str, object, Place], Awaitable[Result]]
 
 QUERY_LIMIT = 100
+EVERYWHERE = ""
 
 
 def _given(values: Values, *names: str) -> str | None:
@@ -97,6 +99,10 @@ def _opened(agent: str, session_id: str, started: str, *, created: bool) -> Resu
 
 def _created(made: Result) -> Result:
     return _opened(made["agent"], made["sessionId"], made["started"], created=True)
+
+
+def _bootstrapped(made: Result) -> Result:
+    return {"initialized": True, **_created(made)}
 
 
 def _extras(result: Result) -> Result:
@@ -202,15 +208,18 @@ async def _alias_bootstrap(log: Sessionlog, name: str, given: object, place: Pla
     def prepare(values: Values) -> dict[str, Any]:
         return {**values, "session_id": None}
 
-    asked = log.calls.asked(name, tool_params(name), given, place, prepare)
+    asked = replace(log.calls.asked(name, tool_params(name), given, place, prepare), scope=EVERYWHERE)
     values = asked.values
     source = _given(values, "session_id_suffix", "model", "title") or "session"
 
     def work(writer: Writer) -> Result:
+        first = log.calls.repeated(writer, asked, EVERYWHERE)
+        if first is not None:
+            return first
         minted = mint_session_id(values["agent"], source, log.calls.journal.clock.now())
-        values["session_id"] = free_id(minted, lambda name: writer.head(name) is not None)
-        values["title"] = _given(values, "title") or values["session_id"]
-        return log.open_new(writer, asked, lambda made: {"initialized": True, **_created(made)})
+        session_id = free_id(minted, lambda name: writer.head(name) is not None)
+        title = _given(values, "title") or session_id
+        return log.open_new(writer, asked, _bootstrapped, session_id=session_id, title=title)
 
     return await log.calls.transaction(asked, work)
 

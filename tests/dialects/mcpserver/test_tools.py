@@ -472,3 +472,13 @@ def test_an_item_is_deleted_by_a_number_too_and_a_section_has_its_field_name_as_
     assert turn["contextList"] == ["b.py"]
     assert [action["order"] for action in turn["actions"]] == [1]
     assert [item["content"] for item in turn["processingDialog"]] == ["second"]
+
+
+def test_bootstrapping_again_with_its_key_makes_no_second_session(log: Log) -> None:
+    given = {"agent": "Codex", "title": "Fix upload", "idempotencyKey": "k"}
+    with Tools(log) as tools:
+        first = tools.do("mcp_session_bootstrap", **given)
+        log.wait(minutes=1)
+        assert tools.do("mcp_session_bootstrap", **given) == first
+        assert tools.error("mcp_session_bootstrap", **given | {"title": "Other"})["code"] == "idempotency_conflict"
+        assert tools.do("sessionlog_query")["totalCount"] == 1
