@@ -96,7 +96,7 @@ def merge_session(pen: Pen, values: Values) -> None:
     timed = [turn for turn in values.get("turns") or () if turn.get("timestamp")]
     new = [turn for turn in timed if pen.turn(turn["request_id"]) is None]
     started = min(filter(None, (_time(values.get("started")), *_turn_times(new))), default=session.started)
-    if truncated(started) < session.started:
+    if shown(started) < shown(session.started):  # as it was shown, it may come back
         changes["started"] = precise(started)
     given = _time(values.get("last_updated"))
     latest = None if given is None else min(truncated(given), pen.now)

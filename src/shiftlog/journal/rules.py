@@ -8,7 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from shiftlog.journal import adopting
-from shiftlog.journal.merge import action_key, changes_to, dialog_key, effective_clear, is_empty
+from shiftlog.journal.merge import (
+    action_key,
+    changes_to,
+    dialog_key,
+    effective_clear,
+    is_empty,
+    with_shown_content,
+)
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.projection import seal_of
 from shiftlog.journal.requests import KNOWN_ACTION_TYPES, TURN_FIELDS
@@ -305,7 +312,9 @@ def not_stored(
         turn=turn.request_id,
         kinds=(Kind.DIALOG, Kind.ACTION),
     )
-    said = [dialog_key(e.facts) for e in stored if e.kind is Kind.DIALOG and turn.keeps_dialog(e.seq)]
+    kept = [e.facts for e in stored if e.kind is Kind.DIALOG and turn.keeps_dialog(e.seq)]
+    # A log that was read here may come back, with some items as they were shown.
+    said = [dialog_key(form) for item in kept for form in (item, with_shown_content(item))]
     done = [action_key(e.facts) for e in stored if e.kind is Kind.ACTION and turn.keeps_action(e.seq)]
     said += [dialog_key(item) for fields in amended for item in fields.get("dialog", ())]
     done += [action_key(item) for fields in amended for item in fields.get("actions", ())]

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from shiftlog.journal.history_items import obligation
+from shiftlog.journal.merge import with_shown_content
 from shiftlog.journal.sessionlog_children import Child, children_of
 from shiftlog.journal.sessionlog_errors import status_of
 from shiftlog.journal.sessionlog_requests import to_dialect
@@ -18,7 +19,6 @@ from shiftlog.store.protocol import Reader
 TURNS_AT_ONCE = 200
 NONE = "None"
 ITEMS = (Kind.DIALOG, Kind.ACTION)
-RESULT_CHARS = 2_000  # of what an imported tool call gave back
 _ACTION = ("order", "description", "type", "status", "file_path")
 _DIALOG = ("timestamp", "role", "content", "category")
 
@@ -177,9 +177,12 @@ def turn_object(turn: Turn, entries: Iterable[Entry]) -> dict[str, Any]:
 def _amended(fields: Mapping[str, Any]) -> dict[str, Any]:
     commits = {"commits": [_commit(commit) for commit in fields["commits"]]} if "commits" in fields else {}
     # What a transcript says beside the words of an item is for reading the journal itself.
-    dialog: list[Mapping[str, Any]] = fields.get("dialog") or []
-    words = {"dialog": [{name: item.get(name) for name in _DIALOG} for item in dialog]} if dialog else {}
-    return {**to_dialect({**fields, **words}), **commits}
+    items = {
+        kind: [{name: item[name] for name in names if name in item} for item in fields[kind]]
+        for kind, names in (("dialog", _DIALOG), ("actions", _ACTION))
+        if kind in fields
+    }
+    return {**to_dialect({**fields, **items}), **commits}
 
 
 def _commit(commit: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,9 +193,5 @@ def _commit(commit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _item(entry: Entry, names: Iterable[str]) -> dict[str, Any]:
-    facts: dict[str, Any] = entry.facts
-    shown = {name: facts.get(name) for name in names}
-    if "call_id" in facts and facts.get("category") == "tool_result" and len(str(facts["content"])) > RESULT_CHARS:
-        content = str(facts["content"])
-        shown["content"] = f"{content[:RESULT_CHARS]}\n[the first {RESULT_CHARS} of {len(content)} characters]"
-    return to_dialect(shown)
+    facts = with_shown_content(entry.facts)
+    return to_dialect({name: facts.get(name) for name in names})

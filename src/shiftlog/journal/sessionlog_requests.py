@@ -90,6 +90,14 @@ class TurnFields(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MaybeBlank(Text):
+    """A text that must be there and may be blank, as the output of a command that printed nothing."""
+
+    def read(self, value: object, path: str) -> str:
+        return Text(lines=self.lines, max_chars=self.max_chars).read(value, path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JsonOf(Field):
     """A value, or its JSON text; one that was recorded elsewhere may have parts that nobody knows here."""
 
@@ -417,7 +425,12 @@ QUERY_HISTORY = Params(
     aliases=ALIASES,
 )
 
-_QUERY_AND_END: dict[str, Field] = {
+# What was recorded elsewhere beyond the rich fields, or is less strict than in them.
+_RECORDED: dict[str, Field] = {
+    "processingDialog": ListOf(
+        item=Record(fields={**DIALOG.fields, "content": MaybeBlank(required=True, lines=True)}),
+        description=RICH["processingDialog"].description,
+    ),
     "queryTitle": QUERY_TITLE,
     "queryText": QUERY_TEXT,
     "status": Text(max_chars=NAME_CHARS),
@@ -427,13 +440,13 @@ AMENDMENT = Record(
     fields={
         "at": DIALOG.fields["timestamp"],
         "source": Text(max_chars=NAME_CHARS),
-        "fields": TurnFields(required=True, fields={**RICH, **_QUERY_AND_END}),
+        "fields": TurnFields(required=True, fields={**RICH, **_RECORDED}),
     }
 )
 IMPORT_TURN = Record(
     fields={
         **TURN_OBJECT.fields,
-        **_QUERY_AND_END,
+        **_RECORDED,
         "requestId": required(REQUEST_ID),
         "timestamp": DIALOG.fields["timestamp"],
         "sourceThreadId": Text(max_chars=NAME_CHARS),

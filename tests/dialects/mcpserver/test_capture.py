@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -370,3 +371,28 @@ def test_what_is_printed_holds_no_secrets(log: Log) -> None:
     assert secret not in run(log, "parse", str(path))
     line = run(log, "import", str(path), SESSION)
     assert secret not in base64.b64decode(line.split("\t")[1]).decode()
+
+
+def test_a_session_of_a_transcript_can_be_submitted_as_it_was_read_here_and_under_another_id(log: Log) -> None:
+    codex = Codex(thread=PARENT, started=datetime(2026, 3, 4, 6, 0, 0, 640_000, tzinfo=UTC))
+    codex.lines[0]["payload"]["cwd"] = str(log.workspace)
+    for turn, output in (("one", "x" * 3_000), ("two", ""), ("three", "y" * 3_000)):
+        codex.event("task_started", turn_id=turn).event("user_message", message=f"Run {turn}")
+        call = {"name": "shell", "arguments": '{"command":["ls"]}', "call_id": turn}
+        codex.line("response_item", type="function_call", **call)
+        codex.line("response_item", type="function_call_output", call_id=turn, output=output)
+        if turn != "three":
+            codex.event("task_complete", turn_id=turn, last_agent_message="Done")
+    written(log, codex)
+    log.do("repl.sessionlog.ingestTranscripts", path=str(log.workspace.parent / "codex" / "sessions"))
+    with Tools(log) as tools:
+        (read,) = tools.do("sessionlog_query")["items"]
+        results = [item["content"] for turn in read["turns"] for item in turn["processingDialog"]]
+        assert "x" * 2_000 + "\n[the first 2000 of 3000 characters]" in results
+        assert "" in results
+        assert tools.do("sessionlog_submit", json=read)["journal"]["changed"] is False
+        for changed in (True, False):
+            submitted = tools.do("sessionlog_submit", json=read | {"sessionId": OTHER_SESSION})
+            assert submitted["journal"]["changed"] is changed
+        (copy,) = tools.do("sessionlog_query", text=OTHER_SESSION)["items"]
+    assert copy["turns"] == read["turns"]
