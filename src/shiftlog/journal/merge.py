@@ -15,7 +15,6 @@ from shiftlog.model.turn_texts import LIST_FIELDS
 TEXT_FIELDS = ("query_title", "interpretation", "response", "model", "model_provider", "plan_file", "todo_id")
 CLEARABLE = ("response", "interpretation", *LIST_FIELDS, "commits", "dialog", "actions")
 MAX_LIST_ITEMS = 10_000
-RESULT_CHARS = 2_000
 _EMPTY_WORDS = {"model": "unknown", "plan_file": "None", "todo_id": "None"}
 
 
@@ -81,14 +80,6 @@ def _check_room(name: str, count: int) -> None:
 def dialog_key(body: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return by what equal dialog items are recognised where they are united."""
     return (body.get("timestamp"), body.get("role"), body.get("category"), body.get("content"))
-
-
-def with_shown_content(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a dialog item as the session log shows it: of what an imported call gave back, the beginning."""
-    content = str(body.get("content"))
-    if "call_id" not in body or body.get("category") != "tool_result" or len(content) <= RESULT_CHARS:
-        return body
-    return {**body, "content": f"{content[:RESULT_CHARS]}\n[the first {RESULT_CHARS} of {len(content)} characters]"}
 
 
 def action_key(body: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -8,17 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from shiftlog.journal import adopting
-from shiftlog.journal.merge import (
-    action_key,
-    changes_to,
-    dialog_key,
-    effective_clear,
-    is_empty,
-    with_shown_content,
-)
+from shiftlog.journal.merge import action_key, changes_to, dialog_key, effective_clear, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.projection import seal_of
 from shiftlog.journal.requests import KNOWN_ACTION_TYPES, TURN_FIELDS
+from shiftlog.journal.shown_items import as_shown
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, TurnAlreadyExists, TurnImmutable, TurnNotFound
 from shiftlog.model.ids import check_request_id, free_id, mint_request_id
@@ -312,10 +306,10 @@ def not_stored(
         turn=turn.request_id,
         kinds=(Kind.DIALOG, Kind.ACTION),
     )
-    kept = [e.facts for e in stored if e.kind is Kind.DIALOG and turn.keeps_dialog(e.seq)]
-    # A log that was read here may come back, with some items as they were shown.
-    said = [dialog_key(form) for item in kept for form in (item, with_shown_content(item))]
-    done = [action_key(e.facts) for e in stored if e.kind is Kind.ACTION and turn.keeps_action(e.seq)]
+    spoken_of = [e for e in stored if e.kind is Kind.DIALOG and turn.keeps_dialog(e.seq)]
+    acted_on = [e for e in stored if e.kind is Kind.ACTION and turn.keeps_action(e.seq)]
+    said = [dialog_key(form) for e in spoken_of for form in (e.facts, as_shown(e))]
+    done = [action_key(form) for e in acted_on for form in (e.facts, as_shown(e))]
     said += [dialog_key(item) for fields in amended for item in fields.get("dialog", ())]
     done += [action_key(item) for fields in amended for item in fields.get("actions", ())]
     spoken = ((dialog_key(_with_time(item)), item) for item in dialog)

@@ -7,10 +7,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from shiftlog.journal.history_items import obligation
-from shiftlog.journal.merge import with_shown_content
 from shiftlog.journal.sessionlog_children import Child, children_of
 from shiftlog.journal.sessionlog_errors import status_of
 from shiftlog.journal.sessionlog_requests import to_dialect
+from shiftlog.journal.shown_items import as_shown
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import shown, shown_text
@@ -193,5 +193,5 @@ def _commit(commit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _item(entry: Entry, names: Iterable[str]) -> dict[str, Any]:
-    facts = with_shown_content(entry.facts)
+    facts = as_shown(entry)
     return to_dialect({name: facts.get(name) for name in names})

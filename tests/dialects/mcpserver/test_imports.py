@@ -363,3 +363,21 @@ def test_a_session_read_whole_has_its_own_tags_beside_those_of_its_turns(log: Lo
         assert tools.do("sessionlog_submit", json=read)["journal"]["changed"] is False
     (listed,) = log.do("queryHistory")["sessions"]
     assert listed["tags"] == ["of-turn"]
+
+
+def test_erased_items_are_shown_as_such_and_a_session_with_them_can_be_submitted(log: Log) -> None:
+    log.open()
+    log.begin()
+    log.do("appendDialog", dialogItems=[{"role": "tool", "category": "tool_result", "content": "private"}])
+    log.do(
+        "appendActions", actions=[{"description": "private", "type": "edit", "status": "failed", "filePath": "a.py"}]
+    )
+    log.do("completeTurn", response="ok")
+    log.ask("erase", session_id=SESSION, entries=[3, 4], reason="privacy")
+    with Tools(log) as tools:
+        (read,) = tools.do("sessionlog_query")["items"]
+        (turn,) = read["turns"]
+        said = {"timestamp": "2026-07-01T12:00:00Z", "role": "system", "content": "[erased]", "category": "observation"}
+        done = {"order": 0, "description": "[erased]", "type": "erased", "status": "completed", "filePath": ""}
+        assert (turn["processingDialog"], turn["actions"]) == ([said], [done])
+        assert tools.do("sessionlog_submit", json=read)["journal"]["changed"] is False
