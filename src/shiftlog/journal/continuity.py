@@ -74,6 +74,11 @@ class Continuity:
         await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._closing.close(writer, request))
 
+    def close_within(self, writer: Writer, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """End a session as a part of a transaction that does more."""
+        request = self._request("close_session", CLOSE_SESSION, arguments, caller)
+        return self._closing.close(writer, request)
+
     def has_closed(self, reader: Reader, arguments: Mapping[str, Any], caller: Caller) -> bool:
         """Tell whether this very request closed its session before, going by its key."""
         request = self._request("close_session", CLOSE_SESSION, arguments, caller)

@@ -165,24 +165,13 @@ class Sessionlog:
 
         session = await self.calls.read(asked, work)
         answered = await self._continuity.close_session({"session_id": session.id, **given}, place.caller)
-        data, changed = answered["data"], answered["status"] == "closed"
-        result = {
-            "sessionId": session.id,
-            "status": "completed",
-            "closedAt": data["closed_at"],
-            "closed": True,
-            "state": data["state"],
-            "recoveryToken": data.get("recovery_token"),
-            "recoveryTokenExpiresAt": data.get("recovery_token_expires_at"),
-            "journal": {
-                "sessionId": session.id,
-                "seq": data["entry_count"],
-                "hash": data["head_hash"],
-                "changed": changed,
-                "redactions": asked.request.masked if changed else 0,
-            },
-        }
+        result = _closed(session.id, answered, asked.request.masked)
         return with_warnings(result, [*asked.warnings, *answered["warnings"]])
+
+    def close_within(self, writer: Writer, session_id: str, place: Place) -> Result:
+        """Close a session as a part of a transaction that does more."""
+        answered = self._continuity.close_within(writer, {"session_id": session_id}, place.caller)
+        return _closed(session_id, answered, 0)
 
     async def query_history(self, asked: Asked) -> Result:
         """List sessions with what their turns add up to."""
@@ -243,6 +232,26 @@ class Sessionlog:
         """Import, and say only that it is safe."""
         imported = await self.import_recovery(asked)
         return PERSISTED | {name: imported[name] for name in ("journal", "warnings") if name in imported}
+
+
+def _closed(session_id: str, answered: Mapping[str, Any], masked: int) -> Result:
+    data, changed = answered["data"], answered["status"] == "closed"
+    return {
+        "sessionId": session_id,
+        "status": "completed",
+        "closedAt": data["closed_at"],
+        "closed": True,
+        "state": data["state"],
+        "recoveryToken": data.get("recovery_token"),
+        "recoveryTokenExpiresAt": data.get("recovery_token_expires_at"),
+        "journal": {
+            "sessionId": session_id,
+            "seq": data["entry_count"],
+            "hash": data["head_hash"],
+            "changed": changed,
+            "redactions": masked if changed else 0,
+        },
+    }
 
 
 def opening(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,9 +119,11 @@ class Calls:
         """Check a call's parameters and mask the secrets in them; `prepare` sees them before the ids are checked."""
         return check_call(self.redactor, method, params, given, place, prepare)
 
-    async def write(self, asked: Asked, rule: Rule) -> Result:
-        """Run a rule on the current session and store what it writes."""
-        return await self.transaction(asked, lambda writer: self._apply(writer, asked, rule))
+    async def write(
+        self, asked: Asked, rule: Rule, then: Callable[[Writer, Result], Result] = lambda _, result: result
+    ) -> Result:
+        """Run a rule on the current session and store what it writes, and what `then` does, all of it or nothing."""
+        return await self.transaction(asked, lambda writer: then(writer, self._apply(writer, asked, rule)))
 
     def _apply(self, writer: Writer, asked: Asked, rule: Rule) -> Result:
         session = session_asked_about(
@@ -266,20 +268,23 @@ class Calls:
             "redactions": asked.request.masked if changed else 0,
         }
         result = with_warnings({**result, "journal": journal}, [*asked.warnings, *pen.warnings])
-        kept = {"session_id": session.id, "result": result}
+        self.keep(writer, asked, result)
+        return result
+
+    def keep(self, writer: Writer, asked: Asked, result: Result) -> None:
+        """Keep a result for its key and for a client that loses it."""
+        journal: Result = result["journal"]
+        changed, session_id = journal["changed"], journal["sessionId"]
         receipt = {
             "code": "persisted" if changed else "unchanged",
-            "session_id": session.id,
-            "seq": session.head_seq,
-            "hash": session.head_hash,
-            "redactions": journal["redactions"],
+            "session_id": session_id,
+            **{name: journal[name] for name in ("seq", "hash", "redactions")},
         }
         if changed or asked.place.strict or asked.request.key is not None:
             # A connection that may ask again needs the result; asked again, what changed nothing changes nothing.
             outcome = receipt if asked.place.strict else {**receipt, "result": result}
-            scope = session.id if asked.scope is None else asked.scope
-            self.journal.remember(writer, asked.request, scope, kept, outcome)
-        return result
+            scope = session_id if asked.scope is None else asked.scope
+            self.journal.remember(writer, asked.request, scope, {"session_id": session_id, "result": result}, outcome)
 
 
 def wake(pen: Pen) -> None:

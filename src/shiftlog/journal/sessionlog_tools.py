@@ -230,12 +230,19 @@ async def _alias_update(log: Sessionlog, name: str, given: object, place: Place)
     def rule(pen: Pen, values: Values) -> tuple[Result, None]:
         return {"success": True, "sessionId": pen.session.id, **update_session(pen, values)}, None
 
-    result = await log.calls.write(asked, rule)
+    def close(writer: Writer, result: Result) -> Result:
+        if "closed" in result:
+            return result  # the first result of a key that was used before
+        closed = log.close_within(writer, result["sessionId"], place)
+        journal = {**closed["journal"], "redactions": result["journal"]["redactions"]}
+        ended = {name: closed[name] for name in ("status", "closedAt", "closed")}
+        whole = {**result, **ended, "lastUpdated": closed["closedAt"], "journal": journal}
+        log.calls.keep(writer, asked, whole)
+        return whole
+
     if asked.values.get("status") == "completed":
-        closed = await log.answer(f"{PREFIX}closeSession", {"sessionId": result["sessionId"]}, place) or {}
-        ended = {name: closed[name] for name in ("status", "closedAt", "journal")}
-        result |= {**ended, "closed": True, "lastUpdated": closed["closedAt"]}
-    return result
+        return await log.calls.write(asked, rule, close)
+    return await log.calls.write(asked, rule)
 
 
 async def _alias_begin(log: Sessionlog, name: str, given: object, place: Place) -> Result:

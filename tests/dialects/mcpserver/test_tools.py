@@ -482,3 +482,17 @@ def test_bootstrapping_again_with_its_key_makes_no_second_session(log: Log) -> N
         assert tools.do("mcp_session_bootstrap", **given) == first
         assert tools.error("mcp_session_bootstrap", **given | {"title": "Other"})["code"] == "idempotency_conflict"
         assert tools.do("sessionlog_query")["totalCount"] == 1
+
+
+def test_an_update_that_cannot_close_its_session_changes_nothing_and_repeats_its_answer_when_it_can(log: Log) -> None:
+    given = {"agent": "Codex", "title": "password: hunter2hunter2", "status": "completed", "idempotencyKey": "k"}
+    with Tools(log) as holder, Tools(log) as other:
+        opening = {"agent": "Codex", "title": "Native", "cwd": str(log.workspace)}
+        opened = holder.request("tools/call", name="open_session", arguments=opening)["result"]["structuredContent"]
+        given["sessionId"] = opened["session_id"]
+        before = log.heads()
+        assert other.error("mcp_session_update", **given)["code"] == "session_held"
+        assert log.heads() == before
+        first = holder.do("mcp_session_update", **given)
+        assert (first["closed"], first["journal"]["changed"], first["journal"]["redactions"]) == (True, True, 1)
+        assert holder.do("mcp_session_update", **given) == first
