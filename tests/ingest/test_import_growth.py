@@ -6,7 +6,7 @@ import pytest
 
 from shiftlog.model.entry import Kind
 from shiftlog.store.protocol import Writer
-from tests.ingest.office import Claude, Codex, entries_of, open_office
+from tests.ingest.office import NOW, Claude, Codex, entries_of, open_office
 
 
 async def test_a_prompt_that_comes_after_its_turn_was_read_is_its_query(tmp_path: Path) -> None:
@@ -52,6 +52,76 @@ async def test_a_turn_that_went_on_after_it_had_settled_is_not_said_to_be_aborte
         first, *_ = await office.turns(await office.session(made.session))
         assert (str(first.status), first.response, first.blockers) == ("completed", "I shall", ())
         assert first.amendments == ()
+
+
+async def test_a_turn_that_failed_after_it_had_settled_keeps_its_end(tmp_path: Path) -> None:
+    """Case 5, where the record that came late is an error whose text is the blocker."""
+    made = Claude().prompt("Wait for it").says("I shall")
+    async with open_office(tmp_path) as office:
+        path = office.write("a.jsonl", made.records)
+        await office.take(path)
+        made.says("Overloaded", isApiErrorMessage=True, error="overloaded").prompt("Again").says("Done").ends()
+        office.write("a.jsonl", made.records)
+        await office.take(path)
+        assert entries_of(await office.take(path, full=True)) == 0
+        first, *_ = await office.turns(await office.session(made.session))
+        assert (str(first.status), first.blockers, first.amendments) == ("completed", (), ())
+
+
+@pytest.mark.parametrize("halves", [("item", "event"), ("event", "item")])
+async def test_both_halves_of_an_old_prompt_are_one_wherever_an_import_met_the_file(
+    halves: tuple[str, str], tmp_path: Path
+) -> None:
+    """3.5: the event and the item of a text are one, whichever comes first."""
+    made = Codex(thread="9a000000-0000-4000-8000-000000000003")
+    for half in halves:
+        if half == "event":
+            made.event("user_message", message="Speed it up")
+        else:
+            made.line(
+                "response_item", type="message", role="user", content=[{"type": "input_text", "text": "Speed it up"}]
+            )
+    made.event("agent_message", message="Done")
+    async with open_office(tmp_path, now=made.started) as office:
+        for count in range(1, len(made.lines) + 1):
+            await office.take(office.write("rollout-a.jsonl", made.lines[:count]))
+        session = await office.session(made.thread)
+        assert [turn.query_text for turn in await office.turns(session)] == ["Speed it up"]
+        assert await office.dialog(session) == ["Done"]
+        office.desk.set_time(NOW)
+        await office.take()
+        assert [str(turn.status) for turn in await office.turns(session)] == ["completed"]
+        assert entries_of(await office.take(full=True)) == 0
+
+
+async def test_a_prompt_before_the_start_of_its_turn_belongs_to_it_wherever_an_import_met_the_file(
+    tmp_path: Path,
+) -> None:
+    """3.5: a user message that comes just before its `task_started` belongs to that turn."""
+    made = Codex(thread="9a000000-0000-4000-8000-000000000004")
+    made.line("turn_context", turn_id="t1", model="gpt-5.5").event("user_message", message="Speed it up")
+    made.event("task_started", turn_id="t1").event("agent_message", message="Done").event("task_complete", turn_id="t1")
+    async with open_office(tmp_path, now=made.started) as office:
+        for count in range(1, len(made.lines) + 1):
+            await office.take(office.write("rollout-a.jsonl", made.lines[:count]))
+        (turn,) = await office.turns(await office.session(made.thread))
+        assert (turn.query_text, str(turn.status)) == ("Speed it up", "completed")
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_prompt_whose_turn_never_starts_is_kept_when_time_has_passed(named: bool, tmp_path: Path) -> None:
+    """3.5: in a file that marks no starts it opens a turn, also where nothing follows it."""
+    made = Codex(thread="9a000000-0000-4000-8000-000000000005")
+    made.line("turn_context", model="gpt-5.5", **({"turn_id": "t1"} if named else {}))
+    made.event("user_message", message="Speed it up")
+    async with open_office(tmp_path, now=made.started) as office:
+        path = office.write("rollout-a.jsonl", made.lines)
+        await office.take(path)
+        office.desk.set_time(NOW)
+        await office.take(path)
+        (turn,) = await office.turns(await office.session(made.thread))
+        assert (turn.query_text, str(turn.status)) == ("Speed it up", "in_progress")
+        assert entries_of(await office.take(path, full=True)) == 0
 
 
 async def test_what_was_erased_does_not_come_back_with_the_next_import(tmp_path: Path) -> None:

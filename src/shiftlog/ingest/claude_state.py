@@ -73,11 +73,13 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Tell whether the model has said its last word: text, with every call answered before it."""
         return self.has_model and self.last == "text" and not self.calls
 
-    def add(self, name: str, item: Any) -> None:
-        """Append an item to one of the turn's lists, once."""
+    def add(self, name: str, item: Any) -> bool:
+        """Append an item to one of the turn's lists, once; tell whether it was new."""
         items = self.adds.setdefault(name, [])
-        if item not in items[-64:]:
+        is_new = item not in items[-64:]
+        if is_new:
             items.append(item)
+        return is_new
 
 
 class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -140,9 +140,7 @@ def end_turn(
     if turn.error_code is not None and (status == "completed" or note == UNFINISHED):
         status, code = "failed", turn.error_code
         note = turn.error_text or code
-    if status == "failed" and note:
-        turn.add("blockers", note)
-    give_fields(desk, strand)
+    give_fields(desk, strand, ends=status == "failed" and bool(note) and turn.add("blockers", note))
     response = "\n\n".join(turn.response) or None
     desk.emit(
         strand,
@@ -177,18 +175,18 @@ def end_by_next(desk: Desk, strand: Strand) -> None:
         end_turn(desk, strand, "failed", note=UNFINISHED)
 
 
-def give_fields(desk: Desk, strand: Strand) -> None:
-    """Give the fields that the open turn has gathered since the last time."""
+def give_fields(desk: Desk, strand: Strand, *, ends: bool = False) -> None:
+    """Give the fields that the open turn has gathered since the last time; its end may be the last blocker."""
     turn = strand.turn
     if turn is None or not (turn.sets or turn.adds):
         return
     content = {"sets": turn.sets, "adds": turn.adds}
     text = msgspec.json.encode(content, order="deterministic").decode("utf-8", "replace")
     key: Key = ("turn", f"{turn.vendor_id or turn.id}/fields", Mac(text))
-    desk.emit(
-        strand,
-        TurnUpdated(session=strand.ref, turn=turn.id, key=key, at=turn.last_at, sets=turn.sets, adds=turn.adds),
+    fact = TurnUpdated(
+        session=strand.ref, turn=turn.id, key=key, at=turn.last_at, sets=turn.sets, adds=turn.adds, ends=ends
     )
+    desk.emit(strand, fact)
     turn.sets, turn.adds = {}, {}
 
 

@@ -36,6 +36,7 @@ from shiftlog.ingest.facts import (
 from shiftlog.ingest.reading import Object, object_in, raw_or_digest, read_line, text_in, turn_id, utc, whole_in
 
 MAX_NOTED = 1000
+HELD = "held"
 MAX_HELD_BYTES = 32 * 1024 * 1024
 
 _ENVELOPES = frozenset(
@@ -122,7 +123,7 @@ class CodexReader:
         self._state.counts.oversized += 1
 
     def finish(self) -> Sequence[AnyFact]:
-        """Write what waited for more: an old file's last prompt is a turn."""
+        """Write what waited for more: an old file's last prompt is a turn, unless its start or other half may come."""
         self._write_waiting()
         self._rollout.out += self._titles.values()
         self._titles = {}
@@ -130,23 +131,23 @@ class CodexReader:
 
     def _write_waiting(self) -> None:
         state = self._state
-        if state.held and not state.modern:
+        if state.held and not self._rollout.awaits_more:
             self._rollout.release()
         if state.turn is not None:
             self._rollout.begin(state.turn)
             self._rollout.give_fields(state.turn)
 
     def standings(self) -> Sequence[Standing]:
-        """Return the open turn, or the lines of a fork whose first own turn is still awaited."""
+        """Return the open turn, or what still waits: a fork without an own turn, a prompt without its start."""
         turn = self._state.turn
+        if self._state.held or (turn is None and self._state.undecided):
+            return (
+                Standing(
+                    session=self._rollout.ref, turn=HELD if self._state.held else COPIED,
+                    last_at=self._state.newest_at, quiet=True, settles_as="observed",
+                ),
+            )  # fmt: skip
         if turn is None:
-            if self._state.undecided:
-                return (
-                    Standing(
-                        session=self._rollout.ref, turn=COPIED, last_at=self._state.newest_at, quiet=True,
-                        settles_as="observed",
-                    ),
-                )  # fmt: skip
             return ()
         settles = turn.legacy and turn.quiet
         return (
@@ -157,24 +158,26 @@ class CodexReader:
         )  # fmt: skip
 
     def settle(self, sessions: Iterable[SessionRef] | None = None) -> Sequence[AnyFact]:
-        """End the open turn of an old file whose last word was the model's; keep a fork without an own turn whole."""
+        """End the open turn of an old file whose last word was the model's; what still waited is the file's own."""
         if sessions is not None and self._rollout.ref not in set(sessions):
             return ()
-        self._settle_fork()
+        self._settle_waiting()
         turn = self._state.turn
         if turn is not None and turn.legacy and turn.quiet:
             self._rollout.settle(turn)
         return self._given()
 
-    def settle_fork(self) -> Sequence[AnyFact]:
-        """Take the lines of a fork that has no turn of its own as its own."""
-        self._settle_fork()
+    def settle_waiting(self) -> Sequence[AnyFact]:
+        """Take the lines of a fork that has no turn of its own as its own, and a prompt as nothing starts its turn."""
+        self._settle_waiting()
         return self._given()
 
-    def _settle_fork(self) -> None:
+    def _settle_waiting(self) -> None:
         if self._state.undecided:
             self._replay()
-            self._write_waiting()
+        if self._state.held:
+            self._rollout.release()
+        self._write_waiting()
 
     def save(self) -> bytes:
         """Return the state to go on from."""

@@ -93,7 +93,7 @@ def read_rollout(path: str, mask: Mask) -> Rollout:
                 folded.take(reader.feed(line.data))
             else:
                 folded.cut += 1
-    folded.take([*reader.finish(), *reader.settle_fork()])
+    folded.take([*reader.finish(), *reader.settle_waiting()])
     counts = reader.counts
     return Rollout(
         path=path,

@@ -146,6 +146,14 @@ class Rollout(ThreadTurns):
         """Write a text that the client put into the conversation."""
         self.observe(text, turn, injected=True)
 
+    @property
+    def awaits_more(self) -> bool:
+        """Tell whether what comes next may say more of held messages: the start of their turn, or their other half."""
+        state = self.state
+        if state.newest_at is None:
+            return False  # then no time ever tells that nothing more comes
+        return state.modern or state.names_turns or not any(one.event for one in state.held)
+
     def release(self) -> None:
         """Place held user messages: nothing that follows starts a turn for them any more."""
         state = self.state

@@ -92,6 +92,8 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     effort: str | None = None
     modern: bool = False
     """The file marks the starts of its turns."""
+    names_turns: bool = False
+    """Settings name the turn that they are of, so that its start may be marked too."""
     ordinal: int = 0
     turn: Turn | None = None
     last_turn: Turn | None = None

@@ -133,6 +133,7 @@ def learn_ancestor(rollout: Rollout, payload: Object) -> None:
 def on_turn_context(rollout: Rollout, payload: Object) -> Disposition:
     """Take the settings of a turn: model and effort for turn and run, the rest for the session where it changed."""
     turn, name = rollout.state.turn, named_turn(payload)
+    rollout.state.names_turns |= name is not None
     if turn is not None and name not in (None, turn.vendor_id):
         turn = None  # the settings of a turn that has yet to start
     model = text_in(payload, "model")

@@ -251,15 +251,17 @@ class ThreadTurns:
         if turn is not self.state.turn:
             self.give_fields(turn)
 
-    def give_fields(self, turn: Turn) -> None:
-        """Write the fields that a turn has gathered."""
+    def give_fields(self, turn: Turn, *, ends: bool = False) -> None:
+        """Write the fields that a turn has gathered; its end may be the last blocker."""
         if not turn.sets and not turn.adds:
             return
         sets, adds = turn.sets, turn.adds
         turn.sets, turn.adds = {}, {}
         text = msgspec.json.encode({"sets": sets, "adds": adds}, order="deterministic").decode("utf-8", "replace")
         key: Key = (*self.turn_key(turn), "fields", Mac(text))
-        fact = TurnUpdated(session=self.ref, key=key, at=turn.last_at, turn=turn.request_id, sets=sets, adds=adds)
+        fact = TurnUpdated(
+            session=self.ref, key=key, at=turn.last_at, turn=turn.request_id, sets=sets, adds=adds, ends=ends
+        )
         self.emit(fact, turn)
 
     def complete(self, turn: Turn, response: str | None, duration_ms: int | None) -> None:
@@ -289,7 +291,7 @@ class ThreadTurns:
 
     def _end(self, turn: Turn, at: str | None, **fields: Any) -> None:
         self.begin(turn)
-        self.give_fields(turn)
+        self.give_fields(turn, ends=fields["status"] == "failed")
         key: Key = (*self.turn_key(turn), "end")
         self.out.append(TurnEnded(session=self.ref, key=key, at=at, turn=turn.request_id, model=turn.model, **fields))
         if self.state.turn is turn:

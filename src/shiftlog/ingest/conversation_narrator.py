@@ -202,7 +202,7 @@ class Narrator:
             note = UNFINISHED if turn.has_model else NO_ANSWER
         if note is not None:
             turn.adds.setdefault("blockers", []).append(note)
-        self.give_fields()
+        self.give_fields(ends=note is not None)
         self.out.append(
             TurnEnded(
                 session=self.ref, key=("turn", self.ref.vendor_id, turn.name, "end"),
@@ -213,8 +213,8 @@ class Narrator:
         )  # fmt: skip
         self.state.turn = None
 
-    def give_fields(self) -> None:
-        """Write the fields that the open turn has gathered."""
+    def give_fields(self, *, ends: bool = False) -> None:
+        """Write the fields that the open turn has gathered; its end may be the last blocker."""
         turn = self.state.turn
         if turn is None or not (turn.sets or turn.adds):
             return
@@ -223,7 +223,9 @@ class Narrator:
         text = msgspec.json.encode({"sets": sets, "adds": adds}, order="deterministic").decode("utf-8", "replace")
         key: Key = ("turn", self.ref.vendor_id, turn.name, "fields", Mac(text))
         self.out.append(
-            TurnUpdated(session=self.ref, key=key, at=turn.last_at, turn=turn.request_id, sets=sets, adds=adds)
+            TurnUpdated(
+                session=self.ref, key=key, at=turn.last_at, turn=turn.request_id, sets=sets, adds=adds, ends=ends
+            )
         )
 
     def add(self, name: str, *items: Any) -> None:

@@ -151,11 +151,13 @@ class TurnUpdated(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="turn
 
     Names are those of the journal: interpretation, model, reasoning_effort, plan_file; context_list, blockers,
     design_decisions, requirements_discovered, files_modified, commits ({sha, branch, message}), tags.
-    `token_count` is left to the import, which sums the turn's usage.
+    `token_count` is left to the import, which sums the turn's usage. `ends` tells that the last of the blockers is how
+    the turn ended.
     """
 
     sets: Json = {}
     adds: dict[str, list[Any]] = {}
+    ends: bool = False
 
 
 class TurnEnded(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="turn_ended"):

@@ -287,7 +287,7 @@ class Placer:
         sets = self._fields(fact.sets)
         if "query_title" in sets and "query_text" in sets:
             sets["query_title"] = self._title(fact.sets["query_title"], fact.sets["query_text"], sets["query_text"])
-        return "turn_updated", {"sets": sets, "adds": self._fields(fact.adds)}, None
+        return "turn_updated", {"sets": sets, "adds": self._fields(fact.adds), "ends": fact.ends}, None
 
     def _turn_ended(self, fact: f.TurnEnded) -> Composition:
         body: Body = {"status": fact.status, "duration_ms": fact.duration_ms, "settled": fact.settled}

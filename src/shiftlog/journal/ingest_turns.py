@@ -24,7 +24,6 @@ SOURCE = "import"
 _TEXTS = (*TEXT_FIELDS, "query_text")
 # What no agent writes itself, so that a transcript may add it to a turn that was written live.
 _IMAGES = "images"
-_ENDS = ("Turn aborted: ", "superseded: ")
 
 
 def write(ledger: Ledger, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
@@ -42,8 +41,9 @@ def update_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], 
     adds: dict[str, list[Any]] = body.get("adds") or {}
     if live or turn.is_terminal:
         sets = {n: v for n, v in sets.items() if n == _IMAGES or (n in _TEXTS and is_empty(n, getattr(turn, n)))}
-    if turn.is_terminal and not live:
-        adds = _without_ends(adds)
+    if turn.is_terminal and not live and body.get("ends"):
+        # How it would end, had it not ended already: with time it had settled before it went on.
+        adds = {**adds, "blockers": adds["blockers"][:-1]}
     incoming = {**{n: v for n, v in sets.items() if n in TEXT_FIELDS}, **_with_room(turn, adds)}
     if turn.is_terminal:
         _amend(ledger, turn, at, _beyond(turn, changes_to(turn, incoming)))
@@ -58,12 +58,6 @@ def update_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], 
         changes["more"] = more
     if changes:
         write(ledger, Kind.TURN_UPDATED, at, changes, request_id)
-
-
-def _without_ends(adds: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Leave out how a turn would end that has ended already: with time it had settled before it went on."""
-    blockers = adds.get("blockers")
-    return {**adds, "blockers": [one for one in blockers if not str(one).startswith(_ENDS)]} if blockers else adds
 
 
 def _with_room(turn: Turn, adds: dict[str, list[Any]]) -> dict[str, list[Any]]:
