@@ -124,6 +124,22 @@ async def test_a_prompt_whose_turn_never_starts_is_kept_when_time_has_passed(nam
         assert entries_of(await office.take(path, full=True)) == 0
 
 
+async def test_a_session_that_time_alone_opened_is_not_begun_again_when_it_is_read_whole(tmp_path: Path) -> None:
+    """Case 5, for a command that nobody answered, also where its agent goes on in the end."""
+    made = Claude().prompt("<command-name>/init</command-name>").prompt("Look around", isMeta=True)
+    async with open_office(tmp_path, now=made.started) as office:
+        path = office.write("a.jsonl", made.records)
+        await office.take(path)
+        assert await office.sessions() == {}
+        office.desk.set_time(NOW)
+        await office.take(path)
+        assert len(await office.dialog(await office.session(made.session))) == 2
+        assert entries_of(await office.take(path, full=True)) == 0
+        office.write("a.jsonl", made.prompt("Go on").says("Done").ends().records)
+        await office.take(path)
+        assert entries_of(await office.take(path, full=True)) == 0
+
+
 async def test_what_was_erased_does_not_come_back_with_the_next_import(tmp_path: Path) -> None:
     """Keys outlive the bodies, also where the file is read whole or has grown."""
     made = Claude().prompt("The secret plan").says("I keep it").ends()

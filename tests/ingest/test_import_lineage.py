@@ -303,6 +303,29 @@ async def test_a_copy_that_names_its_own_session_within_a_turn_has_no_turn_of_it
         assert await office.is_sound()
 
 
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+async def test_a_fork_has_model_and_place_of_what_it_copied(order: tuple[str, str], tmp_path: Path) -> None:
+    """2.4, 3.1: they are facts of each session, also where the record that told them is another's."""
+    copying = "5e551000-0000-4000-8000-00000000000b"
+    first = Claude().prompt("Say lol").says("lol")
+    first.common = {"cwd": "/srv/app/web", "gitBranch": "dev"}
+    first.prompt("Go on").says("Done").ends()
+    own = Claude(session=copying, letter="b", started=first.started + timedelta(hours=1), common=first.common)
+    own.prompt("More").says("Done")
+    files = {"a": first.records, "b": [*({**one, "sessionId": copying} for one in first.records), *own.records]}
+    async with open_office(tmp_path) as office:
+        for name in order:
+            await office.take(office.write(f"{name}.jsonl", files[name]))
+        for vendor_id in (first.session, copying):
+            session = await office.session(vendor_id)
+            assert session.model == "claude-opus-4-6"
+            told = [entry.facts for entry in await office.entries(session)]
+            assert [one["branch"] for one in told if "branch" in one] == ["main", "dev"]
+            assert [one["backend"] for one in told if "backend" in one] == ["claude"]
+        assert entries_of(await office.take(full=True)) == 0
+        assert await office.is_sound()
+
+
 async def test_a_shared_turn_with_a_subagent_stays_shared(tmp_path: Path) -> None:
     """Case 36, with a child in what was copied."""
     copying = "5e551000-0000-4000-8000-00000000000b"

@@ -283,7 +283,11 @@ class Desk:
         )
         run = {"backend": "claude", "version": known.get("version"), "cwd": known.get("cwd"), "started": started}
         run["session_type"] = known.get("entrypoint")
-        self.run(strand, {name: value for name, value in run.items() if value})
+        run = {name: value for name, value in run.items() if value}
+        # Which record opens a session depends on when it is read, so its beginning is known by the session alone.
+        aliases = (self._change_key(strand, "r", run),)
+        key: Key = ("session", *(part for part in ref if part), "run")
+        self.out.append(RunUpdated(session=ref, key=key, aliases=aliases, at=self.at, changes=run))
         if "permission_mode" in known:
             self.update(strand, {"permission_mode": known["permission_mode"]})
         self.out.extend(self._waiting.pop(strand.index, ()))

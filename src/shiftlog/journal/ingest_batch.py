@@ -32,6 +32,7 @@ PROMPT_TITLE = 1
 BY_RECORD = "continued"
 LOOKED_AHEAD = 4
 _FILLED = ("model", "reasoning_effort")
+_OF_SESSION = ("session_updated", "run_updated")
 
 
 class BatchWork:
@@ -259,6 +260,8 @@ class BatchWork:
             if item.turn and ledger.is_open(item.turn):
                 _HANDLERS[item.what](self, item, ledger)
             return
+        if item.what in _OF_SESSION and owner.session_id != ledger.id:
+            self._repeat_for(item, ledger)
         if item.what not in RECORDS:
             return
         if owner.session_id == ledger.id:
@@ -269,6 +272,13 @@ class BatchWork:
         shared["records"] += 1
         if item.what == "turn_begun" and owner.turn and owner.turn not in shared["turns"]:
             shared["turns"].append(owner.turn)
+
+    def _repeat_for(self, item: Incoming, ledger: Ledger) -> None:
+        """Write a change of a session, told by a copied record, for the copying session too: it works there as well."""
+        name = f"own:{ledger.id}:{item.key.hex()}"
+        if self._memory.origin(name) is None:
+            self._memory.put(name, Origin(session_id=ledger.id))
+            _HANDLERS[item.what](self, item, ledger)
 
     def _say(self, item: Incoming, prepared: Prepared, ledger: Ledger) -> None:
         turn = self._turn_of(item, ledger) if item.turn is not None else None
