@@ -72,6 +72,26 @@ async def test_a_turn_is_completed_by_its_hook_where_no_transcript_comes(tmp_pat
         assert "capsule.saved" in await bureau.office.desk.kinds(session.id)
 
 
+@pytest.mark.parametrize("next_event", ["UserPromptSubmit", "SessionEnd"])
+async def test_a_turn_that_stopped_is_completed_by_what_comes_next_where_no_hook_names_the_transcript(
+    next_event: str, tmp_path: Path
+) -> None:
+    """What an import from elsewhere adds after the stop, such as a compaction, does not make it unanswered."""
+    async with open_bureau(tmp_path) as bureau:
+        spool_a_turn(bureau, None)
+        bureau.later(seconds=1)
+        await bureau.drain()
+        claude = Claude(session=SESSION, started=NOW + timedelta(seconds=1)).prompt("Fix the upload")
+        claude.says("It is fixed").add("system", subtype="compact_boundary", content="Conversation compacted")
+        claude.records[-1]["timestamp"] = (bureau.at + timedelta(seconds=2)).isoformat()
+        await bureau.office.take(bureau.office.write(f"projects/app/{SESSION}.jsonl", claude.records))
+        bureau.spool(next_event, later_s=4, prompt="More", reason="exit")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        first, *_ = await bureau.office.turns(await bureau.office.session(SESSION))
+        assert (first.status, first.response) == (TurnStatus.COMPLETED, "It is fixed")
+
+
 async def test_a_quiet_transcript_completes_the_turn_at_once_when_its_agent_stopped(tmp_path: Path) -> None:
     async with open_bureau(tmp_path) as bureau:
         spool_a_turn(bureau, transcript(bureau))

@@ -168,6 +168,14 @@ def test_a_synthetic_answer_does_not_open_the_turn_of_a_command(script: Script) 
     assert read_script(script).turns() == [("Real prompt", "in_progress")]
 
 
+def test_an_api_error_that_answers_a_command_fails_its_turn_and_not_the_one_before(script: Script) -> None:
+    script.user("Go")
+    script.model("Done")
+    script.user("<command-name>/review</command-name>")
+    script.model("Limit hit", isApiErrorMessage=True, error="rate_limit", message={"model": "<synthetic>"})
+    assert read_script(script).turns() == [("Go", "completed"), ("/review", "Limit hit")]
+
+
 def test_a_notice_opens_a_turn_only_when_none_is_at_work(script: Script) -> None:
     """Case 13."""
     script.user("Go")

@@ -63,7 +63,7 @@ def read_assistant(desk: Desk, strand: Strand, record: Object, reply: Reply, *, 
     blocks: list[Any] = cast("list[Any]", content) if isinstance(content, list) else []
     if isinstance(content, str):
         blocks = [{"type": "text", "text": content}]
-    turn = None if nested else _turn_for(desk, strand, is_real=model != SYNTHETIC)
+    turn = None if nested else _turn_for(desk, strand)
     if turn is not None:
         _mark(desk, strand, turn, record, model)
     use = None if reply.searches else reply.key
@@ -81,10 +81,9 @@ def read_assistant(desk: Desk, strand: Strand, record: Object, reply: Reply, *, 
     return Disposition.UNKNOWN
 
 
-def _turn_for(desk: Desk, strand: Strand, *, is_real: bool) -> Turn | None:
-    if strand.held is not None:
-        return claude_turns.open_held(desk, strand) if is_real else strand.turn
-    return claude_turns.ensure_turn(desk, strand)
+def _turn_for(desk: Desk, strand: Strand) -> Turn:
+    # An error of the API is the answer to a command too: it says nothing of the turn before.
+    return claude_turns.open_held(desk, strand) or claude_turns.ensure_turn(desk, strand)
 
 
 def _mark(desk: Desk, strand: Strand, turn: Turn, record: Object, model: str | None) -> None:

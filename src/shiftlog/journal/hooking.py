@@ -234,7 +234,7 @@ class _EventWork:
         stops = _read_stops(self._writer)
         stop = stops.pop(ledger.id, None)
         if stop is not None:
-            end_stopped(ledger, stop)
+            end_stopped(ledger, stop, is_last=not self._fact.transcript_path)
             _write_stops(self._writer, stops)
         previous = ledger.turn(ledger.session.current_turn or "")
         if previous is None or previous.is_terminal or self._fact.transcript_path:
@@ -340,7 +340,7 @@ class _EventWork:
         stops = _read_stops(self._writer)
         stop = stops.pop(ledger.id, None)
         if stop is not None:
-            end_stopped(ledger, stop)
+            end_stopped(ledger, stop, is_last=not self._fact.transcript_path)
             _write_stops(self._writer, stops)
         self._end_unanswered(ledger)
         self._end_run(ledger)
@@ -370,10 +370,13 @@ class _EventWork:
         save_capsule(self._writer, ledger, self._fact.at)
 
 
-def end_stopped(ledger: Ledger, stop: Stop) -> None:
-    """Complete the turn of a stop with its response, unless it has ended or more has come of it since."""
+def end_stopped(ledger: Ledger, stop: Stop, *, is_last: bool = False) -> None:
+    """Complete the turn of a stop with its response, unless it has ended or more has come of it since.
+
+    Where the stop is the last word on it, as no transcript will tell more, what came since was no more than a notice.
+    """
     turn = ledger.turn(stop.turn)
-    if turn is None or turn.is_terminal or turn.last_updated > parse(stop.at):
+    if turn is None or turn.is_terminal or (turn.last_updated > parse(stop.at) and not is_last):
         return
     if not stop.response and not turn.response:
         return
