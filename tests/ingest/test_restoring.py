@@ -163,6 +163,34 @@ async def test_a_restored_rollout_keeps_exit_codes_and_how_turns_failed(tmp_path
         assert found[0][-4:] == [None, 2, None, 3]
 
 
+@pytest.mark.parametrize("vendor", ["claude", "codex"])
+async def test_what_codex_says_between_its_calls_is_said_in_the_restored_transcript_too(
+    vendor: str, tmp_path: Path
+) -> None:
+    """The journal takes it for reasoning (3.1), but it is part of the conversation that goes on."""
+    codex = Codex(thread=THREAD).event("task_started", turn_id="one").event("user_message", message="Fix it")
+    for phase, text in (("commentary", "I look first"), ("final_answer", "Fixed")):
+        codex.event("agent_message", message=text, phase=phase)
+        content = [{"type": "output_text", "text": text}]
+        codex.line("response_item", type="message", role="assistant", phase=phase, content=content)
+    codex.event("agent_reasoning", text="Hm").event("task_complete", turn_id="one", last_agent_message="Fixed")
+    async with open_office(tmp_path) as office, open_office(tmp_path, name="other") as other:
+        await office.take(office.write(f"rollout-{THREAD}.jsonl", codex.lines))
+        session = await office.session(THREAD)
+        records, about = await restored(office, session, vendor)
+        await other.take(other.write(about["place"], records))
+        again = await other.session(about["vendor_session_id"])
+        kinds = [(e.facts["category"], e.facts["content"]) for e in await other.entries(again) if e.kind == "dialog"]
+        if vendor == "codex":
+            assert kinds == [("reasoning", "I look first"), ("observation", "Fixed"), ("reasoning", "Hm")]
+            said = [line["payload"] for line in records if line["payload"].get("role") == "assistant"]
+            assert [(one["phase"], one["content"][0]["text"]) for one in said] == [
+                ("commentary", "I look first"), ("final_answer", "Fixed"),
+            ]  # fmt: skip
+        else:
+            assert kinds == [("observation", "I look first"), ("observation", "Fixed")]
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="the fixtures are not beside the checkout")
 @pytest.mark.parametrize("vendor", ["claude", "codex"])
 async def test_every_fixture_can_be_restored_and_read_again(vendor: str, tmp_path: Path) -> None:

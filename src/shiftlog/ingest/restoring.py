@@ -138,7 +138,8 @@ class _Writer:
             elif category == "tool_result" and call in calls:
                 calls.discard(call)  # a second result of one call cannot be taken back
                 yield "result", facts, entry
-            elif role in ("model", "user") and category != "reasoning" and facts.get("content"):
+            elif role in ("model", "user") and (category != "reasoning" or "phase" in facts) and facts.get("content"):
+                # What Codex says between its calls is said, whatever the journal takes it for.
                 yield ("text" if role == "model" else "user"), facts, entry
             elif category == "reasoning" and role == "model":
                 yield "reasoning", facts, entry
@@ -324,7 +325,7 @@ class _Codex(_Writer):
     def _item(self, what: str, facts: Mapping[str, Any], entry: Entry) -> Iterator[Record]:
         content = str(facts.get("content") or "")
         if what == "text":
-            yield from _spoken(entry.at, content)
+            yield from _spoken(entry.at, content, facts.get("phase"))
         elif what == "user":
             yield _message(entry.at, "user", "input_text", content)
         elif what == "reasoning":
@@ -344,9 +345,10 @@ class _Codex(_Writer):
             yield _line(entry.at, "response_item", {"type": kind, "call_id": facts["call_id"], "output": output})
 
 
-def _spoken(at: datetime, text: str) -> Iterator[Record]:
-    yield _line(at, "event_msg", {"type": "agent_message", "message": text})
-    yield _message(at, "assistant", "output_text", text)
+def _spoken(at: datetime, text: str, phase: str | None = None) -> Iterator[Record]:
+    more = {"phase": phase} if phase else {}
+    yield _line(at, "event_msg", {"type": "agent_message", "message": text, **more})
+    yield _message(at, "assistant", "output_text", text, **more)
 
 
 def _ended(turn: Turn, name: str, said: Sequence[str]) -> Iterator[Record]:
@@ -372,9 +374,9 @@ def _with_exit_code(text: str, code: Any) -> str:
     return json.dumps({"output": text, "metadata": {"exit_code": code}}, ensure_ascii=False)
 
 
-def _message(at: datetime, role: str, kind: str, text: str) -> Record:
+def _message(at: datetime, role: str, kind: str, text: str, **more: str) -> Record:
     content = [{"type": kind, "text": text}]
-    return _line(at, "response_item", {"type": "message", "role": role, "content": content})
+    return _line(at, "response_item", {"type": "message", "role": role, "content": content, **more})
 
 
 def _line(at: datetime, kind: str, payload: Record) -> Record:
