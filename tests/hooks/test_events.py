@@ -270,14 +270,22 @@ async def test_a_run_recorded_without_a_vendor_id_is_joined_by_its_process(tmp_p
 async def test_secrets_in_events_reach_neither_store_nor_spool(tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2" * 9
     async with open_bureau(tmp_path) as bureau:
+        bureau.spool("SessionStart", source="startup", cwd=f"/srv/{secret}/app")
         bureau.spool("UserPromptSubmit", prompt=f"Use {secret} please")
         bureau.spool("NewlyInvented", words=f"token {secret}")
+        bureau.spool("PostCompact", trigger=f"asked with {secret}")
         bureau.spool("Stop", last_assistant_message=f"I used {secret}")
         bureau.later(seconds=20)
         await bureau.drain()
-        (turn,) = await bureau.office.turns(await bureau.office.session(SESSION))
+        bureau.spool("SessionEnd", reason=f"no {secret}")
+        bureau.later(seconds=20)
+        await bureau.drain()
+        session = await bureau.office.session(SESSION)
+        (turn,) = await bureau.office.turns(session)
         assert "[REDACTED:provider_key]" in turn.query_text
         assert "[REDACTED:provider_key]" in turn.response
+        assert session.cwd == "/srv/[REDACTED:provider_key]/app"
+        assert secret not in str([session, *(entry.body for entry in await bureau.office.entries(session))])
     assert files_holding(bureau.home, secret) == []
 
 

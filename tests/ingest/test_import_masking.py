@@ -48,6 +48,22 @@ async def test_no_title_keeps_the_beginning_of_a_secret(secret: str, before: int
         assert {len(session.title) for session in (await office.sessions()).values()} <= {*range(before, 81)}
 
 
+async def test_the_kind_of_a_subagent_holds_no_secret_either(tmp_path: Path) -> None:
+    """6: strings of a tool's input are text, also where one of them names a child."""
+    parent = Claude().prompt("Go").calls("toolu_1", "Task", prompt="Look", subagent_type=f"kind {KEY}")
+    parent.returns("toolu_1", "Found", toolUseResult={"agentId": "x"}).says("Done").ends()
+    child = Claude(letter="c", common={"agentId": "x", "isSidechain": True}).prompt("Look").says("Found")
+    async with open_office(tmp_path) as office:
+        office.write("projects/p/agent-x.jsonl", child.records)
+        await office.take()
+        office.write(f"projects/p/{parent.session}.jsonl", parent.records)
+        await office.take()
+        (subagent,) = [one.subagent for one in (await office.sessions()).values() if one.subagent]
+        assert subagent["name"] == "kind [REDACTED:provider_key]"
+        assert KEY not in await everything(office)
+    assert files_holding(office.desk.home, KEY) == []
+
+
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("before", [176, 182, 188, 194])
 async def test_no_line_of_a_call_keeps_the_beginning_of_a_secret(secret: str, before: int, tmp_path: Path) -> None:

@@ -239,14 +239,14 @@ class Placer:
             "description": self.text(fact.description)[:8192],
             "type": fact.type,
             "status": fact.status,
-            "file_path": self._path(fact.file_path) if fact.file_path else "",
+            "file_path": self.path(fact.file_path) if fact.file_path else "",
         }
         if fact.diff is not None:
             body["diff"], full = cut(self.text(fact.diff, counted=False))
             if full:
                 body["full"] = full
         if fact.moved_from:
-            body["moved_from"] = self._path(fact.moved_from)
+            body["moved_from"] = self.path(fact.moved_from)
         if fact.call_id is not None:
             body["call_id"] = fact.call_id
         for name in ("approximate", "user_modified"):
@@ -302,9 +302,9 @@ class Placer:
     def _opened(self, fact: f.SessionOpened) -> Composition:
         body: Body = {"agent": fact.agent, "branch": fact.branch, "executable_version": fact.version}
         if fact.cwd:
-            body["cwd"] = body["workspace"] = self._path(fact.cwd)
+            body["cwd"] = body["workspace"] = self.path(fact.cwd)
         if fact.repository:
-            body["repository"] = self._path(fact.repository)
+            body["repository"] = self.path(fact.repository)
         if fact.parent is not None:
             parent = fact.parent
             body["parent"] = {
@@ -329,10 +329,11 @@ class Placer:
         return "session_updated", body, None
 
     def _link(self, fact: f.ChildLink) -> Composition:
-        names = ("call_id", "child_agent_id", "child_thread_id", "run_id", "name", "rank")
+        names = ("call_id", "child_agent_id", "child_thread_id", "run_id", "rank")
         body: Body = {name: value for name in names if (value := getattr(fact, name)) is not None}
-        if fact.description:
-            body["description"] = self.text(fact.description, counted=False)
+        for name, text in (("name", fact.name), ("description", fact.description)):
+            if text:
+                body[name] = self.text(text, counted=False)
         return "child_link", body, None
 
     def _run_updated(self, fact: f.RunUpdated) -> Composition:
@@ -384,7 +385,8 @@ class Placer:
             self._masked.update(known[1])
         return known[0]
 
-    def _path(self, value: str) -> str:
+    def path(self, value: str) -> str:
+        """Return a path without what is a secret wherever it stands."""
         redacted = self._known_paths.get(value)
         if redacted is None:
             if len(self._known_paths) >= _REMEMBERED_PATHS:
@@ -433,7 +435,7 @@ class Placer:
         # What was selected in an editor comes as text in the same list.
         if len(value) > 4096 or "\n" in value or " " in value.strip():
             return self.text(value, counted=False)
-        return self._path(value)
+        return self.path(value)
 
     def _changes(self, changes: Body) -> Body:
         made: Body = {}
@@ -441,7 +443,7 @@ class Placer:
             if name in _NAMES or not isinstance(value, str | dict | list):
                 made[name] = value
             elif isinstance(value, str):
-                made[name] = self._path(value) if name in _PATHS else self.text(value)
+                made[name] = self.path(value) if name in _PATHS else self.text(value)
             else:
                 made[name] = cut_value(self._value(value))[0]
         return made
