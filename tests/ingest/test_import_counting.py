@@ -411,3 +411,27 @@ async def test_a_later_day_of_a_session_that_nobody_can_price_is_said_to_cost_an
         assert found["total"]["cost_unknown"] == 1
         (warning,) = found["warnings"]
         assert (warning["model"], warning["sessions"]) == ("unpriced", 1)
+
+
+async def test_responses_after_a_run_was_closed_with_its_tokens_are_counted_beside_them(tmp_path: Path) -> None:
+    """The launcher's totals hold what came until the run ended; a session that was reopened went on after that."""
+    claude = Claude(started=datetime(2026, 3, 4, 5, 0, tzinfo=UTC))
+    async with open_office(tmp_path, now=claude.started) as office:
+        desk = office.desk
+        facts: dict[str, Any] = {"agent": "ClaudeCode", "agent_id": "own", "model": "claude-opus-4-6"}
+        session_id = await desk.open(**facts, vendor_session_id=claude.session)
+        claude.prompt("One").says("Done", message="m1", request="r1", usage=usage_of(10, 20, 0, 0)).ends()
+        desk.wait(hours=1)
+        await desk.call("close_session", {"session_id": session_id, "input_tokens": 9, "output_tokens": 19})
+        desk.wait(days=1)
+        await desk.call("resume_session", {"session_id": session_id, "agent_id": "own"})
+        claude.started = desk.now()
+        claude.prompt("Two").says("Done", message="m2", request="r2", usage=usage_of(100, 200, 30, 4)).ends()
+        desk.set_time(NOW)
+        await office.take(office.write("a.jsonl", claude.records))
+        found = await desk.read(lambda reader: total_usage(reader, desk.app.runs, Filter(), ["day"]))
+        used = [(row["day"], row["input_tokens"], row["output_tokens"]) for row in found["rows"]]
+        assert used == [("2026-03-04", 9, 19), ("2026-03-05", 100, 200)]
+        total = found["total"]
+        assert (total["cache_creation_tokens"], total["cached_input_tokens"], total["sessions"]) == (30, 4, 1)
+        assert await office.is_sound()

@@ -73,6 +73,44 @@ async def test_tokens_that_both_turns_and_launcher_report_count_once(desk: Desk)
     assert (total["input_tokens"], total["output_tokens"], total["sessions"]) == (100, 10, 1)
 
 
+async def test_what_a_reopened_session_uses_is_added_to_what_its_run_was_closed_with(desk: Desk) -> None:
+    session = await desk.open(agent="ClaudeCode", agent_id="own", model=PRICED)
+    await desk.begin(session)
+    await desk.update(session, usage={"input_tokens": 100, "output_tokens": 10})
+    await desk.complete(session)
+    stated = {"input_tokens": 90, "output_tokens": 9, "total_cost_usd": 1.0}
+    await desk.call("close_session", {"session_id": session, **stated})
+    first = desk.now().date().isoformat()
+    desk.wait(days=2)
+    await desk.call("resume_session", {"session_id": session, "agent_id": "own"})
+    await desk.begin(session)
+    await desk.update(session, usage={"input_tokens": 5, "output_tokens": 1, "cost_usd": 0.5})
+    later = desk.now().date().isoformat()
+    found = await totals(desk)
+    assert [(row["day"], row["input_tokens"], row["cost_usd"], row["sessions"]) for row in found["rows"]] == [
+        (first, 90, 1.0, 1),
+        (later, 5, 0.5, 0),
+    ]
+    assert (found["total"]["output_tokens"], found["total"]["cost_usd"], found["total"]["sessions"]) == (10, 1.5, 1)
+    assert (await totals(desk, "day", **{"from": later}))["total"]["input_tokens"] == 5
+    (row,) = (await totals(desk, "model"))["rows"]
+    assert (row["model"], row["input_tokens"], row["sessions"]) == (PRICED, 95, 1)
+    (run,) = await runs(desk)
+    assert (run["usage"]["input_tokens"], run["usage"]["output_tokens"], run["usage"]["cost_usd"]) == (95, 10, 1.5)
+    assert desk.app.runs.tokens_of(await desk.session(session)) == 105
+    assert not any(done.changed for done in await desk.rebuild())
+
+
+async def test_a_reopened_session_without_a_price_for_what_came_later_has_an_unknown_cost(desk: Desk) -> None:
+    session = await ended(desk, {"agent_id": "own", "model": "nobody-knows"}, input_tokens=90, total_cost_usd=1.0)
+    desk.wait(hours=1)
+    await desk.call("resume_session", {"session_id": session, "agent_id": "own"})
+    await desk.begin(session)
+    await desk.update(session, usage={"input_tokens": 5})
+    total = (await totals(desk))["total"]
+    assert (total["input_tokens"], total["cost_usd"], total["cost_unknown"]) == (95, None, 1)
+
+
 @pytest.mark.parametrize(("agent", "fresh"), [("Codex", 600), ("GeminiCli", 600), ("ClaudeCode", 1000)])
 async def test_cached_input_is_part_of_input_for_some_backends_and_a_class_of_its_own_for_others(
     desk: Desk, agent: str, fresh: int

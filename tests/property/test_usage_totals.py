@@ -63,7 +63,12 @@ def _runs(alias: int) -> st.SearchStrategy[Any]:
 
 def _session(alias: int) -> st.SearchStrategy[Session]:
     def made(
-        parts: dict[str, Usage], rest: Usage | None, days: dict[int, dict[str, Usage]], started: datetime, **facts: Any
+        parts: dict[str, Usage],
+        rest: Usage | None,
+        days: dict[int, dict[str, Usage]],
+        beyond: dict[int, dict[str, Usage]],
+        started: datetime,
+        **facts: Any,
     ) -> Session:
         later_days = {(started + timedelta(days=n)).date().isoformat(): sums for n, sums in days.items() if sums}
         for sums in later_days.values():
@@ -76,6 +81,7 @@ def _session(alias: int) -> st.SearchStrategy[Session]:
         for part in parts.values():
             whole = part if whole is None else whole.plus(part)
         facts |= {"started": started, "last_activity": started + timedelta(days=4), "later_days": later_days}
+        facts["beyond_run"] = {(started + timedelta(days=n)).date().isoformat(): sums for n, sums in beyond.items()}
         return b.session(NAMES[alias - 1], usage=whole, model_usage=parts, **facts)
 
     return st.builds(
@@ -83,6 +89,9 @@ def _session(alias: int) -> st.SearchStrategy[Session]:
         parts=st.dictionaries(MODELS.filter(bool), USED, max_size=3),
         rest=st.none() | USED,
         days=st.dictionaries(st.sampled_from([1, 2]), st.dictionaries(NAMED, USED, max_size=2), max_size=2),
+        beyond=st.dictionaries(
+            st.sampled_from([0, 1, 3]), st.dictionaries(NAMED, USED, min_size=1, max_size=2), max_size=2
+        ),
         agent=st.sampled_from(["ClaudeCode", "Codex"]),
         agent_id=st.sampled_from(["claude-main", "codex-2"]),
         model=MODELS,

@@ -57,6 +57,7 @@ class _Pending:
     used: _Sum | None = None
     by_model: dict[str, _Sum] = field(default_factory=dict[str, _Sum])
     by_day: dict[tuple[str, str], _Sum] = field(default_factory=dict[tuple[str, str], _Sum])
+    beyond: dict[tuple[str, str], _Sum] = field(default_factory=dict[tuple[str, str], _Sum])
 
     def count(self, counts: list[int], cost_usd: float | None) -> None:
         """Count one more report of usage."""
@@ -232,9 +233,11 @@ class Ledger:
             if by_model is None:
                 by_model = whole.by_model[model] = _Sum()
             by_model.add(counts, cost_usd)
-        if self._session is not None and at[:10] > self._session.started.date().isoformat():
-            named = (at[:10], model if isinstance(model, str) else "")
+        session, named = self._session, (at[:10], model if isinstance(model, str) else "")
+        if session is not None and at[:10] > session.started.date().isoformat():
             whole.by_day.setdefault(named, _Sum()).add(counts, cost_usd)
+        if session is not None and session.run is not None and session.run.ended_before(_time(at)):
+            whole.beyond.setdefault(named, _Sum()).add(counts, cost_usd)
         self._moved(whole, at)
         if turn is not None and self._known(turn) is not None:
             pending = self._pending_of(turn)
@@ -293,20 +296,18 @@ class Ledger:
         if session is None or not pending.last_seq:
             return
         self._whole = _Pending()
-        used, by_model, days = session.usage, session.model_usage, session.later_days
+        used, by_model = session.usage, session.model_usage
         if pending.used is not None:
             used = pending.used.plus(used)
             by_model = {**by_model}
             for model, sum_of_model in pending.by_model.items():
                 by_model[model] = sum_of_model.plus(by_model.get(model))
-            for (day, model), sum_of_day in pending.by_day.items():
-                of_day = days.get(day, {})
-                days = {**days, day: {**of_day, model: sum_of_day.plus(of_day.get(model))}}
         self._session = changed(
             session,
             usage=used,
             model_usage=by_model,
-            later_days=days,
+            later_days=_with_days(session.later_days, pending.by_day),
+            beyond_run=_with_days(session.beyond_run, pending.beyond),
             dialog_items=session.dialog_items + pending.items,
             last_activity=max(session.last_activity, _time(pending.latest)),
             head_seq=self._seq,
@@ -327,6 +328,13 @@ class Ledger:
             writer.put_turn(self.id, self._turns[request_id])
         self._rows = []
         self._changed.clear()
+
+
+def _with_days(days: dict[str, dict[str, Usage]], more: dict[tuple[str, str], _Sum]) -> dict[str, dict[str, Usage]]:
+    for (day, model), added in more.items():
+        of_day = days.get(day, {})
+        days = {**days, day: {**of_day, model: added.plus(of_day.get(model))}}
+    return days
 
 
 def _time(text: str) -> datetime:

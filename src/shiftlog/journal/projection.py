@@ -357,14 +357,14 @@ def _usage(session: Session, turn: Turn | None, entry: Entry) -> Pair:
 def _with_usage(session: Session, used: Usage, model: object, at: datetime) -> Session:
     """Return a session that used so much more; what one model used, or what came on a later day, is kept apart."""
     name = model if isinstance(model, str) else ""
-    by_model, days = session.model_usage, session.later_days
-    if name:
-        by_model = _grown(by_model, name, used)
+    by_model = _grown(session.model_usage, name, used) if name else session.model_usage
+    days, beyond, day = session.later_days, session.beyond_run, at.date().isoformat()
     if at.date() > session.started.date():
-        day = at.date().isoformat()
         days = {**days, day: _grown(days.get(day, {}), name, used)}
+    if session.run is not None and session.run.ended_before(at):
+        beyond = {**beyond, day: _grown(beyond.get(day, {}), name, used)}
     whole = used if session.usage is None else session.usage.plus(used)
-    return changed(session, usage=whole, model_usage=by_model, later_days=days)
+    return changed(session, usage=whole, model_usage=by_model, later_days=days, beyond_run=beyond)
 
 
 def _grown(sums: dict[str, Usage], name: str, used: Usage) -> dict[str, Usage]:

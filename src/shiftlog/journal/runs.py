@@ -24,7 +24,7 @@ from shiftlog.model.prices import DECIMALS, Price, Prices, counted
 from shiftlog.model.resonance import Resonance
 from shiftlog.model.times import precise
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
-from shiftlog.store.tallies import on_days
+from shiftlog.store.tallies import goes_beyond, on_days
 
 ERROR_CHARS = 65_536
 DURATION_TOLERANCE = 0.1
@@ -168,10 +168,17 @@ class Runs:
     def usage_of(self, session: Session, reader: Reader | None = None) -> Usage | None:
         """Return a session's tokens and cost, each counted once; None where nothing is known.
 
-        The figures of its run come first, being totals; what its turns reported counts where there are none. A cost
+        The figures of its run come first, being totals up to its end; what its turns reported counts where there are
+        none, and where they came after that end. A cost
         that nobody stated follows from the prices in force then: as the session started, and where a price changed
         while it went on, as each response came, for which a reader is needed.
         """
+        used = self._used_in_run(session, reader)
+        for _, _, more in self._beyond(session):
+            used = more if used is None else _together(used, more)
+        return used
+
+    def _used_in_run(self, session: Session, reader: Reader | None) -> Usage | None:
         run = session.run
         reported = _reported_by(run)
         used = self._reported(session, reported) if reported else session.usage
@@ -191,14 +198,32 @@ class Runs:
         if not reported:
             return session.tokens_total
         used = self._reported(session, reported)
-        return used.input_tokens + used.cached_input_tokens + used.output_tokens
+        for _, _, more in self._beyond(session):
+            used = used.plus(more)
+        return used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
+
+    def _beyond(self, session: Session) -> list[DayPart]:
+        """Return what a session used after its run had ended with stated tokens, as of one that was reopened."""
+        parts: list[DayPart] = []
+        if not goes_beyond(session):
+            return parts
+        for day, sums in sorted(session.beyond_run.items()):
+            at = datetime.fromisoformat(day).replace(tzinfo=UTC)
+            for name, used in sums.items():
+                model = name or _model(session)
+                cost = used.cost_usd if used.cost_usd is not None else self._prices.cost_of(model, used, at)
+                parts.append((day, model, changed(used, cost_usd=cost)))
+        return parts
 
     def parts_of(self, session: Session, reader: Reader | None = None) -> list[tuple[str | None, Usage]]:
         """Return what each model of a session used, priced by its own name; one part where nobody told them apart."""
         run = session.run
         if not session.model_usage or _reported_by(run):
-            used = self.usage_of(session, reader)
-            return [] if used is None else [(_model(session), used)]
+            used = self._used_in_run(session, reader)
+            known = {} if used is None else {_model(session): used}
+            for _, model, more in self._beyond(session):
+                known[model] = _together(known[model], more) if model in known else more
+            return list(known.items())
         parts: list[tuple[str | None, Usage]] = []
         for model, used in session.model_usage.items():
             cost = used.cost_usd if used.cost_usd is not None else self._cost_of(session, model, used, reader)
@@ -211,6 +236,8 @@ class Runs:
     def daily_parts_of(self, session: Session, reader: Reader | None = None) -> list[list[DayPart]]:
         """Return each part of a session day by day, as `on_days` tells them, at the prices in force then."""
         daily: list[list[DayPart]] = []
+        if beyond := self._beyond(session):
+            return self._with_days_beyond(session, beyond, reader)
         for model, used in self.parts_of(session, reader):
             known = session.model_usage.get(model or "") if session.model_usage else session.usage
             name = model if session.model_usage else None
@@ -220,6 +247,14 @@ class Runs:
                 days = self._priced_days(session, model, used.cost_usd, days, reader)
             daily.append([(day, model, part) for day, part in days])
         return daily
+
+    def _with_days_beyond(self, session: Session, beyond: list[DayPart], reader: Reader | None) -> list[list[DayPart]]:
+        """Return what a run was closed with on the day of its start, and what came after its end on its own days."""
+        first, model = session.started.date().isoformat(), _model(session)
+        daily = {model: [(first, model, self._used_in_run(session, reader) or Usage())]}
+        for part in beyond:
+            daily.setdefault(part[1], []).append(part)
+        return list(daily.values())
 
     def _priced_days(
         self, session: Session, model: str | None, whole: float, days: list[tuple[str, Usage]], reader: Reader | None
@@ -358,6 +393,12 @@ def _rest_of(session: Session) -> Usage | None:
     parts = session.model_usage.values()
     left = {name: getattr(session.usage, name) - sum(getattr(part, name) for part in parts) for name in names}
     return Usage(**left) if any(left.values()) else None
+
+
+def _together(one: Usage, other: Usage) -> Usage:
+    """Add two usages; a cost that is unknown on one side is unknown of both."""
+    is_known = one.cost_usd is not None and other.cost_usd is not None
+    return one.plus(other) if is_known else changed(one.plus(other), cost_usd=None)
 
 
 def _tokens(figures: Figures) -> bool:

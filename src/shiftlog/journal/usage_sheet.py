@@ -18,7 +18,7 @@ from shiftlog.model.moves import RunStatus
 from shiftlog.model.nouns import Session, Usage
 from shiftlog.model.prices import DECIMALS, Price
 from shiftlog.store.protocol import Filter, Page, Reader
-from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, Kin, Parts, is_spread
+from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, Kin, Parts, goes_beyond, is_spread
 
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
 READ_AT_ONCE = 500
@@ -116,7 +116,7 @@ class Sheet:
 
     def add_session(self, session: Session, reader: Reader) -> None:
         """Count a session, unless it has neither a run nor used anything."""
-        if is_spread(session):
+        if is_spread(session) or goes_beyond(session):
             self._add_daily(session, reader)
             return
         used = self._runs.usage_of(session, reader)

@@ -111,6 +111,11 @@ class Run:
     cost_source: str | None = None
     derived: tuple[str, ...] = ()
 
+    def ended_before(self, at: datetime) -> bool:
+        """Tell whether the tokens that it was closed with cannot hold what was used at a time."""
+        stated = (self.input_tokens, self.cached_input_tokens, self.output_tokens)
+        return self.ended is not None and at > self.ended and stated != (None, None, None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
@@ -169,6 +174,8 @@ class Session:
     model_usage: dict[str, Usage] = field(default_factory=dict[str, Usage])
     # What of it came after the first day (UTC), by day and model; without a model by no name.
     later_days: dict[str, dict[str, Usage]] = field(default_factory=dict[str, dict[str, Usage]])
+    # What of it came after its run had ended with stated tokens, in the same way.
+    beyond_run: dict[str, dict[str, Usage]] = field(default_factory=dict[str, dict[str, Usage]])
     tokens_counted: int = 0
     turns_total: int = 0
     turns_completed: int = 0

@@ -133,6 +133,11 @@ def is_spread(session: Session) -> bool:
     return bool(session.later_days) and not stated
 
 
+def goes_beyond(session: Session) -> bool:
+    """Tell whether a session used more after its run had ended with the tokens that were stated for it."""
+    return bool(session.beyond_run) and any(getattr(session.run, name, None) is not None for name in _REPORTED)
+
+
 def on_days(session: Session, model: str | None, used: Usage, *, leads: bool = False) -> list[tuple[str, Usage]]:
     """Return what a part of a session used on each of its days, the first one first.
 
@@ -173,6 +178,10 @@ def _used_parts(session: Session, *, reported: bool) -> Iterator[_Part]:
         if any(left.values()):
             # What is left has no model of its own; it goes by the name of the session's.
             yield from _daily(own, Basis.SILENT, on_days(session, None, Usage(**left)))
+        return
+    if goes_beyond(session):
+        for day in (first, *session.beyond_run):
+            yield day, own, Basis.APART, None
         return
     used = _reported(session) if reported else whole
     cost = stated if stated is not None or used is None else used.cost_usd
