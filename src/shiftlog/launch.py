@@ -16,6 +16,21 @@ LOG_TAIL_BYTES = 2000
 
 _children: list[int] = []
 
+# What make says to the programs of one run, and which repository a hook of git is about: a daemon outlives both.
+_OF_MAKE = frozenset({"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR"})
+_OF_GIT = frozenset(
+    {
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_PREFIX",
+        "GIT_COMMON_DIR",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_QUARANTINE_PATH",
+    }
+)
+
 
 def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose: str = "") -> _socket.socket:
     """Return a connection to the daemon's socket, having spawned the daemon unless somebody else did.
@@ -61,6 +76,13 @@ def reap() -> None:
         _children.remove(pid)
 
 
+def lasting(environ: dict[str, str]) -> dict[str, str]:
+    """Return an environment without what only the run of make or git means in which somebody needed a daemon."""
+    # Outside of make MAKEFLAGS is a person's own wish, such as -j8.
+    dropped = _OF_GIT | _OF_MAKE if "MAKELEVEL" in environ else _OF_GIT
+    return {name: value for name, value in environ.items() if name not in dropped}
+
+
 class _StartLock:
     """Who may spawn the daemon of a state directory; the kernel releases it when the holder dies."""
 
@@ -102,7 +124,7 @@ class _Child:
         self.pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-P", "-m", "shiftlog.daemon", "--home", home, *(["--for", purpose] if purpose else [])],
-            os.environ,
+            lasting(dict(os.environ)),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600),

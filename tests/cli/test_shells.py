@@ -42,6 +42,18 @@ def test_exec_gives_both_streams_and_the_exit_status_of_the_command(home: Path) 
     assert shiftlog(home, "shells", "--json").json()["shells"] == []
 
 
+@pytest.mark.parametrize(
+    ("env", "kept"),
+    [({"MAKELEVEL": "1", "MAKEFLAGS": "r", "MFLAGS": "-r"}, ""), ({"MAKEFLAGS": "-j8"}, "-j8")],
+)
+def test_a_daemon_that_make_or_a_hook_of_git_started_gives_shells_nothing_of_theirs(
+    home: Path, env: dict[str, str], kept: str
+) -> None:
+    shiftlog(home, "daemon", "start", env={**env, "GIT_DIR": "/elsewhere/.git", "GIT_INDEX_FILE": "index"})
+    done = shiftlog(home, "exec", "--", 'echo "$MAKEFLAGS|$MAKELEVEL|$MFLAGS|$GIT_DIR|$GIT_INDEX_FILE"')
+    assert done.out == f"{kept}||||\n"
+
+
 def test_exec_takes_several_words_as_a_program_and_its_arguments(served: Path) -> None:
     assert shiftlog(served, "exec", "printf", "%s|", "a b", "$HOME", "*").out == "a b|$HOME|*|"
 
