@@ -13,6 +13,7 @@ import pytest
 
 from shiftlog.model.errors import leaves
 from shiftlog.web.answers import STATUSES
+from shiftlog.web.figures import short
 from shiftlog.web.openapi import description
 from tests.web.place import Place, serving
 from tests.web.stories import Day, did, said
@@ -383,6 +384,31 @@ def test_usage_of_days_on_which_nothing_ran_is_nothing(place: Place, day: Day) -
     data = place.json("/usage", **{"from": "2020-01-01", "to": "2020-01-31"})
     assert data["total"]["sessions"] == 0
     assert "Nothing was used" in place.html("/usage?from=2020-01-01&to=2020-01-31")
+
+
+def test_a_cost_that_nobody_knows_is_not_drawn_as_nothing(place: Place) -> None:
+    for model, figures in (("priced", {"total_cost_usd": 0.5}), ("unpriced", {"output_tokens": 7})):
+        run = {"agent": "Codex", "title": "Cost", "agent_id": "costs", "model": model}
+        session_id = place.tool("open_session", run)["session_id"]
+        place.tool("close_session", {"session_id": session_id, **figures})
+    costs = place.html("/usage?agent_id=costs").split('id="by-model"')[1].split("<figcaption>Cost</figcaption>")[1]
+    picture = costs[: costs.index("</figure>")]
+    assert re.findall(r'class="figure">([^<]*)', picture) == ["$0.50", "–"]
+    assert picture.count('class="bar"') == 1
+
+
+def test_a_table_of_usage_says_what_it_leaves_out(place: Place) -> None:
+    for number in range(61):
+        run = {"agent": "Codex", "title": "Crowd", "agent_id": f"crowd-{number}", "model": "crowded"}
+        place.tool("close_session", {"session_id": place.tool("open_session", run)["session_id"], "output_tokens": 1})
+    html = place.html("/usage?model=crowded")
+    assert html.count(">crowd-") == 70, "60 in the table, 10 in the picture"
+    assert "1 more; the CSV has all of them." in html
+
+
+@pytest.mark.parametrize(("number", "says"), [(999, "999"), (999_949, "1M"), (999_499, "999k"), (1_000, "1k")])
+def test_a_count_takes_the_unit_that_it_is_rounded_to(number: int, says: str) -> None:
+    assert short(number) == says
 
 
 def test_a_cell_of_a_table_is_never_a_formula(place: Place) -> None:

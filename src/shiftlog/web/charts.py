@@ -16,12 +16,17 @@ from shiftlog.web.texts import visible
 
 STRIP_MOST = 300
 STRIP_WIDTH = 1000
+# A line of text within its own room: how wide a text is drawn, only the browser knows.
+_LINE = Markup('<svg x="{}" y="{}" width="{}" height="18"><text x="0" y="13" class="{}">{}</text></svg>')
 _SHAPE = Markup('<rect x="{}" y="{}" width="{}" height="{}" class="{}"/>')
 
 BARS_WIDTH, BARS_HEIGHT, AXIS = 640, 180, 44
+LABEL_CHARS, FIGURE_CHAR = 44, 7
 ROW = 44
 INDENT = 26
-BOX = 34
+BOX, BOX_WIDTH = 34, 520
+# A cost that nobody knows is not nothing.
+UNKNOWN = "–"
 
 
 def strip(turns: Sequence[Turn], session: Session) -> Markup:
@@ -77,7 +82,7 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -
         shape = _SHAPE.format(
             f"{x + step * 0.12:.1f}", f"{plot - height:.1f}", f"{step * 0.76:.1f}", f"{height:.1f}", "bar"
         )
-        parts.append(Markup("<g><title>{}: {}</title>{}</g>").format(label, tell(figure), shape))
+        parts.append(Markup("<g><title>{}: {}</title>{}</g>").format(label, tell(row.get(value)) or UNKNOWN, shape))
         if (number % every == 0 and number + every // 2 < len(rows)) or len(rows) == 1:
             parts.append(
                 Markup('<text x="{}" y="{}" class="tick mid">{}</text>').format(
@@ -98,13 +103,13 @@ def levels(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str,
     for number, row in enumerate(ranked):
         y, figure = number * 34, float(row.get(value) or 0)
         label = visible(str(row.get(name) or "unknown"))
-        label = label if len(label) <= 44 else label[:43] + "…"
-        parts.append(Markup('<text x="0" y="{}" class="name">{}</text>').format(y + 12, label))
-        parts.append(
-            Markup('<text x="{}" y="{}" class="figure">{}</text>').format(BARS_WIDTH / 2, y + 12, tell(figure))
-        )
+        label = label if len(label) <= LABEL_CHARS else label[: LABEL_CHARS - 1] + "…"
+        told = tell(row.get(value)) or UNKNOWN
+        parts.append(_LINE.format(0, y - 1, BARS_WIDTH // 2 - FIGURE_CHAR * (len(told) + 1), "name", label))
+        parts.append(Markup('<text x="{}" y="{}" class="figure">{}</text>').format(BARS_WIDTH // 2, y + 12, told))
         parts.append(_SHAPE.format(0, y + 18, BARS_WIDTH // 2, 6, "track"))
-        parts.append(_SHAPE.format(0, y + 18, f"{max(2.0, BARS_WIDTH / 2 * figure / top):.1f}", 6, "bar"))
+        if figure:
+            parts.append(_SHAPE.format(0, y + 18, f"{max(2.0, BARS_WIDTH / 2 * figure / top):.1f}", 6, "bar"))
     return _picture(title, ranked, f"0 0 {BARS_WIDTH // 2} {34 * len(ranked)}", parts, "levels")
 
 
@@ -160,10 +165,12 @@ def _node(node: Mapping[str, Any], x: int, y: int, *, is_here: bool) -> Markup:
     more = f" · {node['left_out']:,} more" if node["left_out"] else ""
     about = f"{how}{visible(str(node['agent_id']))[:30]} · {str(node['state']).replace('_', ' ')}{more}"
     return Markup(
-        '<a href="{}"{}><rect x="{}" y="{}" width="520" height="{}" rx="6" class="node{}"/>'
-        '<text x="{}" y="{}" class="name">{}</text><text x="{}" y="{}" class="about">{}</text></a>'
+        '<a href="{}" aria-label="{}"{}><rect x="{}" y="{}" width="{}" height="{}" rx="6" class="node{}"/>{}{}</a>'
     ).format(
         address("sessions", node["session_id"]),
+        f"{title} · {about}",
         Markup(' aria-current="page"') if is_here else "",
-        x, y, BOX, " here" if is_here else "", x + 10, y + 14, shown, x + 10, y + 28, about,
+        x, y, BOX_WIDTH, BOX, " here" if is_here else "",
+        _LINE.format(x + 10, y + 1, BOX_WIDTH - 20, "name", shown),
+        _LINE.format(x + 10, y + 15, BOX_WIDTH - 20, "about", about),
     )  # fmt: skip

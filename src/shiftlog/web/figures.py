@@ -10,7 +10,7 @@ def short(number: object) -> str:
     if not isinstance(number, int | float):
         return ""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(number) >= size:
+        if abs(number) >= size * 0.9995:  # what would be rounded to a thousand of the unit below
             value = number / size
             return f"{value:.0f}{unit}" if value >= 100 else f"{value:.1f}{unit}".replace(f".0{unit}", unit)
     return f"{number:g}"
