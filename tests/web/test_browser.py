@@ -191,6 +191,27 @@ def test_what_is_new_appears_once_and_in_its_turn(page: Page, place: Place) -> N
     assert unfolded(page) == before, "live and loaded show the same"
 
 
+def test_the_head_and_the_number_of_steps_are_those_of_now(page: Page, place: Place) -> None:
+    named = {"session_id": place.tool("open_session", {"agent": "Codex", "title": "Counted"})["session_id"]}
+    page.goto(f"{place.base}/sessions/{named['session_id']}")
+    expect(page.locator("#live")).to_have_text("Live")
+    place.tool("begin_turn", {**named, "query_title": "Count", "query_text": "Count"})
+    steps = page.locator("details.steps > summary")
+    for number, says in ((1, "1 step"), (2, "2 steps")):
+        place.tool("update_turn", {**named, "dialog": [said("model", "observation", f"Thing {number}")]})
+        expect(steps).to_have_text(says)
+    place.tool("update_turn", {**named, "tags": ["no-step"]})
+    place.tool("close_session", {**named, "succession_policy": "successor_required"})
+    head = page.locator(".head > .line")
+    expect(head).to_contain_text("to be continued by")
+    expect(steps).to_have_text("2 steps")
+    before = head.inner_text()
+    page.reload()
+    expect(head).to_have_text(re.compile("to be continued by"))
+    assert head.inner_text() == before, "live and loaded show the same"
+    expect(steps).to_have_text("2 steps")
+
+
 def test_an_open_turn_is_interrupted_while_nobody_works_in_its_session(page: Page, place: Place) -> None:
     session_id = place.tool("open_session", {"agent": "Codex", "agent_id": "stopped", "title": "Stopped"})["session_id"]
     named = {"session_id": session_id}

@@ -164,6 +164,8 @@ def _told(reader: Reader, session: Session, entry: Entry) -> Item:
         unfinished = reader.turn(session.id, session.current_turn)
         if unfinished is not None and not unfinished.is_terminal:
             item["unfinished"] = {unfinished.request_id: _turn_html(session, unfinished, is_new=False)}
+    if turn is not None:
+        item["steps"] = turn.dialog_items + turn.actions
     if turn is None or counts(turn, entry):
         steps = steps_of([entry])
         item["html"] = render("_steps.html", {"steps": steps, "session_id": session.id})

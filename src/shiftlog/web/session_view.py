@@ -206,7 +206,8 @@ def turn_block(session: Session, turn: Turn, steps: list[Item] | None, *, opened
         "turn": document,
         "status": status_shown(turn.status, session.state),
         "steps": steps,
-        "count": max(turn.dialog_items + turn.actions, len(steps or ())),
+        # Commands and checkpoints are steps beside dialog and actions, notes are none.
+        "count": max(turn.dialog_items + turn.actions, sum(step["type"] != "quiet" for step in steps or ())),
         "opened": opened,
         "next_after": None,
         "duration_s": between(document["begun_at"], document["finished_at"], turn.last_updated),

@@ -107,13 +107,21 @@ function addLoose(fresh) {
   place(fresh, (ready) => last.append(ready));
 }
 
+// As many steps as were told of, or as are here: commands and checkpoints are no dialog.
+function countSteps(details, told) {
+  const here = "loaded" in details.dataset ? details.querySelectorAll(":scope > .list > .step:not(.quiet)").length : 0;
+  const count = Math.max(told, here);
+  details.querySelector("summary .n").textContent = String(count);
+  details.querySelector("summary .word").textContent = count === 1 ? "step" : "steps";
+}
+
 function renewTurn(article, html) {
   const head = article.querySelector(".turn-head");
   const steps = head.querySelector("details.steps");
   const fresh = parsed(html);
   const next = fresh.querySelector("details.steps");
   if (steps && next) {
-    steps.querySelector(".n").textContent = next.querySelector(".n").textContent;
+    countSteps(steps, Number(next.querySelector("summary .n").textContent));
     next.replaceWith(steps);
   }
   dress(fresh);
@@ -138,7 +146,9 @@ async function addStep(article, item) {
 
 function renewHead(html) {
   const fresh = parsed(html);
-  for (const one of [".sums", "#state"]) document.querySelector(`.head ${one}`)?.replaceWith(fresh.querySelector(one));
+  dress(fresh);
+  for (const one of ["h1", ".line", ".sums"]) document.querySelector(`.head > ${one}`)?.replaceWith(fresh.querySelector(`.head > ${one}`));
+  document.title = `${document.querySelector(".head > h1").textContent} · Shiftlog`;
 }
 
 async function take(item) {
@@ -168,6 +178,8 @@ async function take(item) {
     else if (article) await addStep(article, item);
     else if (!item.request_id && isComplete()) addLoose(parsed(item.html));
   }
+  const counted = "steps" in item && article?.querySelector("details.steps");
+  if (counted) countSteps(counted, item.steps);
   if (byId("follow")?.checked) scrollTo({ top: document.documentElement.scrollHeight });
 }
 
