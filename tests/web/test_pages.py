@@ -141,6 +141,20 @@ def test_a_question_without_sense_is_answered_with_what_is_wrong(place: Place, q
     assert answer.json()["error"]["details"]["parameter"] in query.replace("&", "=").split("=")
 
 
+def test_a_search_that_makes_no_sense_can_be_corrected_where_it_was_typed(place: Place) -> None:
+    with place.client() as client:
+        answer = client.get("/sessions", params={"q": '"half a <quote>'})
+    assert answer.status_code == 400
+    assert 'value="&#34;half a &lt;quote&gt;"' in answer.text
+    assert "Correct it and search again." in answer.text
+
+
+@pytest.mark.parametrize("name", ["last", "Codex-20200101T000000Z-nobody"])
+def test_who_looks_for_a_session_that_is_not_there_is_told_of_the_list(place: Place, name: str) -> None:
+    with place.client() as client:
+        assert "The list of sessions shows what is there." in client.get(f"/sessions/{name}").text
+
+
 @pytest.mark.parametrize("text", ["0" * 5_000, "0" * 12 + "9" * 20, "9" * 5_000, "-1", "1.0", "x"])
 def test_a_number_that_is_none_is_named_whatever_its_length(place: Place, day: Day, text: str) -> None:
     with place.client(Accept="application/json") as client:

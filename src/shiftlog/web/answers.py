@@ -179,9 +179,17 @@ def refusal(request: Request, error: ShiftlogError, status: int | None = None) -
     code = STATUSES.get(error.code, FAILED) if status is None else status
     if wants_json(request) or _wants_file(request):
         return json_response({"error": error.as_dict()}, code)
-    hint = HINTS.get(error.code, error.hint) if error.hint in (type(error).hint, None) else error.hint
-    html = render("message.html", {"heading": error.message, "hint": hint, "code": code, "here": ""})
+    about = {"heading": error.message, "hint": _hint(error), "code": code, "here": ""}
+    if error.details.get("parameter") == "q":
+        about |= {"q": request.query_params.get("q", ""), "hint": "Correct it and search again"}
+    html = render("message.html", about)
     return HTMLResponse(html, code, HEADERS)
+
+
+def _hint(error: ShiftlogError) -> str | None:
+    """Return what a person can do; that of a parameter or of a page may say it better than its kind."""
+    is_plain = error.hint in (type(error).hint, None) or error.code in ("session_not_found", "invalid_session_id")
+    return HINTS.get(error.code, error.hint) if is_plain else error.hint
 
 
 def json_response(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
