@@ -356,14 +356,17 @@ def _check_known(name: str) -> str:
 def closed_error(session: Session) -> SessionClosed:
     """Return the error that answers an ordinary write to a session that has ended."""
     closing = session.closing
+    details = {
+        "session_id": session.id,
+        "state": str(session.state),
+        "closed_at": shown_or_none(closing.at if closing else None),
+        "policy": str(closing.policy) if closing else None,
+    }
+    if session.successor_session_id:
+        details["successor_session_id"] = session.successor_session_id
     return SessionClosed(
         "Session is closed",
-        details={
-            "session_id": session.id,
-            "state": str(session.state),
-            "closed_at": shown_or_none(closing.at if closing else None),
-            "policy": str(closing.policy) if closing else None,
-        },
+        details=details,
         hint=_CLOSED_HINTS.get(session.state),
     )
 

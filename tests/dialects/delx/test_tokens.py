@@ -120,6 +120,7 @@ async def test_15_a_session_that_needs_a_successor_is_forked_with_its_token(offi
     assert not (await agent.begin(new)).is_error
     refused = (await agent.begin(session)).body["error"]
     assert (refused["code"], refused["hint"]) == ("session_closed", "Continue in the successor session")
+    assert refused["details"]["successor_session_id"] == new
     again = await agent.resume(session_id=session)
     assert again.refusal("session_succeeded")["successor_session_id"] == new
     assert all(found.ok for found in await office.desk.verify())
