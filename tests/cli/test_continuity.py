@@ -118,6 +118,14 @@ def test_an_error_exits_with_1_and_the_body_of_the_tool(home: Path, arguments: l
     assert plain.err.startswith(f"error: {body['message']}\n")
 
 
+@pytest.mark.parametrize(("command", "tool"), [("close", "close_session"), ("resume", "resume_session")])
+def test_a_program_is_told_of_an_unknown_option_as_of_an_unknown_argument(home: Path, command: str, tool: str) -> None:
+    body = shiftlog(home, command, "x", "--no-such", "1", "--json", status=1).json()
+    assert (body["ok"], body["code"], body["tool_name"]) == (False, "invalid_parameter", tool)
+    assert (body["error"]["code"], list(body["fields"])) == ("DELX-1005", ["no_such"])
+    assert "No such option '--no-such'" in shiftlog(home, command, "x", "--no-such", "1", status=2).err
+
+
 def test_where_there_is_no_last_session_the_body_is_that_of_the_tool_too(home: Path) -> None:
     body = shiftlog(home, "close", "last", "--json", status=1).json()
     assert (body["ok"], body["code"], body["error"]["code"]) == (False, "session_not_found", "DELX-404")

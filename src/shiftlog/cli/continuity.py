@@ -78,7 +78,24 @@ class _Switching(click.Command):
             f"{arg}=true" if arg in _SWITCHES and after.strip().casefold() not in _BOOLEANS else arg
             for arg, after in zip(args, [*args[1:], ""], strict=False)
         ]
-        return super().parse_args(ctx, spelled)
+        try:
+            return super().parse_args(ctx, spelled)
+        except click.NoSuchOption as unknown:
+            if "--json" not in args:
+                raise
+            ctx.exit(_refuse(_unknown(ctx.info_name, unknown.option_name), as_json=True))
+
+
+def _unknown(command: str | None, option: str) -> Facts:
+    """Return what a tool says of an argument that it does not have."""
+    from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION
+    from shiftlog.journal.refusals import refusal
+    from shiftlog.model.errors import InvalidParameter
+    from shiftlog.model.fields import nearest
+
+    tool, fields = ("close_session", CLOSE_SESSION) if command == "close" else ("resume_session", RESUME_SESSION)
+    name, near = nearest(option.lstrip("-").replace("-", "_"), fields.fields)
+    return refusal(tool, fields, InvalidParameter.unknown(name, near))
 
 
 def _parameters(options: dict[str, str]) -> Callable[[F], F]:
