@@ -103,6 +103,16 @@ def test_a_hook_that_is_not_on_the_path_is_named_by_its_own(home: Path, monkeypa
     assert shlex.split(command) == named
 
 
+def test_a_hook_of_an_activated_environment_is_named_by_its_path(home: Path) -> None:
+    (home.parent / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    run("claude", "--write")
+    command = hooks_of(home / ".local" / "state" / "shiftlog" / "plugins")["Stop"][0]["hooks"][0]["command"]
+    assert shlex.split(command) == [str(home.parent / "bin" / "shiftlog-hook"), "claude"]
+    run("codex", "--write")
+    hooks = json.loads((home / ".codex" / "hooks.json").read_text())["hooks"]
+    assert hooks["Stop"][0]["hooks"][0]["command"] == f"{home.parent / 'bin' / 'shiftlog-hook'} codex"
+
+
 def test_codex_gets_hooks_beside_those_that_are_there(home: Path) -> None:
     folder = home / ".codex"
     folder.mkdir()

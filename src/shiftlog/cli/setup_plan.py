@@ -208,6 +208,8 @@ def _hook_command(agent: str, program: Path, home: str | None) -> str:
     beside = program.with_name(HOOK)
     found = shutil.which(HOOK)
     by_name = found is not None and (not beside.exists() or Path(found).absolute() == beside)
+    # A virtual environment is on the path of a terminal that activated it, not on that of the agent's.
+    by_name = by_name and not (beside.parent.parent / "pyvenv.cfg").exists()
     command = HOOK if by_name or not beside.exists() else shlex.quote(str(beside))
     named = f"SHIFTLOG_HOME={shlex.quote(str(Path(home).expanduser().absolute()))} " if home else ""
     return f"{named}{command} {agent}"
