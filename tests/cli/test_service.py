@@ -117,6 +117,21 @@ def test_serving_takes_over_from_the_daemon_and_ends_with_ctrl_c(home: Path) -> 
     assert "Traceback" not in said
 
 
+def test_serving_takes_the_port_over_on_which_the_daemon_shows_its_page(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as chosen:
+        port = chosen.getsockname()[1]
+    (home / "config.toml").write_text(f"[http]\nport = {port}\n")
+    assert f"http://127.0.0.1:{port}/" in shiftlog(home, "open", "--print").out
+    with subprocess.Popen(
+        [*PROGRAM, "serve"], env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as serving:
+        assert serving.stdout is not None
+        try:
+            assert serving.stdout.readline().split()[-1] == f"http://127.0.0.1:{port}/mcp"
+        finally:
+            serving.kill()
+
+
 def test_serving_other_machines_is_refused(home: Path) -> None:
     done = shiftlog(home, "serve", "--host", "0.0.0.0", status=2)
     assert "'0.0.0.0' is no loopback address" in done.err

@@ -71,6 +71,8 @@ def status_lines(facts: Facts) -> list[tuple[str, list[Part]]]:
         http = [("not served", "red"), f"  {facts['http_fault']}"]
     elif facts.get("http"):
         http = [facts["http"]]
+    elif facts.get("page"):
+        http = [facts["page"], ("  only the page; shiftlog serve adds MCP", "dim")]
     return [
         ("daemon", [("running", "green"), f"  {up}"]),
         ("home", [facts["home"]]),

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -109,7 +110,7 @@ def serve(host: str | None, port: int | None, policy_file: tuple[str, ...]) -> i
     home = opened_home()
     _ask_for_policy(policy_file)
     settings = _settings(Path(home), host, port)
-    if not _serves_http(home):  # a daemon that does may hold the very port that it gives back
+    if _port_of_daemon(home) != settings.port:  # the one that makes way gives its port back
         _check_free(settings)
     start_lock = _take_start_lock(home)
     replaced = client.stop_daemon(home)
@@ -151,14 +152,15 @@ def _settings(home: Path, host: str | None, port: int | None) -> "config.Http":
     return read.http
 
 
-def _serves_http(home: str) -> bool:
+def _port_of_daemon(home: str) -> int | None:
+    """Return the port on which a running daemon serves HTTP or only the page, None where it does not listen."""
     from shiftlog.client import DaemonUnreachable, connect
 
     try:
         with connect(home, start=False) as client:
-            return client.call("daemon.status")["http"] is not None
+            return urlsplit(client.call("daemon.status").get("page") or "").port
     except DaemonUnreachable:
-        return False
+        return None
 
 
 def _check_free(settings: "config.Http") -> None:
