@@ -38,7 +38,7 @@ class JournalCheckpointLog:
         records = await self._load(place)
         by_its_start = isinstance(record, Saved) and record.reused and record.cause.command_id is not None
         if not by_its_start:
-            session_id = record.cause.session_id or await self._home(place)
+            session_id = record.cause.session_id or await self._home(place, record.cause.by)
             kind = Kind.CHECKPOINT_SAVED if isinstance(record, Saved) else Kind.CHECKPOINT_RESTORED
             await self._log.note(session_id, kind, _facts(place, record))
             known = self._sessions.setdefault(place, [])
@@ -83,13 +83,15 @@ class JournalCheckpointLog:
         """Return every workspace that has records."""
         return await self._store.read(lambda reader: list(dict.fromkeys(_placed(reader))))
 
-    async def _home(self, place: Place) -> str:
+    async def _home(self, place: Place, by: str | None) -> str:
         """Return the session that a record without one belongs to: the newest on that workspace that is open."""
         for session_id in reversed(self._sessions.get(place, [])):
             session = await self._store.read(lambda reader, name=session_id: reader.session(name))
             if session is not None and session.is_live:
                 return session_id
-        home = await self._log.home(None, _OWN)
+        here = place.path if place.target is None else None
+        caller = replace(_OWN, client_name=by, cwd=here, workspace=here)
+        home = await self._log.home(None, caller, "checkpoints")
         if home.implicit:
             self._implicit.add(home.session_id)
         return home.session_id

@@ -278,7 +278,8 @@ class Workspaces:
                     raise GitMissing("checkpoints need git on the target", details={"found": None})
                 raise WorkspaceRequired("checkpoints require an explicit workspace")
             request_id = await self.open_turn(shell.session_id)
-            return attached.workspace, Cause(session_id=shell.session_id, request_id=request_id)
+            by = caller.client_name if caller.operator else None
+            return attached.workspace, Cause(session_id=shell.session_id, request_id=request_id, by=by)
         if values.get("workspace") is None:
             raise missing("shell_id")
         workspace = await self.checkpoints.open(LocalRunner(), values["workspace"])
@@ -287,7 +288,7 @@ class Workspaces:
         if not await self.log.read(workspace.place):
             why = "it has no checkpoints"
             raise WorkspaceInvalid(f"workspace {values['workspace']} cannot be used: {why}", details={"why": why})
-        return workspace, Cause()
+        return workspace, Cause(by=caller.client_name)
 
     async def _check_session(self, cause: Cause) -> None:
         """Refuse what would be recorded in a session that has ended."""

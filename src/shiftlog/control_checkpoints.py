@@ -5,11 +5,12 @@ A workspace is named by a shell, by a path, or by the directory that somebody st
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
 from shiftlog.app import App
-from shiftlog.control_shells import named_shell
+from shiftlog.control_shells import PERSON, named_shell
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.model.moves import SessionState
@@ -55,7 +56,7 @@ async def undo(app: App, params: Params, caller: Caller) -> object:
         undone = await _last_changes(app, where, place, int(params.get("commands", 1)), caller)
         if undone:
             how["checkpoint_id"] = undone[0].checkpoint_id
-    restored = await app.workspaces.restore_checkpoint({**where, **how}, caller)
+    restored = await app.workspaces.restore_checkpoint({**where, **how}, replace(caller, client_name=PERSON))
     return {"workspace": place.path, "commands": [one.command_id for one in undone], **restored}
 
 
@@ -64,7 +65,7 @@ async def rewind(app: App, params: Params, caller: Caller) -> object:
     where, place = await _where(app, params)
     turn = str(params["request_id"])
     how = {**_how(params, place), "before_turn": await _last_turn(app, place) if turn == LAST else turn}
-    restored = await app.workspaces.restore_checkpoint({**where, **how}, caller)
+    restored = await app.workspaces.restore_checkpoint({**where, **how}, replace(caller, client_name=PERSON))
     return {"workspace": place.path, "request_id": how["before_turn"], **restored}
 
 

@@ -1,5 +1,6 @@
 """`checkpoints`, `diff`, `undo`, `rewind` and `gc`: real shells change a real directory, and it comes back."""
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.agent import Agent, agent
-from tests.cli.support import PROGRAM, Done, on_terminal
+from tests.cli.support import PROGRAM, Done, on_terminal, shiftlog
 from tests.daemon.support import DEADLINE_S, environment
 
 
@@ -57,6 +58,17 @@ def test_undo_takes_back_what_the_last_command_changed_and_can_be_undone(served:
         here(served, place, "undo", "--to", safety)
         assert files(place) == {"a.txt": "BAD\n", "new.txt": "n\n"}
         client.call("close_shell", shell_id=shell_id)
+
+
+def test_what_a_person_takes_back_is_recorded_as_a_persons_work_in_its_project(home: Path, place: Path) -> None:
+    here(home, place, "exec", "--workspace", ".", "--", "echo x > a.txt")
+    here(home, place, "undo")
+    session = shiftlog(home, "sessions", "--json").json()["items"][0]
+    assert (session["agent_id"], session["title"], session["state"]) == ("Person", "checkpoints", "closed")
+    assert session["project"] == place.name
+    lines = shiftlog(home, "export", "last", "--format", "jsonl", "-o", "-").out.splitlines()
+    restored = next(line for line in lines if '"checkpoint.restored"' in line)
+    assert json.loads(restored)["body"]["cause"]["by"] == "person"
 
 
 def test_undo_of_several_counts_only_commands_that_changed_something(served: Path, place: Path) -> None:

@@ -38,7 +38,7 @@ class ShellLog:
         self._continuity = continuity
         self._redactor = redactor
 
-    async def home(self, session_id: str | None, caller: Caller) -> ShellHome:
+    async def home(self, session_id: str | None, caller: Caller, title: str = "shell") -> ShellHome:
         """Find the session to belong to: the one named, else the one the caller has open, else a new implicit one."""
         if session_id is not None:
             found = await self._journal.store.read(lambda reader: self._writable(reader, session_id, caller))
@@ -47,7 +47,7 @@ class ShellLog:
         if own is not None:
             return ShellHome(session_id=own, implicit=False)
         agent = _kind_of(caller.client_name)
-        opened = await self._sessions.open_session({"agent": agent, "title": "shell"}, caller)
+        opened = await self._sessions.open_session({"agent": agent, "title": title}, caller)
         return ShellHome(session_id=opened["session_id"], implicit=True)
 
     async def session_id(self, name: str) -> str:

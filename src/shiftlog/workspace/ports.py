@@ -85,11 +85,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """On whose behalf a checkpoint is taken or restored."""
+    """On whose behalf a checkpoint is taken or restored; `by` names a client that asks from outside of the session."""
 
     session_id: str | None = None
     request_id: str | None = None
     command_id: str | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
