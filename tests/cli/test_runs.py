@@ -142,6 +142,18 @@ def test_usage_as_csv_is_for_spreadsheets_and_holds_no_formula(ledger: Path) -> 
     assert rows[-1]["cost_unknown"] == "2"
 
 
+def test_what_was_put_into_a_cache_is_a_column_where_anybody_tells_it(home: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    for told in ({}, {"cache_creation_tokens": 2_000}):
+        named = {"session_id": write(home, "open_session", agent="ClaudeCode", title="Cache", model=OPUS)["session_id"]}
+        write(home, "begin_turn", **named, query_title="Go", query_text="Go")
+        usage = {"input_tokens": 10, "cached_input_tokens": 30, "output_tokens": 5, **told}
+        write(home, "finish_turn", **named, outcome="completed", response="Done", usage=usage)
+        header, *_, total, _ = shiftlog(home, "usage").out.splitlines()
+        assert ("TO CACHE" in header) is bool(told)
+    assert total.split()[-5:-1] == ["20", "2,000", "60", "10"]
+
+
 def test_a_narrow_terminal_keeps_run_status_and_cost(ledger: Path) -> None:
     printed = on_terminal(ledger, "runs", width=60).plain
     assert all(len(line) <= 60 for line in printed.splitlines())

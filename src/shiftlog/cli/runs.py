@@ -43,10 +43,12 @@ _USAGE_COLUMNS = (
     Column("CANCELLED", right=True, spare=4),
     Column("ORPHANED", right=True, spare=3),
     Column("INPUT", right=True, spare=1),
+    Column("TO CACHE", right=True, spare=6),
     Column("CACHED", right=True, spare=5),
     Column("OUTPUT", right=True, spare=1),
     Column("COST", right=True),
 )
+_TO_CACHE = "cache_creation_tokens"
 _CSV_FIGURES = (
     "sessions",
     *STATUSES,
@@ -167,14 +169,18 @@ def _print_usage(dimensions: Sequence[str], found: Item, nothing: str) -> None:
         screen.line(nothing)
         _print_budgets(screen, found["budgets"])
         return
-    columns = (*(Column(name.upper(), cut=name != dimensions[0]) for name in dimensions), *_USAGE_COLUMNS)
-    lines = [[*(row[name] or "(none)" for name in dimensions), *_figures(row)] for row in rows]
+    # Most agents do not tell what they put into a cache.
+    left_out = () if found["total"][_TO_CACHE] else (_TO_CACHE,)
+    figures = [column for column in _USAGE_COLUMNS if not left_out or column.title != "TO CACHE"]
+    columns = (*(Column(name.upper(), cut=name != dimensions[0]) for name in dimensions), *figures)
+    lines = [[*(row[name] or "(none)" for name in dimensions), *_figures(row, left_out)] for row in rows]
     labels = ["total", *[""] * (len(dimensions) - 1)]
-    lines.append([(label, "bold") for label in labels] + [(figure, "bold") for figure in _figures(found["total"])])
+    total = _figures(found["total"], left_out)
+    lines.append([(label, "bold") for label in labels] + [(figure, "bold") for figure in total])
     screen.table(columns, lines)
     if found["total"]["cost_unknown"]:
-        left_out = count(found["total"]["cost_unknown"], "session")
-        screen.line((f"The cost of {left_out} is not known, or not to its end.", "dim"))
+        unknown = count(found["total"]["cost_unknown"], "session")
+        screen.line((f"The cost of {unknown} is not known, or not to its end.", "dim"))
     _print_budgets(screen, found["budgets"])
 
 
@@ -184,10 +190,10 @@ def _print_budgets(screen: Screen, states: Sequence[Item]) -> None:
         screen.line((f"Budget: {state['message']}.", style))
 
 
-def _figures(row: Item) -> list[str]:
+def _figures(row: Item, left_out: Sequence[str]) -> list[str]:
     statuses = ("sessions", "running", "ok", "failed", "cancelled", "orphaned")
-    tokens = ("input_tokens", "cached_input_tokens", "output_tokens")
-    return [*(f"{row[name]:,}" for name in (*statuses, *tokens)), _cost(row["cost_usd"])]
+    tokens = ("input_tokens", _TO_CACHE, "cached_input_tokens", "output_tokens")
+    return [*(f"{row[name]:,}" for name in (*statuses, *tokens) if name not in left_out), _cost(row["cost_usd"])]
 
 
 def _print_csv(dimensions: Sequence[str], found: Item) -> None:
