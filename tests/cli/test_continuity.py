@@ -218,6 +218,19 @@ def test_the_list_of_sessions_says_what_must_be_continued_and_by_when(home: Path
     assert shiftlog(home, "sessions", env=env).out.splitlines()[-1] == f"{obligation}, overdue"
 
 
+def test_an_agent_whose_sessions_are_older_is_told_of_its_own_not_of_names_like_it(home: Path, tmp_path: Path) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text("2026-07-01T12:00:00Z")
+    env = {"SHIFTLOG_TEST": "1", "SHIFTLOG_NOW": f"@{clock}"}
+    shiftlog(home, "sessions", env=env)  # which starts the daemon with that clock
+    sealed, older, _ = (opened(home, agent_id=name) for name in ("alpha", "alpha", "alpha2"))
+    shiftlog(home, "close", sealed, "--allow-rebirth", "no", env=env)
+    clock.write_text("2026-09-01T12:00:00Z")
+    said = shiftlog(home, "resume", "alpha", status=1, env=env).err
+    assert f"hint: {older} was active " in said
+    assert "name it with --session-id, or widen --lookback-days" in said
+
+
 def test_every_faulty_option_is_told_in_a_line_of_its_own(home: Path) -> None:
     said = shiftlog(home, "resume", "x", "--lookback-days", "0", "--on-held", "perhaps", status=1).err
     assert said.splitlines() == [

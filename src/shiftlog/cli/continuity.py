@@ -165,6 +165,10 @@ def _hint(code: str, details: Facts) -> str | None:
         return f"It is for {', '.join(details['entitled'])}"
     if code == "session_succeeded" and details.get("successor_session_id"):
         return f"It goes on in {details['successor_session_id']}"
+    older = next((one for one in details.get("candidates", ()) if one["why_not"] == "outside_lookback"), None)
+    if code == "no_resumable_session" and older:
+        ago = since(older["last_activity"])
+        return f"{older['session_id']} was active {ago} ago: name it with --session-id, or widen --lookback-days"
     if code == "no_resumable_session" and details.get("similar_agent_ids"):
         return f"There are sessions of {', '.join(details['similar_agent_ids'])}"
     if code == "no_resumable_session":
