@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from shiftlog.ingest.importing_service import ImportOptions
 from shiftlog.model.errors import leaves
 from shiftlog.web.answers import STATUSES
 from shiftlog.web.figures import short
 from shiftlog.web.openapi import description
+from tests.ingest.office import Claude
 from tests.web.place import Place, serving
 from tests.web.stories import Day, did, said
 
@@ -246,6 +248,17 @@ def test_the_glance_at_a_session_of_thousands_of_turns_is_at_its_end(place: Plac
     html = place.html(f"/sessions/{session_id}", turn=turn)
     assert "2002. Last (failed" in html
     assert html.count('class="subagent"') == 1, "who was spawned by a late turn is shown there alone"
+
+
+def test_a_call_that_returned_nothing_has_no_empty_result(place: Place, tmp_path: Path) -> None:
+    transcript = Claude()
+    transcript.prompt("Look").calls("call-1", "LookAround", where="here").returns("call-1", "").says("Nothing").ends()
+    path = tmp_path / f"{transcript.session}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
+    place.do(place.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
+    html = place.html(f"/sessions/{transcript.session}")
+    assert "LookAround" in html
+    assert 'aria-label="Result"' not in html
 
 
 def test_a_turn_of_many_steps_comes_in_pages(place: Place) -> None:
