@@ -16,6 +16,11 @@ from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError
 
 CALL_S = 60.0
 STOP_S = 15.0
+# What changes something, so that a lost answer leaves open whether it did; repeating an import changes nothing.
+CHANGES = frozenset(
+    "approve close_shell continuity decline erase exec offer reissue_token revoke rewind tool undo".split()
+)
+UNKNOWN_HINT = "It may have been done: look with shiftlog tail or shiftlog show before you repeat it"
 
 
 class DaemonUnreachable(StorageError, ConnectionError):
@@ -33,6 +38,7 @@ class Client:
         self.daemon_version = connection.daemon_version
         self._connection = connection
         self._last_id = 0
+        self._asked = ""
         # Whose reader's end is noticed while a stream is quiet.
         self._output: int | None = None
 
@@ -95,6 +101,7 @@ class Client:
     def _ask(self, method: str, params: dict[str, object] | None) -> int:
         self._last_id += 1
         self._send({"id": self._last_id, "method": method, "params": params or {}})
+        self._asked = method
         return self._last_id
 
     def _send(self, message: dict[str, object]) -> None:
@@ -116,7 +123,8 @@ class Client:
             except TimeoutError as error:
                 raise DaemonUnreachable(f"The daemon did not answer within {timeout_s:.0f} s") from error
             if line is None:
-                raise DaemonUnreachable("The daemon went away before it answered")
+                hint = UNKNOWN_HINT if self._asked in CHANGES else None
+                raise DaemonUnreachable("The daemon went away before it answered", hint=hint)
             answer: dict[str, Any] = json.loads(line)
             if answer.get("id") not in (number, None):
                 continue  # the rest of a stream that was ended

@@ -1,10 +1,12 @@
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from shiftlog import client as clients
-from shiftlog.client import DaemonUnreachable, connect
+from shiftlog import wire
+from shiftlog.client import UNKNOWN_HINT, Client, DaemonUnreachable, connect
 from shiftlog.model.errors import InternalError, InvalidParameter, SessionNotFound, StorageError, leaves
 from tests.daemon.support import control, start_daemon
 
@@ -86,6 +88,16 @@ def test_a_daemon_that_dies_over_a_question_is_an_error_not_silence(home: Path, 
         daemon.kill()
         with pytest.raises(DaemonUnreachable, match="went away"):
             client.call("hold", {"until": str(tmp_path / "never")})
+
+
+@pytest.mark.parametrize(("method", "hint"), [("erase", UNKNOWN_HINT), ("sessions", DaemonUnreachable.hint)])
+def test_a_lost_answer_says_whether_something_may_have_been_done(home: Path, method: str, hint: str) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs, Client(wire.Connection(ours, "", 0, b""), str(home)) as client:
+        theirs.shutdown(socket.SHUT_WR)
+        with pytest.raises(DaemonUnreachable, match="went away before it answered") as lost:
+            client.call(method)
+    assert lost.value.hint == hint
 
 
 def test_a_question_that_takes_too_long_is_given_up(home: Path, tmp_path: Path) -> None:

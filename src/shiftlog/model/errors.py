@@ -301,7 +301,7 @@ _TROUBLES = frozenset(
 
 def trouble(error: BaseException) -> StorageError | None:
     """Return what is told of an error that is the machine's and not ours; None for any other."""
-    if not isinstance(error, OSError) or isinstance(error, ShiftlogError) or error.errno not in _TROUBLES:
+    if not isinstance(error, OSError) or error.errno is None or error.errno not in _TROUBLES:
         return None
     hint = "Free what the machine is short of, then try again; shiftlog doctor looks at the disk"
     return StorageError("Storage error", details={"reason": os.strerror(error.errno)}, hint=hint)
