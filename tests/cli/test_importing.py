@@ -150,6 +150,17 @@ def test_watching_prints_a_line_for_each_change(home: Path, folder: Path) -> Non
     assert status == 130
 
 
+def test_watching_ends_when_its_reader_went_away(home: Path, folder: Path) -> None:
+    with watch(home, folder, "--json") as watching:
+        assert watching.stdout is not None
+        try:
+            assert watching.stdout.readline()
+            watching.stdout.close()
+            assert watching.wait(DEADLINE_S) == 141
+        finally:
+            watching.kill()
+
+
 def test_watching_ends_with_the_summary_of_all_that_came(home: Path, folder: Path) -> None:
     shiftlog(home, "daemon", "start")
     watching = watch(home, folder)

@@ -106,8 +106,10 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
         _ask_to_stop(params["token"])
 
     before = signal.signal(signal.SIGINT, interrupted)
+    # Who watches waits long for nothing, and ends with its reader; an import that was begun is done without one too.
+    output = sys.stdout.fileno() if params["watch"] else None
     try:
-        for item in client.stream("import", params):
+        for item in client.stream("import", params, output=output):
             if "progress" in item:
                 bar.show(item["progress"])
                 continue
