@@ -215,6 +215,20 @@ async def test_a_workspace_that_grew_beyond_the_limit_says_which_shells_still_wo
         assert (await desk.run("rm b"))["checkpoint_id"]
 
 
+async def test_looking_at_checkpoints_writes_nothing_into_the_shadow_repository(desk: ShellDesk) -> None:
+    def written() -> dict[str, int]:
+        files = (path for path in (desk.home / "checkpoints").rglob("*") if path.is_file())
+        return {str(path): path.stat().st_mtime_ns for path in files}
+
+    await desk.run("echo BAD > a.txt")
+    before = written()
+    [first] = await listed(desk)
+    asked = {"shell_id": desk.shell_id, "checkpoint_id": first["checkpoint_id"]}
+    await desk.app.workspaces.list_checkpoints({"workspace": str(desk.place)}, CLIENT)
+    assert written() == before
+    assert (await desk.app.workspaces.diff_checkpoint(asked, CLIENT))["files"]
+
+
 async def test_a_shell_whose_workspace_cannot_be_covered_is_ended_again(tmp_path: Path) -> None:
     async with shell_desk(tmp_path, shell=False) as desk:
         (desk.home / "checkpoints").write_bytes(b"")

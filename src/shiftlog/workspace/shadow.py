@@ -63,6 +63,12 @@ printf '%s\\0%s\\0' "$PWD" "$data"
 git --version 2>/dev/null || :
 """
 
+_EXCLUDE = """new=$(cat; printf x)
+[ "$new" = "$(cat "$1" 2>/dev/null; printf x)" ] && exit 0
+printf %s "${new%x}" | cat >"$1.$$" && mv "$1.$$" "$1" && exit 0
+rm -f "$1.$$"; exit 8
+"""
+
 _ENTER = """cd "$GIT_WORK_TREE" 2>/dev/null || { if [ -e "$GIT_WORK_TREE" ]; then exit 5; else exit 4; fi; }
 """
 
@@ -234,10 +240,11 @@ async def prepare(shadow: Shadow) -> None:
 
 
 async def write_excludes(shadow: Shadow) -> None:
-    """Give git the negatable patterns of a scope; a reader sees the old file or the new one, never half of it."""
-    await shadow.script(
-        'cat >"$1.$$" && mv "$1.$$" "$1" || exit 8', [shadow.exclude_path], stdin=exclude_file(shadow.scope)
-    )
+    """Give git the negatable patterns of a scope; a reader sees the old file or the new one, never half of it.
+
+    What is there already is not written again, so that looking needs no room on the disk.
+    """
+    await shadow.script(_EXCLUDE, [shadow.exclude_path], stdin=exclude_file(shadow.scope))
 
 
 def check_version(told: str) -> None:
