@@ -99,6 +99,8 @@ class Builtins(ABC):
                     self.doubt("a command from the history", "fc", place.at, "lists")
             case "source" | ".":
                 self._visit_source(args, place._replace(via=(*place.via, name)))
+            case "set":
+                self._visit_set(args)
             case "printf":
                 for target in option_values(args[:2], ("-v",)):
                     self._name_argument(target, inside)
@@ -127,6 +129,17 @@ class Builtins(ABC):
                 self.doubt(f"the alias '{name}'", arg.text, arg.at, "lists")
             self.visit_text(Arg(value, value, arg.at), place, data=True)
             self.aliases[name] = value
+
+    def _visit_set(self, args: list[Arg]) -> None:
+        """Doubt the option that makes variables of the arguments of every later command."""
+        before = ""
+        for arg in args:
+            names = before[:1] in ("-", "+") and before.endswith("o")
+            if arg.text in ("--", "-") or (not arg.text.startswith(("-", "+", HOLE)) and not names):
+                return
+            if HOLE in arg.text or (arg.text == "keyword" if names else arg.text[0] == "-" and "k" in arg.text):
+                self.doubt("arguments that count as variables", arg.text, arg.at, "lists")
+            before = arg.text
 
     def _visit_enable(self, args: list[Arg]) -> None:
         for arg in args:

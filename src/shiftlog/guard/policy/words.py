@@ -36,6 +36,7 @@ class Arg:
     glob: bool = False
     tilde: bool = False
     parameter: str = ""
+    quoted: bool = False
 
     @property
     def prefix(self) -> str:
@@ -67,10 +68,11 @@ def resolve_word(word: Word) -> list[Arg]:
 
 
 def resolve_words(words: list[Word]) -> list[Arg]:
-    """Return the arguments of several words."""
+    """Return the arguments of several words; what braces leave of one without a sign or a quote is none."""
     arguments: list[Arg] = []
     for word in words:
-        arguments.extend(resolve_word(word))
+        resolved = resolve_word(word)
+        arguments.extend(resolved if len(resolved) == 1 else (arg for arg in resolved if arg.text or arg.quoted))
     return arguments
 
 
@@ -166,7 +168,8 @@ def _resolve_atoms(atoms: list[Atom], word: Word) -> Arg:
     whole = (
         parameter if len([atom for atom in atoms if atom not in (("", True), ("/", False), ("/", True))]) == 1 else ""
     )
-    return Arg(value, text, word.start, word, splits or glob, glob, tilde, whole)
+    quoted = any(isinstance(atom, tuple) and atom[1] for atom in atoms)
+    return Arg(value, text, word.start, word, splits or glob, glob, tilde, whole, quoted)
 
 
 def _expand_braces(atoms: list[Atom]) -> list[list[Atom]]:

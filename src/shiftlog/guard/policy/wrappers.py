@@ -221,7 +221,7 @@ def _fd(args: list[Arg]) -> Unwrapped:
 def _shell(args: list[Arg]) -> Unwrapped:
     answer = Unwrapped()
     place = 0
-    command = stdin = checks = False
+    command = stdin = checks = keyword = False
     while place < len(args):
         arg = args[place]
         text = arg.text
@@ -240,6 +240,7 @@ def _shell(args: list[Arg]) -> Unwrapped:
             command = command or (text[0] == "-" and "c" in text)
             stdin = stdin or "s" in text
             checks = checks or (text[0] == "-" and "n" in text)
+            keyword = keyword or "k" in text or any(arg.text == "keyword" for arg in args[place + 1 : place + 3])
             place += text.count("o") + text.count("O")
         else:
             break
@@ -255,6 +256,7 @@ def _shell(args: list[Arg]) -> Unwrapped:
     elif not checks:
         answer.scripts.append(rest[0])
         answer.reads_stdin = is_stdin(rest[0])
+    answer.hidden = answer.hidden or keyword
     return answer
 
 
