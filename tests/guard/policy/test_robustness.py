@@ -66,6 +66,9 @@ LARGE = {
     "negations": "! ;" * (MEGABYTE // 3),
     "files written": "".join(f"echo >a{number};" for number in range(5000)),
     "denied programs": "nc;" * 9000,
+    "subscripts": "x='" + "a[" * (MEGABYTE // 2) + "'",
+    "letters of tar": "tar " + "c" * MEGABYTE,
+    "jumps of sed": "sed '" + "b;" * (MEGABYTE // 2) + "'",
     "words of sed": "sed '" + " " * 100_000 + "x'",
 }
 

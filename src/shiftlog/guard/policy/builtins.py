@@ -17,7 +17,7 @@ from shiftlog.guard.policy.tables import (
 )
 from shiftlog.guard.policy.tools import option_values
 from shiftlog.guard.policy.tree import Assign, Dyn, Word
-from shiftlog.guard.policy.words import HOLE, Arg, is_stdin, text_of
+from shiftlog.guard.policy.words import HOLE, Arg, holds_subscript_code, is_stdin, text_of
 
 ARITHMETIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 NAME_BUILTINS = frozenset("unset read getopts wait let mapfile readarray".split())
@@ -206,6 +206,16 @@ class Builtins(ABC):
     def _doubt_name(self, arg: Arg) -> None:
         if HOLE in arg.text.partition("[")[0]:
             self.doubt("a variable whose name is not literal", arg.text, arg.at, "allow")
+
+    def doubt_hidden(self, text: str, at: int) -> None:
+        """Doubt quoted text that arithmetic would run where a variable carries it there."""
+        if holds_subscript_code(text):
+            self.doubt("text that arithmetic would run", text, at, "text only")
+
+    def doubt_read(self, text: str, program: str, at: int) -> None:
+        """Doubt it also in a text that this shell itself reads from its input."""
+        if not program or program in BUILTINS or program in self.functions:
+            self.doubt_hidden(text, at)
 
     def set_by_expansion(self, part: Dyn, place: Place) -> None:
         """Follow what an expansion sets by itself: `${NAME:=value}`, `$((NAME=1))`, `${x[NAME=1]}`."""

@@ -40,11 +40,19 @@ from shiftlog.guard.policy.tree import (
     Simple,
     Word,
 )
-from shiftlog.guard.policy.words import HOLE, Arg, is_process, is_stdin, resolve_word, resolve_words, show, text_of
+from shiftlog.guard.policy.words import (
+    HOLE,
+    Arg,
+    is_process,
+    is_stdin,
+    resolve_word,
+    resolve_words,
+    show,
+    text_of,
+)
 from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
-HIDDEN = re.compile(r"[A-Za-z_]\w*\[[^\]]*(?:\$\(|`)")
 PASSING_OVER = frozenset(("command", "builtin"))
 IN_THIS_SHELL = frozenset(("command", "builtin", "eval"))
 WRITING = frozenset("> >> >| &> &>> >&".split())
@@ -129,7 +137,7 @@ class Survey(Builtins):
         if node.variable:
             self.set_elsewhere(node.variable, node.start)
             for word in node.words:
-                self._doubt_hidden(text_of(word.parts)[0], word.start)
+                self.doubt_hidden(text_of(word.parts)[0], word.start)
         stdin = self._visit_redirects(node.redirects, place, "")
         inside = place._replace(stdin=stdin, certain=place.certain and node.kind == "group" and not node.redirects)
         for body in node.bodies:
@@ -164,7 +172,7 @@ class Survey(Builtins):
             if word.bare is None:
                 self.visit_parts(word.parts, place, program)
                 if program in BUILTINS or program in self.functions:
-                    self._doubt_hidden(text_of(word.parts)[0], word.start)
+                    self.doubt_hidden(text_of(word.parts)[0], word.start)
         args = resolve_words(node.words)
         if node.redirects:
             place = place._replace(stdin=self._visit_redirects(node.redirects, place, program))
@@ -181,13 +189,13 @@ class Survey(Builtins):
             self.visit_expansions(assign.key, assign.start, place)
         for word in assign.elements:
             self.visit_parts(word.parts, place)
-            self._doubt_hidden(text_of(word.parts)[0], word.start)
+            self.doubt_hidden(text_of(word.parts)[0], word.start)
         if assign.value is None:
             self.set_array(assign, place)
             return
         self.visit_parts(assign.value.parts, place)
         text, known = text_of(assign.value.parts)
-        self._doubt_hidden(text, assign.start)
+        self.doubt_hidden(text, assign.start)
         self.set_variable(
             assign.name, Arg(text if known else None, text, assign.start, assign.value), place, key=assign.key
         )
@@ -206,7 +214,7 @@ class Survey(Builtins):
                     text if known else None, text, redirect.start, Word(redirect.start, redirect.start, redirect.body)
                 )
                 content = body
-                self._doubt_read(text, program, redirect.start)
+                self.doubt_read(text, program, redirect.start)
                 if redirect.fd in ("", "0"):
                     stdin = Stdin("text", text=body)
                 continue
@@ -216,7 +224,7 @@ class Survey(Builtins):
             if redirect.op == "<<<":
                 text, known = text_of(target.parts)
                 content = Arg(text if known else None, text, redirect.start, target)
-                self._doubt_read(text, program, redirect.start)
+                self.doubt_read(text, program, redirect.start)
                 if redirect.fd in ("", "0"):
                     stdin = Stdin("text", text=content)
             elif redirect.op in ("<", "<>", "<&"):
@@ -439,16 +447,6 @@ class Survey(Builtins):
             self.doubt("text that is expanded when it runs", text, at, "lists")
             return
         self.visit_parts(parts, place._replace(depth=place.depth + 1))
-
-    def _doubt_hidden(self, text: str, at: int) -> None:
-        """Doubt quoted text that arithmetic would run where a variable carries it there."""
-        if "[" in text and HIDDEN.search(text):
-            self.doubt("text that arithmetic would run", text, at, "text only")
-
-    def _doubt_read(self, text: str, program: str, at: int) -> None:
-        """Doubt it also in a text that this shell itself reads from its input."""
-        if not program or program in BUILTINS or program in self.functions:
-            self._doubt_hidden(text, at)
 
     def _visit_tool(self, base: str, args: list[Arg], at: int, place: Place) -> None:
         for text in tool_commands(base, args):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from shiftlog.guard.policy.options import Options, read_options
 from shiftlog.guard.policy.words import Arg
 
@@ -10,6 +12,7 @@ OPTIONS = Options("nErsuzbd", "efl", "i", ("quiet", "silent", "regexp-extended",
                   "expression=", "file=", "line-length="))  # fmt: skip
 ADDRESSES = frozenset("0123456789$,~+! \t\n;{}IM")
 TO_LINE_END = frozenset("aicrRwW#v")
+COMMAND_END = re.compile(r"[;\n]")
 TO_NEXT = frozenset(":btTqQlL")
 
 
@@ -54,8 +57,8 @@ def _runs(script: str) -> bool:
         elif sign in TO_LINE_END:
             place = _line_end(script, place)
         elif sign in TO_NEXT:
-            ends = [at for at in (script.find(";", place), script.find("\n", place)) if at >= 0]
-            place = min(ends, default=len(script))
+            ends = COMMAND_END.search(script, place)
+            place = ends.start() if ends else len(script)
         else:
             place += 1
     return False

@@ -113,8 +113,9 @@ def _with_dash(args: list[Arg]) -> list[Arg]:
     values = iter(args[1:])
     spelt: list[Arg] = []
     for letter in args[0].value:
-        value = next(values, None) if letter in VALUED_LETTERS["tar"] else None
-        spelt += [_text("-" + letter, args[0].at), *([] if value is None else [value])]
+        if letter in VALUED_LETTERS["tar"]:
+            value = next(values, None)
+            spelt += [] if value is None else [_text("-" + letter, args[0].at), value]
     return [*spelt, *values]
 
 

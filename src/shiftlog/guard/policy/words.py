@@ -19,6 +19,7 @@ MAX_BRACED_CHARS = 2000
 MAX_HOLES = 4
 SPECIAL = re.compile(rf"[{{~*?\[\\{HOLE}]")
 GLOB = re.compile(r"[*?\[]")
+SUBSCRIPT = re.compile(r"\w\[")
 SEQUENCE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
 
 Atom = tuple[str, bool] | Dyn
@@ -106,6 +107,15 @@ def _show_part(part: Part) -> str:
 def is_process(arg: Arg) -> bool:
     """Say whether an argument is the file of a process substitution."""
     return arg.word is not None and any(isinstance(part, Dyn) and part.kind == "process" for part in arg.word.parts)
+
+
+def holds_subscript_code(text: str) -> bool:
+    """Say whether a text has a substitution in the subscript of a name, which arithmetic would run."""
+    for part in text.split("]") if "[" in text else ():
+        opened = SUBSCRIPT.search(part)
+        if opened and ("$(" in part[opened.end() :] or "`" in part[opened.end() :]):
+            return True
+    return False
 
 
 def is_stdin(arg: Arg) -> bool:
