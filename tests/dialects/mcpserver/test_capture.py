@@ -225,6 +225,29 @@ def test_a_subagent_is_stored_once_whichever_way_it_comes(log: Log) -> None:
     assert [one["importedTurns"] for one in again] == [0] * 4
 
 
+def test_an_open_turn_has_its_dialog_and_actions_once_whichever_ways_it_comes(log: Log) -> None:
+    codex = Codex(thread=PARENT)
+    codex.lines[0]["payload"]["cwd"] = str(log.workspace)
+    codex.event("task_started", turn_id="turn-one").event("user_message", message="Fix it")
+    codex.event("agent_message", message="Decision: patch it")
+    codex.line("response_item", type="function_call", name="shell", arguments='{"command":["ls"]}', call_id="call-0")
+    codex.line("response_item", type="function_call_output", call_id="call-0", output="x" * 3_000)
+    patch(patch(codex, "call-1", "src/up.py"), "call-2", "src/down.py")
+    path = written(log, codex)
+    lines = run(log, "import", str(path), SESSION).splitlines()
+    requests = [json.loads(base64.b64decode(line.split("\t")[1])) for line in lines]
+    for request in requests:
+        log.do("importRecovery", **request)
+    with Tools(log) as tools:
+        before = tools.do("sessionlog_query")["items"][0]["turns"][0]
+        assert (len(before["processingDialog"]), len(before["actions"])) == (5, 2)
+        log.do("repl.sessionlog.ingestTranscripts", path=str(path))
+        after = tools.do("sessionlog_query")["items"][0]["turns"][0]
+    assert [after["processingDialog"].count(item) for item in before["processingDialog"]] == [1] * 5
+    assert (after["actions"], after["filesModified"]) == (before["actions"], before["filesModified"])
+    assert not any(log.do("importRecovery", **request)["journal"]["changed"] for request in requests)
+
+
 def test_the_lines_of_an_import_are_dispatched_by_the_script_and_again_change_nothing(log: Log) -> None:
     """Case 47."""
     parent, children = families(log)
