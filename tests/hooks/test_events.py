@@ -145,6 +145,33 @@ async def test_a_codex_turn_has_its_id_from_hook_and_rollout(tmp_path: Path) -> 
         assert session.agent == "Codex"
 
 
+@pytest.mark.parametrize("agent", ["ClaudeCode", "Codex"])
+@pytest.mark.parametrize("with_transcript", [True, False])
+async def test_what_an_editor_put_before_a_prompt_is_its_context(
+    agent: str, with_transcript: bool, tmp_path: Path
+) -> None:
+    """3.3, 3.5: a hook tells of the same prompt as the transcript."""
+    async with open_bureau(tmp_path) as bureau:
+        codex = Codex(thread=THREAD, started=NOW)
+        claude = Claude(session=THREAD, started=NOW)
+        if agent == "Codex":
+            context = "# Context from my IDE setup:\n\n## Open tabs:\n- up.py"
+            prompt = f"{context}\n\n## My request for Codex:\nFix it"
+            records = codex.turn("turn-1", prompt, "Done").lines
+        else:
+            context, prompt = "lines 1 to 3", "<ide_selection>lines 1 to 3</ide_selection>Fix it"
+            records = claude.prompt(prompt).says("Done").ends().records
+        bureau.spool("UserPromptSubmit", agent=agent, session_id=THREAD, prompt=prompt, turn_id="turn-1")
+        bureau.later(seconds=1)
+        await bureau.drain()
+        if with_transcript:
+            await bureau.office.take(bureau.office.write(f"rollout-2026-11-01T12-00-00-{THREAD}.jsonl", records))
+        session = await bureau.office.session(THREAD)
+        (turn,) = await bureau.office.turns(session)
+        assert (turn.query_title, turn.query_text, turn.context_list) == ("Fix it", "Fix it", (context,))
+        assert session.title == "Fix it"
+
+
 @pytest.mark.parametrize("call", ["toolu_", "toolu_01AbCdEfGhIjKlMnOpQrStU"])
 async def test_a_tool_call_told_by_a_hook_is_not_told_again_by_the_transcript(call: str, tmp_path: Path) -> None:
     async with open_bureau(tmp_path) as bureau:

@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import msgspec
 
+from shiftlog.ingest.claude_text import without_context
+from shiftlog.ingest.codex_text import split_prompt
 from shiftlog.ingest.codex_turns import turn_name
 from shiftlog.ingest.facts import Action, AnyFact, Hints, ToolCall, ToolResult
 from shiftlog.ingest.formats import reader_for
@@ -83,7 +85,8 @@ def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
     name = name_of(event)
     vendor = _text(event, "session_id") or ""
     placer.begin(agent)
-    prompt, turn_id = _text(event, "prompt"), _text(event, "turn_id")
+    turn_id = _text(event, "turn_id")
+    prompt, context = _asked(agent, _text(event, "prompt"))
     error = event.get("error")
     fact = HookFact(
         id=spooled.id,
@@ -103,6 +106,7 @@ def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
         prompt=_masked(placer, prompt),
         prompt_title=first_line(placer.text(prompt or "", counted=False)),
         prompt_name=placer.prompt_name(vendor, _text(event, "agent_id"), prompt) if prompt is not None else None,
+        context=tuple(placer.text(one) for one in context),
         trigger=_masked(placer, _text(event, "trigger")),
         reason=_masked(placer, _text(event, "reason")),
         error=_masked(placer, error if isinstance(error, str) or error is None else json.dumps(error)),
@@ -114,6 +118,18 @@ def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
     )
     fact = msgspec.structs.replace(fact, masked=placer.masked())
     return msgspec.structs.replace(fact, calls=_calls(spooled, name, placer)) if name in CALLS else fact
+
+
+def _asked(agent: str, prompt: str | None) -> tuple[str | None, Sequence[str]]:
+    """Return a prompt without what an editor put before it, as the transcript will have it, and that context."""
+    if prompt is None:
+        return None, ()
+    if agent == CLAUDE:
+        said, around = without_context(prompt)
+    else:
+        said, before = split_prompt(prompt)
+        around = [before] if before else []
+    return (said, around) if said and around else (prompt, ())
 
 
 def _turn_name(event: Event, turn_id: str) -> str:

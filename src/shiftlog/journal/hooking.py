@@ -211,6 +211,9 @@ class _EventWork:
         body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": HOOK}
         self._write(ledger, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
         self._keep(ledger, request_id)
+        if fact.context:
+            adds = {"context_list": list(fact.context)}
+            update_turn(ledger, request_id, fact.at, {"adds": adds}, live=False)
         if ledger.session.title == UNTITLED and fact.prompt_title:
             self._write(ledger, Kind.SESSION_UPDATED, {"title": fact.prompt_title})
         return ledger

@@ -28,6 +28,8 @@ class HookFact(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | None = None
     prompt_title: str = ""
     prompt_name: str | None = None
+    context: tuple[str, ...] = ()
+    """What an editor put before the prompt."""
     trigger: str | None = None
     reason: str | None = None
     error: str | None = None
