@@ -140,6 +140,22 @@ async def test_a_live_session_and_a_rollout_can_be_restored_too(tmp_path: Path) 
         assert records[0]["payload"]["id"] == THREAD
 
 
+@pytest.mark.parametrize("vendor", ["claude", "codex"])
+async def test_calls_that_their_agent_did_not_name_are_told_as_text(vendor: str, tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        name = await office.desk.open(agent="Codex", title="Live")
+        await office.desk.begin(name, query_text="Why?")
+        dialog = [
+            {"role": "model", "category": "tool_call", "content": "grep -n charge app.log"},
+            {"role": "tool", "category": "tool_result", "content": "10:02 charge accepted"},
+        ]
+        await office.desk.update(name, dialog=dialog)
+        await office.desk.complete(name, response="Because")
+        records, about = await restored(office, await office.desk.session(name), vendor)
+        assert "grep -n charge app.log" in json.dumps(records)
+        assert about["left_out"] == 1, "a result without its call cannot be taken back"
+
+
 async def test_a_restored_rollout_keeps_exit_codes_and_how_turns_failed(tmp_path: Path) -> None:
     codex = Codex(thread=THREAD)
     for name, reason in (("one", None), ("two", {"message": "Slow down", "code": "rate_limit"}), ("three", None)):

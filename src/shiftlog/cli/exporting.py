@@ -77,7 +77,7 @@ def _restore(session: str, vendor: str, output: Path | None) -> None:
     if about["masked"]:
         click.echo(f"{count(about['masked'], 'part')} of it stay masked: the journal never held them.", err=True)
     if about["left_out"]:
-        says = "reasoning without its signature, notes of the system"
+        says = "reasoning without its signature, notes of the system, results of calls without an id"
         click.echo(f"{count(about['left_out'], 'item')} left out: {says}.", err=True)
 
 

@@ -125,7 +125,12 @@ class _Writer:
 
     def _items(self, told: Told) -> Iterator[tuple[str, Mapping[str, Any], Entry]]:
         """Yield texts, calls and results; a call that nobody answered gets a result that says so."""
-        named = [(entry.facts.get("category"), str(entry.facts.get("call_id"))) for entry in told.entries]
+        # An agent that records its own work need not name its calls; what it says of them is text.
+        named = [
+            (entry.facts.get("category"), str(entry.facts["call_id"]))
+            for entry in told.entries
+            if entry.facts.get("call_id")
+        ]
         calls = {name for category, name in named if category == "tool_call"}
         answered = {name for category, name in named if category == "tool_result"}
         for entry in told.entries:
