@@ -5,6 +5,7 @@ import io
 import json
 import re
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from shiftlog.web.answers import STATUSES
 from shiftlog.web.figures import short
 from shiftlog.web.openapi import description
 from tests.ingest.office import Claude
-from tests.web.place import Place, serving
+from tests.web.place import CLIENT, Place, serving
 from tests.web.stories import Day, did, said
 
 
@@ -309,6 +310,10 @@ def test_commands_look_like_a_terminal_and_checkpoints_say_what_changed(place: P
     assert "first checkpoint" in place.html(f"/sessions/{session_id}/checkpoints/{saved[0]['seq']}"), first
     with place.client() as client:
         assert client.get(f"/sessions/{session_id}/checkpoints/1").status_code == 404
+    person = replace(CLIENT, client_name="person")
+    asked = {"workspace": str(tmp_path), "checkpoint_id": first}
+    place.do(place.app.workspaces.restore_checkpoint(asked, person))
+    assert '<span class="about">by person</span>' in place.html(f"/sessions/{session_id}")
 
 
 # JSON twins

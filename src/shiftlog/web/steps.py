@@ -233,6 +233,7 @@ def _checkpoint(entry: Entry) -> Step:
         paths=[str(path) for path in facts.get("paths") or ()][:200],
         safety_checkpoint_id=facts.get("safety_checkpoint_id"),
         before_command=cause.get("command_id"),
+        by=cause.get("by"),
         restore_command=f"shiftlog undo --to {shlex.quote(str(back_to))}{place}" if back_to else None,
         diff_command=f"shiftlog diff {shlex.quote(str(since))} -p{place}" if since else None,
         error=bool(facts.get("failed")),
