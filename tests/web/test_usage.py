@@ -1,0 +1,88 @@
+"""The page of usage: totals, tables as CSV, pictures that say what is not known."""
+
+import csv
+import io
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from shiftlog.web.figures import short
+from tests.web.place import Place
+from tests.web.stories import Day
+
+
+def test_usage_adds_up_and_comes_as_csv(place: Place, day: Day) -> None:
+    data = place.json("/usage")
+    today = datetime.now(UTC).date().isoformat()
+    assert data["total"]["cost_usd"] == pytest.approx(0.41)
+    for name, value in (
+        ("day", today),
+        ("model", "claude-opus-4-5"),
+        ("agent", "ivy"),
+        ("project", "checkout-service"),
+    ):
+        row = next(row for row in data["by"][name] if row[name] == value)
+        assert row["tokens"] == 8840, name
+        assert row["cost_usd"] == pytest.approx(0.41), name
+        with place.client() as client:
+            answer = client.get("/usage.csv", params={"by": name})
+        assert answer.headers["content-type"].startswith("text/csv")
+        rows = list(csv.DictReader(io.StringIO(answer.text)))
+        found = next(row for row in rows if row[name] == value)
+        assert found["tokens"] == "8840"
+    html = place.html("/usage")
+    assert html.count("<svg") >= 8
+    assert 'role="img"' in html
+
+
+def test_small_costs_add_up_as_they_do_in_the_total(place: Place) -> None:
+    for agent_id in ("tiny-one", "tiny-two"):
+        run = {"agent": "Codex", "title": "Tiny", "agent_id": agent_id, "model": "tiny"}
+        session_id = place.tool("open_session", run)["session_id"]
+        place.tool("close_session", {"session_id": session_id, "total_cost_usd": 0.0000004})
+    usage = place.json("/usage", model="tiny")
+    assert usage["total"]["cost_usd"] == 0.0000008
+    assert [row["cost_usd"] for row in usage["by"]["day"]] == [0.0000008]
+
+
+def test_usage_of_days_on_which_nothing_ran_is_nothing(place: Place, day: Day) -> None:
+    data = place.json("/usage", **{"from": "2020-01-01", "to": "2020-01-31"})
+    assert data["total"]["sessions"] == 0
+    assert "Nothing was used" in place.html("/usage?from=2020-01-01&to=2020-01-31")
+
+
+def test_a_cost_that_nobody_knows_is_not_drawn_as_nothing(place: Place) -> None:
+    for model, figures in (("priced", {"total_cost_usd": 0.5}), ("unpriced", {"output_tokens": 7})):
+        run = {"agent": "Codex", "title": "Cost", "agent_id": "costs", "model": model}
+        session_id = place.tool("open_session", run)["session_id"]
+        place.tool("close_session", {"session_id": session_id, **figures})
+    costs = place.html("/usage?agent_id=costs").split('id="by-model"')[1].split("<figcaption>Cost</figcaption>")[1]
+    picture = costs[: costs.index("</figure>")]
+    assert re.findall(r'class="figure">([^<]*)', picture) == ["$0.50", "–"]
+    assert picture.count('class="bar"') == 1
+
+
+def test_a_table_of_usage_says_what_it_leaves_out(place: Place) -> None:
+    for number in range(61):
+        run = {"agent": "Codex", "title": "Crowd", "agent_id": f"crowd-{number}", "model": "crowded"}
+        place.tool("close_session", {"session_id": place.tool("open_session", run)["session_id"], "output_tokens": 1})
+    html = place.html("/usage?model=crowded")
+    assert html.count(">crowd-") == 70, "60 in the table, 10 in the picture"
+    assert "1 more; the CSV has all of them." in html
+
+
+@pytest.mark.parametrize(("number", "says"), [(999, "999"), (999_949, "1M"), (999_499, "999k"), (1_000, "1k")])
+def test_a_count_takes_the_unit_that_it_is_rounded_to(number: int, says: str) -> None:
+    assert short(number) == says
+
+
+def test_a_cell_of_a_table_is_never_a_formula(place: Place) -> None:
+    opened = place.tool("open_session", {"agent": "Codex", "agent_id": "=1+2", "title": "Formula", "model": "=cmd"})
+    named = {"session_id": opened["session_id"]}
+    place.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})
+    place.tool("finish_turn", {**named, "outcome": "completed", "response": "Ok", "usage": {"input_tokens": 1}})
+    with place.client() as client:
+        text = client.get("/usage.csv?by=agent").text
+    assert "'=1+2," in text
+    assert "\n=1+2," not in text
