@@ -2,12 +2,16 @@
 
 import csv
 import io
+import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from shiftlog.ingest.importing_service import ImportOptions
 from shiftlog.web.figures import short
+from tests.ingest.office import Claude
 from tests.web.place import Place
 from tests.web.stories import Day
 
@@ -50,6 +54,19 @@ def test_usage_of_days_on_which_nothing_ran_is_nothing(place: Place, day: Day) -
     data = place.json("/usage", **{"from": "2020-01-01", "to": "2020-01-31"})
     assert data["total"]["sessions"] == 0
     assert "Nothing was used" in place.html("/usage?from=2020-01-01&to=2020-01-31")
+
+
+def test_what_was_used_long_ago_is_a_link_away(place: Place, tmp_path: Path) -> None:
+    transcript = Claude(started=datetime(2024, 5, 1, tzinfo=UTC), common={"cwd": "/srv/long-ago"})
+    transcript.prompt("Go").says("Done", message="m1", request="r1", usage={"output_tokens": 7}).ends()
+    path = tmp_path / f"{transcript.session}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
+    place.do(place.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
+    html = place.html("/usage")
+    assert ">long-ago<" not in html
+    link = re.search(r'href="([^"]+)">All days', html)
+    assert link
+    assert ">long-ago<" in place.html(link[1])
 
 
 def test_a_cost_that_nobody_knows_is_not_drawn_as_nothing(place: Place) -> None:
