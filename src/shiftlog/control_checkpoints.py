@@ -72,11 +72,12 @@ async def rewind(app: App, params: Params, caller: Caller) -> object:
 async def gc(app: App, params: Params, caller: Caller) -> object:
     """Remove checkpoints and outputs beyond what is to be kept."""
     shells, workspaces = app.shells, app.workspaces
+    outputs = shells.outputs.sweep()  # first, as packing what is left of checkpoints needs room itself
     checkpoints = await workspaces.gc(await app.store.read(_live_sessions))
     return {
         "checkpoints_removed": checkpoints,
         "workspaces": len([place for place in await workspaces.log.places() if place.target is None]),
-        "outputs_removed": shells.outputs.sweep(),
+        "outputs_removed": outputs,
         "output_bytes": shells.outputs.kept_bytes,
     }
 

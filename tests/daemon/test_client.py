@@ -1,5 +1,6 @@
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,15 @@ def test_a_lost_answer_says_whether_something_may_have_been_done(home: Path, met
         with pytest.raises(DaemonUnreachable, match="went away before it answered") as lost:
             client.call(method)
     assert lost.value.hint == hint
+
+
+def test_what_changes_something_is_waited_for_as_long_as_the_daemon_lives(home: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs, Client(wire.Connection(ours, "", 0, b""), str(home)) as client:
+        late = threading.Timer(0.3, theirs.sendall, [b'{"id": 1, "result": "erased"}\n'])
+        late.start()
+        assert client.call("erase", timeout_s=0.05) == "erased"
+        late.join()
 
 
 def test_a_question_that_takes_too_long_is_given_up(home: Path, tmp_path: Path) -> None:
