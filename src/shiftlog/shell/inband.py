@@ -291,7 +291,9 @@ class InbandShell:
     async def _start(self, spec: CommandSpec, sink: OutputSink) -> InbandCommand:
         token = framing.draw_token()
         feeds = spec.stdin_open or spec.input is not None
-        if isinstance(self._words, BashWords) and not (feeds or spec.background or not await self._ways.is_wire_free()):
+        # A command in the background tells its end on the wire, in the middle of what has it then.
+        needs_line = feeds or spec.background or bool(self.copies)
+        if isinstance(self._words, BashWords) and not (needs_line or not await self._ways.is_wire_free()):
             direct = self._ways.open_direct(token, self._keeper_token, sink)
             command = InbandCommand(self, spec, token, direct)
             direct.on_begin = command.on_pid

@@ -14,6 +14,7 @@ from tests.shell.desk import ShellDesk, shell_desk, until
 from tests.shell.docker.engine import Engine
 from tests.shell.docker.places import environ_of, nobody, settings_for, where
 from tests.shell.much import check_much
+from tests.shell.remote_background import check_background
 from tests.shell.remote_left import MARK, kill_busy_server, marked, stop_marked, until_gone
 
 
@@ -159,3 +160,9 @@ async def test_a_control_character_typed_at_once_reaches_the_program_in_a_contai
         await desk.send(begun["command_id"], text="\x03")
         page = await desk.read(begun["command_id"], wait_s=10, wait_for="end")
         assert (page["state"], page["exit_code"], page["text"]) == ("finished", 130, "^C")
+
+
+async def test_a_command_in_a_containers_background_that_ends_meanwhile_writes_into_no_other(
+    desk: ShellDesk,
+) -> None:
+    await check_background(desk)

@@ -20,6 +20,7 @@ from shiftlog.model.shell_errors import (
     SshKeyNotPermitted,
 )
 from tests.shell.desk import ShellDesk, shell_desk, until
+from tests.shell.remote_background import check_background
 from tests.shell.ssh.places import settings_for, where
 from tests.shell.ssh.server import USER, SshServer
 
@@ -284,3 +285,7 @@ async def test_a_workspace_on_the_host_has_checkpoints_there(tmp_path: Path, ser
         assert not (place / "n.txt").exists()
         local = list((desk.home / "checkpoints").rglob("HEAD")) if (desk.home / "checkpoints").exists() else []
         assert local == []
+
+
+async def test_a_command_in_the_background_over_ssh_that_ends_meanwhile_writes_into_no_other(desk: ShellDesk) -> None:
+    await check_background(desk)
