@@ -78,7 +78,9 @@ _UNSPACED = (
 )
 _APART = re.compile(f"[{_UNSPACED}]+")
 _LETTER = rf"[^\W_{_UNSPACED}]"
-_ANY_WORD = re.compile(rf"[{_UNSPACED}]|(?:{_LETTER}|[{_PRIVATE}]){_LETTER}*(?:[{_PRIVATE}{_MARKS}]+{_LETTER}*)*")
+_ANY_WORD = re.compile(
+    rf"(?P<run>[{_UNSPACED}]+)|(?:{_LETTER}|[{_PRIVATE}]){_LETTER}*(?:[{_PRIVATE}{_MARKS}]+{_LETTER}*)*"
+)
 
 # Letters whose other case is younger than FTS5's tables.
 _UNFOLDED = re.compile(
@@ -119,7 +121,16 @@ def tokens(text: str) -> list[tuple[str, int, int]]:
     if text.isascii():
         lower = text.lower()
         return [(match[0], match.start(), match.end()) for match in _ASCII_WORD.finditer(lower)]
-    return [(match[0].translate(_FOLDING), match.start(), match.end()) for match in _ANY_WORD.finditer(text)]
+    if not _APART.search(text):
+        return [(match[0].translate(_FOLDING), match.start(), match.end()) for match in _FORMER_WORD.finditer(text)]
+    found: list[tuple[str, int, int]] = []
+    for match in _ANY_WORD.finditer(text):
+        start = match.start()
+        if match["run"]:  # characters that have no case and no marks
+            found += [(character, at, at + 1) for at, character in enumerate(match["run"], start)]
+        else:
+            found.append((match[0].translate(_FOLDING), start, match.end()))
+    return found
 
 
 def apart(text: str) -> str:
