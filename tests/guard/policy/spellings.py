@@ -387,7 +387,7 @@ def _build() -> list[Spelling]:
         for line in lines:
             text, needs = (line, ()) if isinstance(line, str) else (line[0], (line[1],))
             table.append(Spelling(category, text, needs))
-    table.extend(Spelling("further", text) for text in MORE)
+    table.extend(Spelling("further", text, ("busybox",) if "busybox" in text else ()) for text in MORE)
     return table
 
 

@@ -6,14 +6,12 @@ import pytest
 
 pytest.importorskip("asyncssh", reason="asyncssh is not installed")
 
-from tests.shell.ssh.server import SSHD, SshServer, start_server
+from tests.shell.ssh.server import SshServer, start_server
 
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
     """One server for all tests that only need somewhere to log in."""
-    if SSHD is None:
-        pytest.skip("sshd is not installed (openssh-server)")
     server = start_server(tmp_path_factory.mktemp("sshd"))
     try:
         yield server

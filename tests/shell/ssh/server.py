@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncssh
+import pytest
 
 from shiftlog.shell.ssh_settings import SshSettings
 
@@ -84,7 +85,8 @@ def start_server(
     certificate of the host. The user's home and place for temporary files are empty ones: whoever runs the tests may
     have rc files that are slow, or print.
     """
-    assert SSHD is not None
+    if SSHD is None:
+        pytest.skip("sshd is not installed (openssh-server)")
     key_dir = folder / "keys"
     key_dir.mkdir(parents=True, mode=0o700)
     for name in ("home", "tmp"):

@@ -15,7 +15,7 @@ from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import HostKeyMismatch, HostKeyUnknown, SshAuthFailed, SshConnectFailed
 from tests.shell.desk import shell_desk
 from tests.shell.ssh.places import settings_for, where
-from tests.shell.ssh.server import SSHD, SshServer, start_server
+from tests.shell.ssh.server import SshServer, start_server
 
 PASSWORD = "Correct-horse-9"
 WAYS = {
@@ -29,8 +29,6 @@ def running(
     folder: Path, *options: str, password: str | None = None, authority: asyncssh.SSHKey | None = None
 ) -> Generator[SshServer]:
     """Run a server of its own for a test."""
-    if SSHD is None:
-        pytest.skip("sshd is not installed (openssh-server)")
     server = start_server(folder, *options, password=password, authority=authority)
     try:
         yield server
