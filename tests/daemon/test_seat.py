@@ -4,13 +4,14 @@ import socket
 import stat
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from shiftlog import wire
 from shiftlog.daemon.lifecycle import DRAIN_S
-from shiftlog.daemon.seat import LOCK_WAIT_S
+from shiftlog.daemon.seat import LOCK_WAIT_S, take_seat
 from tests.daemon.support import ECHO, Bridge, control, environment, eventually, lock_holder, start_daemon
 
 
@@ -112,6 +113,36 @@ def test_a_daemon_whose_socket_was_removed_listens_again(home: Path) -> None:
         with control(home) as after:
             assert after.call("whoami")["operator"] is True
         assert before.call("daemon.status")["pid"] == daemon.pid
+
+
+def test_whoever_sees_the_socket_is_let_in_also_while_it_is_made_anew(home: Path) -> None:
+    seat = take_seat(str(home))
+    listeners = [seat.listen()]
+    refused: list[OSError] = []
+    done = threading.Event()
+
+    def knock() -> None:
+        while not done.is_set():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+                client.setblocking(False)
+                try:
+                    client.connect(str(seat.socket_path))
+                except BlockingIOError:
+                    pass  # so many have knocked that nobody more can wait
+                except OSError as error:
+                    refused.append(error)
+
+    knocking = threading.Thread(target=knock)
+    knocking.start()
+    try:
+        listeners += [seat.listen() for _ in range(200)]
+    finally:
+        done.set()
+        knocking.join(30)
+        for listener in listeners:
+            listener.close()
+        seat.close()
+    assert refused == []
 
 
 def test_a_socket_path_over_the_limit_works_from_any_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,24 +39,30 @@ class Seat:
         return self._socket_path
 
     def listen(self) -> socket.socket:
-        """Bind the socket (0600) in place of whatever an earlier daemon left, and listen without blocking."""
+        """Listen without blocking, and put the socket (0600) in place of whatever an earlier daemon left.
+
+        It is listened on before it has its name, so that nobody who sees it is refused.
+        """
         path = Path(self.home, "daemon.sock")
         if len(os.fsencode(path)) > wire.SOCKET_PATH_BYTES:
             path = Path(wire.short_socket_path(self.home))
-        path.unlink(missing_ok=True)
+        draft = path.with_suffix(".new")
+        draft.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             mask = os.umask(0o177)
             try:
-                listener.bind(os.fspath(path))
+                listener.bind(os.fspath(draft))
             finally:
                 os.umask(mask)
-            self._socket_path = path
-            self._socket_inode = _inode(path)
-            self._note(path)
             listener.listen(BACKLOG)
             listener.setblocking(False)
+            self._note(path)
+            self._socket_inode = _inode(draft)
+            draft.replace(path)
+            self._socket_path = path
         except BaseException:
+            draft.unlink(missing_ok=True)
             listener.close()
             raise
         return listener
