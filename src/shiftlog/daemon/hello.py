@@ -132,8 +132,9 @@ def caller_of(hello: Hello, peer: Peer) -> Caller:
     ended since and left it to another.
     """
     pid = peer.pid or hello.pid
-    if peer.pid is None:
-        peer = Peer(uid=peer.uid, pid=pid, started=processes.started(pid) if pid is not None else None)
+    if peer.pid is None and pid is not None and processes.alive(pid):
+        # The kernel does not know the process, as from outside of our container; what it says of itself must do.
+        peer = Peer(uid=peer.uid, pid=pid, started=processes.started(pid))
     return Caller(
         client_id=hello.client_id or None,
         face=hello.face or hello.role,
