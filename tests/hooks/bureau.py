@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog.app_hooks import Hooks
-from tests.ingest.office import NOW, Office
+from tests.ingest.office import NOW, Claude, Office
 from tests.journal.desk import open_desk
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
+THREAD = "019f5500-0000-7000-8000-00000000000b"
 PID = 999_999_999
 
 
@@ -78,3 +79,9 @@ async def open_bureau(
         transcripts = folder / "transcripts"
         transcripts.mkdir(exist_ok=True)
         yield Bureau(office=Office(desk=desk, folder=transcripts), home=desk.home, at=at)
+
+
+def transcript(bureau: Bureau, *, ended: bool = False) -> Path:
+    """Write the transcript of one turn of Claude Code."""
+    claude = Claude(session=SESSION, started=NOW + timedelta(seconds=1)).prompt("Fix the upload").says("It is fixed")
+    return bureau.office.write(f"projects/app/{SESSION}.jsonl", (claude.ends() if ended else claude).records)
