@@ -65,6 +65,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         redactor=app.redactor,
         runner_of=_runner_of,
         permit=policing.check_workspace,
+        check_restoring=shells.check_restoring,
         sandbox_max=policy.sandbox_max,
     )
     workspaces.checkpoints.busy = workspaces.busy

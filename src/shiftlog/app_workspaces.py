@@ -104,6 +104,7 @@ class Workspaces:
     redactor: Redactor
     runner_of: Callable[[Shell], Runner | None] = lambda _shell: LocalRunner()
     permit: Callable[[str, Caller], None]
+    check_restoring: Callable[[str | None, Caller], None]
     sandbox_max: str = "full-access"
     _settling: set["asyncio.Task[bool]"] = field(default_factory=set["asyncio.Task[bool]"])
     _attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
@@ -244,6 +245,8 @@ class Workspaces:
         if mode == "read-only":
             details = {"mode": mode, "max": self.sandbox_max}
             raise SandboxNotAllowed(f"sandbox '{mode}' is not permitted", details=details)
+        if not values.get("dry_run"):
+            self.check_restoring(values.get("shell_id"), caller)
         workspace, cause = await self._asked(values, caller)
         if not values.get("dry_run"):
             await self._check_session(cause)

@@ -391,3 +391,18 @@ async def test_what_runs_in_a_confined_shell_does_not_work_in_a_looser_one_besid
         same = await desk.shells.run_command({"shell_id": confined, "command": "echo on"}, agent)
         assert same["stdout"] == "on"
         assert (await desk.run("echo on", shell_id=free))["stdout"] == "on"
+
+
+@needs_kernel
+async def test_what_runs_in_a_confined_shell_goes_back_to_no_checkpoint_beside_it(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, shell=False) as desk:
+        await desk.open(workspace=str(desk.place), sandbox="workspace-write")
+        (desk.place / "a.txt").write_text("changed since\n")
+        await desk.open(sandbox="read-only")
+        agent = replace(CLIENT, pid=int(await desk.out("sleep 60 > /dev/null 2>&1 & echo $!")))
+        tools, named = desk.app.workspaces, {"workspace": str(desk.place)}
+        with pytest.raises(SandboxNotAllowed, match="full-access"):
+            await tools.restore_checkpoint(named, agent)
+        assert (desk.place / "a.txt").read_text() == "changed since\n"
+        assert (await tools.restore_checkpoint({**named, "dry_run": True}, agent))["dry_run"]
+        assert not (await tools.restore_checkpoint(named, CLIENT))["dry_run"]

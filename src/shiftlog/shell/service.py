@@ -145,6 +145,7 @@ class Shells:
 
     def _check_enclosing(self, mode: str | None, caller: Caller) -> None:
         """Refuse who works inside a confined shell a looser one beside it, to open or to work in."""
+        mode = mode or "full-access"
         for shell in self.live.values():
             pid = shell.live.pid
             if not shell.is_live or shell.transport != "local" or pid is None or caller.pid is None:
@@ -153,6 +154,11 @@ class Shells:
                 raise SandboxNotAllowed(
                     f"sandbox '{mode}' is not permitted", details={"mode": mode, "max": shell.guard.sandbox}
                 )
+
+    def check_restoring(self, shell_id: str | None, caller: Caller) -> None:
+        """Refuse who works inside a confined shell to change by a checkpoint what it could not write there."""
+        shell = self.live.get(shell_id) if shell_id is not None else None
+        self._check_enclosing(None if shell is None else shell.guard.sandbox, caller)
 
     def _check_reach(self, shell_id: object, caller: Caller) -> None:
         shell = self.live.get(shell_id) if isinstance(shell_id, str) else None
