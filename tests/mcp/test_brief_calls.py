@@ -113,6 +113,15 @@ async def test_whoever_reads_runs_a_brief_call_unless_more_is_asked_meanwhile():
         assert runner.ran[-1][0] is reader
 
 
+async def test_with_telemetry_every_call_goes_the_way_that_makes_its_span():
+    runner = Runner()
+    server = build_server(Registry(tools=(tool("brief", runner.run, brief=True),)), telemetry=True)
+    async with connected(server) as peer:
+        await peer.call("brief", {})
+        await peer.call("brief", {})
+    assert runner.ran[0][0] is not runner.ran[1][0]
+
+
 async def test_brief_calls_that_come_together_run_together():
     gate, runner = Gate(), Runner()
     server = build_server(Registry(tools=(tool("wait", gate.run, brief=True), tool("brief", runner.run, brief=True))))

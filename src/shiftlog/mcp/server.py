@@ -135,7 +135,8 @@ class _Server(Server[Any]):
             inline_methods=frozenset({"initialize"}),
         )
         connection = Connection.for_loop(dispatcher)
-        read_stream.at_once = partial(self.quick_calls.at_once, connection)
+        if self.middleware == [self.quick_calls]:  # whatever else is there wants to see every call
+            read_stream.at_once = partial(self.quick_calls.at_once, connection)
         async with self.lifespan(self) as state:
             await serve_connection(
                 self, dispatcher, connection=connection, lifespan_state=state, init_options=initialization_options
