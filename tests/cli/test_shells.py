@@ -49,7 +49,8 @@ def test_exec_gives_both_streams_and_the_exit_status_of_the_command(home: Path) 
 def test_a_daemon_that_make_or_a_hook_of_git_started_gives_shells_nothing_of_theirs(
     home: Path, env: dict[str, str], kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("MAKELEVEL", raising=False)  # the suite itself may run below make
+    for name in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS"):  # the suite itself may run below make
+        monkeypatch.delenv(name, raising=False)
     shiftlog(home, "daemon", "start", env={**env, "GIT_DIR": "/elsewhere/.git", "GIT_INDEX_FILE": "index"})
     done = shiftlog(home, "exec", "--", 'echo "$MAKEFLAGS|$MAKELEVEL|$MFLAGS|$GIT_DIR|$GIT_INDEX_FILE"')
     assert done.out == f"{kept}||||\n"
