@@ -20,7 +20,7 @@ STOP_S = 15.0
 CHANGES = frozenset(
     "approve close_shell continuity decline erase exec offer reissue_token revoke rewind tool undo".split()
 )
-# Who gives up on one of these ends it half-way, so they are waited for.
+# Who gives up on a change ends it half-way, and these others take as long as there are files; so all are waited for.
 PATIENT = CHANGES | {"checkpoints", "diff", "gc"}
 UNKNOWN_HINT = "It may have been done: look with shiftlog tail or shiftlog show before you repeat it"
 
@@ -59,8 +59,7 @@ class Client:
     def call(self, method: str, params: dict[str, object] | None = None, *, timeout_s: float | None = CALL_S) -> Any:
         """Ask one question and return its result; raise the ShiftlogError that the daemon answered with.
 
-        With `timeout_s` None the answer is waited for as long as the daemon lives, and always where giving up would end
-        a change half-way: of a large database, or of many files.
+        With `timeout_s` None the answer is waited for as long as the daemon lives, and always for what is `PATIENT`.
         """
         if method in PATIENT:
             timeout_s = None

@@ -4,7 +4,6 @@ A command's module is imported when it is called. Commands raise; what a person 
 the exit status are decided here. Each group of commands has a file of its own.
 """
 
-import errno
 import os
 import sys
 from collections.abc import Generator, Sequence
@@ -16,11 +15,8 @@ from typing import IO, Any, cast
 import click
 
 from shiftlog import __version__, processes
-from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, StorageError
+from shiftlog.model.errors import DISK_TROUBLES, InternalError, InvalidParameter, ShiftlogError, StorageError
 from shiftlog.model.shell_errors import WorkspaceInvalid
-
-# What is wrong with the machine then, and not with us.
-_TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 
 OK, FAILED, MISUSED, REFUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 126, 130, 141
 
@@ -308,7 +304,7 @@ def _run(arguments: list[str], as_json: bool) -> int:
         if isinstance(error, FileNotFoundError) and processes.working_directory() is None:
             gone = WorkspaceInvalid("The directory that you are in is gone", hint="Change to one that exists")
             return _complain(gone, as_json, EXIT_STATUSES[gone.code])
-        if error.errno not in _TROUBLES:
+        if error.errno not in DISK_TROUBLES:
             return _complain(_defect(error), as_json, FAILED)
         _let_go_of(sys.stdout)
         place = f" {error.filename}" if error.filename else ""
@@ -322,7 +318,7 @@ def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
     try:
         _tell(error, as_json)
     except OSError as trouble:
-        if trouble.errno not in _TROUBLES:
+        if trouble.errno not in DISK_TROUBLES:
             raise
         _let_go_of(sys.stdout if as_json else sys.stderr)
         if as_json:

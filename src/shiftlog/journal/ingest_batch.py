@@ -15,12 +15,11 @@ from shiftlog.journal.ingest_ledger import Ledger
 from shiftlog.journal.ingest_memory import Memory
 from shiftlog.journal.ingest_prompts import are_near, left_by_hook, turn_now
 from shiftlog.journal.ingest_sessions import under_vendor_id, worked_in
-from shiftlog.journal.ingest_turns import end_turn, late_dialog, update_turn
+from shiftlog.journal.ingest_turns import clear_items, end_turn, late_dialog, next_order, update_turn
 from shiftlog.journal.packing import salt_from
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import SessionState
-from shiftlog.model.nouns import Turn
 from shiftlog.model.times import parse
 from shiftlog.store.incoming import RECORDS, SEEN_AGAIN, Batch, Incoming, Prepared, SessionName
 from shiftlog.store.protocol import Writer
@@ -334,7 +333,7 @@ class BatchWork:
         if mapped is None and self._came_otherwise(item, ledger):
             mapped = item.turn
             self._memory.map_turn(ledger.id, item.turn, mapped)
-            self._make_room(ledger, mapped, item.at)
+            clear_items(ledger, mapped, item.at)
         if mapped is not None:
             sets = {name: item.body.get(name) for name in ("model", "images")}
             update_turn(ledger, mapped, item.at, {"sets": sets}, live=True)
@@ -367,15 +366,6 @@ class BatchWork:
         live = origin is not None and bool((origin.doc or {}).get("live"))
         return live and item.turn is not None and ledger.has_turn(item.turn)
 
-    def _make_room(self, ledger: Ledger, request_id: str, at: str) -> None:
-        """Clear the items that such a turn has, if it is open: here they come again, with all that is known of them."""
-        turn = ledger.turn(request_id)
-        if turn is None or turn.is_terminal:
-            return
-        brought = [name for name, count in (("dialog", turn.dialog_items), ("actions", turn.actions)) if count]
-        if brought:
-            self._write(ledger, Kind.TURN_UPDATED, at, {"clear": brought}, request_id)
-
     def _adopt(self, item: Incoming, ledger: Ledger) -> None:
         """Send a vendor's turn to the turn that its agent began with our own tool."""
         assert item.turn is not None
@@ -400,7 +390,7 @@ class BatchWork:
         assert item.body is not None
         request_id = self._turn_of(item, ledger)
         turn = ledger.turn(request_id) if request_id else None
-        body = {"order": _next_order(turn) if turn else 0, **item.body}
+        body = {"order": next_order(turn) if turn else 0, **item.body}
         if turn is not None and turn.is_terminal:
             fields: dict[str, Any] = {"actions": [body]}
             if body.get("type") in ("edit", "create", "delete") and body.get("file_path"):
@@ -494,11 +484,6 @@ _HANDLERS: dict[str, Callable[[BatchWork, Incoming, Ledger], None]] = {
 
 def _worktree_paths(value: Any) -> list[Any]:
     return [value.get("originalCwd"), value.get("worktreePath")] if isinstance(value, dict) else []  # pyright: ignore[reportUnknownMemberType]
-
-
-def _next_order(turn: Turn) -> int:
-    """Return the order of the next action; those that were cleared no longer count."""
-    return (turn.actions if turn.actions_floor else turn.last_order) + 1
 
 
 def _amendment(seal: str | None, fields: dict[str, Any]) -> dict[str, Any]:

@@ -119,6 +119,21 @@ def end_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], *, 
     write(ledger, kind, at, {**outcome, **more, "seal": seal}, request_id)
 
 
+def clear_items(ledger: Ledger, request_id: str, at: str) -> None:
+    """Clear what an open turn has that came otherwise: the transcript tells it again, with all that is known of it."""
+    turn = ledger.turn(request_id)
+    if turn is None or turn.is_terminal:
+        return
+    brought = [name for name, count in (("dialog", turn.dialog_items), ("actions", turn.actions)) if count]
+    if brought:
+        write(ledger, Kind.TURN_UPDATED, at, {"clear": brought}, request_id)
+
+
+def next_order(turn: Turn) -> int:
+    """Return the order of the next action; those that `clear_items` cleared no longer count."""
+    return (turn.actions if turn.actions_floor else turn.last_order) + 1
+
+
 def late_dialog(ledger: Ledger, request_id: str, items: Sequence[Incoming]) -> None:
     """Write dialog items that came for a terminal turn as one amendment of it."""
     turn = ledger.turn(request_id)

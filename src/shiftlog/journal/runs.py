@@ -169,9 +169,9 @@ class Runs:
         """Return a session's tokens and cost, each counted once; None where nothing is known.
 
         The figures of its run come first, being totals up to its end; what its turns reported counts where there are
-        none, and where they came after that end. A cost
-        that nobody stated follows from the prices in force then: as the session started, and where a price changed
-        while it went on, as each response came, for which a reader is needed.
+        none, and where it came after that end. A cost that nobody stated follows from the prices in force then: as
+        the session started, and where a price changed while it went on, as each response came, for which a reader is
+        needed.
         """
         used = self._used_in_run(session, reader)
         for _, _, more in self._beyond(session):

@@ -292,11 +292,9 @@ class InternalError(ShiftlogError, RuntimeError):
     hint = "This is a defect of Shiftlog; please report it"
 
 
-# What the machine is short of, or what fails below us: no room, memory, descriptors or processes, a broken disk.
-_TROUBLES = frozenset(
-    getattr(errno, name)
-    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EROFS", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "ENOBUFS")
-)
+# What is wrong with the machine then, and not with us: with its disk, or it is short of something else.
+DISK_TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
+_TROUBLES = DISK_TROUBLES | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS}
 
 
 def trouble(error: BaseException) -> StorageError | None:
