@@ -9,9 +9,9 @@ import anyio
 
 from bench.bridge_client import SHIFTLOG, BridgeClient
 from bench.tables import ms, percentile, print_table
-from shiftlog.app import App, open_app
-from shiftlog.journal.usage import runs_filter, total_usage
-from shiftlog.journal.usage_sheet import DIMENSIONS
+from shiftlog.app.app import App, open_app
+from shiftlog.journal.usage.service import runs_filter, total_usage
+from shiftlog.journal.usage.totals import DIMENSIONS
 from shiftlog.model.caller import LIBRARY
 
 SESSIONS = 100_000

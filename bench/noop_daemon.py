@@ -23,7 +23,7 @@ from shiftlog.mcp.server import Servers
 from shiftlog.mcp.transport import serve_lines
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import UnknownTool
-from shiftlog.model.fields import Record, Text
+from shiftlog.params.fields import Record, Text
 
 
 async def _nothing(caller: Caller, arguments: dict[str, Any]) -> Reply:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.tables import ms, percentile, print_table, timed
-from shiftlog.guard.budget import read_budget
-from shiftlog.guard.redaction import Redactor
-from shiftlog.shell.output import CommandOutput
-from shiftlog.shell.output_keeper import OutputKeeper
+from shiftlog.guard.budgets.spec import read_budget
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.shell.outputs.command_output import CommandOutput
+from shiftlog.shell.outputs.keeper import OutputKeeper
 
 MEGABYTE = 1_000_000
 CHUNK = 64 * 1024

@@ -14,7 +14,7 @@ import httpx
 from starlette.applications import Starlette
 
 from bench.tables import ms, percentile, print_table
-from shiftlog.app import App, open_app
+from shiftlog.app.app import App, open_app
 from shiftlog.journal.maintenance import fold
 from shiftlog.journal.texts import facet, search_text
 from shiftlog.model import canonical
@@ -24,7 +24,7 @@ from shiftlog.model.times import compact, truncated
 from shiftlog.store.protocol import Indexed, Writer
 from shiftlog.web.door import Door
 from shiftlog.web.live import Live
-from shiftlog.web.looks import HERE
+from shiftlog.web.present.templates import HERE
 from shiftlog.web.routes import page_routes
 
 SESSIONS = 100_000

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.tables import print_table
-from shiftlog.guard.redact_stream import StreamRedactor
-from shiftlog.guard.redaction import Redactor
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.guard.secrets.stream import StreamRedactor
 from tests.guard.redaction_corpus import CASES, Case, draw_cases, score
 
 REDRAWS = range(100, 120)

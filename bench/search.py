@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from bench.tables import ms, percentile, print_table
-from shiftlog.app import App, open_app
+from shiftlog.app.app import App, open_app
 from shiftlog.model.caller import LIBRARY
 
 VOCABULARY = 50_000

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from bench.tables import ms, percentile, print_table, ratio
-from shiftlog.shell.local import LocalTarget
+from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream
 
 TIMES = 3000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shiftlog.shell.ports import Target
-    from shiftlog.shell.remote import RemoteHost
+    from shiftlog.shell.remote.ports import RemoteHost
 
 ROUNDS = 500
 
@@ -30,7 +30,7 @@ async def _median_ms(once: Callable[[], Awaitable[object]]) -> float:
 
 async def _compare(name: str, host: "RemoteHost", target: "Target") -> None:
     from shiftlog.shell.ports import ShellSpec
-    from shiftlog.shell.remote_aside import Gathered
+    from shiftlog.shell.remote.aside import Gathered
     from tests.shell.engine_probe import run
 
     heard = Gathered()
@@ -51,10 +51,10 @@ async def _compare(name: str, host: "RemoteHost", target: "Target") -> None:
 
 async def _ssh(folder: Path) -> None:
     from shiftlog.shell.guarding import NoGuard
-    from shiftlog.shell.ssh_connect import Login, connect
-    from shiftlog.shell.ssh_hosts import resolve
-    from shiftlog.shell.ssh_places import SshPlaces
-    from shiftlog.shell.ssh_wire import SshHost
+    from shiftlog.shell.remote.ssh.connect import Login, connect
+    from shiftlog.shell.remote.ssh.hosts import resolve
+    from shiftlog.shell.remote.ssh.places import SshPlaces
+    from shiftlog.shell.remote.ssh.wire import SshHost
     from tests.shell.ssh.server import USER, start_server
 
     server = start_server(folder)
@@ -72,10 +72,10 @@ async def _ssh(folder: Path) -> None:
 
 
 async def _docker(folder: Path) -> None:
-    from shiftlog.shell.docker_places import DockerPlaces
-    from shiftlog.shell.docker_wire import DockerClient, DockerHost
     from shiftlog.shell.guarding import NoGuard
-    from shiftlog.shell.ssh_settings import DockerSettings
+    from shiftlog.shell.remote.docker.places import DockerPlaces
+    from shiftlog.shell.remote.docker.wire import DockerClient, DockerHost
+    from shiftlog.shell.remote.settings import DockerSettings
     from tests.shell.docker.engine import MISSING, start_engine
 
     if MISSING is not None:

@@ -14,7 +14,7 @@ import apsw
 
 from bench.bridge_client import SHIFTLOG, BridgeClient
 from bench.tables import ms, percentile, print_table, ratio
-from shiftlog.app import App, open_app
+from shiftlog.app.app import App, open_app
 from shiftlog.model.caller import LIBRARY
 
 CALLS = 800

@@ -14,12 +14,12 @@ import anyio
 import click
 from spelling_tables import spellings_page, with_summary
 
-from shiftlog.app import open_app
+from shiftlog.app.app import open_app
 from shiftlog.cli import SECTIONS, program
 from shiftlog.config.policy_reference import policy_table
 from shiftlog.config.reference import reference_table
-from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Prompt, Registry, Resource, Tool
+from shiftlog.mcp.tools.journal import native_registry
 
 DOCS = Path(__file__).parent.parent / "docs"
 NOTE = "<!-- Written by scripts/generate_docs.py; change the source and run `make docs`. -->"

@@ -1,4 +1,4 @@
-"""Writes the plugins for agents and the registry entry from the table in `shiftlog.cli.plugin_files`.
+"""Writes the plugins for agents and the registry entry from the table in `shiftlog.cli.setup.plugin_files`.
 
 `--check` writes nothing and exits with 1 when a file is not what would be written, or does not belong there, naming it.
 """
@@ -6,7 +6,7 @@
 import sys
 from pathlib import Path
 
-from shiftlog.cli.plugin_files import repository_files
+from shiftlog.cli.setup.plugin_files import repository_files
 
 ROOT = Path(__file__).parent.parent
 

@@ -1,7 +1,7 @@
 """Make a dictionary for small documents: `python scripts/make_dictionary.py FILE`, from words of this project alone.
 
 A dictionary that documents were packed with never changes, so this never writes over one; what it makes gets the next
-number in `shiftlog.store.documents_packed`, beside those before it. Ids are random, as real ones are: they teach how
+number in `shiftlog.store.codec.packed`, beside those before it. Ids are random, as real ones are: they teach how
 often digits occur, and no id.
 """
 

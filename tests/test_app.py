@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.app import open_app
+from shiftlog.app.app import open_app
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import ConfigError
 

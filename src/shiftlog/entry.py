@@ -31,7 +31,7 @@ def main() -> int:
 def _program(arguments: list[str]) -> int:
     options = bridge_options(arguments[1:]) if arguments[:1] == ["mcp"] else None
     if options is not None:
-        from shiftlog.bridge import run
+        from shiftlog.link.bridge import run
 
         return run(options)
     if arguments[:1] == ["repl"] and not {"-h", "--help"} & set(arguments):

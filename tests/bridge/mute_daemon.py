@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from shiftlog.app import open_app
+from shiftlog.app.app import open_app
 from shiftlog.daemon import main
 from shiftlog.daemon.app_services import AppServices
 from shiftlog.daemon.lines import LineStream

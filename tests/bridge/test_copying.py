@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog import processes
-from shiftlog.bridge import LINE_BYTES
+from shiftlog.link import processes
+from shiftlog.link.bridge import LINE_BYTES
 from tests.daemon.support import BRIDGE, INITIALIZE, Bridge, control, environment, eventually, start_daemon
 
 

@@ -33,7 +33,8 @@ def test_the_bridge_imports_nothing_but_the_standard_library(home: Path) -> None
     site = {line.rpartition("|")[2].strip() for line in bare.stderr.splitlines()}
     modules = [name for name in imported(home) if name not in site]
     ours = {name for name in modules if name.partition(".")[0] == "shiftlog"}
-    assert ours == {"shiftlog", "shiftlog.entry", "shiftlog.bridge", "shiftlog.wire", "shiftlog.processes"}
+    link = {"shiftlog.link", "shiftlog.link.bridge", "shiftlog.link.wire", "shiftlog.link.processes"}
+    assert ours == {"shiftlog", "shiftlog.entry", *link}
     foreign = {name for name in modules if name.partition(".")[0] not in sys.stdlib_module_names} - ours
     assert foreign == set()
     assert COSTLY.isdisjoint(modules)
@@ -42,4 +43,4 @@ def test_the_bridge_imports_nothing_but_the_standard_library(home: Path) -> None
 def test_nothing_is_imported_before_the_first_line_is_passed_on(home: Path) -> None:
     start_daemon(home)
     modules = imported(home)
-    assert modules.index("shiftlog.wire") < modules.index("json")
+    assert modules.index("shiftlog.link.wire") < modules.index("json")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from shiftlog.client import connect
-from shiftlog.control import BEYOND_THE_JOURNAL
+from shiftlog.control.questions import BEYOND_THE_JOURNAL
+from shiftlog.link.client import connect
 from tests.daemon.support import REAL, Bridge, control, eventually, lock_holder, start_daemon
 
 MUTE = [sys.executable, str(Path(__file__).with_name("mute_daemon.py"))]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog import wire
+from shiftlog.link import wire
 from tests.daemon.support import INITIALIZE, Bridge, control, eventually, nobody_may_start, start_daemon
 
 RECEIPT = {"session_id": "Test-20260101T000000Z-a", "seq": 3, "hash": "sha256:" + "0" * 64}

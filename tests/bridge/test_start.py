@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import shiftlog
-from shiftlog import processes, wire
-from shiftlog.client import DaemonUnreachable, connect, stop_daemon
-from shiftlog.launch import start_daemon as launch
+from shiftlog.link import processes, wire
+from shiftlog.link.client import DaemonUnreachable, connect, stop_daemon
+from shiftlog.link.launch import start_daemon as launch
 from tests.daemon.support import (
     BRIDGE,
     INITIALIZE,
@@ -58,7 +58,7 @@ def test_twenty_bridges_at_once_start_one_daemon(home: Path) -> None:
 
 
 def test_twenty_clients_spawn_one_process(home: Path) -> None:
-    ask = "import sys; from shiftlog.client import connect; print(connect(sys.argv[1]).daemon_pid)"
+    ask = "import sys; from shiftlog.link.client import connect; print(connect(sys.argv[1]).daemon_pid)"
     clients = [
         subprocess.Popen([sys.executable, "-c", ask, str(home)], env=environment(home), stdout=subprocess.PIPE)
         for _ in range(20)

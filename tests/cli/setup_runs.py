@@ -5,7 +5,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from shiftlog.cli.setup import setup
+from shiftlog.cli.setup.command import setup
 
 
 def run(*args: str, status: int = 0) -> Result:

@@ -10,9 +10,9 @@ import click
 import pytest
 
 from shiftlog.cli.continuity import CLOSE_OPTIONS, RESUME_OPTIONS, close, resume
-from shiftlog.client import connect
-from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION
-from shiftlog.model.delx_names import RESERVED
+from shiftlog.dialects.delx.names import RESERVED
+from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
+from shiftlog.link.client import connect
 from tests.cli.agent import agent
 from tests.cli.support import shiftlog
 

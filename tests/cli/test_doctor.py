@@ -141,7 +141,7 @@ def test_what_the_kernel_can_enforce_is_told(home: Path) -> None:
 
 def test_keys_of_hosts_that_nobody_knows_are_shown_to_the_operator(home: Path) -> None:
     key = f"SHA256:{'A' * 43}"
-    at, ours = "2026-01-31T09:00:00.000Z WARNING", "shiftlog.shell.ssh_connect: host key of"
+    at, ours = "2026-01-31T09:00:00.000Z WARNING", "shiftlog.shell.remote.ssh.connect: host key of"
     lines = [
         f"{at} {ours} db.example.org port 2222 is not known: SHA256:{'B' * 43}",
         f"{at} {ours} db.example.org port 2222 is not known: {key}",

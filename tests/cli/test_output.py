@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from shiftlog.cli.output import Column, Part, ago, clean, clean_line, count, json_text, size
-from shiftlog.cli.tables import laid_out
+from shiftlog.cli.screen.output import Column, Part, ago, clean, clean_line, count, json_text, size
+from shiftlog.cli.screen.tables import laid_out
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\ufeff\r\x00\U000e0041\ud800"

@@ -4,7 +4,7 @@ import json
 import shlex
 from pathlib import Path
 
-from shiftlog.cli.setup_agents import executable
+from shiftlog.cli.setup.agents import executable
 from tests.cli.support import Terminal, shiftlog
 from tests.daemon.support import lock_holder
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.cli.sessions import KINDS
-from shiftlog.journal import history_requests
+from shiftlog.journal.history import requests as history_requests
 from tests.cli.support import PROGRAM, Terminal, on_terminal, recorded_session, shiftlog, write
 from tests.daemon.support import DEADLINE_S, environment, eventually, lock_holder
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.cli.setup_agents import AGENT_FILES
-from shiftlog.cli.setup_files import write_atomically
-from shiftlog.cli.splice import CannotEdit
+from shiftlog.cli.setup.agents import AGENT_FILES
+from shiftlog.cli.setup.files import write_atomically
+from shiftlog.cli.setup.splice_json import CannotEdit
 from tests.cli.setup_runs import report, run
 
 FILES = {

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.cli.plugin_files import HOOK_EVENTS, repository_files
+from shiftlog.cli.setup.plugin_files import HOOK_EVENTS, repository_files
 from tests.cli.setup_runs import report, run
 
 ROOT = Path(__file__).parent.parent.parent

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from shiftlog.mcp.calls import current_call
 from shiftlog.mcp.registry import Answer, Content, Prompt, PromptArgument, Registry, Resource, Tool
 from shiftlog.model.caller import Caller
-from shiftlog.model.fields import Record, Schema, Text
+from shiftlog.params.fields import Record, Schema, Text
 
 TOOLSET = "conformance"
 PAUSE_S = 0.05

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import pytest
 
-from shiftlog.store.memory import MemoryStore
 from shiftlog.store.protocol import Store, Writer
 from shiftlog.store.sqlite import SqliteStore
+from tests.contract.model_store import MemoryStore
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from shiftlog.journal.packing import prepare, salt_from
+from shiftlog.journal.encoding import prepare, salt_from
 from shiftlog.model.canonical import entry_hash, first_prev_hash
 from shiftlog.model.entry import Kind
 from shiftlog.model.search import parse

@@ -14,12 +14,12 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from shiftlog import wire
 from shiftlog.daemon import main
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
 from shiftlog.daemon.until import until
+from shiftlog.link import wire
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, SessionNotFound
 
@@ -108,7 +108,7 @@ class Echo:
                     "cwd": caller.cwd,
                 }
             case "run_inside":
-                ask = "import sys, json; from shiftlog.client import connect; "
+                ask = "import sys, json; from shiftlog.link.client import connect; "
                 ask += "print(json.dumps(connect(sys.argv[1], start=False).call('whoami')))"
                 done = await anyio.run_process([sys.executable, "-c", ask, str(self.home)])
                 return json.loads(done.stdout)

@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from shiftlog import processes, wire
-from shiftlog.client import Client, connect
+from shiftlog.link import processes, wire
+from shiftlog.link.client import Client, connect
 
 T = TypeVar("T")
 

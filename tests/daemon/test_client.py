@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog import client as clients
-from shiftlog import wire
-from shiftlog.client import UNKNOWN_HINT, Client, DaemonUnreachable, connect
+from shiftlog.link import client as clients
+from shiftlog.link import wire
+from shiftlog.link.client import UNKNOWN_HINT, Client, DaemonUnreachable, connect
 from shiftlog.model.errors import InternalError, InvalidParameter, SessionNotFound, StorageError, leaves
 from tests.daemon.support import control, start_daemon
 

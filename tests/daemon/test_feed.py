@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from shiftlog.control_feed import Feed, Following, Item
-from shiftlog.guard.redaction import Redactor
-from shiftlog.shell.output import CommandOutput
-from shiftlog.shell.output_keeper import OutputKeeper
+from shiftlog.control.feed import Feed, Following, Item
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.shell.outputs.command_output import CommandOutput
+from shiftlog.shell.outputs.keeper import OutputKeeper
 
 
 class Writing(Feed):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog import wire
+from shiftlog.link import wire
 from tests.daemon.support import Bridge, control, environment, eventually, start_daemon
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from shiftlog import processes
-from shiftlog.import_ahead import default_jobs
-from shiftlog.wire import DATABASE
+from shiftlog.link import processes
+from shiftlog.link.import_ahead import default_jobs
+from shiftlog.link.wire import DATABASE
 from tests.daemon.support import REAL, eventually, start_daemon
 
 
@@ -14,7 +14,7 @@ def workers_of(daemon: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and processes.parent(int(entry.name)) == daemon:
             words = entry.joinpath("cmdline").read_bytes().split(b"\0")
-            found += [int(entry.name)] if b"shiftlog.import_worker" in words else []
+            found += [int(entry.name)] if b"shiftlog.app.import_worker" in words else []
     return found
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog import __version__, wire
-from shiftlog.client import DaemonUnreachable, connect, stop_daemon
+from shiftlog import __version__
+from shiftlog.link import wire
+from shiftlog.link.client import DaemonUnreachable, connect, stop_daemon
 from shiftlog.model.errors import InternalError, InvalidParameter
 from tests.daemon.support import ECHO, Bridge, control, environment, eventually, start_daemon
 

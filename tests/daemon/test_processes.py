@@ -2,7 +2,7 @@ import os
 import subprocess
 import sys
 
-from shiftlog import processes
+from shiftlog.link import processes
 from tests.daemon.support import eventually
 
 

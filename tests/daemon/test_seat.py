@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog import wire
 from shiftlog.daemon.lifecycle import DRAIN_S
 from shiftlog.daemon.seat import LOCK_WAIT_S, take_seat
+from shiftlog.link import wire
 from tests.daemon.support import ECHO, Bridge, control, environment, eventually, lock_holder, start_daemon
 
 

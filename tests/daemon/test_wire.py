@@ -6,7 +6,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from shiftlog import processes, wire
+from shiftlog.link import processes, wire
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shiftlog.guard.budget import BUDGET_SCHEMA, Budget, Keep, read_budget
-from shiftlog.guard.budget_patterns import LinePattern, PatternRefused
+from shiftlog.guard.budgets.patterns import LinePattern, PatternRefused
+from shiftlog.guard.budgets.spec import BUDGET_SCHEMA, Budget, Keep, read_budget
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.shell_errors import BudgetInvalid
 

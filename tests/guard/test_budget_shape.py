@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftlog.guard.budget import Budget, read_budget
-from shiftlog.guard.budget_text import TextLines, elide_middle, offset_of_line, shape_text
+from shiftlog.guard.budgets.spec import Budget, read_budget
+from shiftlog.guard.budgets.text import TextLines, elide_middle, offset_of_line, shape_text
 
 CAP = 30_000
 
@@ -195,7 +195,7 @@ asks = st.builds(
 @given(output=outputs, asked=asks, block=st.sampled_from([3, 8, 20, 512 * 1024]))
 def test_shaping_agrees_with_the_plain_reference(output: str, asked: Asked, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("shiftlog.guard.budget_shape.BLOCK_BYTES", block)
+        patch.setattr("shiftlog.guard.budgets.shape.BLOCK_BYTES", block)
         shaped = shape_text(output, asked.as_budget(), 50)
     got = (shaped.text, shaped.report.lines_total, shaped.report.lines_kept, shaped.truncated)
     assert got == reference(output, asked, 50)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shiftlog.guard.redaction import InvalidRule, Redactor, Rule, learnable_values
+from shiftlog.guard.secrets.redactor import InvalidRule, Redactor, Rule, learnable_values
 
 HEX_40 = "3f786850e387550fdab836ed7e6dc881de23001b"
 UUID = "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.guard.redact_blobs import MIN_RUN_CHARS, fold_blobs, may_hold_run
-from shiftlog.guard.redaction import Redactor, Rule
+from shiftlog.guard.secrets.blobs import MIN_RUN_CHARS, fold_blobs, may_hold_run
+from shiftlog.guard.secrets.redactor import Redactor, Rule
 from tests.guard.redaction_corpus import CASES
 
 DATA = random.Random(1).randbytes(300)

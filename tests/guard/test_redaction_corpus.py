@@ -2,8 +2,8 @@
 
 import pytest
 
-from shiftlog.guard.detectors import TRIGGER, find_in_line
-from shiftlog.guard.redaction import Redactor
+from shiftlog.guard.secrets.detectors import TRIGGER, find_in_line
+from shiftlog.guard.secrets.redactor import Redactor
 from tests.guard.redaction_corpus import CASES, Case, draw_cases, score
 
 redactor = Redactor()

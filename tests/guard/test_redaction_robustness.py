@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shiftlog.guard.detectors import TRIGGER, find_in_line
-from shiftlog.guard.redaction import Redactor
+from shiftlog.guard.secrets.detectors import TRIGGER, find_in_line
+from shiftlog.guard.secrets.redactor import Redactor
 from tests.guard.redaction_texts import suspicious_texts
 
 redactor = Redactor()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftlog.guard.redact_scan import LINE_BYTES
-from shiftlog.guard.redact_stream import MAX_HELD_BYTES, StreamRedactor
-from shiftlog.guard.redaction import Redactor, Rule
+from shiftlog.guard.secrets.redactor import Redactor, Rule
+from shiftlog.guard.secrets.scan import LINE_BYTES
+from shiftlog.guard.secrets.stream import MAX_HELD_BYTES, StreamRedactor
 from tests.guard.redaction_corpus import CASES
 from tests.guard.redaction_texts import suspicious_texts
 

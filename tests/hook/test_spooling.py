@@ -73,6 +73,6 @@ def test_a_spool_file_that_stays_locked_is_left_for_one_of_our_own(tmp_path: Pat
 
 
 def test_the_hook_imports_only_the_standard_library() -> None:
-    code = "import sys, shiftlog.hook, shiftlog.wire, shiftlog.processes; print(*sys.modules)"
+    code = "import sys, shiftlog.link.hook, shiftlog.link.wire, shiftlog.link.processes; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {"anyio", "apsw", "click", "mcp", "msgspec", "pydantic"}.isdisjoint(loaded)

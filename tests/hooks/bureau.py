@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from shiftlog.app_hooks import Hooks
+from shiftlog.app.hooks import Hooks
 from tests.ingest.office import NOW, Claude, Office
 from tests.journal.desk import open_desk
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from shiftlog import processes
-from shiftlog.client import Client, connect
+from shiftlog.link import processes
+from shiftlog.link.client import Client, connect
 from tests.cli.support import shiftlog
 from tests.daemon.support import Bridge, environment, eventually
 from tests.ingest.office import Claude

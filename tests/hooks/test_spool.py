@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.ingest.hook_events import fact_of, read_spooled
-from shiftlog.ingest.hook_spool import Spool
+from shiftlog.ingest.hooks.events import fact_of, read_spooled
+from shiftlog.ingest.hooks.spool import Spool
 from tests.hooks.bureau import SESSION, open_bureau
 from tests.journal.desk import files_holding
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from hypothesis import strategies as st
 
-from shiftlog.ingest.facts import AnyFact, Counts, Hints, Reader, encode_facts
+from shiftlog.facts.transcript import AnyFact, Counts, Hints, Reader, encode_facts
 
 Value = Any
 Strategy = st.SearchStrategy[Any]

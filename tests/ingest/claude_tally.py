@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from shiftlog.ingest.claude import ClaudeReader
-from shiftlog.ingest.facts import (
+from shiftlog.facts.transcript import (
     Action,
     AnyFact,
     DialogItem,
@@ -22,6 +21,7 @@ from shiftlog.ingest.facts import (
     TurnUpdated,
     Usage,
 )
+from shiftlog.ingest.readers.claude.reader import ClaudeReader
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "fixtures"
 OWN = Path(__file__).parent / "fixtures" / "claude"

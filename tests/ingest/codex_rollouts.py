@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from shiftlog.ingest.codex import CodexReader
-from shiftlog.ingest.facts import (
+from shiftlog.facts.transcript import (
     Action,
     AnyFact,
     DialogItem,
@@ -23,6 +22,7 @@ from shiftlog.ingest.facts import (
     TurnUpdated,
     Usage,
 )
+from shiftlog.ingest.readers.codex.reader import CodexReader
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "fixtures"
 OWN = Path(__file__).parent / "fixtures"

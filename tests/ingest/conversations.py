@@ -5,9 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from shiftlog.ingest.copilot import CopilotReader
-from shiftlog.ingest.cursor import CursorReader
-from shiftlog.ingest.facts import (
+from shiftlog.facts.transcript import (
     Action,
     AnyFact,
     DialogItem,
@@ -19,9 +17,11 @@ from shiftlog.ingest.facts import (
     TurnEnded,
     Usage,
 )
-from shiftlog.ingest.gemini import GeminiReader
-from shiftlog.ingest.opencode import OpenCodeReader
-from shiftlog.ingest.opencode_rows import session_lines
+from shiftlog.ingest.readers.plain.copilot import CopilotReader
+from shiftlog.ingest.readers.plain.cursor import CursorReader
+from shiftlog.ingest.readers.plain.gemini import GeminiReader
+from shiftlog.ingest.readers.plain.opencode import OpenCodeReader
+from shiftlog.ingest.readers.plain.opencode_rows import session_lines
 from tests.ingest.any_records import Factory
 from tests.ingest.codex_rollouts import F, once
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from shiftlog.ingest.importing_service import ImportOptions
-from shiftlog.ingest.report import FileReport, Report
+from shiftlog.ingest.importing.report import FileReport, Report
+from shiftlog.ingest.importing.service import ImportOptions
 from shiftlog.model.entry import Entry
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page

@@ -1,7 +1,6 @@
 """Subagents of Claude Code: all layouts feed one child each, tied to the right call."""
 
-from shiftlog.ingest.claude import ClaudeReader
-from shiftlog.ingest.facts import (
+from shiftlog.facts.transcript import (
     ChildLink,
     DialogItem,
     Hints,
@@ -12,6 +11,7 @@ from shiftlog.ingest.facts import (
     ToolCall,
     TurnBegun,
 )
+from shiftlog.ingest.readers.claude.reader import ClaudeReader
 from tests.ingest.claude_tally import OWN, SESSION, Script, Tally, call, hints_of, read, read_file, read_script
 
 LIBRARY = "5e551000-0000-4000-8000-000000000003"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shiftlog.ingest.claude import ClaudeReader
-from shiftlog.ingest.facts import AnyFact, SessionOpened, ToolCall, TurnBegun, TurnEnded, decode_facts, encode_facts
+from shiftlog.facts.transcript import AnyFact, SessionOpened, ToolCall, TurnBegun, TurnEnded, decode_facts, encode_facts
+from shiftlog.ingest.readers.claude.reader import ClaudeReader
 from tests.ingest.claude_tally import SHARED, Tally, figures, hints_of, read, read_file
 
 if not SHARED.exists():

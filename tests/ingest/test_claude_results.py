@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from shiftlog.ingest.facts import Action, DialogItem, Hints, Image, ToolCall, ToolResult, TurnBegun, Usage
+from shiftlog.facts.transcript import Action, DialogItem, Hints, Image, ToolCall, ToolResult, TurnBegun, Usage
 from tests.ingest.claude_tally import OWN, Script, call, read, read_file, read_script, text
 
 PNG = b"\x89PNG\r\n\x1a\n0123"

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.ingest.claude import ClaudeReader
-from shiftlog.ingest.facts import AnyFact, Hints, Note, TurnBegun, decode_facts, encode_facts
+from shiftlog.facts.transcript import AnyFact, Hints, Note, TurnBegun, decode_facts, encode_facts
+from shiftlog.ingest.readers.claude.reader import ClaudeReader
 from tests.ingest.claude_tally import OWN, SESSION, Script, read
 
 LINES = [line for path in sorted(OWN.glob("*.jsonl")) for line in path.read_bytes().splitlines() if line.strip()]

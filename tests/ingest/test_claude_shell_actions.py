@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.ingest.actions import diff_of_created, diff_of_deleted, diff_of_replacements, requirement_ids
-from shiftlog.ingest.actions_shell import Commit, commits_made, packages_added
-from shiftlog.ingest.reading import relative_path
+from shiftlog.ingest.readers.actions import diff_of_created, diff_of_deleted, diff_of_replacements, requirement_ids
+from shiftlog.ingest.readers.records import relative_path
+from shiftlog.ingest.readers.shell_actions import Commit, commits_made, packages_added
 
 PACKAGES = {
     "pip install -r r.txt": [],

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from shiftlog.ingest.claude import ClaudeReader
-from shiftlog.ingest.facts import (
+from shiftlog.facts.transcript import (
     DialogItem,
     Hints,
     Note,
@@ -16,6 +15,7 @@ from shiftlog.ingest.facts import (
     TurnEnded,
     TurnUpdated,
 )
+from shiftlog.ingest.readers.claude.reader import ClaudeReader
 from tests.ingest.claude_tally import OWN, SESSION, Script, call, read, read_file, read_script, text
 
 

@@ -3,7 +3,7 @@
 from itertools import permutations
 from typing import Any
 
-from shiftlog.ingest.facts import Usage
+from shiftlog.facts.transcript import Usage
 from tests.ingest.claude_tally import Script, Tally, read, read_script, text
 
 

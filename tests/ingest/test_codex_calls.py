@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shiftlog.ingest.codex_patch import changes_in_patch
-from shiftlog.ingest.codex_reads import files_read
-from shiftlog.ingest.facts import Action, ChildLink, ToolCall, ToolResult, TurnBegun
+from shiftlog.facts.transcript import Action, ChildLink, ToolCall, ToolResult, TurnBegun
+from shiftlog.ingest.readers.codex.patch import changes_in_patch
+from shiftlog.ingest.readers.codex.reads import files_read
 from tests.ingest.codex_rollouts import called, event, item, meta, output, read, started
 
 PATCH = """*** Begin Patch

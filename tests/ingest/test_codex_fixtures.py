@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.ingest.facts import AnyFact, SessionOpened, Usage, decode_facts, encode_facts
+from shiftlog.facts.transcript import AnyFact, SessionOpened, Usage, decode_facts, encode_facts
 from tests.ingest.codex_rollouts import SHARED, figures, key_of, once, read_file, used
 
 if not SHARED.exists():

@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftlog.ingest.codex import CodexReader
-from shiftlog.ingest.codex_events import EVENTS
-from shiftlog.ingest.codex_items import ITEMS
-from shiftlog.ingest.codex_pages import PAGE_ITEMS
+from shiftlog.ingest.readers.codex.events import EVENTS
+from shiftlog.ingest.readers.codex.items import ITEMS
+from shiftlog.ingest.readers.codex.pages import PAGE_ITEMS
+from shiftlog.ingest.readers.codex.reader import CodexReader
 from tests.ingest.any_records import Strategy, as_line, check, lines_of, marked, objects, values
 
 NAMES = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.ingest.facts import DialogItem, Note, SessionOpened, SessionUpdated, TurnBegun, TurnEnded, TurnUpdated
+from shiftlog.facts.transcript import DialogItem, Note, SessionOpened, SessionUpdated, TurnBegun, TurnEnded, TurnUpdated
 from tests.ingest.codex_rollouts import (
     OWN,
     Reading,

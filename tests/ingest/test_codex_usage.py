@@ -2,8 +2,8 @@
 
 import pytest
 
-from shiftlog.ingest import codex
-from shiftlog.ingest.facts import Note, SessionOpened, TurnBegun, Usage
+from shiftlog.facts.transcript import Note, SessionOpened, TurnBegun, Usage
+from shiftlog.ingest.readers.codex import reader as codex
 from tests.ingest.codex_rollouts import (
     THREAD,
     Reading,

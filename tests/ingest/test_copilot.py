@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from shiftlog.ingest.copilot import CopilotReader
-from shiftlog.ingest.facts import (
+from shiftlog.facts.transcript import (
     Action,
     SessionOpened,
     SessionUpdated,
@@ -13,6 +12,7 @@ from shiftlog.ingest.facts import (
     TurnUpdated,
     Usage,
 )
+from shiftlog.ingest.readers.plain.copilot import CopilotReader
 from tests.ingest.codex_rollouts import OWN
 from tests.ingest.conversations import Found, lines_of_file, read_lines, read_records
 

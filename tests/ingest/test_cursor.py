@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from shiftlog.ingest.cursor import CursorReader
-from shiftlog.ingest.facts import SessionOpened, ToolCall, ToolResult, TurnBegun, TurnUpdated
+from shiftlog.facts.transcript import SessionOpened, ToolCall, ToolResult, TurnBegun, TurnUpdated
+from shiftlog.ingest.readers.plain.cursor import CursorReader
 from tests.ingest.codex_rollouts import OWN
 from tests.ingest.conversations import Found, lines_of_file, read_lines, read_records
 from tests.ingest.office import open_office

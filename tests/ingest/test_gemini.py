@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from shiftlog.ingest.facts import (
+from shiftlog.facts.transcript import (
     Note,
     SessionOpened,
     SessionUpdated,
@@ -14,7 +14,7 @@ from shiftlog.ingest.facts import (
     TurnUpdated,
     Usage,
 )
-from shiftlog.ingest.gemini import GeminiReader
+from shiftlog.ingest.readers.plain.gemini import GeminiReader
 from tests.ingest.codex_rollouts import OWN
 from tests.ingest.conversations import Found, lines_of_file, read_lines, read_records
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from shiftlog.journal.usage import total_usage
-from shiftlog.journal.usage_sheet import Sheet, sheet_of_sessions, sheet_of_tallies
+from shiftlog.journal.usage.service import total_usage
+from shiftlog.journal.usage.totals import Sheet, sheet_of_sessions, sheet_of_tallies
 from shiftlog.model.entry import Kind
 from shiftlog.store.protocol import Filter
 from tests.ingest.office import NOW, Claude, Codex, Office, entries_of, open_office, usage_of

@@ -7,12 +7,12 @@ from typing import Any
 import anyio
 import pytest
 
-from shiftlog.ingest.importing import StopSign
-from shiftlog.ingest.importing_service import ImportOptions
-from shiftlog.journal.sessionlog_current import Place
-from shiftlog.journal.sessionlog_tools import call_tool
-from shiftlog.mcp.native import native_registry
+from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.tools import call_tool
+from shiftlog.ingest.importing.run import StopSign
+from shiftlog.ingest.importing.service import ImportOptions
 from shiftlog.mcp.registry import Reply, Selection
+from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
 from tests.ingest.office import Claude, Codex, Office, open_office

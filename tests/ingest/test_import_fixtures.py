@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shiftlog.ingest.importing_service import ImportOptions
-from shiftlog.ingest.report import Report
+from shiftlog.ingest.importing.report import Report
+from shiftlog.ingest.importing.service import ImportOptions
 from tests.ingest.office import SHARED, Office, entries_of, open_office
 
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared fixtures are not here")

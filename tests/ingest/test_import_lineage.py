@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shiftlog.journal.sessionlog_current import Place
-from shiftlog.journal.sessionlog_tools import call_tool
+from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.tools import call_tool
 from shiftlog.model.caller import Caller
 from tests.ingest.office import Claude, Codex, Office, entries_of, open_office, usage_of
 

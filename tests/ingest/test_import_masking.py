@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shiftlog.guard.redaction import Redactor
-from shiftlog.ingest.codex_capture import read_rollout
-from shiftlog.ingest.placing_parts import MAX_TEXT_CHARS
-from shiftlog.journal.ingesting import import_key
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.ingest.importing.composer_parts import MAX_TEXT_CHARS
+from shiftlog.ingest.readers.codex.capture import read_rollout
+from shiftlog.journal.intake.service import import_key
 from tests.ingest.office import NOW, Claude, Codex, Office, open_office
 from tests.journal.desk import files_holding
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.app import open_app
-from shiftlog.ingest.importing_service import ImportOptions
+from shiftlog.app.app import open_app
+from shiftlog.ingest.importing.service import ImportOptions
 
 SECRET = "unit-code-4711-blue"
 

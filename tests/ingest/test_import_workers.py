@@ -9,19 +9,19 @@ import msgspec
 import pytest
 
 from bench.corpus import write_corpus
-from shiftlog.import_ahead import WORKER, default_jobs, start_ahead, take_ahead
-from shiftlog.import_worker import WorkerSettings, placer_for
-from shiftlog.ingest.importing_files import FileJob, read_file
-from shiftlog.ingest.importing_workers import MOST_HELD_BYTES, Workers
-from shiftlog.ingest.sources import Source
-from shiftlog.journal.ingesting import Ingest
+from shiftlog.app.import_worker import WorkerSettings, placer_for
+from shiftlog.facts.batch import Batch
+from shiftlog.ingest.files.changes import Source
+from shiftlog.ingest.importing.batches import FileJob, read_file
+from shiftlog.ingest.importing.workers import MOST_HELD_BYTES, Workers
+from shiftlog.journal.intake.service import Ingest
+from shiftlog.link.import_ahead import WORKER, default_jobs, start_ahead, take_ahead
 from shiftlog.model.errors import StorageError
-from shiftlog.store.incoming import Batch
 from tests.ingest.office import NOW, open_office
 
 SETTINGS = WorkerSettings(mac_key=b"k" * 32)
 # Dies when it is started for the first time: the folder it makes tells.
-FRAGILE = 'if mkdir "$0" 2>/dev/null; then exit 3; fi; exec "$1" -m shiftlog.import_worker'
+FRAGILE = 'if mkdir "$0" 2>/dev/null; then exit 3; fi; exec "$1" -m shiftlog.app.import_worker'
 
 
 @contextmanager

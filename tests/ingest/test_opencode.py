@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from shiftlog.ingest.facts import ChildLink, Note, SessionOpened, ToolResult, TurnUpdated, Usage
-from shiftlog.ingest.opencode import OpenCodeReader
-from shiftlog.ingest.opencode_rows import from_row, session_lines
+from shiftlog.facts.transcript import ChildLink, Note, SessionOpened, ToolResult, TurnUpdated, Usage
+from shiftlog.ingest.readers.plain.opencode import OpenCodeReader
+from shiftlog.ingest.readers.plain.opencode_rows import from_row, session_lines
 from tests.ingest.codex_rollouts import OWN
 from tests.ingest.conversations import Found, lines_of_file, read_lines, read_records
 

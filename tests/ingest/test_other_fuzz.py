@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftlog.ingest.opencode_rows import from_row, session_lines
+from shiftlog.ingest.readers.plain.opencode_rows import from_row, session_lines
 from tests.ingest.any_records import Strategy, check, lines_of, marked, objects, values
 from tests.ingest.conversations import READERS, read_lines
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.ingest.projects import Place, plain_address, project_key, projects_of
+from shiftlog.ingest.files.projects import Place, plain_address, project_key, projects_of
 
 
 @pytest.mark.parametrize(

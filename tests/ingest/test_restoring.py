@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.control import answer
+from shiftlog.control.questions import answer
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session

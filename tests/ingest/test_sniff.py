@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.ingest.sniff import MAX_BYTES, MAX_RECORDS, sniff
+from shiftlog.ingest.readers.sniff import MAX_BYTES, MAX_RECORDS, sniff
 from tests.ingest.claude_tally import OWN, SHARED
 
 CASES = {

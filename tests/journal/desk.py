@@ -15,16 +15,16 @@ from typing import Any, TypeVar
 
 import apsw
 
-from shiftlog import processes
-from shiftlog.app import App, open_app
+from shiftlog.app.app import App, open_app
 from shiftlog.journal.chain import Finding
 from shiftlog.journal.maintenance import Rebuilt
+from shiftlog.link import processes
+from shiftlog.link.wire import DATABASE
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.entry import Entry
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Receipt, Session, Turn
 from shiftlog.store.protocol import Reader
-from shiftlog.wire import DATABASE
 
 T = TypeVar("T")
 Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from shiftlog.journal.capsule import build_capsule
+from shiftlog.journal.continuity.capsule.build import build_capsule
 from shiftlog.journal.projection import apply
 from shiftlog.model.canonical import first_prev_hash
 from shiftlog.model.entry import Body, Draft, Entry, Kind

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
+from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.errors import BudgetExceeded
 from tests.journal.desk import Desk, client, open_desk
 from tests.mcp.wire import connected

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.journal.capsule import build_capsule
-from shiftlog.journal.capsule_budget import DROPPED, ESSENTIAL, clipped
+from shiftlog.journal.continuity.capsule.budget import DROPPED, ESSENTIAL, clipped
+from shiftlog.journal.continuity.capsule.build import build_capsule
 from shiftlog.model.entry import Kind
 from tests.journal.diary import CLOSE, HISTORIES, Diary, History, size, texts
 

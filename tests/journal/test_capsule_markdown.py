@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from shiftlog.journal.capsule import capsule_markdown
+from shiftlog.journal.continuity.capsule.build import capsule_markdown
 from shiftlog.model.entry import Kind
 from tests.journal.diary import HISTORIES, Diary, History
 

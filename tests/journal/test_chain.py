@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from shiftlog.journal.chain import Finding
-from shiftlog.journal.keys import Keys, receipt_from
+from shiftlog.journal.signing.keys import Keys, receipt_from
 from shiftlog.model.nouns import Receipt
 from tests.journal.desk import SEQ_BITS, Desk, open_desk, row_id, tamper
 

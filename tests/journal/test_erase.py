@@ -8,7 +8,7 @@ import pytest
 from shiftlog.journal.maintenance import fold
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.store.blobs import unpack
+from shiftlog.store.codec.blobs import unpack
 from tests.journal.desk import Desk, client, files_holding, open_desk
 
 WORD = "Rumpelstilzchen"

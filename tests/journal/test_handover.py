@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shiftlog.journal.brief import brief
-from shiftlog.journal.lineage import lineage
+from shiftlog.journal.continuity.capsule.brief import brief
+from shiftlog.journal.continuity.lineage import lineage
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.errors import ShiftlogError
 from tests.journal.desk import Desk, client

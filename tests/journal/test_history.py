@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shiftlog.journal.fitting import size
-from shiftlog.journal.history import CHILDREN_SHOWN
+from shiftlog.journal.history.fitting import size
+from shiftlog.journal.history.service import CHILDREN_SHOWN
 from shiftlog.model.caller import LIBRARY
 from tests.journal.desk import Desk, client
 

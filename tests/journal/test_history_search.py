@@ -227,7 +227,7 @@ async def test_a_page_of_a_search_can_be_asked_for_again(desk: Desk, session: st
 async def test_more_matches_than_are_ranked_are_said_to_be_at_least_so_many(
     desk: Desk, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shiftlog.journal.searching.RANKED_MOST", 5)
+    monkeypatch.setattr("shiftlog.journal.history.search.RANKED_MOST", 5)
     await say(desk, session, *["shard"] * 8)
     answered = await desk.query(text="shard", kinds=["entry"])
     assert answered["total_is_lower_bound"] is True

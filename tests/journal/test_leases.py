@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from shiftlog import processes
+from shiftlog.link import processes
 from shiftlog.model.caller import LIBRARY, Caller
 from tests.journal.desk import Desk, client
 

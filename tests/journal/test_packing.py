@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from shiftlog.ingest.facts import Record
-from shiftlog.journal.packing import prepare, prepare_all, salt_from, spelled
+from shiftlog.facts.batch import DialogBody, Draft, OrderedBody, UsageBody
+from shiftlog.facts.transcript import Record
+from shiftlog.journal.encoding import prepare, prepare_all, salt_from, spelled
 from shiftlog.model.canonical import canonical
 from shiftlog.model.entry import Kind
-from shiftlog.store import blobs
-from shiftlog.store.documents_packed import unpacked
-from shiftlog.store.incoming import DialogBody, Draft, OrderedBody, UsageBody
+from shiftlog.store.codec import blobs
+from shiftlog.store.codec.packed import unpacked
 
 
 def test_a_long_text_that_comes_again_is_kept_as_the_same_blob() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from shiftlog.app import App
-from shiftlog.journal.runs import LOOKED_AT_ONCE
+from shiftlog.app.app import App
+from shiftlog.journal.runs.service import LOOKED_AT_ONCE
 from shiftlog.model.nouns import Run
 from tests.journal.desk import Desk, client, open_desk
 

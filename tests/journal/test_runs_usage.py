@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.journal.usage import list_runs, runs_filter, total_usage
-from shiftlog.journal.usage_sheet import DIMENSIONS, Totals
+from shiftlog.journal.usage.service import list_runs, runs_filter, total_usage
+from shiftlog.journal.usage.totals import DIMENSIONS, Totals
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Usage
 from shiftlog.store.protocol import Filter

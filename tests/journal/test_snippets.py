@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.journal.snippets import MIN_CHARS, snippet
+from shiftlog.journal.history.snippets import MIN_CHARS, snippet
 from shiftlog.model.search import matches, parse, positive_terms, tokens
 
 

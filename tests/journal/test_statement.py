@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shiftlog.journal.statement import STATEMENT
+from shiftlog.journal.continuity.statement import STATEMENT
 from shiftlog.model.errors import InvalidParameter
 
 WHOLE = {

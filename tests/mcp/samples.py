@@ -19,7 +19,7 @@ from shiftlog.mcp.registry import (
 )
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import SessionNotFound, ShiftlogError, StorageError
-from shiftlog.model.fields import Integer, ListOf, Record, Text
+from shiftlog.params.fields import Integer, ListOf, Record, Text
 
 SECRET = "secret-value"
 

@@ -14,10 +14,10 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.client import Client
 
-from shiftlog.journal.fitting import size
-from shiftlog.mcp.native import native_registry
+from shiftlog.journal.history.fitting import size
 from shiftlog.mcp.server import build_server
-from shiftlog.model.fields import Field, ListOf, Record
+from shiftlog.mcp.tools.journal import native_registry
+from shiftlog.params.fields import Field, ListOf, Record
 from tests.journal.desk import Desk, client, files_holding, open_desk
 from tests.mcp.wire import REVISIONS, sdk_client
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Tool
 from shiftlog.mcp.server import build_server
+from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
-from shiftlog.model.fields import Choice, Field, ListOf, Record, Text
+from shiftlog.params.fields import Choice, Field, ListOf, Record, Text
 from tests.journal.desk import Desk, open_desk
 from tests.mcp.wire import REVISIONS, connected
 from tests.property.sync_desk import SyncDesk, open_sync_desk

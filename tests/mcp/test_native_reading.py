@@ -10,10 +10,10 @@ import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
-from shiftlog.mcp.native import native_registry
-from shiftlog.mcp.native_reading import TURNS_SHOWN
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
+from shiftlog.mcp.tools.journal import native_registry
+from shiftlog.mcp.tools.resources import TURNS_SHOWN
 from tests.journal.desk import Desk, client, open_desk
 from tests.mcp.wire import REVISIONS, connected, sdk_client
 

@@ -15,12 +15,12 @@ import pytest
 
 from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, TOOLS, TOOLSETS
 from shiftlog.mcp.face import PROTOCOL_CODES
-from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Reply, Tool
 from shiftlog.mcp.server import COMMON_CODES, build_server
+from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import ShiftlogError, leaves
-from shiftlog.model.fields import Repeated
+from shiftlog.params.fields import Repeated
 from tests.journal.desk import Desk, client, open_desk
 from tests.mcp.wire import sdk_client
 

@@ -6,9 +6,9 @@ from typing import Any
 import anyio
 import pytest
 
-from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
+from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.entry import Kind
 from tests.mcp.wire import REVISIONS, connected
 from tests.shell.desk import shell_desk, until

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, SessionRef, Text
+from shiftlog.params.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, SessionRef, Text
 
 ITEM = Record(fields={"role": Choice(required=True, values=("model", "tool")), "note": Text()})
 FIELDS = Record(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.journal.cursors import Cursor
-from shiftlog.journal.fitting import fit, size
+from shiftlog.journal.history.cursors import Cursor
+from shiftlog.journal.history.fitting import fit, size
 from tests.property.sync_desk import SyncDesk, open_sync_desk
 
 LONG_NAME = "x" * 174

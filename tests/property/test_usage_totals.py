@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.journal.usage import total_usage
-from shiftlog.journal.usage_sheet import DIMENSIONS, sheet_of_sessions, sheet_of_tallies
+from shiftlog.journal.usage.service import total_usage
+from shiftlog.journal.usage.totals import DIMENSIONS, sheet_of_sessions, sheet_of_tallies
 from shiftlog.model.moves import RunStatus
 from shiftlog.model.nouns import Session, Usage
-from shiftlog.store.memory import MemoryStore
 from shiftlog.store.protocol import Filter, Reader, Writer
 from tests.contract import builders as b
+from tests.contract.model_store import MemoryStore
 from tests.property.sync_desk import SyncDesk, open_sync_desk
 
 NAMES = [f"s{n}" for n in range(6)]

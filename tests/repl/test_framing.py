@@ -5,7 +5,7 @@ import time
 import pytest
 
 from shiftlog.repl.framing import NOT_UTF8, Document, Framing
-from shiftlog.repl.json_text import ENVELOPE_BYTES, TOO_LARGE
+from shiftlog.repl.texts.json import ENVELOPE_BYTES, TOO_LARGE
 
 HELLO = '{"type":"hello","payload":{}}'
 REQUEST = "type: request\npayload:\n  requestId: c\n  method: m\n"

@@ -8,12 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.repl import envelopes, json_text
+from shiftlog.repl import envelopes
 from shiftlog.repl.framing import Document, Framing
-from shiftlog.repl.json_text import Outline, Unreadable
 from shiftlog.repl.loop import answered, serve
-from shiftlog.repl.yaml_text import load
-from shiftlog.repl.yaml_writer import write
+from shiftlog.repl.texts import json as json_text
+from shiftlog.repl.texts.json import Outline, Unreadable
+from shiftlog.repl.texts.yaml import load
+from shiftlog.repl.texts.yaml_writer import write
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 VALUES = st.recursive(

@@ -10,7 +10,7 @@ from threading import Timer
 
 import pytest
 
-from shiftlog.journal.sessionlog_ingest import METHOD
+from shiftlog.dialects.mcpserver.transcripts import METHOD
 from shiftlog.repl.backend import waiting_s
 from tests.daemon.support import daemons, end_daemon, lock_holder
 from tests.dialects.mcpserver.log import PREFIX, REPL, SESSION, TURN, Call, Log, envelope
@@ -257,7 +257,8 @@ def test_an_import_is_waited_for_as_long_as_it_takes() -> None:
 
 def test_what_starts_in_milliseconds_imports_the_standard_library_alone() -> None:
     program = (
-        "import sys; before = set(sys.modules); import shiftlog.repl_entry, shiftlog.repl.one_shot, shiftlog.repl.loop;"
+        "import sys; before = set(sys.modules); import shiftlog.repl.__main__;"
+        "import shiftlog.repl.one_shot, shiftlog.repl.loop;"
         "print('\\n'.join(sorted({name.partition('.')[0] for name in set(sys.modules) - before})))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shiftlog.app import App, open_app
+from shiftlog.app.app import App, open_app
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.shell.service import Shells

@@ -1,7 +1,7 @@
 """The torture cases as remote shells run them, and which of them a transport cannot do."""
 
 from shiftlog.model.shell_errors import ShellEnded
-from shiftlog.shell.framing import draw_token
+from shiftlog.shell.engine.words import draw_token
 from shiftlog.shell.ports import LiveShell, ShellSpec, Target
 from tests.shell.remote_left import MARK, stop_marked, until_gone
 from tests.shell.torture import CASES, Case

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from shiftlog.model.shell_errors import CommandNotRunning, OpenFailed, ShellEnded, StdinClosed
-from shiftlog.shell.engine import EngineShell
-from shiftlog.shell.local import LocalTarget
+from shiftlog.shell.engine.local import LocalTarget
+from shiftlog.shell.engine.reaper import process_table
+from shiftlog.shell.engine.shell import EngineShell
 from shiftlog.shell.ports import CommandSpec, ShellSpec, Signal, Terminal
-from shiftlog.shell.reaper import process_table
 from tests.shell.engine_probe import PATIENCE_S, Remembered, finish, run, start
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.shell import framing
-from shiftlog.shell.engine_streams import OutputPoll
-from shiftlog.shell.local import LocalTarget, base_environment
+from shiftlog.shell.engine import words as framing
+from shiftlog.shell.engine.local import LocalTarget, base_environment
+from shiftlog.shell.engine.streams import OutputPoll
+from shiftlog.shell.engine.terminal import Screen
 from shiftlog.shell.ports import ShellSpec, Terminal
-from shiftlog.shell.terminal import Screen
 from tests.shell.engine_probe import run, start
 
 

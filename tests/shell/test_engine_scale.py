@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.shell.local import LocalTarget
+from shiftlog.shell.engine.local import LocalTarget
+from shiftlog.shell.engine.reaper import below, process_table
 from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream
-from shiftlog.shell.reaper import below, process_table
 from tests.shell.engine_probe import finish, run
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shiftlog.model.shell_errors import ShellEnded
-from shiftlog.shell.local import LocalTarget
+from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.ports import LiveShell, ShellSpec, Target
 from tests.shell.torture import CASES, Case
 from tests.shell.torture_check import holds

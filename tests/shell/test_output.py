@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftlog.guard.budget import Budget, read_budget
-from shiftlog.guard.redaction import Redactor
+from shiftlog.guard.budgets.spec import Budget, read_budget
+from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.model.shell_errors import CursorInvalid
-from shiftlog.shell.output import TRUNCATED_HINT, CommandOutput
-from shiftlog.shell.output_keeper import OutputKeeper, OutputLimits
+from shiftlog.shell.outputs.command_output import TRUNCATED_HINT, CommandOutput
+from shiftlog.shell.outputs.keeper import OutputKeeper, OutputLimits
 
 ID = "4c82-1_local#3"
 GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

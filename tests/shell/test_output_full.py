@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from shiftlog.guard.budget import WHOLE, read_budget
-from shiftlog.guard.budget_shape import shape
-from shiftlog.guard.budget_text import TextLines
-from shiftlog.shell.output_spool import ENDING_BYTES, Spool
+from shiftlog.guard.budgets.shape import shape
+from shiftlog.guard.budgets.spec import WHOLE, read_budget
+from shiftlog.guard.budgets.text import TextLines
+from shiftlog.shell.outputs.spool import ENDING_BYTES, Spool
 from tests.shell.desk import shell_desk
 
 TEXTS = {

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.guard.redaction import Redactor
+from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.model.shell_errors import CommandNotFound, OutputExpired
-from shiftlog.shell.output import CommandOutput
-from shiftlog.shell.output_keeper import OutputKeeper, OutputLimits
+from shiftlog.shell.outputs.command_output import CommandOutput
+from shiftlog.shell.outputs.keeper import OutputKeeper, OutputLimits
 
 START = datetime(2026, 11, 15, 6, 0, tzinfo=UTC)
 BIG = b"".join(b"%d\n" % number for number in range(20_000))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftlog.shell.output_view import LINE_BYTES, View
+from shiftlog.shell.outputs.view import LINE_BYTES, View
 
 
 def view(*chunks: bytes) -> tuple[bytes, bool]:

@@ -27,7 +27,7 @@ from shiftlog.model.shell_errors import (
     ShellNotFound,
     StdinClosed,
 )
-from shiftlog.shell.running import CallCancelled
+from shiftlog.shell.commands import CallCancelled
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
 
 

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from shiftlog.mcp.native import native_registry
+from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, SessionNotFound, ShiftlogError
 from shiftlog.model.shell_errors import BudgetInvalid, CommandNotRunning, PolicyDenied, PolicyUndecidable, ShellEnded
-from shiftlog.shell.local import LocalTarget
+from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.ports import CommandSpec, ShellSpec
 from shiftlog.shell.sandbox.detect import detect
 from tests.guard.policy.test_table import LETTERS, ROWS

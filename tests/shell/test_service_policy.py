@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.app import open_app
+from shiftlog.app.app import open_app
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import ConfigError, InvalidParameter
@@ -26,8 +26,8 @@ from shiftlog.model.shell_errors import (
     WorkspaceInvalid,
 )
 from shiftlog.shell.approvals import Approvals
-from shiftlog.shell.live import NATIVE
 from shiftlog.shell.sandbox.detect import detect
+from shiftlog.shell.state import NATIVE
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
 
 needs_kernel = pytest.mark.skipif(

@@ -26,9 +26,9 @@ from shiftlog.model.shell_errors import (
     WorkspaceInvalid,
 )
 from shiftlog.shell.approvals import Approvals
-from shiftlog.shell.live import NATIVE
-from shiftlog.shell.policing import Policing
-from shiftlog.shell.running import CallCancelled
+from shiftlog.shell.commands import CallCancelled
+from shiftlog.shell.guard import Policing
+from shiftlog.shell.state import NATIVE
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from shiftlog.model.moves import SessionState, TurnStatus
 from shiftlog.model.nouns import Session, Turn, changed
-from shiftlog.store.documents import decode, encoded, from_document, read_document
+from shiftlog.store.codec.documents import decode, encoded, from_document, read_document
 
 NOW = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)
 SESSION = Session(

@@ -8,7 +8,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.store.documents_packed import MARK, WORTHWHILE_BYTES, packed, unpacked
+from shiftlog.store.codec.packed import MARK, WORTHWHILE_BYTES, packed, unpacked
 
 LINES = {
     "category": "tool_result",

@@ -6,10 +6,19 @@ import apsw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftlog.store.sqlite.gram_blocks import BETWEEN, BLOCK, FAN, blocks_left, common_parts, forget, may_hold, pairs_of
-from shiftlog.store.sqlite.gram_blocks import put as put_block
 from shiftlog.store.sqlite.migrate import migrate
 from shiftlog.store.sqlite.rows import entry_id
+from shiftlog.store.sqlite.search.gram_blocks import (
+    BETWEEN,
+    BLOCK,
+    FAN,
+    blocks_left,
+    common_parts,
+    forget,
+    may_hold,
+    pairs_of,
+)
+from shiftlog.store.sqlite.search.gram_blocks import put as put_block
 
 KEY = 3
 TEXTS = st.text(st.sampled_from("ab kßſ日🚀\n\"\\x'"), max_size=40)

@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shiftlog.store.globs import patterns
-from shiftlog.store.memory.filters import path_matches
 from shiftlog.store.protocol import Filter
+from tests.contract.model_store.filters import path_matches
 
 db = apsw.Connection(":memory:")
 

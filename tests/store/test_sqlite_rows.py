@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from shiftlog.model.moves import TurnStatus
-from shiftlog.store.documents import encode, to_document
+from shiftlog.store.codec.documents import encode, to_document
 from shiftlog.store.protocol import Indexed, Reader
 from shiftlog.store.sources import LongText
 from shiftlog.store.sqlite import SqliteStore

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog import processes
-from shiftlog.client import connect
+from shiftlog.link import processes
+from shiftlog.link.client import connect
 from tests.daemon.support import eventually, lock_holder
 from tests.story.agents import Agent, check_intact
 from tests.story.writers import Crew, Writer, check_books, open_shared

@@ -13,7 +13,7 @@ import anyio
 import httpx
 
 from shiftlog import config
-from shiftlog.app import App, open_app
+from shiftlog.app.app import App, open_app
 from shiftlog.daemon.http import HttpFace, open_token
 from shiftlog.model.caller import Caller
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from shiftlog.client import connect, stop_daemon
+from shiftlog.link.client import connect, stop_daemon
 from tests.daemon.support import environment
 
 SHIFTLOG = Path(sys.executable).with_name("shiftlog")

@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from shiftlog.web.ansi import terminal
-from shiftlog.web.texts import diff, folded, markdown, visible
+from shiftlog.web.present.ansi import terminal
+from shiftlog.web.present.texts import diff, folded, markdown, visible
 from tests.web.place import Place
 from tests.web.stories import ANSI, BIDI, HOSTILE, SCRIPT, import_hostile, record_hostile
 

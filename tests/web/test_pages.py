@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.ingest.importing_service import ImportOptions
+from shiftlog.ingest.importing.service import ImportOptions
 from shiftlog.model.errors import leaves
 from shiftlog.web.answers import STATUSES
 from shiftlog.web.openapi import description

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.ingest.importing_service import ImportOptions
-from shiftlog.web.figures import short
+from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.web.present.figures import short
 from tests.ingest.office import Claude
 from tests.web.place import Place
 from tests.web.stories import Day

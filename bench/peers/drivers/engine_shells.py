@@ -4,7 +4,7 @@ import asyncio
 
 from loop import serve
 
-from shiftlog.shell.local import LocalTarget
+from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.ports import CommandSpec, LiveShell, ShellSpec, Stream
 
 

@@ -14,7 +14,8 @@ from typing import IO, Any, cast
 
 import click
 
-from shiftlog import __version__, processes
+from shiftlog import __version__
+from shiftlog.link import processes
 from shiftlog.model.errors import DISK_TROUBLES, InternalError, InvalidParameter, ShiftlogError, StorageError
 from shiftlog.model.shell_errors import WorkspaceInvalid
 
@@ -126,7 +127,12 @@ HINTS: dict[str, str] = {
 }
 
 SECTIONS: dict[str, dict[str, str]] = {
-    "Begin": {"run": "run:run", "setup": "setup:setup", "doctor": "doctor:doctor", "import": "importing:import_"},
+    "Begin": {
+        "run": "run:run",
+        "setup": "setup.command:setup",
+        "doctor": "doctor:doctor",
+        "import": "importing:import_",
+    },
     "Look": {
         "open": "opening:open_",
         "status": "service:status",
@@ -147,10 +153,10 @@ SECTIONS: dict[str, dict[str, str]] = {
         "token": "continuity:token",
     },
     "Shells": {
-        "shells": "shells:shells",
-        "watch": "shells:watch",
-        "exec": "shells:exec_",
-        "replay": "shells_replay:replay",
+        "shells": "shells.commands:shells",
+        "watch": "shells.commands:watch",
+        "exec": "shells.commands:exec_",
+        "replay": "shells.replay:replay",
     },
     "Undo": {
         "checkpoints": "checkpoints:checkpoints",
@@ -327,7 +333,7 @@ def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
 
 
 def _tell(error: ShiftlogError, as_json: bool) -> None:
-    from shiftlog.cli.output import clean_line, print_json
+    from shiftlog.cli.screen.output import clean_line, print_json
 
     if as_json:
         print_json({"error": error.as_dict()})

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from shiftlog.cli.asking import ask, json_option
-from shiftlog.cli.output import Screen, ago, clean_line, print_json, since
+from shiftlog.cli.screen.output import Screen, ago, clean_line, print_json, since
 
 
 @click.command(short_help="List commands that wait for your approval.")

@@ -1,6 +1,6 @@
 """How commands reach the daemon, and the arguments that several of them share.
 
-The daemon is started when nobody runs it. What the questions mean stands in `shiftlog.control`.
+The daemon is started when nobody runs it. What the questions mean stands in `shiftlog.control.questions`.
 """
 
 from collections.abc import Callable, Generator
@@ -14,7 +14,7 @@ from shiftlog.model.errors import InternalError, SessionNotFound, ShiftlogError,
 from shiftlog.model.moves import SessionState
 
 if TYPE_CHECKING:
-    from shiftlog.client import Client
+    from shiftlog.link.client import Client
 
 LAST = "last"
 STATES = tuple(map(str, SessionState))
@@ -26,7 +26,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 
 def open_client(*, start: bool = True, purpose: str = "") -> "Client":
     """Connect to the daemon of the state directory, starting one unless told not to."""
-    from shiftlog.client import connect
+    from shiftlog.link.client import connect
 
     try:
         return connect(start=start, purpose=purpose)
@@ -40,7 +40,7 @@ def open_client(*, start: bool = True, purpose: str = "") -> "Client":
 
 def opened_home() -> str:
     """Return the state directory, made and private; raise ShiftlogError where it cannot be."""
-    from shiftlog import wire
+    from shiftlog.link import wire
 
     try:
         return wire.open_home()
@@ -105,7 +105,7 @@ def agent_option() -> Callable[[F], F]:
 def _agent_kind(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     if not name or name[0].isupper():
         return name
-    from shiftlog.ingest.importing_service import known_kind
+    from shiftlog.ingest.importing.service import known_kind
 
     kind = known_kind(name)
     if kind is None:

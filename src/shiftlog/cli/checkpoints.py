@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import click
 
 from shiftlog.cli.asking import ask, json_option
-from shiftlog.cli.output import Column, Part, Screen, clean, count, print_json, since, size
-from shiftlog.cli.shells import complete_shell
+from shiftlog.cli.screen.output import Column, Part, Screen, clean, count, print_json, since, size
+from shiftlog.cli.shells.commands import complete_shell
 
 F = TypeVar("F", bound=Callable[..., Any])
 Item = dict[str, Any]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from shiftlog.cli.asking import open_client, opened_home
-from shiftlog.cli.output import print_json
+from shiftlog.cli.screen.output import print_json
 from shiftlog.model.errors import InvalidSessionId, StorageError, TurnImmutable
 
 if TYPE_CHECKING:
-    from shiftlog.client import Client
-    from shiftlog.ingest.codex_capture import Rollout
+    from shiftlog.ingest.readers.codex.capture import Rollout
+    from shiftlog.link.client import Client
 
 AGENT = "Codex"
 IMPORT = "workflow.sessionlog.importRecovery"
@@ -105,7 +105,7 @@ def subagents(parent: str) -> None:
     Example:
       shiftlog codex-jsonl subagents rollout.jsonl
     """
-    from shiftlog.ingest.codex_capture import header_of, rollout_folder, subagents_of
+    from shiftlog.ingest.readers.codex.capture import header_of, rollout_folder, subagents_of
 
     thread = parent
     if Path(parent).is_file():
@@ -150,7 +150,7 @@ def import_(file: str, session_id: str, parent_request: str | None, apply: bool)
 
 
 def _requests(rollout: "Rollout", session_id: str, parent_request: str | None) -> list[tuple[Turn, str]]:
-    from shiftlog.ingest.codex_capture import as_subagents_turn
+    from shiftlog.ingest.readers.codex.capture import as_subagents_turn
     from shiftlog.model.ids import slug
 
     agent = session_id.split("-", 1)[0]
@@ -170,7 +170,7 @@ def _requests(rollout: "Rollout", session_id: str, parent_request: str | None) -
 
 def _title(rollout: "Rollout") -> str:
     """Return what the session is called: the first prompt, of a subagent's parent where its rollout is there."""
-    from shiftlog.ingest.codex_capture import rollout_folder, rollouts_under
+    from shiftlog.ingest.readers.codex.capture import rollout_folder, rollouts_under
 
     first = str(rollout.turns[0]["queryTitle"]) if rollout.turns else rollout.thread
     if rollout.parent is None:
@@ -193,7 +193,7 @@ class _Log:
 
     def call(self, method: str, params: Mapping[str, Any]) -> Any:
         """Return the result of a method; raise the error that it answers with."""
-        from shiftlog.client import error_from
+        from shiftlog.link.client import error_from
 
         self._calls += 1
         name = method if "." in method else f"workflow.sessionlog.{method}"
@@ -267,14 +267,14 @@ def _shown(turn: Turn) -> Turn:
 
 
 def _read(file: str) -> "Rollout":
-    from shiftlog.ingest.codex_capture import read_rollout
+    from shiftlog.ingest.readers.codex.capture import read_rollout
 
     return read_rollout(file, _mask())
 
 
 def _found(kept: str | None) -> str:
     from shiftlog import config
-    from shiftlog.ingest.codex_capture import find_rollout
+    from shiftlog.ingest.readers.codex.capture import find_rollout
     from shiftlog.journal.sessions import workspace_of
 
     roots = config.load(Path(opened_home()), os.environ).ingest.roots
@@ -283,7 +283,7 @@ def _found(kept: str | None) -> str:
 
 def _kept() -> str | None:
     """Return the rollout that the current session names, unless the environment names one."""
-    from shiftlog.ingest.codex_capture import VARIABLES
+    from shiftlog.ingest.readers.codex.capture import VARIABLES
 
     if any(os.environ.get(name) for name in VARIABLES):
         return None
@@ -295,8 +295,8 @@ def _kept() -> str | None:
 def _mask() -> Callable[[Any], Any]:
     """Return what takes secrets out of whatever is printed, by the operator's rules too."""
     from shiftlog import config
-    from shiftlog.guard.redact_json import PATH_FIELDS
-    from shiftlog.guard.redaction import Redactor, Rule
+    from shiftlog.guard.secrets.json_values import PATH_FIELDS
+    from shiftlog.guard.secrets.redactor import Redactor, Rule
 
     settings = config.load(Path(opened_home()), os.environ).redaction
     rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in settings.rules]

@@ -10,8 +10,8 @@ import click
 
 from shiftlog.cli import HINTS
 from shiftlog.cli.asking import ask, json_option, named_session, open_client, session_argument
-from shiftlog.cli.output import Column, Part, Screen, clean, clean_line, print_json, since, styled, when
-from shiftlog.model.delx_names import RESERVED
+from shiftlog.cli.screen.output import Column, Part, Screen, clean, clean_line, print_json, since, styled, when
+from shiftlog.dialects.delx.names import RESERVED
 from shiftlog.model.errors import SessionNotFound
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,10 +88,10 @@ class _Switching(click.Command):
 
 def _unknown(command: str | None, option: str) -> Facts:
     """Return what a tool says of an argument that it does not have."""
-    from shiftlog.journal.continuity_requests import CLOSE_SESSION, RESUME_SESSION
-    from shiftlog.journal.refusals import refusal
+    from shiftlog.dialects.delx.refusals import refusal
+    from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
     from shiftlog.model.errors import InvalidParameter
-    from shiftlog.model.fields import nearest
+    from shiftlog.params.fields import nearest
 
     tool, fields = ("close_session", CLOSE_SESSION) if command == "close" else ("resume_session", RESUME_SESSION)
     name, near = nearest(option.lstrip("-").replace("-", "_"), fields.fields)
@@ -197,8 +197,8 @@ def close(session: str | None, as_json: bool, **arguments: Any) -> int:
             with open_client() as client:
                 arguments["session_id"] = named_session(client, session)
         except SessionNotFound as error:
-            from shiftlog.journal.continuity_requests import CLOSE_SESSION
-            from shiftlog.journal.refusals import refusal
+            from shiftlog.dialects.delx.refusals import refusal
+            from shiftlog.journal.continuity.requests import CLOSE_SESSION
 
             return _refuse(refusal("close_session", CLOSE_SESSION, error), as_json)
     return _tool("close_session", arguments, as_json)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shiftlog.client import Client
+    from shiftlog.link.client import Client
 
 AGENT = "DemoAgent"
 AGENT_ID = "demo"

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import click
 
-from shiftlog import __version__, processes, wire
+from shiftlog import __version__
 from shiftlog.cli.asking import json_option, open_client
-from shiftlog.cli.output import Screen, ago, clean_line, count, print_json, size, styled
+from shiftlog.cli.screen.output import Screen, ago, clean_line, count, print_json, size, styled
+from shiftlog.link import processes, wire
 from shiftlog.model.errors import ConfigError, ShiftlogError, StorageError
 
 LOW_BYTES = 1_000_000_000
@@ -223,7 +224,8 @@ def _space(home: Path) -> Check:
 
 def _settings(home: Path) -> Check:
     try:
-        from shiftlog import app, config
+        from shiftlog import config
+        from shiftlog.app import app
 
         app.check_settings(home, os.environ)
     except ImportError as error:
@@ -321,7 +323,7 @@ def _lock(home: Path) -> Check:
 
 def _spool(home: Path) -> Check:
     """Tell what hooks and client scripts left that could not be taken, or waits."""
-    from shiftlog.ingest.hook_spool import CALLS, HOOKS, Spool
+    from shiftlog.ingest.hooks.spool import CALLS, HOOKS, Spool
 
     spool = Spool(folder=home / "spool")
     aside = spool.aside()

@@ -10,7 +10,7 @@ from typing import IO, Any
 import click
 
 from shiftlog.cli.asking import asked, named_session, open_client, session_argument
-from shiftlog.cli.output import clean, clean_line, count
+from shiftlog.cli.screen.output import clean, clean_line, count
 from shiftlog.model.errors import ShiftlogError, StorageError
 
 STANDARD_OUTPUT = Path("-")

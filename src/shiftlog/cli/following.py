@@ -14,7 +14,7 @@ from shiftlog.cli.asking import asked, open_client
 from shiftlog.model.times import shown
 
 if TYPE_CHECKING:
-    from shiftlog.client import Client
+    from shiftlog.link.client import Client
 
 RETRY_MS = 500
 # So many entries may have been written between two daemons.
@@ -25,7 +25,7 @@ Entry = dict[str, Any]
 
 def followed(client: "Client", params: Entry) -> Generator[Entry]:
     """Yield the newest entries and each new one, of every daemon that comes after the first."""
-    from shiftlog.client import DaemonUnreachable
+    from shiftlog.link.client import DaemonUnreachable
 
     begun = shown(datetime.now(UTC))
     newest = since = ""
@@ -47,7 +47,7 @@ def followed(client: "Client", params: Entry) -> Generator[Entry]:
 
 
 def _next_client() -> "Client":
-    from shiftlog.client import DaemonUnreachable
+    from shiftlog.link.client import DaemonUnreachable
 
     reader = select.poll()
     reader.register(sys.stdout, 0)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from shiftlog.cli.asking import json_option, open_client
-from shiftlog.cli.output import Column, Screen, clean_line, print_json
+from shiftlog.cli.screen.output import Column, Screen, clean_line, print_json
 from shiftlog.model.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from shiftlog.client import Client
+    from shiftlog.link.client import Client
 
 FAILED, INTERRUPTED = 1, 130
 BAR_AFTER_S = 0.5
@@ -126,7 +126,7 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
     if interrupts:
         return INTERRUPTED
     if report is None or params["watch"]:
-        from shiftlog.client import DaemonUnreachable
+        from shiftlog.link.client import DaemonUnreachable
 
         raise DaemonUnreachable("The daemon stopped before the import was done", hint="Run the import again")
     return 0 if report["ok"] else FAILED

@@ -9,7 +9,7 @@ import sys
 import click
 
 from shiftlog.cli.asking import ask, json_option, named_session, open_client
-from shiftlog.cli.output import Screen, print_json
+from shiftlog.cli.screen.output import Screen, print_json
 
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from shiftlog.cli.asking import ask, filter_options, filters, json_option, named_session, open_client
-from shiftlog.cli.output import Screen, clean_line, count, json_text, print_json
+from shiftlog.cli.screen.output import Screen, clean_line, count, json_text, print_json
 
 Item = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import IO, Any
 import click
 
 from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
-from shiftlog.cli.output import Progress, Screen, clean_line, count, print_json
+from shiftlog.cli.screen.output import Progress, Screen, clean_line, count, print_json
 
 EXPLAINED = {
     "edited": "was changed after it was written",
@@ -79,7 +79,7 @@ def verify(session: str | None, receipt_files: tuple[IO[str], ...], only_receipt
 
 def _read_receipt(file: IO[str]) -> tuple[str, object]:
     """Return the session that a receipt is of, and the receipt as it is passed on."""
-    from shiftlog.journal.keys import receipt_from
+    from shiftlog.journal.signing.keys import receipt_from
 
     try:
         document = json.load(file)

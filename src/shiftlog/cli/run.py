@@ -15,12 +15,12 @@ import click
 
 from shiftlog import __version__
 from shiftlog.cli.asking import asked, open_client
-from shiftlog.cli.output import Part, Screen, json_text
+from shiftlog.cli.screen.output import Part, Screen, json_text
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from shiftlog.client import Client
+    from shiftlog.link.client import Client
 
 PACE_S = 0.4
 REFRESH_S = 1.0
@@ -60,7 +60,7 @@ def run(demo: bool | None) -> None:
 
 
 def _print_welcome(screen: Screen, facts: Facts) -> None:
-    from shiftlog.cli.setup_agents import AGENT_FILES, connecting_command
+    from shiftlog.cli.setup.agents import AGENT_FILES, connecting_command
 
     screen.line((f"Shiftlog {__version__}", "bold"), " runs", (f" (daemon pid {facts['pid']})", "dim"))
     screen.line("State directory: ", (facts["home"], "cyan"))
@@ -75,7 +75,7 @@ def _print_welcome(screen: Screen, facts: Facts) -> None:
 
 def _program() -> str:
     """Return what has to be typed to start this program from here."""
-    from shiftlog.cli.setup_agents import executable
+    from shiftlog.cli.setup.agents import executable
 
     path = executable()
     found = shutil.which("shiftlog")
@@ -147,7 +147,7 @@ def _watch(screen: Screen, client: "Client") -> None:
     """Redraw the view every second until Ctrl-C, or until somebody stops the daemon."""
     from rich.live import Live
 
-    from shiftlog.client import DaemonUnreachable
+    from shiftlog.link.client import DaemonUnreachable
 
     screen.line()
     last_words = f"The daemon goes on; {_program()} daemon stop ends it."
@@ -167,10 +167,10 @@ def _watch(screen: Screen, client: "Client") -> None:
 def _view(screen: Screen, client: "Client") -> "Text":
     from rich.text import Text
 
-    from shiftlog.cli.output import text_of
+    from shiftlog.cli.screen.output import text_of
+    from shiftlog.cli.screen.tables import laid_out
     from shiftlog.cli.service import OPEN_COLUMNS, open_row, status_lines
     from shiftlog.cli.sessions import entry_parts
-    from shiftlog.cli.tables import laid_out
 
     facts: Facts = client.call("daemon.status")
     lines: list[Sequence[Part]] = [[("Live, until Ctrl-C", "bold")]]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from shiftlog.cli.asking import agent_option, ask, filters, json_option
-from shiftlog.cli.output import Column, Part, Screen, clean_line, count, dollars, print_json, styled, when
+from shiftlog.cli.screen.output import Column, Part, Screen, clean_line, count, dollars, print_json, styled, when
 from shiftlog.model.moves import RunStatus
 
 DIMENSIONS = ("day", "model", "agent", "caller", "project")

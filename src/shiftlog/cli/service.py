@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shiftlog import processes, wire
 from shiftlog.cli.asking import json_option, open_client
-from shiftlog.cli.output import Column, Part, Screen, ago, count, print_json, since, size
+from shiftlog.cli.screen.output import Column, Part, Screen, ago, count, print_json, since, size
+from shiftlog.link import processes, wire
 
 if TYPE_CHECKING:
-    from shiftlog.client import Client
+    from shiftlog.link.client import Client
 
 ANSWER_S = 5.0
 END_S = 5.0
@@ -128,7 +128,7 @@ def start(as_json: bool) -> None:
 
 
 def _running() -> int | None:
-    from shiftlog.client import DaemonUnreachable
+    from shiftlog.link.client import DaemonUnreachable
 
     try:
         with open_client(start=False) as client:
@@ -153,7 +153,7 @@ def stop(as_json: bool) -> None:
     Example:
       shiftlog daemon stop
     """
-    from shiftlog.client import DaemonUnreachable, connect, stop_daemon
+    from shiftlog.link.client import DaemonUnreachable, connect, stop_daemon
 
     try:
         connect(start=False, timeout_s=ANSWER_S).close()
@@ -210,7 +210,7 @@ def daemon_status(as_json: bool) -> int:
     Example:
       shiftlog daemon status
     """
-    from shiftlog.client import DaemonUnreachable
+    from shiftlog.link.client import DaemonUnreachable
 
     try:
         client = open_client(start=False)

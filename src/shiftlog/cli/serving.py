@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 import click
 
 from shiftlog.cli.asking import opened_home
-from shiftlog.cli.output import Screen
+from shiftlog.cli.screen.output import Screen
 from shiftlog.model.errors import InvalidParameter, StorageError
 
 if TYPE_CHECKING:
     from shiftlog import config
-    from shiftlog.client import Client
+    from shiftlog.link.client import Client
 
 TEAM_HINT = (
     "HTTP here is for clients on this machine. Serving a team over the network needs TLS, keys and a database of its "
@@ -77,7 +77,7 @@ def mcp(
         from shiftlog.daemon.in_process import serve_in_process
 
         return serve_in_process(opened_home(), options)
-    from shiftlog.bridge import run
+    from shiftlog.link.bridge import run
 
     if policy_file:
         options["policy_files"] = [*policy_file]
@@ -105,7 +105,8 @@ def serve(host: str | None, port: int | None, policy_file: tuple[str, ...]) -> i
       shiftlog serve
       shiftlog serve --port 7500
     """
-    from shiftlog import client, daemon
+    from shiftlog import daemon
+    from shiftlog.link import client
 
     home = opened_home()
     _ask_for_policy(policy_file)
@@ -124,7 +125,7 @@ def serve(host: str | None, port: int | None, policy_file: tuple[str, ...]) -> i
 
 def _ask_for_policy(files: tuple[str, ...]) -> None:
     """Put policy files where whoever opens the state directory in this process reads them."""
-    from shiftlog.wire import ASKED_POLICY
+    from shiftlog.link.wire import ASKED_POLICY
 
     if files:
         os.environ[ASKED_POLICY] = json.dumps([str(Path(name).expanduser().absolute()) for name in files])
@@ -146,7 +147,7 @@ def _settings(home: Path, host: str | None, port: int | None) -> "config.Http":
             raise
         says = f"'{error.details.get('value')}' is no loopback address (127.0.0.1, ::1 or localhost)"
         raise InvalidParameter(says, details=error.details, hint=TEAM_HINT) from None
-    from shiftlog.app_policy import operator_policy
+    from shiftlog.app.policy import operator_policy
 
     operator_policy(home, read, os.environ)  # what is wrong with it is said before a running daemon makes way
     return read.http
@@ -154,7 +155,7 @@ def _settings(home: Path, host: str | None, port: int | None) -> "config.Http":
 
 def _port_of_daemon(home: str) -> int | None:
     """Return the port on which a running daemon serves HTTP or only the page, None where it does not listen."""
-    from shiftlog.client import DaemonUnreachable, connect
+    from shiftlog.link.client import DaemonUnreachable, connect
 
     try:
         with connect(home, start=False) as client:
@@ -217,7 +218,7 @@ def _served_at(home: str, start_lock: int) -> str | None:
 
 
 def _connected(home: str, deadline: float) -> "Client | None":
-    from shiftlog.client import DaemonUnreachable, connect
+    from shiftlog.link.client import DaemonUnreachable, connect
 
     while time.monotonic() < deadline:
         try:

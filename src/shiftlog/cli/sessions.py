@@ -20,11 +20,11 @@ from shiftlog.cli.asking import (
     open_client,
     session_argument,
 )
-from shiftlog.cli.output import Column, Part, Screen, clean_line, count, print_json, since, styled, when
+from shiftlog.cli.screen.output import Column, Part, Screen, clean_line, count, print_json, since, styled, when
 from shiftlog.model.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from shiftlog.client import Client
+    from shiftlog.link.client import Client
 
 KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
 SEARCH_CHARS = 1_000_000

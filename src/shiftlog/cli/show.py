@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
-from shiftlog.cli.output import Part, Screen, ago, clean_line, count, dollars, json_text, styled, when
+from shiftlog.cli.screen.output import Part, Screen, ago, clean_line, count, dollars, json_text, styled, when
 from shiftlog.model.errors import TurnNotFound
 from shiftlog.model.moves import status_shown
 from shiftlog.model.times import parse

@@ -3,7 +3,7 @@
 import click
 
 from shiftlog.cli.asking import ask, json_option
-from shiftlog.cli.output import Screen, clean_line, count, print_json
+from shiftlog.cli.screen.output import Screen, clean_line, count, print_json
 from shiftlog.model.errors import InvalidParameter
 
 

@@ -15,9 +15,9 @@ from typing import Any, Literal, cast
 
 from shiftlog.config.settings import BY_KEY, PREFIX, SECTIONS, SETTINGS, Setting, nearest
 from shiftlog.model.errors import ConfigError, InvalidParameter
-from shiftlog.model.fields import Boolean, Field, Integer, ListOf, Number
 from shiftlog.model.prices import Price, Prices
 from shiftlog.model.resonance import Backend, Level, Resonance
+from shiftlog.params.fields import Boolean, Field, Integer, ListOf, Number
 
 FILE_NAME = "config.toml"
 POLICY = "policy"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from shiftlog.config.settings import SETTINGS, Loopback, Named, Pattern
-from shiftlog.model.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record
+from shiftlog.params.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record
 
 
 class ReferenceRow(NamedTuple):

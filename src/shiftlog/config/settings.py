@@ -13,9 +13,9 @@ from typing import Any, cast
 
 from shiftlog.config.tool_names import DIALECTS, GROUPS, TOOL_NAMES, TOOLSETS
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, Schema, Text
 from shiftlog.model.ids import AGENT_PATTERN
 from shiftlog.model.resonance import DEFAULT_TIER, TIERS
+from shiftlog.params.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, Schema, Text
 
 PREFIX = "SHIFTLOG_"
 

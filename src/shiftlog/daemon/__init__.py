@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from shiftlog import __version__, wire
+from shiftlog import __version__
+from shiftlog.link import wire
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -62,7 +63,7 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
         except OSError as error:  # a full disk, for one
             return _complain(f"The socket cannot be opened: {error}")
         if given.purpose == IMPORT and not os.path.exists(os.path.join(home, wire.DATABASE)):  # noqa: PTH110, PTH118
-            from shiftlog.import_ahead import start_ahead
+            from shiftlog.link.import_ahead import start_ahead
 
             start_ahead()
         from shiftlog.daemon.log import open_log

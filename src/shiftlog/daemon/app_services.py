@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, cast
 import anyio
 import anyio.to_thread
 
-from shiftlog.app import App, open_app
-from shiftlog.control import answer, calls_wait
+from shiftlog.app.app import App, open_app
+from shiftlog.control.questions import answer, calls_wait
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
 from shiftlog.daemon.until import until
-from shiftlog.import_ahead import take_ahead
 from shiftlog.journal.sessions import workspace_of
-from shiftlog.journal.shell_log import ShellLog
+from shiftlog.journal.shells.log import ShellLog
+from shiftlog.link.import_ahead import take_ahead
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.errors import InvalidParameter, ShiftlogError, StorageError, Unauthorized
 
@@ -79,13 +79,13 @@ class AppServices:
         """Return what serves a client with these options; what they leave out the configuration says."""
         timeout_s = None
         if not CLIENT_POLICY.isdisjoint(options):
-            from shiftlog.app_policy import command_timeout_s, without_policy
+            from shiftlog.app.policy import command_timeout_s, without_policy
 
             variables = options.get("policy_variables", {})
             options = without_policy(self._app, options)
             timeout_s = command_timeout_s(cast("dict[str, str]", variables))
         servers = await self._face()
-        from shiftlog.mcp.native import selection_for
+        from shiftlog.mcp.tools.journal import selection_for
         from shiftlog.mcp.transport import serve_lines
 
         try:
@@ -134,7 +134,7 @@ class AppServices:
         return {"url": url, "expires_in_s": 60}
 
     async def _export(self, params: dict[str, object]) -> AsyncGenerator[object]:
-        from shiftlog.web.exporting import exported
+        from shiftlog.web.views.export import exported
 
         pieces = exported(self._app, str(params.get("session_id")), str(params.get("format", "md")))
         async for piece in pieces:
@@ -232,8 +232,8 @@ class AppServices:
 
     async def _watch(self, draining: anyio.Event) -> None:
         """Import transcripts as they grow, until the daemon drains; a failure is logged and tried again."""
-        from shiftlog.ingest.importing import StopSign
-        from shiftlog.ingest.importing_service import ImportOptions
+        from shiftlog.ingest.importing.run import StopSign
+        from shiftlog.ingest.importing.service import ImportOptions
 
         stop = StopSign()
 
@@ -262,7 +262,7 @@ class AppServices:
             return
         servers = await self._face()
         from shiftlog.daemon.http import HttpFace
-        from shiftlog.mcp.native import selection_for
+        from shiftlog.mcp.tools.journal import selection_for
 
         server = servers.serving(selection_for(self._app, {})) if settings.enabled else None
         try:
@@ -275,9 +275,9 @@ class AppServices:
             await self._http.serve(draining)
 
     def _load(self) -> "Servers":
-        import_module("shiftlog.app_shells")  # so that the first call of a shell tool does not wait for it
-        from shiftlog.mcp.native import native_registry
+        import_module("shiftlog.app.shells")  # so that the first call of a shell tool does not wait for it
         from shiftlog.mcp.server import Servers
+        from shiftlog.mcp.tools.journal import native_registry
 
         return Servers(native_registry(self._app))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import SocketStream
 
-from shiftlog import __version__, processes, wire
+from shiftlog import __version__
 from shiftlog.daemon.control import Answer, Control
 from shiftlog.daemon.hello import (
     Hello,
@@ -30,6 +30,7 @@ from shiftlog.daemon.hello import (
 from shiftlog.daemon.lines import GONE, LineStream, LineTooLong
 from shiftlog.daemon.services import ServeMcp, Services
 from shiftlog.daemon.until import until
+from shiftlog.link import processes, wire
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError, Unauthorized
 

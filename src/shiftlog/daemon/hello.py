@@ -13,7 +13,8 @@ from typing import Literal, cast
 
 import msgspec
 
-from shiftlog import __version__, processes, wire
+from shiftlog import __version__
+from shiftlog.link import processes, wire
 from shiftlog.model.caller import Caller
 
 Role = Literal["mcp", "control"]

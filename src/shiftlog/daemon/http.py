@@ -24,7 +24,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shiftlog import config
-from shiftlog.app import App
+from shiftlog.app.app import App
 from shiftlog.mcp.http import LOOPBACK, PATHS, HostGate, http_app, http_caller
 from shiftlog.model.caller import Caller
 from shiftlog.web.door import Door

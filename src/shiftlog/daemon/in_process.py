@@ -12,15 +12,15 @@ from pathlib import Path
 
 import anyio
 
-from shiftlog import processes, wire
-from shiftlog.app import open_app
-from shiftlog.app_policy import command_timeout_s
+from shiftlog.app.app import open_app
+from shiftlog.app.policy import command_timeout_s
 from shiftlog.daemon.lifecycle import RENEW_EVERY_S, SWEEP_EVERY_S
 from shiftlog.daemon.log import open_log
 from shiftlog.journal.sessions import workspace_of
-from shiftlog.mcp.native import native_registry, selection_for
+from shiftlog.link import processes, wire
 from shiftlog.mcp.server import build_server
 from shiftlog.mcp.stdio import serve_stdio
+from shiftlog.mcp.tools.journal import native_registry, selection_for
 from shiftlog.model.caller import Caller
 
 log = logging.getLogger(__name__)

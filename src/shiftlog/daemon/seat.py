@@ -11,7 +11,7 @@ import socket
 import time
 from pathlib import Path
 
-from shiftlog import wire
+from shiftlog.link import wire
 
 BACKLOG = 512
 # Longer than a daemon may drain, so that a successor that is already waiting takes over.

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
-from shiftlog.ingest.claude_model import SYNTHETIC
-from shiftlog.ingest.claude_turns import SUPERSEDED, UNFINISHED
-from shiftlog.ingest.claude_user import STOPS
-from shiftlog.ingest.codex_text import output_of
+from shiftlog.ingest.readers.claude.assistant import SYNTHETIC
+from shiftlog.ingest.readers.claude.turns import SUPERSEDED, UNFINISHED
+from shiftlog.ingest.readers.claude.user import STOPS
+from shiftlog.ingest.readers.codex.text import output_of
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn

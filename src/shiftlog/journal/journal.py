@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from shiftlog.guard.redaction import Redactor
+from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.pen import Pen
 from shiftlog.model.caller import Caller
@@ -27,7 +27,6 @@ from shiftlog.model.errors import (
     SessionSucceeded,
     ShiftlogError,
 )
-from shiftlog.model.fields import Record, SessionRef
 from shiftlog.model.ids import (
     MAX_ALIAS_DIGITS,
     check_request_id,
@@ -39,6 +38,7 @@ from shiftlog.model.ids import (
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Lease, Session
 from shiftlog.model.times import shown, shown_or_none
+from shiftlog.params.fields import Record, SessionRef
 from shiftlog.store.protocol import Answer, Reader, Store, Writer
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from typing import Any
 from shiftlog.journal.chain import Finding, check_chain
 from shiftlog.journal.erasing import kept_of, with_kept
 from shiftlog.journal.journal import Journal, find_session
-from shiftlog.journal.keys import Keys
 from shiftlog.journal.projection import apply
+from shiftlog.journal.signing.keys import Keys
 from shiftlog.journal.texts import facet, search_text
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import InvalidParameter, JournalTampered, SessionNotFound

@@ -6,7 +6,7 @@ Rules decide by writing with a pen; nothing reaches the store before `commit`, s
 from collections.abc import Callable
 from datetime import datetime
 
-from shiftlog.journal.packing import spelled
+from shiftlog.journal.encoding import spelled
 from shiftlog.journal.projection import apply
 from shiftlog.journal.texts import facet, search_text
 from shiftlog.model.canonical import first_prev_hash

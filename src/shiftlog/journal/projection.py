@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from shiftlog.journal.encoding import spelled
 from shiftlog.journal.merge import normal_path
-from shiftlog.journal.packing import spelled
 from shiftlog.model.canonical import sha256
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.ids import agent_key

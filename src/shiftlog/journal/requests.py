@@ -2,7 +2,9 @@
 
 from shiftlog.journal.merge import CLEARABLE
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.fields import (
+from shiftlog.model.ids import AGENT_PATTERN
+from shiftlog.model.times import parse
+from shiftlog.params.fields import (
     Boolean,
     Choice,
     Field,
@@ -15,8 +17,6 @@ from shiftlog.model.fields import (
     SessionRef,
     Text,
 )
-from shiftlog.model.ids import AGENT_PATTERN
-from shiftlog.model.times import parse
 
 TITLE_CHARS = 500
 NAME_CHARS = 200

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from shiftlog.dialects.mcpserver.items import as_shown
 from shiftlog.journal import adopting
 from shiftlog.journal.merge import action_key, changes_to, dialog_key, effective_clear, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.projection import seal_of
 from shiftlog.journal.requests import KNOWN_ACTION_TYPES, TURN_FIELDS
-from shiftlog.journal.shown_items import as_shown
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, TurnAlreadyExists, TurnImmutable, TurnNotFound
 from shiftlog.model.ids import check_request_id, free_id, mint_request_id

@@ -21,14 +21,14 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from shiftlog.guard.redaction import Redactor
-from shiftlog.journal.refusals import refusal
+from shiftlog.dialects.delx.refusals import refusal
+from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.mcp.calls import CALLER, Call, Context, enter_call, level_set
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool, nearest
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, UnknownTool, trouble
-from shiftlog.model.fields import Record
 from shiftlog.model.nouns import changed
+from shiftlog.params.fields import Record
 
 MAX_DEPTH = 100
 # Revision 2025-11-25 has a code of its own for this; 2026-07-28 uses the code of bad parameters.

@@ -14,7 +14,7 @@ import mcp_types as types
 from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, GROUPS, TOOLSETS
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
-from shiftlog.model.fields import Boolean, ListOf, Record, Schema, Text
+from shiftlog.params.fields import Boolean, ListOf, Record, Schema, Text
 
 # A client of execkit expects its seven tools and no others.
 LONE_DIALECTS = frozenset({"execkit"})

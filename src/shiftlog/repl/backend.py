@@ -7,8 +7,8 @@ twice. What the connection is bound to travels with every call, so that a new da
 import os
 from typing import Any, Protocol
 
-from shiftlog import wire
-from shiftlog.client import Client, DaemonUnreachable
+from shiftlog.link import wire
+from shiftlog.link.client import Client, DaemonUnreachable
 from shiftlog.model.errors import ShiftlogError, StorageError, Unauthorized
 
 # The daemon keeps the time of a call; we wait a little longer for it to say so.
@@ -95,10 +95,10 @@ class Backend:
 
     def _refusal(self, method: str, params: object) -> Answer | None:
         """Return what is wrong with a call that reached nobody: whatever needs no store is checked before it."""
-        from shiftlog.guard.redaction import Redactor
-        from shiftlog.journal.sessionlog import checked
-        from shiftlog.journal.sessionlog_current import Place
-        from shiftlog.journal.sessionlog_errors import payload
+        from shiftlog.dialects.mcpserver.current import Place
+        from shiftlog.dialects.mcpserver.errors import payload
+        from shiftlog.dialects.mcpserver.service import checked
+        from shiftlog.guard.secrets.redactor import Redactor
         from shiftlog.model.caller import Caller
 
         place = Place(caller=Caller(face="repl"), workspace=str(self._about["workspace"]))

@@ -152,9 +152,9 @@ def _no_batch(request_id: str, kind: str) -> Envelope:
 def written(envelope: Envelope, form: str) -> bytes:
     """Return an envelope as bytes: one line of JSON, or a YAML document, a blank line and `---`."""
     if form == "json":
-        from shiftlog.repl.json_text import dump
+        from shiftlog.repl.texts.json import dump
 
         return (dump(envelope) + "\n").encode("utf-8")
-    from shiftlog.repl.yaml_writer import write
+    from shiftlog.repl.texts.yaml_writer import write
 
     return f"{write(envelope)}\n---\n".encode()

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from shiftlog.repl import json_text
-from shiftlog.repl.json_text import ENVELOPE_BYTES, TOO_LARGE, Unreadable
+from shiftlog.repl.texts import json as json_text
+from shiftlog.repl.texts.json import ENVELOPE_BYTES, TOO_LARGE, Unreadable
 
 # Of what is too long to keep, this much is kept to look for a request id.
 KEPT_CHARS = 4_096
@@ -244,7 +244,7 @@ class _Yaml:
         text = self._text()
         if self._problem is not None:
             return Document(form="yaml", problem=self._problem, text=text[:KEPT_CHARS])
-        from shiftlog.repl.yaml_text import load
+        from shiftlog.repl.texts.yaml import load
 
         try:
             return Document(form="yaml", value=load(text).value, text=text)
@@ -293,7 +293,7 @@ class _Yaml:
 
     def _looked_at(self) -> tuple[dict[str, Any] | None, bool, int | None]:
         """Return the mapping that the text is so far, if any, and whether and how it ends in a block scalar."""
-        from shiftlog.repl.yaml_text import Unfinished, load
+        from shiftlog.repl.texts.yaml import Unfinished, load
 
         nothing = None, False, None
         if self._never:

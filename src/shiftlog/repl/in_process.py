@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from shiftlog import processes
-from shiftlog.app import App, open_app
-from shiftlog.control import answer
+from shiftlog.app.app import App, open_app
+from shiftlog.control.questions import answer
+from shiftlog.link import processes
 from shiftlog.model.caller import Caller
 from shiftlog.repl.one_shot import parsed
 

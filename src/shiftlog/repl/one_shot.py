@@ -5,9 +5,10 @@ import re
 import time
 from typing import Any
 
-from shiftlog.repl import edge, json_text, streams
+from shiftlog.repl import edge, streams
 from shiftlog.repl.backend import Backend
-from shiftlog.repl.json_text import ENVELOPE_BYTES, TOO_LARGE, Unreadable
+from shiftlog.repl.texts import json as json_text
+from shiftlog.repl.texts.json import ENVELOPE_BYTES, TOO_LARGE, Unreadable
 
 OK, FAILED = 0, 1
 STDIN = "-"
@@ -53,7 +54,7 @@ def parsed(text: str) -> Any:
         return json_text.load(text)
     if not text.strip():
         return None
-    from shiftlog.repl.yaml_text import load
+    from shiftlog.repl.texts.yaml import load
 
     return load(_without_end(text) + "\n").value
 

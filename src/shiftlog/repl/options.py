@@ -3,7 +3,8 @@
 import os
 import sys
 
-from shiftlog import __version__, processes
+from shiftlog import __version__
+from shiftlog.link import processes
 from shiftlog.repl import streams
 
 OK, FAILED, MISUSED = 0, 1, 2

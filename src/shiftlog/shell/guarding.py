@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from shiftlog.guard.policy import Known
 from shiftlog.model.errors import ShiftlogError
-from shiftlog.shell.local import Launcher
+from shiftlog.shell.engine.local import Launcher
 
 Verdict = Literal["allowed", "denied", "asked", "deferred", "undecidable", "not_checked"]
 Enforcement = Literal["none", "syntax", "kernel", "syntax+kernel"]

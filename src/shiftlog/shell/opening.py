@@ -14,9 +14,9 @@ from typing import Any, Protocol, cast
 
 from shiftlog.model.caller import Caller
 from shiftlog.model.shell_errors import OpenFailed, TransportNotAllowed, WorkspaceInvalid
-from shiftlog.shell.arguments import conflict, missing, must_be
+from shiftlog.params.arguments import conflict, missing, must_be
 from shiftlog.shell.guarding import NoGuard, ShellGuard
-from shiftlog.shell.output_view import View
+from shiftlog.shell.outputs.view import View
 from shiftlog.shell.ports import LiveShell, ShellSpec, Target, Transport
 from shiftlog.shell.recording import ShellJournal
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog.model.caller import Caller
+from shiftlog.shell.engine.local import LocalTarget, base_environment
 from shiftlog.shell.guarding import ShellGuard
-from shiftlog.shell.local import LocalTarget, base_environment
 from shiftlog.shell.opening import Place
 
 

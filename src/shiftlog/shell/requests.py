@@ -1,7 +1,7 @@
 """The parameters of the shell tools, natively; the dialect has a table of its own."""
 
-from shiftlog.guard.budget import BUDGET_SCHEMA
-from shiftlog.shell.arguments import Arguments, Enum, Flag, Given, Int, SessionRef, String, StringMap, Strings
+from shiftlog.guard.budgets.spec import BUDGET_SCHEMA
+from shiftlog.params.arguments import Arguments, Enum, Flag, Given, Int, SessionRef, String, StringMap, Strings
 
 TRANSPORTS = ("local", "ssh", "docker")
 SANDBOXES = ("read-only", "workspace-write", "full-access")

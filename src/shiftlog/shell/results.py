@@ -5,15 +5,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shiftlog.guard.budget import Budget
-from shiftlog.guard.budget_text import elide_middle
+from shiftlog.guard.budgets.spec import Budget
+from shiftlog.guard.budgets.text import elide_middle
 from shiftlog.model.shell_errors import ShellEnded, ShellLost
 from shiftlog.model.shells import Facts, KnownShell
 from shiftlog.model.times import precise
-from shiftlog.shell.arguments import must_be
-from shiftlog.shell.live import LOST_HINT, Command, Shell
-from shiftlog.shell.output import DEFAULT_CHARS
-from shiftlog.shell.terminal import Screen
+from shiftlog.params.arguments import must_be
+from shiftlog.shell.engine.terminal import Screen
+from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
+from shiftlog.shell.state import LOST_HINT, Command, Shell
 
 EXCERPT_CHARS = 4_000
 INPUT_CHARS = 4_000

@@ -14,23 +14,23 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from shiftlog.guard.budget import Budget, read_budget
-from shiftlog.guard.redaction import Redactor, learnable_values
+from shiftlog.guard.budgets.spec import Budget, read_budget
+from shiftlog.guard.secrets.redactor import Redactor, learnable_values
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import SandboxNotAllowed, ShellEnded, ShellLimit, ShellLost, ShellNotFound
 from shiftlog.model.times import precise
+from shiftlog.params.arguments import must_be
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals, Confirm
-from shiftlog.shell.arguments import must_be
+from shiftlog.shell.commands import Commands, Progress, Result, unavailable
 from shiftlog.shell.guarding import looser
-from shiftlog.shell.live import NATIVE, Manner, Shell
 from shiftlog.shell.opening import Opener, Ready
-from shiftlog.shell.output_keeper import OutputKeeper
+from shiftlog.shell.outputs.keeper import OutputKeeper
 from shiftlog.shell.ports import EndedReason, ShellEnd
 from shiftlog.shell.recording import ShellJournal
-from shiftlog.shell.running import Commands, Progress, Result, unavailable
 from shiftlog.shell.snapshots import NoSnapshots, Snapshots
+from shiftlog.shell.state import NATIVE, Manner, Shell
 
 FLUSH_S = 1.0
 SWEEP_TICKS = 15

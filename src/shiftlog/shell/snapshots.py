@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from shiftlog.shell.live import Command, Shell
+from shiftlog.shell.state import Command, Shell
 
 
 class Snapshots(Protocol):

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from shiftlog.model.errors import InternalError, ShiftlogError, trouble
-from shiftlog.web.looks import render
+from shiftlog.web.present.templates import render
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from shiftlog.app import App
+from shiftlog.app.app import App
 from shiftlog.journal.journal import find_session
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import ShiftlogError
@@ -21,11 +21,11 @@ from shiftlog.model.nouns import Session, Turn
 from shiftlog.shell.ports import Stream
 from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import HEADERS, encoded
-from shiftlog.web.looks import render
-from shiftlog.web.session_view import SessionView, number, turn_block
-from shiftlog.web.sessions_view import mark_of, newest_heads
-from shiftlog.web.steps import steps_of
-from shiftlog.web.timeline import counts, entry_document
+from shiftlog.web.present.templates import render
+from shiftlog.web.views.session import SessionView, number, turn_block
+from shiftlog.web.views.sessions import mark_of, newest_heads
+from shiftlog.web.views.steps import steps_of
+from shiftlog.web.views.timeline import counts, entry_document
 
 POLL_S = 0.25
 BEAT_S = 15.0

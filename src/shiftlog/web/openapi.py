@@ -4,8 +4,8 @@ from typing import Any
 
 from shiftlog import __version__
 from shiftlog.model.moves import SessionState, TurnStatus
-from shiftlog.web.sessions_view import KINDS
-from shiftlog.web.usage_view import DIMENSIONS
+from shiftlog.web.views.sessions import KINDS
+from shiftlog.web.views.usage import DIMENSIONS
 
 Schema = dict[str, Any]
 

@@ -14,20 +14,20 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shiftlog.app import App
+from shiftlog.app.app import App
 from shiftlog.model.errors import InvalidParameter, Unauthorized, UnknownTool
-from shiftlog.web import exporting
 from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, Looking, answering, json_response, refusal
-from shiftlog.web.checkpoint_view import CheckpointView
 from shiftlog.web.door import COOKIE_S, Door, is_foreign
 from shiftlog.web.live import Live
-from shiftlog.web.looks import HERE, address, render
 from shiftlog.web.openapi import description
-from shiftlog.web.output_view import OutputView
-from shiftlog.web.proof_view import ProofView
-from shiftlog.web.session_view import SessionView
-from shiftlog.web.sessions_view import SessionsView
-from shiftlog.web.usage_view import UsageView
+from shiftlog.web.present.templates import HERE, address, render
+from shiftlog.web.views import export as exporting
+from shiftlog.web.views.checkpoint import CheckpointView
+from shiftlog.web.views.output import OutputView
+from shiftlog.web.views.proof import ProofView
+from shiftlog.web.views.session import SessionView
+from shiftlog.web.views.sessions import SessionsView
+from shiftlog.web.views.usage import UsageView
 
 OPEN = "/open"
 STATIC = "/static/"

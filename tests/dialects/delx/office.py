@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.server import build_server
+from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.caller import Caller
 from tests.journal.desk import Desk, client
 from tests.mcp.wire import connected

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog import processes
-from shiftlog.client import connect
+from shiftlog.link import processes
+from shiftlog.link.client import connect
 from tests.daemon.support import eventually, lock_holder
 from tests.story.agents import Agent, Answer, Refused, check_intact, read_record
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from shiftlog import processes
+from shiftlog.link import processes
 from tests.daemon.support import environment, eventually, lock_holder
 from tests.story.agents import Agent, Refused, check_intact
 
-REPL = [sys.executable, "-c", "import sys; from shiftlog.repl_entry import main; sys.exit(main())"]
+REPL = [sys.executable, "-c", "import sys; from shiftlog.repl.__main__ import main; sys.exit(main())"]
 SESSION = "Codex-20260701T080000Z-fix-upload"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.journal import tokens
+from shiftlog.journal.signing import tokens
 from tests.dialects.delx.office import Office
 from tests.journal.desk import Desk, open_desk, row_id, tamper
 

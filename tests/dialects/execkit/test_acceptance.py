@@ -10,9 +10,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
-from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
+from shiftlog.mcp.tools.journal import native_registry
 from tests.mcp.wire import sdk_client
 from tests.shell.desk import shell_desk
 

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from shiftlog.client import connect
+from shiftlog.link.client import connect
 from tests.daemon.support import DEADLINE_S, Bridge, environment
 
-REPL = [sys.executable, "-c", "import sys; from shiftlog.repl_entry import main; sys.exit(main())"]
+REPL = [sys.executable, "-c", "import sys; from shiftlog.repl.__main__ import main; sys.exit(main())"]
 PREFIX = "workflow.sessionlog."
 NOON = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 SESSION = "Codex-20260701T080000Z-fix-upload"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.repl.yaml_text import load
+from shiftlog.repl.texts.yaml import load
 from tests.dialects.mcpserver.log import SESSION, TURN, Call, Log, envelope, lines
 
 BOOTSTRAP: Call = ("bootstrap", {})

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.journal import sessionlog_history
-from shiftlog.journal.sessionlog_current import Place
-from shiftlog.journal.sessionlog_history import SEPARATOR, turn_text
-from shiftlog.journal.sessionlog_objects import turns_with_items
-from shiftlog.journal.sessionlog_search import matches, parse
+from shiftlog.dialects.mcpserver import history as sessionlog_history
+from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.history import SEPARATOR, turn_text
+from shiftlog.dialects.mcpserver.objects import turns_with_items
+from shiftlog.dialects.mcpserver.search import matches, parse
 from shiftlog.model.caller import LIBRARY
 from shiftlog.store.protocol import Reader
-from shiftlog.store.sqlite import grams
-from shiftlog.store.sqlite.grams import GRAM_BATCH
+from shiftlog.store.sqlite.search import trigrams as grams
+from shiftlog.store.sqlite.search.trigrams import GRAM_BATCH
 from tests.journal.desk import Desk, open_desk
 
 SESSION = "Codex-20260701T080000Z-long"

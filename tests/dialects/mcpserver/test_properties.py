@@ -14,15 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.journal.sessionlog import METHODS
-from shiftlog.journal.sessionlog_current import Place
-from shiftlog.journal.sessionlog_errors import payload
-from shiftlog.journal.sessionlog_history import SEPARATOR, turn_text
-from shiftlog.journal.sessionlog_objects import turns_with_items
-from shiftlog.journal.sessionlog_requests import ACTION, DIALOG, IMPORT_TURN
-from shiftlog.journal.sessionlog_search import matches, parse
-from shiftlog.journal.sessionlog_tool_requests import ALIAS_PARAMS, TOOL_PARAMS
-from shiftlog.journal.sessionlog_tools import TOOLS, call_tool
+from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.errors import payload
+from shiftlog.dialects.mcpserver.history import SEPARATOR, turn_text
+from shiftlog.dialects.mcpserver.objects import turns_with_items
+from shiftlog.dialects.mcpserver.requests import ACTION, DIALOG, IMPORT_TURN
+from shiftlog.dialects.mcpserver.search import matches, parse
+from shiftlog.dialects.mcpserver.service import METHODS
+from shiftlog.dialects.mcpserver.tool_requests import ALIAS_PARAMS, TOOL_PARAMS
+from shiftlog.dialects.mcpserver.tools import TOOLS, call_tool
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Turn

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
+from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.nouns import Run, Session
 from tests.journal.desk import Desk, client
 from tests.mcp.wire import REVISIONS, Peer, connected

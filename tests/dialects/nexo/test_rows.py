@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog import processes
+from shiftlog.link import processes
 from tests.dialects.nexo.ledger import LEAST, Ledger, open_ledger
 from tests.journal.desk import Desk, client, files_holding, open_desk
 

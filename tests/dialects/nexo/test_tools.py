@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from shiftlog.mcp.native import native_registry
 from shiftlog.mcp.registry import Selection
+from shiftlog.mcp.tools.journal import native_registry
 from tests.dialects.nexo.ledger import CLOSE, CREATE, Ledger
 from tests.journal.desk import Desk
 

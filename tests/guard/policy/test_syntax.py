@@ -4,9 +4,9 @@ import subprocess
 
 import pytest
 
+from shiftlog.guard.bash.faults import Unfinished
+from shiftlog.guard.bash.syntax import read_text
 from shiftlog.guard.policy import Judge, OperatorPolicy, shell_rules
-from shiftlog.guard.policy.faults import Unfinished
-from shiftlog.guard.policy.syntax import read_text
 from tests.guard.policy.innocent import INNOCENT
 from tests.guard.policy.spellings import SPELLINGS
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from shiftlog.guard.bash.words import literal
 from shiftlog.guard.policy import Judge, NoFiles, OperatorPolicy, shell_rules
 from shiftlog.guard.policy.sed import sed_runs
-from shiftlog.guard.policy.words import literal
 
 DENYING = Judge(shell_rules(OperatorPolicy(), deny=["ls"]), kernel=False, files=NoFiles())
 ALLOWING = Judge(shell_rules(OperatorPolicy(), allow=["echo", "git", "find", "xargs"]), kernel=False, files=NoFiles())

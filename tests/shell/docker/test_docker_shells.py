@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.model.shell_errors import ContainerNotAllowed, ContainerNotRunning, DockerUnavailable, ShellLost
-from shiftlog.shell.framing import draw_token
+from shiftlog.shell.engine.words import draw_token
 from tests.shell.desk import ShellDesk, shell_desk, until
 from tests.shell.docker.engine import Engine
 from tests.shell.docker.places import environ_of, nobody, settings_for, where

@@ -2,10 +2,10 @@
 
 import pytest
 
-from shiftlog.shell.docker_places import DockerPlaces
 from shiftlog.shell.guarding import NoGuard
 from shiftlog.shell.ports import ShellSpec, Target
-from shiftlog.shell.ssh_settings import DockerSettings
+from shiftlog.shell.remote.docker.places import DockerPlaces
+from shiftlog.shell.remote.settings import DockerSettings
 from tests.shell.docker.engine import IMAGE, Engine
 from tests.shell.engine_probe import run
 from tests.shell.remote_torture import check_case, check_endless_case, remote_cases

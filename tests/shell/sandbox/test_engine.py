@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from shiftlog.shell.engine import EngineShell
-from shiftlog.shell.local import LocalTarget
+from shiftlog.shell.engine.local import LocalTarget
+from shiftlog.shell.engine.shell import EngineShell
 from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream, Terminal
 from shiftlog.shell.sandbox.sandbox import Launch, SandboxSpec
 from shiftlog.shell.sandbox.starts import ProgramLog, ProgramStart

@@ -13,7 +13,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from shiftlog.shell.ssh_settings import SshSettings
+from shiftlog.shell.remote.settings import SshSettings
 
 SSHD = shutil.which("sshd") or ("/usr/sbin/sshd" if Path("/usr/sbin/sshd").exists() else None)
 USER = pwd.getpwuid(os.getuid()).pw_name

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.shell.framing import draw_token
+from shiftlog.shell.engine.words import draw_token
 from shiftlog.shell.guarding import NoGuard
 from shiftlog.shell.ports import ShellSpec
-from shiftlog.shell.ssh_places import SshPlaces
+from shiftlog.shell.remote.ssh.places import SshPlaces
 from tests.shell.desk import shell_desk, until
 from tests.shell.engine_probe import PATIENCE_S, finish, start
 from tests.shell.much import check_much

@@ -4,7 +4,7 @@ import pytest
 
 from shiftlog.shell.guarding import NoGuard
 from shiftlog.shell.ports import ShellSpec, Target
-from shiftlog.shell.ssh_places import SshPlaces
+from shiftlog.shell.remote.ssh.places import SshPlaces
 from tests.shell.remote_torture import check_case, check_endless_case, remote_cases
 from tests.shell.ssh.server import USER, SshServer
 from tests.shell.torture import Case

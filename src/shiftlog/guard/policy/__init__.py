@@ -4,6 +4,7 @@
 Nothing here runs anything; only `LocalFiles` looks at a disk.
 """
 
+from shiftlog.guard.bash.syntax import SyntaxFault
 from shiftlog.guard.policy.explain import Explanation, Token, explain
 from shiftlog.guard.policy.files import FileIdentity, LocalFiles, NoFiles
 from shiftlog.guard.policy.found import Doubt, Known, Start
@@ -12,7 +13,6 @@ from shiftlog.guard.policy.lists import Entry, ShellRules
 from shiftlog.guard.policy.operator import OperatorPolicy, combine, read_policy, shell_rules
 from shiftlog.guard.policy.starts import StartVerdict
 from shiftlog.guard.policy.suggest import Suggestion, suggest_allow
-from shiftlog.guard.policy.syntax import SyntaxFault
 
 __all__ = [
     "Ask",

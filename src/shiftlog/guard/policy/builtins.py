@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
+from shiftlog.guard.bash.tree import Assign, Dyn, Word
+from shiftlog.guard.bash.words import HOLE, Arg, holds_subscript_code, is_stdin, text_of
 from shiftlog.guard.policy.found import Danger, Place, When
 from shiftlog.guard.policy.options import NAME_VALUE
 from shiftlog.guard.policy.tables import (
@@ -16,8 +18,6 @@ from shiftlog.guard.policy.tables import (
     SHELL_TEXT_VARIABLES,
 )
 from shiftlog.guard.policy.tools import option_values
-from shiftlog.guard.policy.tree import Assign, Dyn, Word
-from shiftlog.guard.policy.words import HOLE, Arg, holds_subscript_code, is_stdin, text_of
 
 ARITHMETIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 NAME_BUILTINS = frozenset("unset read getopts wait let mapfile readarray".split())

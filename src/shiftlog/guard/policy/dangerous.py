@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shiftlog.guard.policy.tree import Dyn
-from shiftlog.guard.policy.words import HOLE, Arg
+from shiftlog.guard.bash.tree import Dyn
+from shiftlog.guard.bash.words import HOLE, Arg
 
 SYSTEM_DIRECTORIES = frozenset(
     "/bin /boot /dev /efi /etc /home /lib /lib32 /lib64 /libx32 /lost+found /media /mnt /nix /opt /proc /root /run "

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from shiftlog.guard.policy.found import Known, Start
-from shiftlog.guard.policy.judge import Judge, Judgement
-from shiftlog.guard.policy.syntax import place_of, read_text
-from shiftlog.guard.policy.tree import (
+from shiftlog.guard.bash.syntax import place_of, read_text
+from shiftlog.guard.bash.tree import (
     Choice,
     Compound,
     Dyn,
@@ -22,6 +20,8 @@ from shiftlog.guard.policy.tree import (
     Simple,
     Word,
 )
+from shiftlog.guard.policy.found import Known, Start
+from shiftlog.guard.policy.judge import Judge, Judgement
 
 Role = Literal["assignment", "program", "argument", "redirection", "function", "keyword"]
 SHOWN_CHARS = 80

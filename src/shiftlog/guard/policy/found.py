@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from shiftlog.guard.policy.words import Arg
+from shiftlog.guard.bash.words import Arg
 
 Kind = Literal["program", "builtin", "function", "script"]
 Surety = Literal["sure", "setting", "stored"]

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from shiftlog.guard.detect_names import classify_name
+from shiftlog.guard.bash.faults import Fault, TooMuch, Unfinished
+from shiftlog.guard.bash.reader import Work
+from shiftlog.guard.bash.syntax import SyntaxFault, describe_fault, place_of, read_text
+from shiftlog.guard.bash.words import HOLE, may_become, show
 from shiftlog.guard.policy.dangerous import DOWNLOAD_RULE, dangerous_rule
-from shiftlog.guard.policy.faults import Fault, TooMuch, Unfinished
 from shiftlog.guard.policy.files import FileIdentity, NoFiles
 from shiftlog.guard.policy.found import Danger, Doubt, Known, Place, Start
 from shiftlog.guard.policy.lists import Entry, ListName, Lists, ShellRules, Source
 from shiftlog.guard.policy.programs import Survey
-from shiftlog.guard.policy.reader import Work
 from shiftlog.guard.policy.readonly import proves_read_only
 from shiftlog.guard.policy.starts import StartJudge, StartVerdict
-from shiftlog.guard.policy.syntax import SyntaxFault, describe_fault, place_of, read_text
 from shiftlog.guard.policy.tables import COPIERS
-from shiftlog.guard.policy.words import HOLE, may_become, show
+from shiftlog.guard.secrets.detectors.names import classify_name
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
 

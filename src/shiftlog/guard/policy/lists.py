@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from shiftlog.guard.linear import LinearPattern
 from shiftlog.guard.policy.files import DEFAULT_PATH, FileIdentity
-from shiftlog.guard.policy.wrapper_table import MULTI_CALL
-from shiftlog.guard.redact_re2 import LinearPattern
+from shiftlog.guard.policy.wrappers_table import MULTI_CALL
 
 Source = Literal["operator", "shell", "builtin"]
 ListName = Literal["deny", "allow", "ask", "deny_patterns", "dangerous"]

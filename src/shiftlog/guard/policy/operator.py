@@ -11,10 +11,10 @@ from difflib import get_close_matches
 from functools import reduce
 from typing import Literal, cast
 
+from shiftlog.guard.linear import PatternError, compile_linear
 from shiftlog.guard.policy.files import DEFAULT_PATH
 from shiftlog.guard.policy.lists import DenyPattern, ShellRules, entries
-from shiftlog.guard.redact_re2 import PatternError, compile_linear
-from shiftlog.guard.redaction import InvalidRule, Rule
+from shiftlog.guard.secrets.redactor import InvalidRule, Rule
 from shiftlog.model.errors import ConfigError
 
 Sandbox = Literal["read-only", "workspace-write", "full-access"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from shiftlog.guard.policy.words import HOLE, Arg
+from shiftlog.guard.bash.words import HOLE, Arg
 
 NAME_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?(?:%%|\(\))?=")
 

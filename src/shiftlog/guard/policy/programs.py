@@ -8,25 +8,11 @@ from __future__ import annotations
 import re
 from posixpath import normpath
 
-from shiftlog.guard.policy.builtins import Builtins
-from shiftlog.guard.policy.faults import Fault, TooMuch
-from shiftlog.guard.policy.found import Danger, Doubt, Known, Place, Start, Stdin, When
-from shiftlog.guard.policy.grammar import Parser
-from shiftlog.guard.policy.reader import Work
-from shiftlog.guard.policy.sed import sed_runs
-from shiftlog.guard.policy.syntax import read_text
-from shiftlog.guard.policy.tables import (
-    BUILTINS,
-    DESCRIPTOR,
-    DOWNLOADERS,
-    INTERPRETERS,
-    LOOKUPS,
-    READS_CODE,
-    RUNNERS,
-    STARTING,
-)
-from shiftlog.guard.policy.tools import downloads_to, tool_commands
-from shiftlog.guard.policy.tree import (
+from shiftlog.guard.bash.faults import Fault, TooMuch
+from shiftlog.guard.bash.grammar import Parser
+from shiftlog.guard.bash.reader import Work
+from shiftlog.guard.bash.syntax import read_text
+from shiftlog.guard.bash.tree import (
     Assign,
     Choice,
     Compound,
@@ -40,16 +26,21 @@ from shiftlog.guard.policy.tree import (
     Simple,
     Word,
 )
-from shiftlog.guard.policy.words import (
-    HOLE,
-    Arg,
-    is_process,
-    is_stdin,
-    resolve_word,
-    resolve_words,
-    show,
-    text_of,
+from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, resolve_word, resolve_words, show, text_of
+from shiftlog.guard.policy.builtins import Builtins
+from shiftlog.guard.policy.found import Danger, Doubt, Known, Place, Start, Stdin, When
+from shiftlog.guard.policy.sed import sed_runs
+from shiftlog.guard.policy.tables import (
+    BUILTINS,
+    DESCRIPTOR,
+    DOWNLOADERS,
+    INTERPRETERS,
+    LOOKUPS,
+    READS_CODE,
+    RUNNERS,
+    STARTING,
 )
+from shiftlog.guard.policy.tools import downloads_to, tool_commands
 from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24

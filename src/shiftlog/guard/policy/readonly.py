@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shiftlog.guard.bash.words import HOLE, Arg, is_process
 from shiftlog.guard.policy.found import Start
 from shiftlog.guard.policy.tables import LOOKUP
-from shiftlog.guard.policy.words import HOLE, Arg, is_process
-from shiftlog.guard.policy.wrapper_table import FIND_VALUES
+from shiftlog.guard.policy.wrappers_table import FIND_VALUES
 
 if TYPE_CHECKING:
     from shiftlog.guard.policy.programs import Survey

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from shiftlog.guard.bash.words import Arg
 from shiftlog.guard.policy.options import Options, read_options
-from shiftlog.guard.policy.words import Arg
 
 OPTIONS = Options("nErsuzbd", "efl", "i", ("quiet", "silent", "regexp-extended", "separate", "unbuffered", "null-data",
                   "posix", "debug", "sandbox", "follow-symlinks", "zero-terminated", "binary", "in-place",

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from shiftlog.guard.bash.words import literal
 from shiftlog.guard.policy.dangerous import dangerous_rule
 from shiftlog.guard.policy.lists import Entry, ListName, Lists, Source, absolute, base_name
 from shiftlog.guard.policy.options import read_options
-from shiftlog.guard.policy.words import literal
-from shiftlog.guard.policy.wrapper_table import LOADER, LOADER_OPTIONS, SHELLS
 from shiftlog.guard.policy.wrappers import unwrap
+from shiftlog.guard.policy.wrappers_table import LOADER, LOADER_OPTIONS, SHELLS
 
 APPLET_HOSTS = frozenset("busybox toybox coreutils uutils sbase-box ubase-box".split())
 MAX_HOPS = 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from shiftlog.guard.bash.words import HOLE, Arg
 from shiftlog.guard.policy.tables import COMMAND_OPTIONS, GIT_COMMAND_KEYS, SSH_COMMAND_KEYS, VALUED_LETTERS
-from shiftlog.guard.policy.words import HOLE, Arg
 
 GIT_VALUES = frozenset(
     "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split()

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from shiftlog.guard.bash.tree import Word
+from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, literal, may_become, unknown
 from shiftlog.guard.policy.options import read_options
-from shiftlog.guard.policy.tree import Word
-from shiftlog.guard.policy.words import HOLE, Arg, is_process, is_stdin, literal, may_become, unknown
-from shiftlog.guard.policy.wrapper_table import (
+from shiftlog.guard.policy.wrappers_table import (
     BWRAP_ONE,
     BWRAP_TWO,
     ENV,

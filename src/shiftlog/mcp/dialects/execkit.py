@@ -12,14 +12,13 @@ from typing import Any, cast
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from shiftlog.app import App
-from shiftlog.guard.budget import KEEP_MODES
+from shiftlog.app.app import App
+from shiftlog.guard.budgets.spec import KEEP_MODES
 from shiftlog.mcp.calls import current_call
-from shiftlog.mcp.native_shell import named, run_cancellable
 from shiftlog.mcp.registry import Reply, Run, Tool
+from shiftlog.mcp.tools.shell import named, run_cancellable
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError
-from shiftlog.model.fields import Record
 from shiftlog.model.shell_errors import (
     BudgetInvalid,
     ContainerNotRunning,
@@ -34,9 +33,10 @@ from shiftlog.model.shell_errors import (
     SshKeyNotPermitted,
     WorkspaceRequired,
 )
-from shiftlog.shell.arguments import Argument, Arguments, Enum, Flag, Given, Int, String, Strings
-from shiftlog.shell.live import Manner
+from shiftlog.params.arguments import Argument, Arguments, Enum, Flag, Given, Int, String, Strings
+from shiftlog.params.fields import Record
 from shiftlog.shell.requests import CONTAINER
+from shiftlog.shell.state import Manner
 
 TOOLSET = "execkit"
 SHOWN_CHARS = 100_000

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from shiftlog.app import App
-from shiftlog.journal.sessionlog_current import Place
-from shiftlog.journal.sessionlog_errors import tool_error
-from shiftlog.journal.sessionlog_tool_requests import ALIAS_PARAMS, TOOL_PARAMS
-from shiftlog.journal.sessionlog_tools import call_tool
+from shiftlog.app.app import App
+from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.errors import tool_error
+from shiftlog.dialects.mcpserver.tool_requests import ALIAS_PARAMS, TOOL_PARAMS
+from shiftlog.dialects.mcpserver.tools import call_tool
 from shiftlog.journal.sessions import absolute, workspace_of
 from shiftlog.mcp.registry import Reply, Run, Tool
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.fields import Field, Record, Schema, Text
+from shiftlog.params.fields import Field, Record, Schema, Text
 
 TOOLSET = "mcpserver"
 WORKSPACE = Text(max_chars=4_096, description="Directory of the workspace; default: the server's.")

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shiftlog.app import App
-from shiftlog.journal.continuity_requests import FIGURES
+from shiftlog.app.app import App
+from shiftlog.journal.continuity.requests import FIGURES
 from shiftlog.journal.requests import IDEMPOTENCY_KEY, NAME_CHARS, PROMPT, RUN_FIELDS, TITLE_CHARS
 from shiftlog.mcp.registry import RenderError, Reply, Run, Tool
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, InvalidSessionId, SessionNotFound, ShiftlogError
-from shiftlog.model.fields import Choice, Field, Record, Schema, SessionRef, Text
 from shiftlog.model.resonance import Resonance
+from shiftlog.params.fields import Choice, Field, Record, Schema, SessionRef, Text
 
 TOOLSET = "nexo"
 

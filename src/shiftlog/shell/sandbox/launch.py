@@ -234,7 +234,7 @@ class Launch:
             os.path.realpath(sys.executable),
             "-I",
             "-S",
-            str(Path(shiftlog.__file__).parent / "shell/terminal_helper.py"),
+            str(Path(shiftlog.__file__).parent / "shell/engine/terminal_helper.py"),
         )
 
     def _executable(self, files: RuleFiles) -> tuple[str, ...] | None:

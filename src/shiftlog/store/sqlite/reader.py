@@ -9,9 +9,9 @@ import apsw
 from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
-from shiftlog.store import blobs
-from shiftlog.store.documents import decode, from_document, read_document
-from shiftlog.store.documents_packed import unpacked
+from shiftlog.store.codec import blobs
+from shiftlog.store.codec.documents import decode, from_document, read_document
+from shiftlog.store.codec.packed import unpacked
 from shiftlog.store.protocol import (
     Answer,
     Counts,
@@ -34,8 +34,6 @@ from shiftlog.store.sqlite.filters import (
     session_conditions,
     turn_conditions,
 )
-from shiftlog.store.sqlite.grams import has_much_left, turns_in_question
-from shiftlog.store.sqlite.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.rows import (
     ENTRY_COLUMNS,
     REFERENCE_MARK,
@@ -49,9 +47,11 @@ from shiftlog.store.sqlite.rows import (
     time_of,
     time_of_ms,
 )
+from shiftlog.store.sqlite.search.pending import IndexBehind, are_waiting
+from shiftlog.store.sqlite.search.ranking import FUNCTION, Ranking
+from shiftlog.store.sqlite.search.trigrams import has_much_left, turns_in_question
 from shiftlog.store.sqlite.sources import SourceReader
 from shiftlog.store.sqlite.tallies import read_tallies
-from shiftlog.store.sqlite.unindexed import IndexBehind, are_waiting
 from shiftlog.store.tallies import Figures, Kin
 
 # When a file `f` was changed last, if that entry is there.

@@ -8,9 +8,9 @@ import msgspec
 import zstandard
 
 from shiftlog.model.entry import Entry, Kind
-from shiftlog.store import blobs
-from shiftlog.store.documents import decode
-from shiftlog.store.documents_packed import unpacked
+from shiftlog.store.codec import blobs
+from shiftlog.store.codec.documents import decode
+from shiftlog.store.codec.packed import unpacked
 
 SEQ_BITS = 24
 SEQ_LIMIT = 1 << SEQ_BITS

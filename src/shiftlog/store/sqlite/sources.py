@@ -8,7 +8,7 @@ import apsw
 import msgspec
 
 from shiftlog.model.entry import Body
-from shiftlog.store.documents import decode, encode
+from shiftlog.store.codec.documents import decode, encode
 from shiftlog.store.sources import LongText, Origin, Packed, Source
 from shiftlog.store.sqlite.rows import Row, entry_id
 

@@ -27,8 +27,8 @@ from shiftlog.store.sqlite.connections import BUSY_MS, connect, give_back_log, m
 from shiftlog.store.sqlite.faults import storage_error
 from shiftlog.store.sqlite.jobs import Job, Jobs
 from shiftlog.store.sqlite.reader import Known, SqliteReader
+from shiftlog.store.sqlite.search.pending import IndexBehind
 from shiftlog.store.sqlite.sources import OriginKeys
-from shiftlog.store.sqlite.unindexed import IndexBehind
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
 T = TypeVar("T")

@@ -14,15 +14,16 @@ from shiftlog.model.moves import UNFINISHED
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr, apart
 from shiftlog.model.times import millis, precise
-from shiftlog.store import blobs
-from shiftlog.store.documents import decode, encode, encoded, from_document, to_document
-from shiftlog.store.documents_packed import packed
+from shiftlog.store.codec import blobs
+from shiftlog.store.codec.documents import decode, encode, encoded, from_document, to_document
+from shiftlog.store.codec.packed import packed
 from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
 from shiftlog.store.sources import Origin, Packed
-from shiftlog.store.sqlite import grams, unindexed
 from shiftlog.store.sqlite.connections import lengthen_log
 from shiftlog.store.sqlite.reader import Known, SqliteReader
 from shiftlog.store.sqlite.rows import RECEIPT_KEYS, REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
+from shiftlog.store.sqlite.search import pending as unindexed
+from shiftlog.store.sqlite.search import trigrams as grams
 from shiftlog.store.sqlite.sources import OriginKeys, SourceWriter, origin_rows
 from shiftlog.store.sqlite.tallies import project_of, recount, tally
 

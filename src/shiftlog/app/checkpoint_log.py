@@ -1,0 +1,159 @@
+"""The records of checkpoints in the journal: entries of the sessions that took them, read back by workspace.
+
+A workspace's records are read once and kept: one server at a time works on a state directory. That a command found
+nothing changed needs no entry of its own, because its start names the checkpoint that it would go back to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from shiftlog.journal.shells.log import ShellLog
+from shiftlog.journal.texts import CHECKPOINT
+from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.store.protocol import Filter, Page, Reader, Store
+from shiftlog.workspace.ports import Cause, Place, Record, Restored, Saved
+
+READ_AT_ONCE = 1_000
+_KINDS = (Kind.CHECKPOINT_SAVED, Kind.CHECKPOINT_RESTORED, Kind.COMMAND_STARTED)
+_OWN = Caller(face="workspace")
+
+
+class JournalCheckpointLog:
+    """Keeps the records of every workspace, in the order in which they came."""
+
+    def __init__(self, store: Store, log: ShellLog) -> None:
+        self._store = store
+        self._log = log
+        self._records: dict[Place, list[Record]] = {}
+        self._sessions: dict[Place, list[str]] = {}
+        self._implicit: set[str] = set()
+
+    async def append(self, place: Place, record: Record) -> None:
+        """Keep a record; it is durable when this returns."""
+        records = await self._load(place)
+        by_its_start = isinstance(record, Saved) and record.reused and record.cause.command_id is not None
+        if not by_its_start:
+            session_id = record.cause.session_id or await self._home(place, record.cause.by)
+            kind = Kind.CHECKPOINT_SAVED if isinstance(record, Saved) else Kind.CHECKPOINT_RESTORED
+            await self._log.note(session_id, kind, _facts(place, record))
+            known = self._sessions.setdefault(place, [])
+            if session_id not in known:
+                known.append(session_id)
+            if session_id in self._implicit and not (isinstance(record, Saved) and record.kind == "safety"):
+                # A safety checkpoint is only the first half of what is to be recorded.
+                self._implicit.discard(session_id)
+                await self._log.finish(session_id)
+        records.append(record)
+
+    async def read(self, place: Place) -> Sequence[Record]:
+        """Return a workspace's records, oldest first."""
+        return await self._load(place)
+
+    async def turn_began(self, place: Place, request_id: str, session_id: str | None) -> datetime | None:
+        """Tell when a turn opened, of this session if it has one of that id, else of the newest on this workspace."""
+        await self._load(place)
+        names = [*([session_id] if session_id else []), *reversed(self._sessions.get(place, []))]
+
+        def work(reader: Reader) -> datetime | None:
+            turns = (reader.turn(name, request_id) for name in names)
+            return next((turn.begun_at for turn in turns if turn is not None), None)
+
+        return await self._store.read(work)
+
+    async def command_began(self, place: Place, command_id: str) -> datetime | None:
+        """Tell when a command of a shell on this workspace started."""
+        await self._load(place)
+        names = list(self._sessions.get(place, []))
+
+        def work(reader: Reader) -> datetime | None:
+            for name in names:
+                for entry in reader.entries(name, kinds=[Kind.COMMAND_STARTED]):
+                    if entry.facts.get("command_id") == command_id:
+                        return entry.at
+            return None
+
+        return await self._store.read(work)
+
+    async def places(self) -> list[Place]:
+        """Return every workspace that has records."""
+        return await self._store.read(lambda reader: list(dict.fromkeys(_placed(reader))))
+
+    async def _home(self, place: Place, by: str | None) -> str:
+        """Return the session that a record without one belongs to: the newest on that workspace that is open."""
+        for session_id in reversed(self._sessions.get(place, [])):
+            session = await self._store.read(lambda reader, name=session_id: reader.session(name))
+            if session is not None and session.is_live:
+                return session_id
+        here = place.path if place.target is None else None
+        caller = replace(_OWN, client_name=by, cwd=here, workspace=here)
+        home = await self._log.home(None, caller, "checkpoints")
+        if home.implicit:
+            self._implicit.add(home.session_id)
+        return home.session_id
+
+    async def _load(self, place: Place) -> list[Record]:
+        if place not in self._records:
+            sessions, records = await self._store.read(lambda reader: _read(reader, place))
+            self._sessions[place] = sessions
+            self._records[place] = records
+        return self._records[place]
+
+
+def _placed(reader: Reader) -> list[Place]:
+    found: list[Place] = []
+    after: tuple[int, int] | None = None
+    while rows := reader.find_entries(Filter(), Page(limit=READ_AT_ONCE, after=after), [CHECKPOINT]):
+        found += [_place(row.entry) for row in rows if row.entry.body is not None]
+        after = rows[-1].at
+    return found
+
+
+def _read(reader: Reader, place: Place) -> tuple[list[str], list[Record]]:
+    sessions: list[str] = []
+    after: tuple[int, int] | None = None
+    while rows := reader.find_entries(Filter(), Page(limit=READ_AT_ONCE, after=after), [CHECKPOINT]):
+        sessions += [row.session_id for row in rows if row.entry.body is not None and _place(row.entry) == place]
+        after = rows[-1].at
+    names = list(dict.fromkeys(reversed(sessions)))
+    entries = [(entry, name) for name in names for entry in reader.entries(name, kinds=_KINDS)]
+    entries.sort(key=lambda pair: (pair[0].at, pair[0].seq))
+    records: list[Record] = []
+    by_id: dict[str, Saved] = {}
+    for entry, name in entries:
+        if entry.body is None:
+            continue
+        if entry.kind is Kind.COMMAND_STARTED:
+            saved = by_id.get(str(entry.facts.get("checkpoint_id")))
+            if saved is not None:
+                cause = Cause(session_id=name, request_id=entry.turn, command_id=entry.facts.get("command_id"))
+                records.append(replace(saved, kind="auto", cause=cause, at=entry.at, reused=True))
+        elif _place(entry) == place:
+            record = _record(entry)
+            records.append(record)
+            if isinstance(record, Saved):
+                by_id[record.checkpoint_id] = record
+    return names, records
+
+
+def _place(entry: Entry) -> Place:
+    return Place(target=entry.facts.get("target"), path=str(entry.facts.get("workspace", "")))
+
+
+def _facts(place: Place, record: Record) -> dict[str, Any]:
+    facts: dict[str, Any] = msgspec.to_builtins(record)
+    if isinstance(record, Saved):
+        facts["id"] = facts.pop("checkpoint_id")
+    return {"target": place.target, "workspace": place.path, **facts}
+
+
+def _record(entry: Entry) -> Record:
+    facts = {name: value for name, value in entry.facts.items() if name not in ("target", "workspace")}
+    if entry.kind is Kind.CHECKPOINT_SAVED:
+        facts["checkpoint_id"] = facts.pop("id")
+        return msgspec.convert(facts, Saved, strict=False)
+    return msgspec.convert(facts, Restored, strict=False)

@@ -1,0 +1,287 @@
+"""Hooks of agents joined with the journal and the import: the spool is drained, transcripts grow, starts are briefed.
+
+Each event is taken once: its transcript is imported first, which may be repeated, then its entries and the spool's
+cursor are one transaction. An event that cannot be taken is set aside with the reason.
+"""
+
+import logging
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from shiftlog.app.import_worker import placer_for
+from shiftlog.app.imports import worker_settings
+from shiftlog.app.queued_calls import QueuedCalls
+from shiftlog.config import Config
+from shiftlog.dialects.mcpserver.service import Sessionlog
+from shiftlog.facts.hook import HookFact
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.ingest.hooks.events import Spooled, fact_of, name_of, read_spooled
+from shiftlog.ingest.hooks.spool import HOOKS, Spool, SpoolLine
+from shiftlog.ingest.hooks.transcripts import Transcripts, transcripts_of
+from shiftlog.ingest.importing.composer import Placer
+from shiftlog.ingest.importing.service import ImportOptions, Imports
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.intake.hooks import Hooking, Stop
+from shiftlog.journal.intake.start_brief import start_brief
+from shiftlog.link import processes
+from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.times import parse
+from shiftlog.store.protocol import Store
+from shiftlog.store.sources import Source
+
+if TYPE_CHECKING:
+    from shiftlog.guard.policy.operator import OperatorPolicy
+
+LOOK_EVERY_S = 0.5
+AGAIN_S = 5.0
+CATCH_UP_S = 0.2
+TOO_EARLY = timedelta(days=1)
+GROWS = frozenset({"Stop", "StopFailure", "SubagentStop", "PreCompact", "SessionEnd"})
+STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
+
+log = logging.getLogger(__name__)
+
+
+class _Place(Protocol):
+    """What of an app the hooks need."""
+
+    @property
+    def home(self) -> Path: ...
+    @property
+    def config(self) -> Config: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def store(self) -> Store: ...
+    @property
+    def redactor(self) -> Redactor: ...
+    @property
+    def imports(self) -> Imports: ...
+    @property
+    def sessionlog(self) -> Sessionlog: ...
+    @property
+    def policy(self) -> "OperatorPolicy | None": ...
+
+
+def build_hooks(app: _Place) -> "Hooks":
+    """Join the hooks over an app's store."""
+    settings = worker_settings(app)
+    spool = Spool(folder=app.home / "spool")
+    return Hooks(
+        app=app,
+        spool=spool,
+        hooking=Hooking(app.store, app.clock, app.config.runs.backend_of, socket.gethostname()),
+        placer=placer_for(settings),
+        calls=QueuedCalls(
+            spool=spool, sessionlog=app.sessionlog, redactor=app.redactor, store=app.store, now=app.clock.now
+        ),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Hooks:
+    """Takes what hooks and client scripts spooled, and answers starts."""
+
+    app: _Place
+    spool: Spool
+    hooking: Hooking
+    placer: Placer
+    calls: QueuedCalls
+    torn: int = 0
+    # One drain at a time: two would take the same lines, and only one of them could move the cursor.
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+    _asked: anyio.Event | None = None
+    _taken: anyio.Event = field(default_factory=anyio.Event)
+
+    # Draining
+
+    async def drain(self) -> int:
+        """Take everything that waits in the spool; return how many events there were."""
+        async with self._turn:
+            with self.spool.draining() as mine:
+                if not mine:
+                    return 0
+                await self.calls.drain()
+                taken = 0
+                while done := await self._drain_once():
+                    taken += done
+                await self._settle_due()
+                return taken
+
+    async def carry_out_queued(self) -> None:
+        """Carry out the calls that a client script queued, so that a newer one does not come before them."""
+        if self.calls.read_params is not None and self.calls.are_waiting():
+            async with self._turn:
+                with self.spool.draining() as mine:
+                    if mine:
+                        await self.calls.drain()
+
+    async def _drain_once(self) -> int:
+        sources: list[Source] = []
+        for name in self.spool.names(HOOKS):
+            known = await self.hooking.cursor(self.spool.path(name))
+            source = self.spool.at(name, known)
+            if source is not None:
+                sources.append(source)
+        latest = {source.path: source for source in sources}
+        taken = 0
+        for line in self.spool.merged(sources):
+            await self._take(line)
+            latest[line.after.path] = line.after
+            taken += 1
+        for source in latest.values():
+            if await anyio.to_thread.run_sync(self.spool.remove, source):
+                await self.hooking.forget(source.path)
+        return taken
+
+    async def _take(self, line: SpoolLine) -> None:
+        spooled = read_spooled(line.data)
+        if spooled is None:
+            self.torn += bool(line.data.strip())
+            log.warning("spool: a line of %s is torn", Path(line.after.path).name)
+            await self.hooking.move(line.after)
+            return
+        # The hook has no test clock, so either clock may be the later one.
+        if parse(spooled.at) > max(self.app.clock.now(), datetime.now(UTC)) + TOO_EARLY:
+            await self._set_aside(spooled, line.after, f"its time lies in the future: {spooled.at}")
+            return
+        try:
+            fact = await self._prepared(spooled)
+            await self.hooking.take(fact, line.after)
+        except ShiftlogError as error:
+            if error.retryable:
+                raise
+            await self._set_aside(spooled, line.after, f"{error.code}: {error.message}")
+        except OSError:
+            raise
+        except Exception as error:
+            # The edge of the hook's face: what one event breaks must not keep the others waiting for ever.
+            log.exception("spool: an event cannot be taken")
+            await self._set_aside(spooled, line.after, f"internal_error: {type(error).__name__}")
+
+    async def _prepared(self, spooled: Spooled) -> HookFact:
+        fact = fact_of(spooled, self.placer)
+        roots = [root.folder for root in self.app.imports.roots()] + [Path(one) for one in self._own_roots()]
+        paths = transcripts_of(spooled, roots)
+        await self._ends_before(fact, paths)
+        if fact.name in GROWS:
+            stopped_at = parse(fact.at) if fact.name in STOPPED else None
+            await self._grow(paths.to_read(fact.name), stopped_at=stopped_at)
+        return msgspec.structs.replace(fact, transcript_path=paths.session)
+
+    async def _ends_before(self, fact: HookFact, paths: Transcripts) -> None:
+        """Let the transcript say how the turn before a new prompt ended, as it does when somebody interrupted it."""
+        if fact.name == "UserPromptSubmit" and paths.session is not None:
+            await self._grow([paths.session], stopped_at=parse(fact.at))
+
+    def _own_roots(self) -> Iterable[str]:
+        return self.app.config.ingest.roots
+
+    async def _grow(self, paths: Iterable[str], *, stopped_at: datetime | None) -> None:
+        found = [path for path in paths if Path(path).exists()]
+        if not found:
+            return
+        try:
+            report = await self.app.imports.run(ImportOptions(paths=found, jobs=0, stopped_at=stopped_at))
+        except ShiftlogError as error:
+            if error.retryable:
+                raise
+            log.warning("hook: %s", error.message)
+            return
+        for error in report.errors:
+            log.warning("hook: %s", error["message"])
+
+    async def _set_aside(self, spooled: Spooled, cursor: Source, reason: str) -> None:
+        event = self.app.redactor.value(spooled.event)[0]
+        about = {"kind": "hook", "at": spooled.at, "agent": spooled.agent, "event": name_of(spooled.event)}
+        item = {**about, "content": event}
+        now = self.app.clock.now()
+        await anyio.to_thread.run_sync(lambda: self.spool.set_aside(spooled.id, item, reason, now))
+        await self.hooking.move(cursor)
+
+    async def _settle_due(self) -> None:
+        now = self.app.clock.now()
+        for session_id, stop in (await self.hooking.stops()).items():
+            if stop.is_due(now):
+                await self._settle(session_id, stop)
+
+    async def _settle(self, session_id: str, stop: Stop) -> None:
+        if stop.transcript is not None:
+            await self._grow([stop.transcript], stopped_at=parse(stop.at))
+        await self.hooking.settle(session_id, stop)
+
+    # Answering
+
+    async def brief(self, params: Mapping[str, Any]) -> str | None:
+        """Return the brief that a session starts with, as its hook asks for it."""
+        if not self.app.config.hooks.brief:
+            return None
+        given = {name: params.get(name) for name in ("source", "cwd", "agent", "session_id")}
+        texts = {name: value if isinstance(value, str) else None for name, value in given.items()}
+        await self._caught_up()
+        pid, now = params.get("pid"), self.app.clock.now()
+        fact = HookFact(
+            id="", at="", agent=texts["agent"] or "", name="SessionStart", vendor_id=texts["session_id"] or ""
+        )
+        own = await self.hooking.session_of(fact)
+        return await self.app.store.read(
+            lambda reader: start_brief(
+                reader,
+                source=texts["source"],
+                session_id=own,
+                cwd=texts["cwd"],
+                pid=pid if isinstance(pid, int) else None,
+                is_alive=processes.alive,
+                now=now,
+            )
+        )
+
+    async def _caught_up(self) -> None:
+        """Wait for what waits in the spool to be taken, as long as somebody who waits for an answer can."""
+        if self._asked is None:
+            await self.drain()
+            return
+        caught_up = self._taken = anyio.Event()
+        self._asked.set()
+        with anyio.move_on_after(CATCH_UP_S):
+            await caught_up.wait()
+
+    # Watching
+
+    async def run(self, draining: anyio.Event) -> None:
+        """Drain whenever something comes, until the daemon drains itself; a failure is logged and tried again."""
+        seen: dict[str, int] | None = None
+        while not draining.is_set():
+            wait_s = LOOK_EVERY_S
+            self._asked, taken = anyio.Event(), self._taken
+            sizes = self.spool.sizes()
+            if sizes != seen or await self._is_due():
+                try:
+                    await self.drain()
+                    seen = self.spool.sizes()
+                except (ShiftlogError, OSError) as error:
+                    log.warning("spool: %s", error)
+                    wait_s = AGAIN_S
+            taken.set()
+            with anyio.move_on_after(wait_s):
+                async with anyio.create_task_group() as waiting:
+                    for event in (draining, self._asked):
+                        waiting.start_soon(_ended_by, event, waiting.cancel_scope)
+        self._asked = None
+
+    async def _is_due(self) -> bool:
+        now = self.app.clock.now()
+        return any(stop.is_due(now) for stop in (await self.hooking.stops()).values())
+
+
+async def _ended_by(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()

@@ -1,0 +1,152 @@
+"""The import service of an app: readers and workers joined with the journal that they write to.
+
+Apart from `app`, because most of a daemon's starts need none of it.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from shiftlog.app.import_worker import WorkerSettings, placer_for
+from shiftlog.config import Config
+from shiftlog.dialects.mcpserver.transcripts import completed
+from shiftlog.ingest.importing.run import SMALL_BYTES, Importer, ImportJournal, MakeReaders
+from shiftlog.ingest.importing.service import ImportOptions, Imports, IngestSettings, agent_named
+from shiftlog.ingest.importing.workers import InProcess, Readers, Workers
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.intake.service import Ingest, import_key
+from shiftlog.link.import_ahead import WORKER, default_jobs, take_ahead
+from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
+from shiftlog.store.protocol import Store
+from shiftlog.store.sqlite import SqliteStore
+from shiftlog.store.sqlite.copying import copy_database
+
+if TYPE_CHECKING:
+    from shiftlog.guard.policy.operator import OperatorPolicy
+
+KEY_FILE = "import.key"
+COPY_PREFIX = "dry-run-"
+COPIES_KEPT_S = 86_400.0
+
+
+class _Place(Protocol):
+    """What of an app the import needs."""
+
+    @property
+    def home(self) -> Path: ...
+    @property
+    def config(self) -> Config: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def store(self) -> Store: ...
+    @property
+    def policy(self) -> "OperatorPolicy | None": ...
+
+
+def worker_settings(app: _Place) -> WorkerSettings:
+    """Return what readers in other processes must know: the operator's redaction rules, those of a policy too."""
+    redaction, policy = app.config.redaction, app.policy
+    rules = [(rule.name, rule.pattern, rule.kind) for rule in redaction.rules]
+    rules += [(rule.id, rule.pattern, rule.id) for rule in (policy.redaction_add if policy else ())]
+    return WorkerSettings(
+        mac_key=import_key(app.home / "keys" / KEY_FILE),
+        rules=rules,
+        silenced=[*redaction.silenced, *(policy.redaction_disable if policy else ())],
+        test_clock=app.clock.is_test,
+    )
+
+
+def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Imports:
+    """Join the import over an app's store."""
+    settings = worker_settings(app)
+
+    def readers(jobs: int | None) -> MakeReaders:
+        def make(size: int) -> Readers:
+            count = 0 if size < SMALL_BYTES else default_jobs() if jobs is None else jobs
+            ahead = take_ahead(count)
+            if count < 1:
+                return InProcess(lambda: placer_for(settings))
+            return Workers(WORKER, msgspec.msgpack.encode(settings), count, ahead)
+
+        return make
+
+    @asynccontextmanager
+    async def scratch() -> AsyncGenerator[ImportJournal]:
+        _forget_old_copies(app.home)
+        with tempfile.TemporaryDirectory(prefix=COPY_PREFIX, dir=app.home) as folder:
+            copy = Path(folder) / "copy.db"
+            if isinstance(app.store, SqliteStore):
+                copy_database(app.store.path, copy)
+            async with SqliteStore(copy, durability="process") as store:
+                yield Ingest(store, app.clock, settings.mac_key)
+
+    def now() -> datetime:
+        return app.clock.now()
+
+    return Imports(
+        importer=Importer(journal=Ingest(app.store, app.clock, settings.mac_key)),
+        readers=readers,
+        scratch=scratch,
+        settings=IngestSettings(
+            roots=tuple(app.config.ingest.roots),
+            max_line_mb=app.config.ingest.max_line_mb,
+            project_aliases=app.config.ingest.project_aliases,
+        ),
+        environ=environ,
+        now=now,
+        home=Path(environ.get("HOME") or Path.home()),
+    )
+
+
+def _forget_old_copies(home: Path) -> None:
+    """Remove what dry runs left that were killed."""
+    for folder in home.glob(f"{COPY_PREFIX}*"):
+        if time.time() - folder.stat().st_mtime > COPIES_KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+_FORMATS = {
+    "Claude": "ClaudeCode",
+    "Codex": "Codex",
+    "Gemini": "GeminiCli",
+    "Copilot": "CopilotCli",
+    "OpenCode": "OpenCode",
+    "Cursor": "Cursor",
+}
+
+
+async def take_transcripts(imports: Imports, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Import as the session log asks; raise for what its strictness does not allow."""
+    given = os.path.expanduser(str(values["path"]))  # noqa: PTH111 - does not raise for an unknown user
+    path, agent = str(Path(values["workspace"] or "/", given)), values["agent"]
+    wanted = _FORMATS.get(values["source"])
+    options = ImportOptions(
+        paths=[path],
+        agents=[wanted] if wanted else (),
+        recursive=bool(values["recursive"]),
+        dry_run=True,
+        allowed=None if values["operator"] else [values["workspace"]],
+        argument="path",
+    )
+    if agent or values["strict"]:
+        kinds = await imports.kinds(options)
+        if values["strict"] and not (kinds & {wanted} if wanted else kinds):
+            raise TranscriptNotFound(f"Transcript not found: {path}", details={"searched": [path]})
+        if agent and kinds and agent_named(agent) not in kinds:
+            says = "the agent whose transcripts are there"
+            raise InvalidParameter.invalid("agent", says, agent, allowed=sorted(kinds))
+    report = await imports.run(replace(options, dry_run=not values["persist"]))
+    shown = report.shown()
+    if values["strict"] and not report.ok:
+        raise TranscriptUnreadable(f"Transcript unreadable: {report.errors[0]['path']}", details=completed(shown))
+    return shown

@@ -1,0 +1,172 @@
+"""Calls of the session log that a client script queued because it reached neither daemon nor store.
+
+They are carried out once and in order, each under its own idempotency key, before anything newer; one that is refused
+is set aside with the reason.
+"""
+
+import base64
+import binascii
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+import anyio.to_thread
+
+from shiftlog.dialects.mcpserver.current import Binding, Place
+from shiftlog.dialects.mcpserver.errors import payload
+from shiftlog.dialects.mcpserver.service import Sessionlog
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.ingest.hooks.spool import CALLS, Spool
+from shiftlog.journal.sessions import workspace_of
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import ShiftlogError
+from shiftlog.store.protocol import Answer, Store
+
+CALL_S = 120.0
+ATTEMPTS = 10
+QUEUED_BYTES = 16 << 20
+SCOPE = "spool"
+KEY = "idempotencykey"
+_ID = re.compile(r"[0-9a-f]{32}")
+
+log = logging.getLogger(__name__)
+
+
+class Unusable(ValueError):
+    """A queued call that says nothing that could be carried out."""
+
+
+@dataclass(slots=True, kw_only=True)
+class QueuedCalls:
+    """Carries queued calls out."""
+
+    spool: Spool
+    sessionlog: Sessionlog
+    redactor: Redactor
+    store: Store
+    now: Callable[[], datetime]
+    read_params: Callable[[str], Any] | None = None
+    """Reads parameters as the script's own program would; calls wait until a face has put it here."""
+    _attempts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def are_waiting(self) -> bool:
+        """Tell whether a call waits, at the price of one look into a folder."""
+        return bool(self.spool.names(CALLS))
+
+    async def drain(self) -> int:
+        """Carry out what waits, oldest first; stop at one that may work later. Return how many are done with."""
+        done = 0
+        if self.read_params is None:
+            return done
+        for name in self.spool.names(CALLS):
+            path = self.spool.folder / name
+            if not await self._carry_out(path):
+                break
+            await anyio.to_thread.run_sync(_removed, path)
+            done += 1
+        return done
+
+    async def _carry_out(self, path: Path) -> bool:
+        """Tell whether a call is done with: carried out, or set aside."""
+        queued: Mapping[str, Any] = {}
+        try:
+            queued = self._read(path)
+            await self._call(queued)
+        except ShiftlogError as error:
+            tried = self._attempts[path.name] = self._attempts.get(path.name, 0) + 1
+            if error.retryable and tried < ATTEMPTS:
+                log.warning("spool: a queued call waits: %s", error.message)
+                return False
+            said = payload(error)
+            await self._set_aside(path, queued, f"{said['code']}: {said['message']}")
+        except (Unusable, OSError) as error:
+            await self._set_aside(path, queued, str(error))
+        self._attempts.pop(path.name, None)
+        return True
+
+    async def _call(self, queued: Mapping[str, Any]) -> None:
+        workspace = str(queued["cwd"])
+        place = Place(
+            caller=Caller(client_id=f"spool:{queued['id']}", face="spool", cwd=workspace, call_id="1"),
+            workspace=workspace_of(workspace),
+            agent=queued["agent"] or None,
+            binding=Binding(session_id=None, fence=None),
+            timeout_s=CALL_S,
+            again=True,  # a daemon that was killed may have carried it out already
+        )
+        name = str(queued["id"])
+        result = await self.sessionlog.call(str(queued["method"]), _keyed(queued["params"], name), place)
+        kept = Answer(request_hash="", answer=_receipt(result), at=self.now())
+        await self.store.write(lambda writer: writer.put_answer(SCOPE, name, kept))
+
+    async def receipt(self, name: str) -> dict[str, Any] | None:
+        """Return what became of a queued call: its receipt says persisted, unchanged, queued or set_aside."""
+        kept = await self.store.read(lambda reader: reader.answer(SCOPE, name))
+        if kept is not None:
+            return dict(kept.answer)
+        aside = next((item for item in self.spool.aside() if item.get("id") == name), None)
+        if aside is not None:
+            return {**_EMPTY, "code": "set_aside", "reason": aside.get("reason")}
+        return {**_EMPTY, "code": "queued"} if any(name in waiting for waiting in self.spool.names(CALLS)) else None
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        """Return a queued call; raise Unusable for what is none."""
+        assert self.read_params is not None
+        if path.stat().st_size > QUEUED_BYTES:
+            raise Unusable("it is larger than any call may be")
+        try:
+            given: Any = json.loads(path.read_bytes())
+            names = ("method", "params", "cwd", "agent")
+            texts = {name: base64.b64decode(given[f"{name}_base64"], validate=True).decode() for name in names}
+            params = self.read_params(texts.pop("params"))
+            found = {name: str(given.get(name) or "") for name in ("id", "at")} | texts
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error) as error:
+            raise Unusable(f"it cannot be read: {error}"[:200]) from None
+        if not found["id"] or not found["method"].strip() or not found["cwd"].startswith("/"):
+            raise Unusable("it lacks an id, a method or a directory")
+        return {**found, "params": {} if params is None else params}
+
+    async def _set_aside(self, path: Path, queued: Mapping[str, Any], reason: str) -> None:
+        name = str(queued.get("id") or _id_in(path.stem))
+        content = self.redactor.value(queued.get("params"))[0]
+        item = {"kind": "call", "at": queued.get("at"), "event": queued.get("method"), "content": content}
+        masked = self.redactor.text(reason).text
+        await anyio.to_thread.run_sync(lambda: self.spool.set_aside(name, item, masked, self.now()))
+
+
+def _receipt(result: Any) -> dict[str, Any]:
+    """Return the receipt of a call that was carried out; one that only read has nothing to show."""
+    given: Any = cast("dict[str, Any]", result).get("journal") if isinstance(result, dict) else None
+    if not isinstance(given, dict):
+        return {**_EMPTY, "code": "unchanged"}
+    journal = cast("dict[str, Any]", given)
+    names = {"session_id": "sessionId", "seq": "seq", "hash": "hash", "redactions": "redactions"}
+    code = "persisted" if journal.get("changed") else "unchanged"
+    return {"code": code, **{ours: journal.get(theirs) for ours, theirs in names.items()}}
+
+
+_EMPTY = {"code": "", "session_id": None, "seq": None, "hash": None, "redactions": 0}
+
+
+def _id_in(name: str) -> str:
+    """Return the id that a script gave out for a queued call, which ends the name of its file; else that name."""
+    last = name.rpartition("-")[2]
+    return last if _ID.fullmatch(last) else name
+
+
+def _removed(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _keyed(params: Any, name: str) -> Any:
+    """Return parameters with a key by which a second attempt is recognised, unless they have one of their own."""
+    if not isinstance(params, dict):
+        return params
+    given = cast("dict[Any, Any]", params)
+    has_key = any(str(key).lower() == KEY and str(value or "").strip() for key, value in given.items())
+    return given if has_key else {**given, "idempotencyKey": f"spool-{name}"}

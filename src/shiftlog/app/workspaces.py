@@ -1,0 +1,331 @@
+"""Checkpoints, joined with shells and journal: the four workspace tools, and the snapshots that shells ask for.
+
+What a checkpoint is and how one is restored stands in `workspace`; here is who asks, for which workspace, and when.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from shiftlog.app.checkpoint_log import JournalCheckpointLog
+from shiftlog.guard.budgets.spec import read_budget
+from shiftlog.guard.budgets.text import shape_text
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.shell_errors import (
+    GitMissing,
+    SandboxNotAllowed,
+    WorkspaceInvalid,
+    WorkspaceRequired,
+)
+from shiftlog.params.arguments import Arguments, Enum, Flag, Int, String, Strings, conflict, missing
+from shiftlog.shell import requests
+from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
+from shiftlog.shell.state import Command, Shell
+from shiftlog.workspace.checkpoints import LABEL_CHARS, Checkpoints, Workspace
+from shiftlog.workspace.ports import Busy, Cause, Kind, Place, Runner, Scope
+from shiftlog.workspace.rules import read_scope
+from shiftlog.workspace.runner import LocalRunner
+from shiftlog.workspace.shadow import WorkspaceGone
+from shiftlog.workspace.targets import Target
+
+log = logging.getLogger(__name__)
+
+KINDS = ("manual", "auto", "open", "turn", "safety")
+_WHERE: dict[str, Any] = {
+    "shell_id": String(max_chars=300, description="Its workspace, or"),
+    "workspace": String(max_chars=4096, description="a local one."),
+}
+_TARGET: dict[str, Any] = {
+    "checkpoint_id": String(max_chars=64, description="Id or prefix, or"),
+    "before_turn": String(max_chars=300, description="a request_id, or"),
+    "before_command": String(max_chars=300, description="a command_id."),
+}
+LISTS_OF_NAMES = ("files", "changes", "left_in_place", "failed")
+_PATHS = Strings(max_items=64, max_chars=4096, description="Only these sub-paths.")
+
+CREATE_CHECKPOINT = Arguments(fields={**_WHERE, "label": String(max_chars=LABEL_CHARS, description="A name.")})
+LIST_CHECKPOINTS = Arguments(
+    fields={
+        **_WHERE,
+        "request_id": String(max_chars=300, description="Only of this turn."),
+        "kind": Enum(values=KINDS, description="Only of this kind."),
+        "limit": Int(minimum=1, maximum=200, description="Default 50."),
+        "cursor": String(max_chars=200, description="next_cursor."),
+    }
+)
+DIFF_CHECKPOINT = Arguments(
+    fields={
+        **_WHERE,
+        **_TARGET,
+        "to": String(max_chars=64, description="Default: working tree."),
+        "format": Enum(values=("summary", "patch"), description="Default summary."),
+        "paths": _PATHS,
+        "budget": requests.SAME_BUDGET,
+    }
+)
+RESTORE_CHECKPOINT = Arguments(
+    fields={
+        **_WHERE,
+        **_TARGET,
+        "paths": _PATHS,
+        "clean": Flag(description="Remove newer files."),
+        "dry_run": Flag(description="Only report."),
+    }
+)
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """A workspace that a shell works in."""
+
+    workspace: Workspace
+    automatic: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Workspaces:
+    """Checkpoints of the workspaces of shells, and of local ones that have some."""
+
+    checkpoints: Checkpoints
+    log: JournalCheckpointLog
+    shell: Callable[[str], Shell | None]
+    usable: Callable[[str], Awaitable[Shell]]
+    live_shells: Callable[[], list[Shell]]
+    open_turn: Callable[[str], Awaitable[str | None]]
+    check_live: Callable[[str], Awaitable[None]]
+    redactor: Redactor
+    runner_of: Callable[[Shell], Runner | None] = lambda _shell: LocalRunner()
+    permit: Callable[[str, Caller], None]
+    check_restoring: Callable[[str | None, Caller], None]
+    sandbox_max: str = "full-access"
+    _settling: set["asyncio.Task[bool]"] = field(default_factory=set["asyncio.Task[bool]"])
+    _attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
+
+    # What shells ask for
+
+    async def attach(self, shell: Shell, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Begin to cover a shell's workspace with a first checkpoint."""
+        if shell.workspace is None:
+            return {"enabled": False, "reason": "no_workspace", "baseline_id": None}
+        runner = self.runner_of(shell)
+        scope = _scope(values)
+        try:
+            if runner is None:
+                raise GitMissing("checkpoints need git on the target")
+            workspace = await self.checkpoints.open(runner, shell.workspace, scope, session_id=shell.session_id)
+            automatic = bool(values.get("auto_snapshot", True))
+            self._attached[shell.shell_id] = Attached(workspace=workspace, automatic=automatic)
+            baseline = None
+            if automatic:
+                created = await self.checkpoints.save(workspace, kind="open", cause=Cause(session_id=shell.session_id))
+                baseline = created.checkpoint_id
+                self._settle(workspace)
+        except GitMissing:
+            return {"enabled": False, "reason": "git_missing", "baseline_id": None}
+        return {"enabled": True, "reason": None, "baseline_id": baseline}
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Refuse sub-paths and patterns that cannot be used, before a shell is opened."""
+        _scope(values)
+
+    def _settle(self, workspace: Workspace) -> None:
+        """Make a first checkpoint independent of the user's own objects, while the shell is in use already."""
+        task = asyncio.get_running_loop().create_task(self.checkpoints.settle(workspace))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def aclose(self) -> None:
+        """Wait for what goes on in the background."""
+        if self._settling:
+            await asyncio.wait(self._settling)
+
+    async def before(self, shell: Shell, command: Command) -> str | None:
+        """Return the checkpoint that undoes a command that is about to run."""
+        attached = self._attached.get(shell.shell_id)
+        if attached is None or not attached.automatic:
+            return None
+        if command.judged.read_only:
+            here = await self.checkpoints.current(attached.workspace)
+            return here.checkpoint_id if here else None
+        await self.check_live(shell.session_id)
+        cause = Cause(
+            session_id=shell.session_id,
+            request_id=await self.open_turn(shell.session_id),
+            command_id=command.command_id,
+        )
+        try:
+            return (await self.checkpoints.save(attached.workspace, kind="auto", cause=cause)).checkpoint_id
+        except WorkspaceGone:
+            return None  # its directory is gone: the command may be the one that brings it back
+
+    async def turn_began(self, session_id: str, request_id: str) -> None:
+        """Save the workspaces of a session's live shells as they are when a turn opens."""
+        for shell in self.live_shells():
+            attached = self._attached.get(shell.shell_id)
+            if shell.session_id == session_id and attached is not None and attached.automatic:
+                cause = Cause(session_id=session_id, request_id=request_id)
+                try:
+                    await self.checkpoints.save(attached.workspace, kind="turn", cause=cause)
+                except ShiftlogError as error:  # the turn is begun all the same
+                    log.warning("No checkpoint of %s for turn %s: %s", shell.workspace, request_id, error.message)
+
+    def busy(self, place: Place) -> Busy | None:
+        """Return the command that runs in a shell on a workspace, if one does."""
+        for shell in self.live_shells():
+            attached = self._attached.get(shell.shell_id)
+            if attached is None or attached.workspace.place != place:
+                continue
+            for command in shell.running or ([shell.foreground] if shell.foreground else []):
+                return Busy(
+                    shell_id=shell.shell_id,
+                    command_id=command.command_id,
+                    since=command.started_at or shell.created_at,
+                )
+        return None
+
+    # The tools
+
+    async def create_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+        """Name a state of the workspace."""
+        values = CREATE_CHECKPOINT.read(arguments)
+        workspace, cause = await self._asked(values, caller)
+        await self._check_session(cause)
+        label = self._mask(values, values["label"])[:LABEL_CHARS] if values.get("label") else None
+        created = await self.checkpoints.save(workspace, kind="manual", label=label, cause=cause)
+        return created.as_dict()
+
+    async def list_checkpoints(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+        """List the checkpoints of a workspace, newest first."""
+        values = LIST_CHECKPOINTS.read(arguments)
+        workspace, _ = await self._asked(values, caller)
+        listing = await self.checkpoints.list(
+            workspace,
+            request_id=values.get("request_id"),
+            kind=cast("Kind | None", values.get("kind")),
+            limit=values.get("limit", 50),
+            cursor=values.get("cursor"),
+        )
+        return listing.as_dict()
+
+    async def diff_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+        """Show what changed since a checkpoint."""
+        values = DIFF_CHECKPOINT.read(arguments)
+        as_patch = values.get("format") == "patch"
+        if values.get("budget") is not None and not as_patch:
+            raise conflict("budget", 'format: "summary"')
+        budget = read_budget(values.get("budget"), "budget")
+        workspace, _ = await self._asked(values, caller)
+        found = await self.checkpoints.diff(
+            workspace, _target(values), to=values.get("to"), as_patch=as_patch, paths=values.get("paths", ())
+        )
+        shown = self._with_names(values, found.as_dict())
+        if found.patch is not None:
+            shaped = shape_text(self._mask(values, found.patch), budget, DEFAULT_CHARS)
+            report = None if budget is None or budget.keeps_everything else shaped.report.as_dict()
+            shown |= {
+                "patch": shaped.text,
+                "truncated": bool(shown["truncated"]) or shaped.truncated,
+                "budget": report,
+            }
+        return shown
+
+    async def restore_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+        """Go back to a checkpoint; a safety checkpoint holds what is overwritten."""
+        values = RESTORE_CHECKPOINT.read(arguments)
+        shell = await self.usable(values["shell_id"]) if values.get("shell_id") else None
+        mode = shell.guard.sandbox if shell is not None else self.sandbox_max
+        if mode == "read-only":
+            details = {"mode": mode, "max": self.sandbox_max}
+            raise SandboxNotAllowed(f"sandbox '{mode}' is not permitted", details=details)
+        if not values.get("dry_run"):
+            self.check_restoring(values.get("shell_id"), caller)
+        workspace, cause = await self._asked(values, caller)
+        if not values.get("dry_run"):
+            await self._check_session(cause)
+        restored = await self.checkpoints.restore(
+            workspace,
+            _target(values),
+            paths=values.get("paths", ()),
+            clean=bool(values.get("clean")),
+            dry_run=bool(values.get("dry_run")),
+            cause=cause,
+        )
+        return self._with_names(values, restored.as_dict())
+
+    async def gc(self, open_sessions: list[str]) -> int:
+        """Remove automatic checkpoints beyond the limit, of every local workspace that is still there."""
+        gone = 0
+        for place in await self.log.places():
+            if place.target is None and Path(place.path).is_dir():
+                workspace = await self.checkpoints.open(LocalRunner(), place.path)
+                gone += await self.checkpoints.gc(workspace, open_sessions)
+        return gone
+
+    async def _asked(self, values: Mapping[str, Any], caller: Caller) -> tuple[Workspace, Cause]:
+        """Return the workspace that a call names, and on whose behalf it is made."""
+        if values.get("shell_id") is not None and values.get("workspace") is not None:
+            raise conflict("workspace", "shell_id")
+        if values.get("shell_id") is not None:
+            shell = await self.usable(values["shell_id"])
+            attached = self._attached.get(shell.shell_id)
+            if attached is None:
+                if shell.workspace is not None:
+                    raise GitMissing("checkpoints need git on the target", details={"found": None})
+                raise WorkspaceRequired("checkpoints require an explicit workspace")
+            request_id = await self.open_turn(shell.session_id)
+            by = caller.client_name if caller.operator else None
+            return attached.workspace, Cause(session_id=shell.session_id, request_id=request_id, by=by)
+        if values.get("workspace") is None:
+            raise missing("shell_id")
+        workspace = await self.checkpoints.open(LocalRunner(), values["workspace"])
+        if not caller.operator:
+            self.permit(workspace.place.path, caller)
+        if not await self.log.read(workspace.place):
+            why = "it has no checkpoints"
+            raise WorkspaceInvalid(f"workspace {values['workspace']} cannot be used: {why}", details={"why": why})
+        return workspace, Cause(by=caller.client_name)
+
+    async def _check_session(self, cause: Cause) -> None:
+        """Refuse what would be recorded in a session that has ended."""
+        if cause.session_id is not None:
+            await self.check_live(cause.session_id)
+
+    def _mask(self, values: Mapping[str, Any], text: str) -> str:
+        shell = self.shell(values["shell_id"]) if values.get("shell_id") else None
+        return shell.mask(text) if shell is not None else self.redactor.text(text, by_rule=True).text
+
+    def _with_names(self, values: Mapping[str, Any], answer: Result) -> Result:
+        """Mask secrets that are, or are in, names of files."""
+        shell = self.shell(values["shell_id"]) if values.get("shell_id") else None
+        redactor = self.redactor if shell is None else shell.redactor
+        lists = {key: answer[key] for key in LISTS_OF_NAMES if key in answer}
+        return answer | redactor.value(lists, by_rule=True, path_fields=frozenset(("path", "paths")))[0]
+
+    @staticmethod
+    def unix_time(row: Mapping[str, Any]) -> int:
+        """Return when a listed checkpoint was made, in whole seconds since the epoch."""
+        return int(datetime.fromisoformat(str(row["created_at"])).timestamp())
+
+
+def _scope(values: Mapping[str, Any]) -> Scope:
+    return read_scope(
+        values.get("paths", ()),
+        values.get("checkpoint_ignores", ()),
+        include_ignored=bool(values.get("include_ignored")),
+    )
+
+
+def _target(values: Mapping[str, Any]) -> Target:
+    return Target(
+        checkpoint_id=values.get("checkpoint_id"),
+        before_turn=values.get("before_turn"),
+        before_command=values.get("before_command"),
+    )

@@ -1,0 +1,279 @@
+"""What commands print: text that cannot harm a terminal, tables that fit it, JSON for programs, progress.
+
+Stored text is data that anybody may have written, so nothing of it reaches the terminal as a control sequence or
+as markup. A pipe gets the same lines without colours and without being cut. What is printed, the commands decide.
+"""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from threading import Timer
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
+    from rich.text import Text
+
+Part = str | tuple[str, str]
+
+# Controls, marks that turn the direction of text, separators, invisible tags, halves of pairs. Joiners stay:
+# emoji and some scripts are written with them.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+PROGRESS_AFTER_S = 1.0
+STATE_STYLES = {
+    "open": "green",
+    "in_progress": "yellow",
+    "interrupted": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "suspended": "yellow",
+    "awaiting_successor": "yellow",
+    "running": "yellow",
+    "cancelled": "yellow",
+    "orphaned": "red",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "bold red",
+}
+
+
+def clean(text: str) -> str:
+    """Return a text of any number of lines with everything a terminal would obey made visible."""
+    return _UNSAFE.sub(_visible, text.replace("\r\n", "\n")).expandtabs(8)
+
+
+def clean_line(text: object) -> str:
+    """Return a value as one clean line."""
+    return clean(" ".join(str(text).split()))
+
+
+def _visible(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"<U+{code:04X}>"
+
+
+def json_text(document: object, *, indent: int | None = 2) -> str:
+    """Return a document as JSON; what a terminal would obey stands there as an escape."""
+    return _UNSAFE.sub(_escaped, json.dumps(document, ensure_ascii=False, indent=indent))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    # Control characters below a space never stand raw in JSON text, but for the ends of lines.
+    return json.dumps(found[0])[1:-1]
+
+
+def print_json(document: object, *, indent: int | None = 2) -> None:
+    """Print a document as JSON."""
+    click.echo(json_text(document, indent=indent))
+
+
+class Screen:
+    """Standard output: coloured and as wide as the terminal, or plain and uncut in a pipe."""
+
+    def __init__(self) -> None:
+        self.is_terminal = sys.stdout.isatty()
+        self._console: Console | None = None
+
+    @property
+    def console(self) -> "Console":
+        """Return the console of a terminal; nothing is interpreted in what it prints."""
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(force_terminal=self.is_terminal, markup=False, emoji=False, highlight=False)
+        return self._console
+
+    def line(self, *parts: Part) -> None:
+        """Print parts after one another, each text alone or with its style; they are cleaned here."""
+        if self.is_terminal:
+            self.console.print(text_of(parts), soft_wrap=True)
+        else:
+            click.echo("".join(_plain(part) for part in parts).rstrip())
+
+    def item(self, *parts: Part, indent: int = 0, hang: int = 2) -> None:
+        """Print parts that belong together as one item: what does not fit goes on below, further in."""
+        if not self.is_terminal:
+            self.line(" " * indent, *parts)
+            return
+        text, width = text_of(parts), max(20, self.console.width - indent)
+        first = next(iter(text.wrap(self.console, width)), text)
+        rest = text[len(first.plain) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+        self.console.print(" " * indent, first, sep="", soft_wrap=True)
+        for line in rest.wrap(self.console, max(20, width - hang)) if rest else ():
+            self.console.print(" " * (indent + hang), line, sep="", soft_wrap=True)
+
+    def block(self, text: str, *, indent: int = 0, style: str = "", max_lines: int | None = None) -> None:
+        """Print a text of many lines, wrapped on a terminal; beyond `max_lines` it says how much is left."""
+        lines, left = self._lines(clean(text).strip("\n"), indent, max_lines)
+        for line in lines:
+            self.line(" " * indent, (line, style))
+        if left:
+            self.line(" " * indent, (f"… {count(left, 'more character')}; --full shows all", "dim"))
+
+    def _lines(self, text: str, indent: int, max_lines: int | None) -> tuple[list[str], int]:
+        """Return the lines to print and how many characters come after them."""
+        shown: list[str] = []
+        used = 0
+        for raw in text.split("\n"):
+            for line in self._wrapped(raw, indent):
+                if max_lines is not None and len(shown) == max_lines:
+                    return shown, len(text) - used
+                shown.append(line)
+                used += len(line)
+            used += 1
+        return shown, 0
+
+    def _wrapped(self, line: str, indent: int) -> Sequence[str]:
+        if not self.is_terminal or not line:
+            return [line]
+        from rich.text import Text
+
+        width = max(20, self.console.width - indent)
+        return [piece.plain for piece in Text(line).wrap(self.console, width)]
+
+    def table(self, columns: Sequence["Column"], rows: Iterable[Sequence[Part]]) -> None:
+        """Print a table; on a terminal too narrow for it, columns are cut, left out or put on a second line."""
+        from shiftlog.cli.screen.tables import laid_out
+
+        width = self.console.width if self.is_terminal else None
+        for parts in laid_out(columns, rows, width):
+            self.line(*parts)
+
+
+class Column:
+    """A column of a table; `spare` columns are left out first where room is short, the highest first."""
+
+    __slots__ = ("cut", "right", "spare", "title")
+
+    def __init__(self, title: str, *, cut: bool = False, right: bool = False, spare: int = 0) -> None:
+        self.title = title
+        self.cut = cut
+        self.right = right
+        self.spare = spare
+
+
+def _plain(part: Part) -> str:
+    return clean(part if isinstance(part, str) else part[0])
+
+
+def text_of(parts: Iterable[Part]) -> "Text":
+    """Return parts as one text of rich, cleaned and without markup."""
+    from rich.text import Text
+
+    text = Text()
+    for part in parts:
+        text.append(_plain(part), style=None if isinstance(part, str) else part[1] or None)
+    return text
+
+
+def styled(state: str) -> Part:
+    """Return a state's name in its colour."""
+    return state, STATE_STYLES.get(state, "")
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 turn`, `2,000 turns`."""
+    if number == 1:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {plural}"
+
+
+class Progress:
+    """A bar on standard error for work that takes over a second; only a terminal sees it."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._total: int | None = None
+        self._done = 0
+        self._bar: RichProgress | None = None
+        self._timer = Timer(PROGRESS_AFTER_S, self._show)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        if self._timer.ident is not None:
+            self._timer.join()  # a bar that starts just now must be there to be stopped
+        if self._bar is not None:
+            self._bar.stop()
+
+    def expect(self, total: int) -> None:
+        """Say how many steps there are."""
+        self._total = total
+        self._draw()
+
+    def step(self) -> None:
+        """Say that one more step is done."""
+        self._done += 1
+        self._draw()
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn(self._label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        bar.add_task(self._label, total=self._total, completed=self._done)
+        bar.start()
+        self._bar = bar
+
+    def _draw(self) -> None:
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], total=self._total, completed=self._done)
+
+
+def ago(seconds: float) -> str:
+    """Return a span of time in the largest unit that fits: `5 s`, `12 min`, `3 h`, `4 d`."""
+    for unit_s, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= unit_s:
+            return f"{int(seconds // unit_s)} {name}"
+    return f"{max(0, int(seconds))} s"
+
+
+def since(time_text: str | None) -> str:
+    """Return how long ago a time of an answer was."""
+    if not time_text:
+        return ""
+    from datetime import datetime
+
+    return ago(time.time() - datetime.fromisoformat(time_text).timestamp())
+
+
+def when(time_text: str | None) -> str:
+    """Return a time of an answer as people read it, still in UTC."""
+    return "" if not time_text else time_text.replace("T", " ")
+
+
+def dollars(amount: float) -> str:
+    """Return a cost with as many decimals as it needs to be read as more than nothing."""
+    if 0 < amount < 0.00005:
+        return "<$0.0001"
+    return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+
+
+def size(number: float) -> str:
+    """Return a number of bytes in the unit that suits it."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} TB"

@@ -1,0 +1,99 @@
+"""Laying out a table: which columns fit, where cells are cut, and when a row takes two lines."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.cells import cell_len, chop_cells
+
+from shiftlog.cli.screen.output import Column, Part, clean_line
+
+GAP = 2
+CUT_TO = 16
+SQUEEZED_TO = 8
+
+
+def laid_out(columns: Sequence[Column], rows: Iterable[Sequence[Part]], width: int | None) -> Iterator[Sequence[Part]]:
+    """Yield the lines of a table, header first; without a width nothing is cut.
+
+    The first column is never cut, so that it can be copied: where it leaves no room for the others, they go to a
+    second line of each row.
+    """
+    header: list[Part] = [(column.title, "dim") for column in columns]
+    lines = [header, *(list(map(_cleaned, row)) for row in rows)]
+    widths = [max(cell_len(_word(line[n])) for line in lines) for n in range(len(columns))]
+    fitted = _fitted(columns, widths, width)
+    if fitted is not None:
+        yield from (_line(columns, line, fitted) for line in lines)
+        return
+    assert width is not None
+    rest = _fitted(columns[1:], widths[1:], width - GAP) or _squeezed(columns[1:], widths[1:], width - GAP)
+    for line in lines:
+        yield [line[0]]
+        yield [" " * GAP, *_line(columns[1:], line[1:], rest)]
+
+
+def _fitted(columns: Sequence[Column], widths: Sequence[int], room: int | None) -> dict[int, int] | None:
+    """Return the widths of the columns to show by their numbers, or None where even that does not fit."""
+    shown = dict(enumerate(widths))
+    while room is not None and (over := sum(shown.values()) + GAP * (len(shown) - 1) - room) > 0:
+        if _slack(columns, shown, CUT_TO) >= over:
+            _cut(columns, shown, over)
+            break
+        spare = max(shown, key=lambda n: columns[n].spare)
+        if not columns[spare].spare:
+            return None
+        del shown[spare]
+    return shown
+
+
+def _squeezed(columns: Sequence[Column], widths: Sequence[int], room: int) -> dict[int, int]:
+    """Return the widths where room is scarcer still: the last columns go, and what can be cut is cut further."""
+    shown = {n: width for n, width in enumerate(widths) if not columns[n].spare}
+    while (over := sum(shown.values()) + GAP * (len(shown) - 1) - room) > 0:
+        slack = _slack(columns, shown, SQUEEZED_TO)
+        if slack >= over or len(shown) == 1:
+            _cut(columns, shown, min(over, slack))
+            break
+        # What can be cut says most, so it goes last.
+        del shown[max(shown, key=lambda n: (not columns[n].cut, n))]
+    return shown
+
+
+def _slack(columns: Sequence[Column], shown: dict[int, int], least: int) -> int:
+    """Return how much can be cut off columns that keep so many cells."""
+    return sum(max(0, width - least) for n, width in shown.items() if columns[n].cut)
+
+
+def _cut(columns: Sequence[Column], shown: dict[int, int], over: int) -> None:
+    """Take cells from the columns that may be cut, the widest first."""
+    for _ in range(over):
+        shown[max((n for n in shown if columns[n].cut), key=shown.__getitem__)] -= 1
+
+
+def _line(columns: Sequence[Column], cells: Sequence[Part], widths: dict[int, int]) -> Sequence[Part]:
+    parts: list[Part] = []
+    for n, width in widths.items():
+        word, style = _word(cells[n]), _style(cells[n])
+        if cell_len(word) > width:
+            word = chop_cells(word, width - 1)[0].rstrip() + "…"
+        padding = " " * (width - cell_len(word))
+        parts += [padding, (word, style)] if columns[n].right else [(word, style), padding]
+        parts.append(" " * GAP)
+    return _trimmed(parts)
+
+
+def _trimmed(parts: list[Part]) -> list[Part]:
+    while parts and not _word(parts[-1]).strip():
+        parts.pop()
+    return parts
+
+
+def _cleaned(part: Part) -> Part:
+    return clean_line(_word(part)), _style(part)
+
+
+def _word(part: Part) -> str:
+    return part if isinstance(part, str) else part[0]
+
+
+def _style(part: Part) -> str:
+    return "" if isinstance(part, str) else part[1]

@@ -1,0 +1,1 @@
+"""Connecting agents: which files, which entry, and taking it back."""

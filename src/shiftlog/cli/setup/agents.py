@@ -1,0 +1,151 @@
+"""The agents that can be connected: where each keeps its MCP servers, in which form, and what our entry says."""
+
+import os
+import shlex
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from shiftlog.cli.setup.plugin_files import NAME
+from shiftlog.cli.setup.splice_json import Entry, Merge, with_json_entry, with_toml_table
+from shiftlog.config.tool_names import DIALECTS, GROUPS, TOOLSETS
+
+
+class SetupFailed(click.ClickException):
+    """A refusal that changed nothing, with the way out."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        super().show(file)
+        click.echo(f"Hint: {self.hint}", err=True, file=file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFile:
+    """Where an agent lists its MCP servers, and in which form."""
+
+    title: str
+    path: Callable[[Path, Mapping[str, str]], Path]
+    section: str
+    typed: bool = False
+    comments: bool = False
+    command: Callable[[Entry], list[str]] | None = None
+
+    def snippet(self, path: Path, entry: Entry) -> str:
+        """Return what a person would paste into an empty file."""
+        return self.edited(path, "", lambda _: entry)
+
+    def edited(self, path: Path, text: str, merge: Merge) -> str:
+        """Return the text of the file with the entry in it."""
+        if path.suffix == ".toml":
+            return with_toml_table(text, (self.section, NAME), merge)
+        return with_json_entry(text, (self.section, NAME), merge, comments=self.comments)
+
+
+def _claude_path(home: Path, environ: Mapping[str, str]) -> Path:
+    moved = environ.get("CLAUDE_CONFIG_DIR", "").split(",")[0].strip()
+    return (Path(moved).expanduser() if moved else home / ".claude") / "settings.json"
+
+
+def _codex_path(home: Path, environ: Mapping[str, str]) -> Path:
+    moved = environ.get("CODEX_HOME", "")
+    return (Path(moved).expanduser() if moved else home / ".codex") / "config.toml"
+
+
+def _vscode_path(home: Path, environ: Mapping[str, str]) -> Path:
+    if sys.platform == "darwin":
+        folder = home / "Library" / "Application Support"
+    else:
+        folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return folder / "Code" / "User" / "mcp.json"
+
+
+def _env_options(entry: Entry) -> list[str]:
+    env: Mapping[str, str] = entry.get("env", {})
+    return [part for name, value in env.items() for part in ("--env", f"{name}={value}")]
+
+
+def _claude_command(entry: Entry) -> list[str]:
+    # --env takes every word up to the next option, so --scope has to stand between it and the name.
+    options = [*_env_options(entry), "--scope", "user"]
+    return ["claude", "mcp", "add", *options, NAME, "--", entry["command"], *entry["args"]]
+
+
+def _codex_command(entry: Entry) -> list[str]:
+    return ["codex", "mcp", "add", NAME, *_env_options(entry), "--", entry["command"], *entry["args"]]
+
+
+AGENT_FILES: dict[str, AgentFile] = {
+    # Its servers, hooks and skills come with a plugin, which its settings name.
+    "claude": AgentFile(
+        title="Claude Code", path=_claude_path, section="extraKnownMarketplaces", typed=True, command=_claude_command
+    ),
+    "codex": AgentFile(title="Codex", path=_codex_path, section="mcp_servers", command=_codex_command),
+    "cursor": AgentFile(
+        title="Cursor",
+        path=lambda home, _: home / ".cursor" / "mcp.json",
+        section="mcpServers",
+        typed=True,
+    ),
+    "gemini": AgentFile(
+        title="Gemini CLI",
+        path=lambda home, _: home / ".gemini" / "settings.json",
+        section="mcpServers",
+        comments=True,
+    ),
+    "vscode": AgentFile(title="VS Code", path=_vscode_path, section="servers", typed=True, comments=True),
+}
+
+
+def server_entry(
+    agent_file: AgentFile, executable: Path, toolsets: str | None, dialect: str | None, home: str | None
+) -> Entry:
+    """Return our entry in an agent's list of servers."""
+    args = ["mcp"]
+    for option, names, known in (
+        ("--toolsets", toolsets, (*TOOLSETS, *GROUPS)),
+        ("--dialect", dialect, DIALECTS),
+    ):
+        if names is not None:
+            args += [option, _checked_names(option, names, known)]
+    entry: Entry = {"type": "stdio"} if agent_file.typed else {}
+    entry |= {"command": str(executable), "args": args}
+    if home:
+        entry["env"] = {"SHIFTLOG_HOME": str(Path(home).expanduser().absolute())}
+    return entry
+
+
+def _checked_names(option: str, names: str, known: tuple[str, ...]) -> str:
+    """Return the names as an agent passes them on; one that nobody knows would keep it from being served."""
+    parts = [part.strip() for part in names.split(",")]
+    unknown = [part for part in parts if part not in known]
+    if unknown:
+        says = f"'{unknown[0]}' is none of {', '.join(known)}; names are separated by commas"
+        raise click.BadParameter(says, param_hint=option)
+    return ",".join(parts)
+
+
+def connecting_command(agent: str, home: str | None) -> str | None:
+    """Return the agent's own command line that connects it, None for an agent that has none."""
+    agent_file = AGENT_FILES[agent]
+    entry = server_entry(agent_file, executable(), None, None, home)
+    return shlex.join(agent_file.command(entry)) if agent_file.command else None
+
+
+def executable() -> Path:
+    """Find the `shiftlog` in use; links stay as they are, so that an upgrade behind them is followed."""
+    started = sys.argv[0] if Path(sys.argv[0]).name == NAME and os.sep in sys.argv[0] else None
+    installed = Path(sysconfig.get_path("scripts")) / NAME
+    for candidate in (started, installed, shutil.which(NAME)):
+        if candidate and os.access(candidate, os.X_OK):
+            return Path(candidate).absolute()
+    raise SetupFailed("The shiftlog program is not found.", "Install Shiftlog, or put it on your PATH.")

@@ -1,0 +1,132 @@
+"""`shiftlog setup AGENT`: connects an agent to Shiftlog by entries in the agent's own configuration files.
+
+The command and what it says. Which agents there are stands in `setup_agents`, what is edited in `setup_plan`, how files
+of others are written and given back in `setup_files`, the editing of text in `splice`.
+"""
+
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from shiftlog.cli.setup.agents import AGENT_FILES
+from shiftlog.cli.setup.files import Edited
+from shiftlog.cli.setup.plan import HOOKED, Plan
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command()
+@click.argument("agent", type=click.Choice(list(AGENT_FILES)))
+@click.option(
+    "--write/--print-only",
+    default=False,
+    help="Edit the files, keeping backups, instead of printing what belongs in them (the default).",
+)
+@click.option("--remove", is_flag=True, help="Take away exactly what --write added, keeping backups.")
+@click.option("--toolsets", metavar="NAMES", help="Toolsets that the agent sees, separated by commas.")
+@click.option("--dialect", metavar="NAMES", help="Dialects that the agent sees, separated by commas.")
+@click.option("--per-call", is_flag=True, help="Hooks for every tool call too, not only for turns (claude, codex).")
+@click.option("--watch", is_flag=True, help="Let the daemon import transcripts as they grow.")
+@click.option(
+    "--home",
+    metavar="DIR",
+    envvar="SHIFTLOG_HOME",
+    show_envvar=True,
+    help="State directory to name in the entry; only needed when it is not the usual one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def setup(
+    agent: str,
+    write: bool,
+    remove: bool,
+    toolsets: str | None,
+    dialect: str | None,
+    per_call: bool,
+    watch: bool,
+    home: str | None,
+    as_json: bool,
+) -> None:
+    """Connect AGENT to Shiftlog.
+
+    Prints the configuration that AGENT needs and where it goes. With --write, puts it there: everything
+    else in the files stays as it is, a copy of each file as it was is kept beside it, and a file that already
+    says the right thing is left alone. Claude Code gets a plugin with hooks and skills, Codex gets hooks.
+    With --remove, everything that --write added goes away again.
+
+    \b
+    Examples:
+      shiftlog setup claude
+      shiftlog setup codex --write
+      shiftlog setup claude --remove
+    """
+    if write and remove:
+        raise click.UsageError("--write and --remove do not go together")
+    if per_call and agent not in HOOKED:
+        raise click.UsageError(f"--per-call is for {' and '.join(HOOKED)}")
+    plan = Plan.of(agent, toolsets=toolsets, dialect=dialect, per_call=per_call, watch=watch or remove, home=home)
+    done: list[Edited] = []
+    state = "printed"
+    if write or remove:
+        done = plan.put() if write else plan.take()
+        changed = any(one.state != "unchanged" for one in done)
+        state = ("written" if write else "removed") if changed else "unchanged"
+    command = shlex.join(plan.agent_file.command(plan.entry)) if plan.agent_file.command else None
+    if as_json:
+        click.echo(json.dumps(plan.report(agent, state, done, command), indent=2, ensure_ascii=False))
+    elif write or remove:
+        _say_done(plan, done, removed=remove)
+    else:
+        _say_how(agent, plan, command)
+
+
+def _say_how(agent: str, plan: Plan, command: str | None) -> None:
+    console = _console()
+    title = plan.agent_file.title
+    if command:
+        console.print(f"Run this to give {title} the tools:\n", style="bold")
+        console.print(command, style="cyan")
+    if plan.files:
+        console.print(f"\nOr, with hooks and skills, put our plugin into {plan.folder} and this into {plan.path}:\n")
+    elif command:
+        console.print(f"\nOr put this into {plan.path}:\n", style="bold")
+    else:
+        console.print(f"To connect {title}, put this into {plan.path}:\n", style="bold")
+    console.print(plan.text, style="cyan")
+    for edit in plan.edits[1:]:
+        console.print(f"And this into {edit.path}:\n", style="bold")
+        console.print(edit.add(""), style="cyan")
+    console.print(f"`shiftlog setup {agent} --write` does it for you and keeps what is there.")
+    if plan.note:
+        console.print(plan.note)
+
+
+def _say_done(plan: Plan, done: list[Edited], *, removed: bool) -> None:
+    console = _console()
+    title = plan.agent_file.title
+    changed = [one for one in done if one.state != "unchanged"]
+    if not changed and removed:
+        console.print(f"Nothing of ours is in the files of {title}.")
+        return
+    if not changed:
+        console.print(f"{plan.path} is already right; nothing was changed.")
+        return
+    if removed:
+        console.print(f"{title} is disconnected:", style="green")
+    else:
+        console.print(f"{title} is connected: {plan.path}", style="green")
+    for one in changed:
+        console.print(f"  {one.state}: {one.path}")
+        if one.backup:
+            console.print(f"  The file as it was: {one.backup}")
+    console.print(f"Start {title} anew to load it." if not removed else f"Start {title} anew to forget it.")
+    if plan.note and not removed:
+        console.print(plan.note)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)

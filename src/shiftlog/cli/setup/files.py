@@ -1,0 +1,259 @@
+"""Files that belong to others, edited and given back: what was added is remembered, so that it can be taken away again.
+
+A file that nobody touched since gets its old bytes back; from one that was edited only what is ours is cut out. Every
+file is copied before it is changed. What the edits say is decided in `setup`.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from shiftlog.cli.setup.splice_json import CannotEdit
+from shiftlog.model.times import compact
+
+_BOM = "\ufeff"
+Change = Callable[[str], str]
+
+
+class EditRefused(Exception):
+    """Why a file cannot be edited; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What we add to a file, and how it is cut out again; the sections that were there before are named to `take`."""
+
+    path: Path
+    add: Change
+    take: Callable[[str, frozenset[str]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """What became of a file: `state` is written, unchanged, restored, removed or edited."""
+
+    path: Path
+    state: str
+    backup: Path | None = None
+
+    def as_dict(self) -> dict[str, str | None]:
+        """Return it as JSON shows it."""
+        return {"path": str(self.path), "state": self.state, "backup": str(self.backup) if self.backup else None}
+
+
+@dataclass(slots=True, kw_only=True)
+class Added:
+    """What setting up an agent changed, kept in the state directory."""
+
+    file: Path
+    edits: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    files: dict[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def load(cls, file: Path) -> "Added":
+        """Read what is known; a file that cannot be read counts as nothing known."""
+        try:
+            document: Any = json.loads(file.read_text(encoding="utf-8"))
+            return cls(file=file, edits=dict(document["edits"]), files=dict(document["files"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls(file=file)
+
+    def save(self) -> None:
+        """Write it down, or remove it where nothing is left of it."""
+        if not self.edits and not self.files:
+            self.file.unlink(missing_ok=True)
+            return
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        text = json.dumps({"edits": self.edits, "files": self.files}, indent=2)
+        with os.fdopen(os.open(self.file, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as out:
+            out.write(text + "\n")
+
+    # Adding
+
+    def put(self, edits: Iterable[Edit]) -> list[Edited]:
+        """Make all edits or, where one of them cannot be made, none; raise EditRefused."""
+        planned = [(edit, *_planned(edit.path, edit.add)) for edit in edits]
+        done: list[Edited] = []
+        for edit, before, after in planned:
+            if after == before:
+                done.append(Edited(path=edit.path, state="unchanged"))
+                continue
+            backup = _written(edit.path, before, after)
+            self._remember(edit.path, before, after, backup)
+            done.append(Edited(path=edit.path, state="written", backup=backup))
+        return done
+
+    def _remember(self, path: Path, before: bytes | None, after: bytes, backup: Path | None) -> None:
+        known = self.edits.get(str(path))
+        # A second edit right after the first goes back to where the first one began.
+        if known is not None and before is not None and known["after"] == _digest(before):
+            self.edits[str(path)] = {**known, "after": _digest(after)}
+            return
+        self.edits[str(path)] = {
+            "before": None if before is None else _digest(before),
+            "after": _digest(after),
+            "backup": str(backup) if backup else None,
+            "sections": sorted(_sections(before)),
+        }
+
+    def put_files(self, folder: Path, files: Mapping[str, str]) -> bool:
+        """Write files of our own below a folder; tell whether anything changed."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        changed = False
+        for name, text in files.items():
+            path = folder / name
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+                changed = True
+            self.files[str(path)] = _digest(text.encode())
+        return changed
+
+    # Taking away
+
+    def take(self, edits: Iterable[Edit]) -> list[Edited]:
+        """Take what was added out of all files; raise EditRefused where that cannot be done safely."""
+        done = [found for edit in edits if (found := self._taken(edit)) is not None]
+        for name, digest in list(self.files.items()):
+            path = Path(name)
+            if path.exists() and _digest(path.read_bytes()) == digest:
+                path.unlink()
+                _remove_empty(path.parent, self.file.parent)
+                done.append(Edited(path=path, state="removed"))
+            del self.files[name]
+        return done
+
+    def _taken(self, edit: Edit) -> Edited | None:
+        known = self.edits.pop(str(edit.path), None)
+        current = _read(edit.path)
+        if current is None:
+            return None
+        if known is not None and known["after"] == _digest(current):
+            if known["before"] is None:
+                backup = _copied(edit.path, current)
+                Path(os.path.realpath(edit.path)).unlink()
+                return Edited(path=edit.path, state="removed", backup=backup)
+            before = _read(Path(known["backup"])) if known["backup"] else None
+            if before is not None and _digest(before) == known["before"]:
+                return Edited(path=edit.path, state="restored", backup=_written(edit.path, current, before))
+        sections = frozenset(known["sections"]) if known is not None else _sections(current)
+        before, after = _planned(edit.path, lambda text: edit.take(text, sections))
+        if after == before:
+            return None
+        return Edited(path=edit.path, state="edited", backup=_written(edit.path, before, after))
+
+
+def _planned(path: Path, change: Change) -> tuple[bytes | None, bytes]:
+    """Return what a file holds and what it would hold; raise EditRefused."""
+    try:
+        before = _read(path)
+        text = (before or b"").decode("utf-8")
+        bom = _BOM if text.startswith(_BOM) else ""
+        return before, (bom + change(text.removeprefix(bom))).encode("utf-8")
+    except CannotEdit as error:
+        reason = str(error)
+    except UnicodeError:
+        reason = "not everything in it is valid UTF-8"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise EditRefused(f"{path} cannot be edited: {reason}.")
+
+
+def _written(path: Path, before: bytes | None, after: bytes) -> Path | None:
+    try:
+        return write_atomically(Path(os.path.realpath(path)), before, after)
+    except CannotEdit as error:
+        reason = str(error)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise EditRefused(f"{path} cannot be edited: {reason}.")
+
+
+def _read(path: Path) -> bytes | None:
+    real = Path(os.path.realpath(path))
+    return real.read_bytes() if real.exists() else None
+
+
+def _sections(content: bytes | None) -> frozenset[str]:
+    """Return the names at the top of a JSON document."""
+    try:
+        document: Any = json.loads((content or b"{}").decode("utf-8-sig"))
+    except ValueError:
+        return frozenset()
+    return frozenset(cast("dict[str, Any]", document)) if isinstance(document, dict) else frozenset()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _remove_empty(folder: Path, top: Path) -> None:
+    while folder != top and folder.is_relative_to(top) and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
+
+
+def _copied(path: Path, content: bytes) -> Path:
+    real = Path(os.path.realpath(path))
+    descriptor, backup = _open_backup(real)
+    _fill(descriptor, content, real.stat())
+    return backup
+
+
+def write_atomically(path: Path, before: bytes | None, after: bytes) -> Path | None:
+    """Put new content in place in one step, after a copy of the old; return the path of the copy.
+
+    Raises CannotEdit, and leaves nothing behind, when the file no longer holds `before` (None: is absent).
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    status = None if before is None else path.stat()
+    made: list[Path] = []
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        made.append(Path(name))
+        _fill(descriptor, after, status)
+        if before is not None:
+            descriptor, backup = _open_backup(path)
+            made.append(backup)
+            _fill(descriptor, before, status)
+        # Agents write these files too; what one wrote meanwhile must not be lost.
+        if (path.read_bytes() if path.exists() else None) != before:
+            raise CannotEdit("it changed just now; run the command again")
+        made[0].replace(path)
+    except BaseException:
+        for leftover in made:
+            leftover.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return made[1] if before is not None else None
+
+
+def _open_backup(path: Path) -> tuple[int, Path]:
+    name = f"{path.name}.{compact(datetime.now(UTC))}"
+    backup, number = path.with_name(f"{name}.bak"), 1
+    while backup.exists():
+        number += 1
+        backup = path.with_name(f"{name}-{number}.bak")
+    return os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), backup
+
+
+def _fill(descriptor: int, content: bytes, status: os.stat_result | None) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        if status is not None:
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+            if os.geteuid() == 0:  # under sudo the file must stay its owner's
+                os.fchown(descriptor, status.st_uid, status.st_gid)
+        file.flush()
+        os.fsync(descriptor)

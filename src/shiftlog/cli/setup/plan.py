@@ -1,0 +1,233 @@
+"""What connecting an agent comes to: which files of others are edited, and what our own plugin holds."""
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from shiftlog.cli.setup.agents import AGENT_FILES, AgentFile, SetupFailed, executable, server_entry
+from shiftlog.cli.setup.files import Added, Edit, Edited, EditRefused
+from shiftlog.cli.setup.plugin_files import NAME, claude_files, hook_groups
+from shiftlog.cli.setup.splice_json import (
+    Entry,
+    Merge,
+    with_json_entry,
+    with_json_item,
+    with_toml_table,
+    without_json_entry,
+    without_json_items,
+    without_toml_table,
+)
+from shiftlog.link import wire
+
+HOOK = "shiftlog-hook"
+PLUGIN = f"{NAME}@{NAME}"
+TRUST = "Codex asks once whether to trust the hooks; say yes, or they do not run."
+HOOKED = ("claude", "codex")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What connecting an agent comes to: edits of others' files, and files of a plugin of our own."""
+
+    agent_file: AgentFile
+    path: Path
+    entry: Entry
+    text: str
+    edits: tuple[Edit, ...]
+    added: Path
+    folder: Path
+    files: Mapping[str, str]
+    note: str = ""
+
+    @classmethod
+    def of(
+        cls, agent: str, *, toolsets: str | None, dialect: str | None, per_call: bool, watch: bool, home: str | None
+    ) -> "Plan":
+        """Plan for an agent with the options that were given."""
+        agent_file = AGENT_FILES[agent]
+        path = agent_file.path(Path.home(), os.environ)
+        program = executable()
+        entry = server_entry(agent_file, program, toolsets, dialect, home)
+        state = Path(home).expanduser().absolute() if home else Path(wire.home_path())
+        hook = _hook_command(agent, program, home)
+        files: Mapping[str, str] = {}
+        if agent == "claude":
+            server = {name: value for name, value in entry.items() if name != "type"}
+            files = claude_files(hook=hook, server=server, per_call=per_call)
+            edits = [_claude_settings(path, state / "plugins")]
+            text = edits[0].add("")
+        else:
+            edits = [_server_entry(agent_file, path, entry)]
+            text = agent_file.snippet(path, entry)
+            if agent == "codex":
+                edits.append(_codex_hooks(path.with_name("hooks.json"), hook, per_call=per_call))
+        if watch:
+            edits.append(_watching(state / "config.toml"))
+        return cls(
+            agent_file=agent_file,
+            path=path,
+            entry=entry,
+            text=text,
+            edits=tuple(edits),
+            added=state / "plugins" / f"setup-{agent}.json",
+            folder=state / "plugins",
+            files=files,
+            note=TRUST if agent == "codex" else "",
+        )
+
+    def put(self) -> list[Edited]:
+        """Make the edits and write the plugin; raise SetupFailed, having changed nothing."""
+        added = Added.load(self.added)
+        try:
+            if self.files:
+                wire.open_home(str(self.folder.parent))
+            done = added.put(self.edits)
+            if self.files and added.put_files(self.folder, self.files):
+                done.append(Edited(path=self.folder, state="written"))
+            if added.edits or added.files:
+                wire.open_home(str(self.folder.parent))
+                added.save()
+        except EditRefused as error:
+            hint = "Nothing was changed. Without --write the command prints what to put there by hand."
+            raise SetupFailed(str(error), hint) from None
+        except (OSError, wire.WireError) as error:
+            raise SetupFailed(f"{self.folder} cannot be written: {error}", "Name another place with --home.") from None
+        return done
+
+    def take(self) -> list[Edited]:
+        """Take away what was put; raise SetupFailed where a file cannot be edited safely."""
+        added = Added.load(self.added)
+        try:
+            done = added.take(self.edits)
+            added.save()
+        except EditRefused as error:
+            added.save()
+            raise SetupFailed(str(error), "Take our entries out by hand; their names begin with shiftlog.") from None
+        return done
+
+    def report(self, agent: str, state: str, done: list[Edited], command: str | None) -> dict[str, Any]:
+        """Return what programs are told."""
+        main = next((one for one in done if one.path == self.path), None)
+        return {
+            "agent": agent,
+            "state": state,
+            "path": str(self.path),
+            "backup": str(main.backup) if main and main.backup else None,
+            "entry": self.entry,
+            "text": self.text,
+            "command": command,
+            "plugin": str(self.folder) if self.files else None,
+            "files": [one.as_dict() for one in done],
+            "note": self.note or None,
+        }
+
+
+def _server_entry(agent_file: AgentFile, path: Path, entry: Entry) -> Edit:
+    def take(text: str, sections: frozenset[str]) -> str:
+        if path.suffix == ".toml":
+            return without_toml_table(text, (agent_file.section, NAME))
+        own = agent_file.section not in sections
+        return without_json_entry(text, (agent_file.section, NAME), comments=agent_file.comments, section_too=own)
+
+    return Edit(path=path, add=lambda text: agent_file.edited(path, text, _merged(entry)), take=take)
+
+
+def _claude_settings(path: Path, folder: Path) -> Edit:
+    marketplace: Entry = {"source": {"source": "directory", "path": str(folder)}}
+
+    def add(text: str) -> str:
+        text = with_json_entry(text, ("extraKnownMarketplaces", NAME), lambda _: marketplace)
+        return with_json_entry(text, ("enabledPlugins", PLUGIN), lambda _: cast("Entry", True))
+
+    def take(text: str, sections: frozenset[str]) -> str:
+        for section, name in (("enabledPlugins", PLUGIN), ("extraKnownMarketplaces", NAME)):
+            text = without_json_entry(text, (section, name), section_too=section not in sections)
+        return text
+
+    return Edit(path=path, add=add, take=take)
+
+
+def _codex_hooks(path: Path, command: str, *, per_call: bool) -> Edit:
+    wanted = hook_groups("codex", command, per_call=per_call)
+
+    def take(text: str, sections: frozenset[str]) -> str:
+        return without_json_items(text, "hooks", _is_our_hook)
+
+    def add(text: str) -> str:
+        if not _has_exactly(text, wanted):
+            text = take(text, frozenset())
+        for event, groups in wanted.items():
+            for group in groups:
+                text = with_json_item(text, ("hooks", event), group)
+        return text
+
+    return Edit(path=path, add=add, take=take)
+
+
+def _has_exactly(text: str, wanted: Mapping[str, Any]) -> bool:
+    """Tell whether the hooks of ours in a file are these and no others."""
+    try:
+        document: Any = json.loads(text or "{}")
+    except ValueError:
+        return True  # not ours to change; adding says what is wrong with it
+    lists: Any = cast("Entry", document).get("hooks") if isinstance(document, dict) else None
+    if not isinstance(lists, dict):
+        return True
+    found = {
+        event: ours
+        for event, items in cast("Entry", lists).items()
+        if isinstance(items, list) and (ours := [one for one in cast("list[Any]", items) if _is_our_hook(one)])
+    }
+    return all(groups == wanted.get(event) for event, groups in found.items())
+
+
+def _is_our_hook(group: Any) -> bool:
+    hooks: Any = cast("Entry", group).get("hooks") if isinstance(group, dict) else None
+    if not isinstance(hooks, list) or not hooks:
+        return False
+    commands = [
+        cast("Entry", one).get("command") if isinstance(one, dict) else None for one in cast("list[Any]", hooks)
+    ]
+    return all(isinstance(command, str) and f"{HOOK} codex" in command.replace("'", "") for command in commands)
+
+
+def _watching(path: Path) -> Edit:
+    def add(text: str) -> str:
+        return with_toml_table(text, ("ingest",), lambda present: {**(present or {}), "watch": True})
+
+    return Edit(path=path, add=add, take=lambda text, _: without_toml_table(text, ("ingest",), ["watch"]))
+
+
+def _hook_command(agent: str, program: Path, home: str | None) -> str:
+    """Return the command of a hook: by name where the agent finds it, else by its path."""
+    beside = program.with_name(HOOK)
+    found = shutil.which(HOOK)
+    by_name = found is not None and (not beside.exists() or Path(found).absolute() == beside)
+    # A virtual environment is on the path of a terminal that activated it, not on that of the agent's.
+    by_name = by_name and not (beside.parent.parent / "pyvenv.cfg").exists()
+    command = HOOK if by_name or not beside.exists() else shlex.quote(str(beside))
+    named = f"SHIFTLOG_HOME={shlex.quote(str(Path(home).expanduser().absolute()))} " if home else ""
+    return f"{named}{command} {agent}"
+
+
+def _merged(entry: Entry) -> Merge:
+    """Lay our keys over an entry that is there, leaving what its owner added."""
+
+    def merge(present: Entry | None) -> Entry:
+        if present is None or "command" not in present:  # absent, or another transport with keys of its own
+            return entry
+        wanted = {**present, **entry}
+        env: object = present.get("env")
+        if isinstance(env, dict):
+            others = {name: value for name, value in cast("Entry", env).items() if name != "SHIFTLOG_HOME"}
+            wanted["env"] = others | entry.get("env", {})
+            if env and not wanted["env"]:
+                del wanted["env"]
+        return wanted
+
+    return merge

@@ -1,0 +1,1 @@
+"""Shells for people."""

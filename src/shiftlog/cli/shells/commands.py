@@ -1,0 +1,325 @@
+"""Shells for people: `shells` lists them, `watch` looks on live, `exec` runs one command under the same rules.
+
+What a session did is played back by `replay`, in a file of its own.
+"""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+from click.shell_completion import CompletionItem
+
+from shiftlog.cli.asking import asked, json_option, named_session, open_client
+from shiftlog.cli.screen.output import Column, Part, Screen, ago, clean, clean_line, count, print_json, styled
+from shiftlog.cli.shells.view import ShellView
+from shiftlog.model.errors import ShiftlogError
+
+if TYPE_CHECKING:
+    from shiftlog.link.client import Client
+
+INPUT_BYTES = 1 << 20
+SANDBOXES = ("read-only", "workspace-write", "full-access")
+Item = dict[str, Any]
+
+_COLUMNS = (
+    Column("SHELL"),
+    Column("STATE"),
+    Column("IDLE", right=True),
+    Column("SANDBOX", spare=2),
+    Column("RULES", spare=3),
+    Column("SESSION", spare=4),
+    Column("CWD", spare=1),
+    Column("LAST COMMAND", cut=True),
+)
+
+
+def complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the shells that live; a shell that asks for words must not start a daemon."""
+    try:
+        with open_client(start=False) as client:
+            rows: list[Item] = client.call("shells", {}, timeout_s=2)["shells"]
+    except ShiftlogError:
+        return []
+    return [CompletionItem(row["shell_id"], help=row["cwd"]) for row in rows if row["shell_id"].startswith(incomplete)]
+
+
+@click.command(short_help="List the shells of agents and what they run.")
+@click.option("--all", "-a", "include_ended", is_flag=True, help="Also those that ended in the last 24 hours.")
+@click.option("--session", metavar="SESSION", help="Only those of this session; `last` is the one active last.")
+@click.option("--limit", type=click.IntRange(1, 200), metavar="N", default=50, show_default=True, help="How many.")
+@click.option(
+    "--close", metavar="SHELL", shell_complete=complete_shell, help="End this shell and every process that it started."
+)
+@json_option
+def shells(include_ended: bool, session: str | None, limit: int, close: str | None, as_json: bool) -> None:
+    """List the shells that agents have open, the newest first, with what they run.
+
+    RULES says what holds a shell: `syntax` is the text of its commands, `kernel` every program that they start.
+    With --close a shell is ended; an id may be shortened to its beginning.
+
+    \b
+    Examples:
+      shiftlog shells
+      shiftlog shells --all --session last
+      shiftlog shells --close 4c82-1
+    """
+    with open_client() as client:
+        if close is not None:
+            _close(client, close, as_json)
+            return
+        params: Item = {"include_ended": include_ended, "limit": limit}
+        if session:
+            params["session_id"] = named_session(client, session)
+        found = client.call("shells", params)
+    if as_json:
+        print_json(found)
+        return
+    screen = Screen()
+    rows: list[Item] = found["shells"]
+    if not rows:
+        screen.line("No shell lives." if not include_ended else "No shell lived in the last 24 hours.")
+        return
+    screen.table(_COLUMNS, map(_row, rows))
+    if found["next_cursor"]:
+        screen.line((f"The newest {count(len(rows), 'shell')}; --limit shows more", "dim"))
+
+
+def _row(shell: Item) -> list[Part]:
+    last: Item = shell["last_command"] or {}
+    code = last.get("exit_code")
+    live = shell["state"] in ("idle", "busy")
+    state = shell["state"] if live else f"{shell['state']} ({shell['ended_reason']})"
+    return [
+        shell["shell_id"],
+        (state, "yellow" if shell["state"] == "busy" else "green" if live else "dim"),
+        ago(shell["idle_s"]) if live else "",
+        shell["sandbox"] or "",
+        shell["enforcement"] or "",
+        shell["session_id"],
+        shell["cwd"] or "",
+        last.get("command", "") + (f"  [exit {code}]" if code else ""),
+    ]
+
+
+def _close(client: "Client", name: str, as_json: bool) -> None:
+    closed = client.call("close_shell", {"shell_id": name})
+    if as_json:
+        print_json(closed)
+        return
+    screen = Screen()
+    if closed["already_ended"]:
+        screen.line(closed["shell_id"], " had ended before.")
+        return
+    killed = "1 process" if closed["killed"] == 1 else f"{closed['killed']} processes"
+    screen.line(styled("ended"), f"  {closed['shell_id']} with {killed}")
+    for command_id in closed["stopped_commands"]:
+        screen.line(f"       {command_id} was stopped")
+
+
+@click.command(short_help="Look on live at what shells do.")
+@click.argument("shell", required=False, shell_complete=complete_shell)
+@click.option(
+    "-n",
+    "--last",
+    type=click.IntRange(0, 1000),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Earlier commands of each shell to begin with.",
+)
+@json_option
+def watch(shell: str | None, last: int, as_json: bool) -> None:
+    """Look on live at SHELL, or at every shell, as in a terminal; nothing can be typed.
+
+    SHELL is an id, the beginning of one, or `last` for the newest. Ends with the shell, or with Ctrl-C, which stops
+    nothing but the looking. Secrets are masked and control sequences removed, as in everything that is kept. With
+    --json each event is one line.
+
+    \b
+    Examples:
+      shiftlog watch
+      shiftlog watch last -n 5
+    """
+    view = ShellView(several=shell is None)
+    with open_client() as client:
+        params: Item = {"last": last}
+        if shell:
+            params["shell_id"] = shell
+        elif not as_json and sys.stdout.isatty() and not client.call("shells", {})["shells"]:
+            click.echo("No shell lives yet; waiting for one. Ctrl-C ends this.", err=True)
+        with asked(client, "watch", params, output=sys.stdout.fileno()) as events:
+            for event in events:
+                if as_json:
+                    print_json(event, indent=None)
+                else:
+                    getattr(view, event["event"])(event)
+
+
+@click.command(
+    "exec", short_help="Run one command under the same rules.", context_settings={"allow_interspersed_args": False}
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--shell",
+    metavar="ID",
+    shell_complete=complete_shell,
+    help="Run it in this live shell, which keeps what it changes; else in a new one.",
+)
+@click.option("--cwd", metavar="DIR", help="Where it runs; by default here.")
+@click.option("--workspace", metavar="DIR", help="Take checkpoints of DIR, so that shiftlog undo works.")
+@click.option("--sandbox", type=click.Choice(SANDBOXES), help="What it may write; never looser than the policy.")
+@click.option("--allow", metavar="PROGRAM", multiple=True, help="Only these programs. May be given more than once.")
+@click.option("--deny", metavar="PROGRAM", multiple=True, help="Not these programs. May be given more than once.")
+@click.option("--env", metavar="NAME[=VALUE]", multiple=True, help="A variable to set, or to take from here.")
+@click.option("--session", metavar="SESSION", help="Record it in this open session; else in one of its own.")
+@click.option(
+    "--timeout",
+    type=click.IntRange(1),
+    metavar="SECONDS",
+    help="When it is ended; else what the shell is opened with, 120 s.",
+)
+@click.option("-i", "--stdin", "feed", is_flag=True, help="Feed it standard input, up to 1 MiB.")
+@json_option
+def exec_(
+    command: tuple[str, ...],
+    shell: str | None,
+    cwd: str | None,
+    workspace: str | None,
+    sandbox: str | None,
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    env: tuple[str, ...],
+    session: str | None,
+    timeout: int | None,
+    feed: bool,
+    as_json: bool,
+) -> int:
+    """Run COMMAND as an agent would: judged by the policy, in a guarded shell, recorded in the journal.
+
+    One word is text for the shell, with pipes and all; several words are a program and its arguments, which arrive
+    as they are. Output comes live, with secrets masked. The exit status is the command's: 124 when its time was
+    over, 130 after Ctrl-C, which ends the command, and 126 when it may not run. What needs approval is asked for here.
+
+    The shell has the daemon's environment without its secrets, not yours; --env passes variables on. With --json
+    the result of the command is printed at its end, as agents get it.
+
+    \b
+    Examples:
+      shiftlog exec -- make test
+      shiftlog exec --workspace . -- 'sed -i s/old/new/ *.txt && git diff --stat'
+      shiftlog exec --shell last -- pwd
+      shiftlog exec --deny curl --sandbox read-only -- ./script.sh
+    """
+    text = command[0] if len(command) == 1 else shlex.join(command)
+    run: Item = {"command": text}
+    if feed:
+        run["input"] = _standard_input()
+    if timeout is not None:
+        run["timeout_s"] = timeout
+    opening: Item = {
+        "cwd": cwd,
+        "workspace": workspace,
+        "sandbox": sandbox,
+        "allow": list(allow) or None,
+        "deny": list(deny) or None,
+        "env": _variables(env) or None,
+        "session_id": session,
+    }
+    given = {name: value for name, value in opening.items() if value is not None}
+    params: Item = {"run": run}
+    with open_client() as client:
+        if shell is not None:
+            if given:
+                option = next(iter(given)).replace("session_id", "session")
+                raise click.UsageError(f"--{option} cannot be used with --shell: that shell has its own.")
+            params["shell_id"] = shell
+            run["wait_idle_s"] = 0
+        else:
+            for name in ("cwd", "workspace"):
+                if name in given:
+                    given[name] = str(Path(given[name]).resolve())
+            if "cwd" not in given:
+                given["cwd"] = given.get("workspace") or str(Path.cwd())
+            if session:
+                given["session_id"] = named_session(client, session)
+            params["open"] = given
+        try:
+            result = _follow(client, params, as_json)
+        except ShiftlogError as error:
+            if error.code == "approval_required" and shell is None:
+                # The approval was for the shell that ended with this command.
+                error.hint = "Nobody answered in time; run it again, and answer meanwhile in another terminal"
+            raise
+    if as_json:
+        print_json(result)
+    elif result["state"] not in ("finished", "cancelled"):
+        click.echo(clean_line(_said(result)), err=True)
+    code = result["exit_code"]
+    return 1 if code is None else int(code)
+
+
+def _follow(client: "Client", params: Item, as_json: bool) -> Item:
+    result: Item = {}
+    with asked(client, "exec", params) as events:
+        for event in events:
+            match event.pop("event"):
+                case "output" if not as_json:
+                    _write(event["stream"], event["text"])
+                case "asked":
+                    _answer(event, as_json)
+                case "result":
+                    result = event
+                case _:
+                    pass
+    return result
+
+
+def _write(stream: str, text: str) -> None:
+    out = sys.stdout if stream == "stdout" else sys.stderr
+    # Programs get the text as it is; a terminal gets nothing that it would obey.
+    out.write(clean(text) if out.isatty() else text)
+    out.flush()
+
+
+def _answer(question: Item, as_json: bool) -> None:
+    """Let the person at the terminal decide; elsewhere say how somebody can."""
+    approval_id, shown = question["approval_id"], clean_line(question["command"])
+    if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        click.echo(f"needs approval: '{question['entry']}'; waiting for: shiftlog approve {approval_id}", err=True)
+        return
+    click.echo(f"The policy asks before '{clean_line(question['entry'])}' is run:\n  {shown}", err=True)
+    granted = click.confirm("Run it?", default=False, err=True)
+    with open_client() as other:  # the first connection waits for the command
+        other.call("approve", {"approval_id": approval_id, "granted": granted})
+
+
+def _said(result: Item) -> str:
+    if result["state"] == "syntax_error":
+        return result["stderr"]
+    if result["state"] == "timed_out":
+        return f"{result['command_id']} was ended after {result['duration_ms'] / 1000:.0f} s; --timeout gives it more"
+    return result["hint"] or f"{result['command_id']} is {result['state']}"
+
+
+def _standard_input() -> str:
+    stdin: BinaryIO | None = getattr(sys.stdin, "buffer", None)  # there may be none at all
+    data = stdin.read(INPUT_BYTES + 1) if stdin is not None else b""
+    if len(data) > INPUT_BYTES:
+        raise click.UsageError("Standard input is longer than 1 MiB. Put it in a file that the command reads.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise click.UsageError("Standard input is not UTF-8. Put it in a file that the command reads.") from None
+
+
+def _variables(given: tuple[str, ...]) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals and name not in os.environ:
+            raise click.BadParameter(f"'{name}' is not set here.", param_hint="--env")
+        variables[name] = value if equals else os.environ[name]
+    return variables

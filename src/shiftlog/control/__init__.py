@@ -1,0 +1,1 @@
+"""What our own programs ask an app over the control socket: one file per group of questions."""

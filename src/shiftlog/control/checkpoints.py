@@ -1,0 +1,159 @@
+"""What the command line asks about checkpoints: listing, comparing, going back, and clearing away.
+
+A workspace is named by a shell, by a path, or by the directory that somebody stands in. The work is the workspaces'.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+from shiftlog.app.app import App
+from shiftlog.control.shells import PERSON, named_shell
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import InvalidParameter, TurnNotFound
+from shiftlog.model.moves import SessionState
+from shiftlog.model.shell_errors import NothingToRestore, WorkspaceRequired
+from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.workspace.ports import Place, Record
+from shiftlog.workspace.undoing import ChangedBy, changing_commands
+
+Params = Mapping[str, Any]
+Where = dict[str, Any]
+
+LAST = "last"
+SESSIONS_AT_ONCE = 500
+LIVE = frozenset({str(SessionState.OPEN), str(SessionState.SUSPENDED)})
+
+
+async def list_checkpoints(app: App, params: Params, caller: Caller) -> object:
+    """List the checkpoints of a workspace, newest first."""
+    where, place = await _where(app, params)
+    chosen = {name: params[name] for name in ("request_id", "kind", "limit", "cursor") if params.get(name)}
+    return {"workspace": place.path, **await app.workspaces.list_checkpoints({**where, **chosen}, caller)}
+
+
+async def diff(app: App, params: Params, caller: Caller) -> object:
+    """Show what changed since a checkpoint, a turn or a command."""
+    where, place = await _where(app, params)
+    given = dict(params["diff"])
+    if given.get("before_turn") == LAST:
+        given["before_turn"] = await _last_turn(app, place)
+    if given.get("paths"):
+        given["paths"] = _inside(place, given["paths"])
+    return {"workspace": place.path, **await app.workspaces.diff_checkpoint({**where, **given}, caller)}
+
+
+async def undo(app: App, params: Params, caller: Caller) -> object:
+    """Take back what the last commands changed, or go to a checkpoint; say which commands that were."""
+    where, place = await _where(app, params)
+    how = _how(params, place)
+    undone: list[ChangedBy] = []
+    if params.get("checkpoint_id"):
+        how["checkpoint_id"] = params["checkpoint_id"]
+    else:
+        undone = await _last_changes(app, where, place, int(params.get("commands", 1)), caller)
+        if undone:
+            how["checkpoint_id"] = undone[0].checkpoint_id
+    restored = await app.workspaces.restore_checkpoint({**where, **how}, replace(caller, client_name=PERSON))
+    return {"workspace": place.path, "commands": [one.command_id for one in undone], **restored}
+
+
+async def rewind(app: App, params: Params, caller: Caller) -> object:
+    """Go back to the workspace as it was when a turn opened."""
+    where, place = await _where(app, params)
+    turn = str(params["request_id"])
+    how = {**_how(params, place), "before_turn": await _last_turn(app, place) if turn == LAST else turn}
+    restored = await app.workspaces.restore_checkpoint({**where, **how}, replace(caller, client_name=PERSON))
+    return {"workspace": place.path, "request_id": how["before_turn"], **restored}
+
+
+async def gc(app: App, params: Params, caller: Caller) -> object:
+    """Remove checkpoints and outputs beyond what is to be kept."""
+    shells, workspaces = app.shells, app.workspaces
+    outputs = shells.outputs.sweep()  # first, as packing what is left of checkpoints needs room itself
+    checkpoints = await workspaces.gc(await app.store.read(_live_sessions))
+    return {
+        "checkpoints_removed": checkpoints,
+        "workspaces": len([place for place in await workspaces.log.places() if place.target is None]),
+        "outputs_removed": outputs,
+        "output_bytes": shells.outputs.kept_bytes,
+    }
+
+
+def _how(params: Params, place: Place) -> dict[str, Any]:
+    how = {name: params[name] for name in ("clean", "dry_run") if params.get(name)}
+    return {**how, "paths": _inside(place, params["paths"])} if params.get("paths") else how
+
+
+def _inside(place: Place, paths: Sequence[str]) -> list[str]:
+    """Return paths as the workspace names them; absolute ones must lie in it."""
+    found: list[str] = []
+    for path in paths:
+        if PurePath(path).is_absolute() and not PurePath(path).is_relative_to(place.path):
+            raise InvalidParameter.invalid("paths", f"a path inside {place.path}", path)
+        found.append(os.path.relpath(path, place.path) if PurePath(path).is_absolute() else path)
+    # The workspace itself is no sub-path of it, but everything.
+    return [] if "." in found else found
+
+
+async def _where(app: App, params: Params) -> tuple[Where, Place]:
+    """Return the workspace that is meant, as the tools name it and as its records do."""
+    if params.get("shell_id"):
+        shell_id = named_shell(app, str(params["shell_id"]))
+        shell = await app.shells.usable(shell_id)
+        target = shell.target if shell.transport != "local" else None
+        return {"shell_id": shell_id}, Place(target=target, path=shell.workspace or "")
+    path = PurePath(str(params.get("workspace") or params["cwd"]))
+    places = {place.path: place for place in await app.workspaces.log.places() if place.target is None}
+    for above in (path, *path.parents):
+        if str(above) in places:
+            return {"workspace": str(above)}, places[str(above)]
+    known = ", ".join(sorted(places)[:5])
+    raise WorkspaceRequired(
+        f"no checkpoint of {path} or a directory above it is known",
+        hint=f"Name a workspace; these have checkpoints: {known}"
+        if known
+        else "Checkpoints are taken in shells that name a workspace: shiftlog exec --workspace . -- COMMAND",
+    )
+
+
+async def _records(app: App, place: Place) -> list[Record]:
+    return list(await app.workspaces.log.read(place))
+
+
+async def _last_changes(app: App, where: Where, place: Place, number: int, caller: Caller) -> list[ChangedBy]:
+    """Return the last commands that changed something; none means that only somebody else's changes are there."""
+    done = changing_commands(await _records(app, place))
+    if done:
+        compared = await app.workspaces.diff_checkpoint({**where, "checkpoint_id": done[-1].checkpoint_id}, caller)
+        if not compared["files_changed"]:
+            done = done[:-1]
+    if number > len(done) and (done or number > 1):
+        commands = "1 command" if len(done) == 1 else f"{len(done)} commands"
+        raise NothingToRestore(
+            f"only {commands} changed files here" if done else "no command changed files here",
+            details={"commands": [one.command_id for one in done]},
+            hint="shiftlog checkpoints lists what can be gone back to; shiftlog undo --to ID goes there",
+        )
+    return list(done[len(done) - number :]) if done else []
+
+
+async def _last_turn(app: App, place: Place) -> str:
+    for record in reversed(await _records(app, place)):
+        if record.cause.request_id is not None:
+            return record.cause.request_id
+    raise TurnNotFound("no turn is known in this workspace", hint="shiftlog checkpoints shows the turns")
+
+
+def _live_sessions(reader: Reader) -> list[str]:
+    found: list[str] = []
+    after: tuple[int, int] | None = None
+    while rows := reader.find_sessions(Filter(states=LIVE), Page(limit=SESSIONS_AT_ONCE, after=after)):
+        found += [row.session.id for row in rows]
+        after = rows[-1].at
+    return found
+
+
+CHECKPOINT_QUESTIONS = {"checkpoints": list_checkpoints, "diff": diff, "undo": undo, "rewind": rewind, "gc": gc}

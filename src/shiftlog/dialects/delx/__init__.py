@@ -1,0 +1,1 @@
+"""Profiles and refusals of close_session and resume_session."""

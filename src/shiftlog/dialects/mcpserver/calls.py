@@ -1,0 +1,302 @@
+"""How a call of the session log is checked, written and read: the transaction around every method.
+
+Checks come in the contract's order: parameters, forms of ids, session, a repeated key, turn, lease. A call whose time
+is over has written nothing.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import anyio
+
+from shiftlog.dialects.mcpserver.children import Child, turn_of_child
+from shiftlog.dialects.mcpserver.current import (
+    Place,
+    check_binding,
+    closed,
+    is_live,
+    named_session_id,
+    session_asked_about,
+)
+from shiftlog.dialects.mcpserver.requests import Params
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.journal.continuity.service import Continuity
+from shiftlog.journal.journal import Journal, Request, masked
+from shiftlog.journal.pen import Pen
+from shiftlog.journal.requests import NAME_CHARS
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import CommandTimeout, ShiftlogError, StorageError
+from shiftlog.model.moves import SessionState
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.model.times import shown
+from shiftlog.store.protocol import Reader, Writer
+
+T = TypeVar("T")
+Result = dict[str, Any]
+Rule = Callable[[Pen, Mapping[str, Any]], tuple[Result, str | None]]
+Prepare = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+_log = logging.getLogger("shiftlog.journal")
+
+STALE_CHECK = timedelta(seconds=1)
+IGNORED_SHOWN = 100
+# Names, not text: they are compared as given and have formats of their own. An expression is masked term by term.
+_NAMES = frozenset({"session_id", "request_id", "turn_request_id", "idempotency_key", "agent", "text"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A checked and redacted call, where it comes from, and what of it was ignored.
+
+    Its key counts in its session, or in `scope` where the call itself makes the session's id.
+    """
+
+    request: Request
+    place: Place
+    warnings: list[dict[str, object]]
+    deadline: float
+    scope: str | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the checked values."""
+        return self.request.values
+
+
+def check_call(redactor: Redactor, method: str, params: Params, given: object, place: Place, prepare: Prepare) -> Asked:
+    """Check a call's parameters and mask the secrets in them; `prepare` sees them before the ids are checked."""
+    try:
+        read, ignored = params.read(given, strict=place.strict)
+        values = prepare(read)
+        named_session_id(values)
+    except ShiftlogError as error:
+        raise masked(error, redactor) from None
+    replaced = 0
+    for name, value in values.items():
+        if name not in _NAMES:
+            values[name], count, _ = redactor.value(value)
+            replaced += count
+    return Asked(
+        request=Request(operation=method, values=values, masked=replaced, caller=place.caller),
+        place=place,
+        warnings=[
+            # Masked before it is cut, so that no part of a secret stays at its end.
+            {"code": "ignored_param", "param": redactor.text(name).text[:NAME_CHARS]}
+            for name in ignored[:IGNORED_SHOWN]
+        ],
+        deadline=time.monotonic() + place.timeout_s,
+    )
+
+
+class Calls:
+    """The write and read path of the session log over the journal."""
+
+    def __init__(self, journal: Journal, redactor: Redactor, continuity: Continuity, idle_limit: timedelta) -> None:
+        self.journal = journal
+        self.redactor = redactor
+        self._continuity = continuity
+        self._idle_limit = idle_limit
+        self._looked_at: datetime | None = None
+
+    async def within(self, place: Place, work: Callable[[], Awaitable[T]]) -> T:
+        """Run a call within its time; raise CommandTimeout for one that is not done by then and never will be."""
+        with anyio.move_on_after(place.timeout_s):
+            return await work()
+        raise _timed_out(place)
+
+    async def _suspend_stale(self) -> None:
+        """Suspend what idles or lost its holder before anybody is told that it is open."""
+        now = self.journal.clock.now()
+        if self._looked_at is None or abs(now - self._looked_at) >= STALE_CHECK:
+            self._looked_at = now
+            await self._continuity.suspend_stale(self._idle_limit)
+
+    def asked(self, method: str, params: Params, given: object, place: Place, prepare: Prepare = dict) -> Asked:
+        """Check a call's parameters and mask the secrets in them; `prepare` sees them before the ids are checked."""
+        return check_call(self.redactor, method, params, given, place, prepare)
+
+    async def write(
+        self, asked: Asked, rule: Rule, then: Callable[[Writer, Result], Result] = lambda _, result: result
+    ) -> Result:
+        """Run a rule on the current session and store what it writes, and what `then` does, all of it or nothing."""
+        return await self.transaction(asked, lambda writer: then(writer, self._apply(writer, asked, rule)))
+
+    def _apply(self, writer: Writer, asked: Asked, rule: Rule) -> Result:
+        session = session_asked_about(
+            writer,
+            asked.values,
+            asked.place,
+            lambda ended: self.journal.has_answered(writer, asked.request, ended.id),
+        )
+        first = self.repeated(writer, asked, session.id)
+        if first is not None:
+            return first
+        if not is_live(session):
+            raise closed(session)
+        found = turn_of_child(writer, session, asked.values.get("request_id"))
+        if found is not None:
+            try:
+                return self._apply_to_child(writer, asked, rule, session, *found)
+            except ShiftlogError as error:
+                if error.details.get("session_id") == found[0].session.id:
+                    error.details = {**error.details, "session_id": session.id}
+                raise
+        pen = self.journal.pen(writer, session.id, session)
+        wake(pen)
+        before = len(pen.entries)
+        result, turn = rule(pen, asked.values)
+        check_binding(writer, session, asked.place)
+        if len(pen.entries) == before:
+            return self.unchanged(writer, asked, pen, session, result, turn)
+        return self.stored(writer, asked, pen, result, turn)
+
+    def _apply_to_child(
+        self, writer: Writer, asked: Asked, rule: Rule, parent: Session, child: Child, turn: Turn
+    ) -> Result:
+        """Run a rule on a turn of a subagent, which has another id in the subagent's own session."""
+        session, name = child.session, asked.values["request_id"]
+        first = self.repeated(writer, asked, session.id)
+        if first is not None:
+            return first
+        if not is_live(session):
+            raise closed(session)
+        pen = self.journal.pen(writer, session.id, session)
+        wake(pen)
+        before = len(pen.entries)
+        try:
+            result, _ = rule(pen, {**asked.values, "request_id": turn.request_id})
+        except ShiftlogError as error:
+            error.details = {key: name if value == turn.request_id else value for key, value in error.details.items()}
+            raise
+        check_binding(writer, parent, asked.place)
+        result = {key: name if value == turn.request_id else value for key, value in result.items()}
+        if len(pen.entries) == before:
+            if "lastUpdated" in result:
+                result["lastUpdated"] = shown(max(session.last_activity, parent.last_activity))
+            return self._remembered(writer, asked, pen, session, result, name, changed=False)
+        whole = self.journal.pen(writer, parent.id, parent)
+        wake(whole)
+        if not whole.entries and shown(parent.last_activity) < shown(whole.now):
+            # In the log the turn is one of the parent's: with it the parent was updated.
+            whole.write(Kind.SESSION_UPDATED, {})
+        whole.commit(writer)
+        return self.stored(writer, asked, pen, result, name)
+
+    async def transaction(self, asked: Asked, work: Callable[[Writer], Result]) -> Result:
+        """Run work as one transaction that is taken back when the call's time is over."""
+
+        def timed(writer: Writer) -> Result:
+            result = self._lost(writer, asked) or work(writer)
+            if time.monotonic() > asked.deadline:
+                raise _timed_out(asked.place)
+            return result
+
+        await self._suspend_stale()
+        return await self.journal.transaction(asked.request, timed)
+
+    async def read(self, asked: Asked, work: Callable[[Reader], T]) -> T:
+        """Run work over one consistent state."""
+        await self._suspend_stale()
+        return await self.journal.read(asked.request, work)
+
+    async def tend(self, work: Callable[[Writer], None]) -> None:
+        """Improve what searches rest on; what was asked for is answered even where that is not possible."""
+        try:
+            await self.journal.store.write(work, lasting=False)
+        except StorageError as error:
+            _log.warning("the index of a long session was not continued: %s", error.details.get("reason"))
+
+    def _lost(self, reader: Reader, asked: Asked) -> Result | None:
+        """Return the answer that a client lost with its connection, if the call was carried out."""
+        outcome, session = self._outcome(reader, asked)
+        if session is None:
+            return None
+        asked.place.binding.bind(session)
+        return outcome.get("result")
+
+    def lost_session(self, reader: Reader, asked: Asked) -> Session | None:
+        """Return the session of a call whose answer was lost, if the call was carried out."""
+        return self._outcome(reader, asked)[1]
+
+    def _outcome(self, reader: Reader, asked: Asked) -> tuple[Mapping[str, Any], Session | None]:
+        caller = asked.place.caller
+        if not asked.place.again or caller.client_id is None or caller.call_id is None:
+            return {}, None
+        outcome = reader.outcome(caller.client_id, caller.call_id) or {}
+        return outcome, reader.session(outcome["session_id"]) if outcome else None
+
+    def repeated(self, reader: Reader, asked: Asked, scope: str) -> Result | None:
+        """Return the first result of a call whose key was used before."""
+        first = self.journal.replay(reader, asked.request, scope)
+        return None if first is None else first["result"]
+
+    def stored(self, writer: Writer, asked: Asked, pen: Pen, result: Result, turn: str | None) -> Result:
+        """Commit a pen and complete the result."""
+        pen.commit(writer)
+        return self._remembered(writer, asked, pen, pen.session, result, turn, changed=True)
+
+    def unchanged(
+        self, writer: Writer, asked: Asked, pen: Pen, session: Session, result: Result, turn: str | None
+    ) -> Result:
+        """Complete the result of a call that has nothing to store."""
+        if "lastUpdated" in result:
+            result = {**result, "lastUpdated": shown(session.last_activity)}
+        return self._remembered(writer, asked, pen, session, result, turn, changed=False)
+
+    def _remembered(
+        self,
+        writer: Writer,
+        asked: Asked,
+        pen: Pen,
+        session: Session,
+        result: Result,
+        turn: str | None,
+        *,
+        changed: bool,
+    ) -> Result:
+        journal: Result = {"sessionId": session.id}
+        if turn is not None:
+            journal["turnRequestId"] = turn
+        journal |= {
+            "seq": session.head_seq,
+            "hash": session.head_hash,
+            "changed": changed,
+            "redactions": asked.request.masked if changed else 0,
+        }
+        result = with_warnings({**result, "journal": journal}, [*asked.warnings, *pen.warnings])
+        self.keep(writer, asked, result)
+        return result
+
+    def keep(self, writer: Writer, asked: Asked, result: Result) -> None:
+        """Keep a result for its key and for a client that loses it."""
+        journal: Result = result["journal"]
+        changed, session_id = journal["changed"], journal["sessionId"]
+        receipt = {
+            "code": "persisted" if changed else "unchanged",
+            "session_id": session_id,
+            **{name: journal[name] for name in ("seq", "hash", "redactions")},
+        }
+        if changed or asked.place.strict or asked.request.key is not None:
+            # A connection that may ask again needs the result; asked again, what changed nothing changes nothing.
+            outcome = receipt if asked.place.strict else {**receipt, "result": result}
+            scope = session_id if asked.scope is None else asked.scope
+            self.journal.remember(writer, asked.request, scope, {"session_id": session_id, "result": result}, outcome)
+
+
+def wake(pen: Pen) -> None:
+    """Have a suspended session go on with what is written next."""
+    if pen.session.state is SessionState.SUSPENDED:
+        pen.write(Kind.SESSION_RESUMED, {"via": "write"})
+
+
+def with_warnings(result: Result, warnings: list[Any]) -> Result:
+    """Return a result with its warnings, where there are any."""
+    return {**result, "warnings": warnings} if warnings else result
+
+
+def _timed_out(place: Place) -> CommandTimeout:
+    return CommandTimeout("Command timed out", details={"reason": f"not done within {place.timeout_s:g} s"})

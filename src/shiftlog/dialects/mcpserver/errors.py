@@ -1,0 +1,120 @@
+"""How the session log's clients see errors: one table of hints and details, and the shape around them.
+
+Codes and messages are the journal's own. Names in `details` become those of the dialect, hints name its methods.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from shiftlog.dialects.mcpserver.requests import dialect_name, to_dialect
+from shiftlog.model.errors import InvalidParameter, ShiftlogError, StorageError, UnknownTool
+from shiftlog.model.moves import LIVE, SessionState
+from shiftlog.model.nouns import Session
+from shiftlog.model.turn_texts import LIST_FIELDS
+
+Details = dict[str, Any]
+
+OPEN_FIRST = "Call workflow.sessionlog.openSession first"
+BEGIN_FIRST = "Call workflow.sessionlog.beginTurn first"
+OPEN_ANOTHER = "Call workflow.sessionlog.openSession with a new session ID"
+RETRYABLE = frozenset({"command_timeout", "storage_error"})
+
+
+class AmbiguousItem(InvalidParameter):
+    """A key that fits several items of a section."""
+
+    code = "ambiguous_item"
+
+    @classmethod
+    def of(cls, key: str, section: str, count: int) -> "AmbiguousItem":
+        """Say how many items of which section a key fits."""
+        return cls(f"Item key is ambiguous: {key}", details={"section": section, "count": count})
+
+
+class BootstrapFailed(StorageError):
+    """The store cannot be opened."""
+
+    code = "bootstrap_failed"
+    retryable = False
+
+
+class MethodNotFound(UnknownTool):
+    """No method has that name."""
+
+    code = "method_not_found"
+
+
+def _keeping(*names: str) -> Callable[[Details], Details]:
+    return lambda details: {name: details[name] for name in names if name in details}
+
+
+def _all(details: Details) -> Details:
+    return details
+
+
+# Code → its hint, and which of the details are shown. A code that is not here shows everything with its own hint.
+SHOWN: Mapping[str, tuple[str | None, Callable[[Details], Details]]] = {
+    "session_not_found": (OPEN_FIRST, _keeping("operation", "sessionId", "candidates")),
+    "session_already_exists": ("Use a new session ID", _keeping("sessionId", "status", "started")),
+    "session_closed": (OPEN_ANOTHER, _keeping("sessionId", "state", "closedAt")),
+    "invalid_session_id": (None, _keeping("providedId", "agent", "expectedFormat", "regex")),
+    "invalid_request_id": (None, _keeping("providedId", "expectedFormat", "regex")),
+    "turn_not_found": (BEGIN_FIRST, _keeping("operation", "sessionId", "requestId")),
+    "turn_already_exists": ("Use a new request ID", _keeping("requestId", "sessionId", "existingTurnStatus")),
+    "turn_immutable": (
+        "Begin a new turn instead",
+        _keeping("turnRequestId", "currentStatus", "requestId", "completedAt"),
+    ),
+    "invalid_parameter": (None, _keeping("parameter", "value", "constraint", "allowed")),
+    "ambiguous_item": (None, _keeping("section", "count")),
+    "method_not_found": (None, _keeping("methodName", "supportedMethods")),
+    "bootstrap_failed": (None, _keeping("storageError", "permissions")),
+    "transcript_not_found": (None, _keeping("searched")),
+    "idempotency_conflict": (None, _keeping()),
+    "session_held": (
+        "Close it where it is held, or call the tool close_session with on_held: take_over",
+        _keeping("sessionId", "heldBy", "fence"),
+    ),
+    "lease_lost": (None, _keeping("fenceGiven", "fenceCurrent", "heldBy")),
+    "storage_error": (None, _keeping("reason")),
+    "command_timeout": (None, _keeping("reason")),
+    "internal_error": (None, _keeping("reason")),
+}
+
+
+def payload(error: ShiftlogError) -> dict[str, Any]:
+    """Return the error as an envelope carries it, but for its `requestId`."""
+    hint, select = SHOWN.get(error.code, (error.hint, _all))
+    details = select(to_dialect(error.details))
+    message = error.message
+    if error.code == "invalid_parameter":
+        details.setdefault("value", None)
+        name = details.get("parameter")
+        if name in LIST_FIELDS:  # refused by a rule of the journal, in its own spelling
+            details["parameter"] = dialect_name(name)
+            message = message.replace(f"'{name}'", f"'{dialect_name(name)}'", 1)
+    body = {
+        "code": error.code,
+        "message": message,
+        "retryable": error.code in RETRYABLE,
+        "details": details,
+    }
+    if hint:
+        details["hint"] = body["hint"] = hint
+    return body
+
+
+def tool_error(error: ShiftlogError) -> dict[str, Any]:
+    """Return the error as a tool shows it."""
+    body = payload(error)
+    body.pop("hint", None)
+    return {"code": body["code"], "error": body["message"], **body}
+
+
+def status_of(session: Session, subagents: Sequence[Session]) -> str:
+    """Return the status that the session log shows; turns of subagents count among the session's own."""
+    if session.state not in LIVE:
+        return "completed"
+    each = (session, *subagents)
+    settled = any(one.turns_total for one in each) and not any(one.turns_open for one in each)
+    return "completed" if session.state is SessionState.SUSPENDED and settled else "in_progress"

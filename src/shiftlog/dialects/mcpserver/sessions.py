@@ -1,0 +1,122 @@
+"""The session log's methods on whole sessions: open or join, rename, delete, and import with all rules around it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shiftlog.dialects.mcpserver import imports
+from shiftlog.dialects.mcpserver.children import children_of
+from shiftlog.dialects.mcpserver.current import Place, closed
+from shiftlog.dialects.mcpserver.errors import status_of
+from shiftlog.dialects.mcpserver.objects import shown_tags
+from shiftlog.journal.merge import is_empty
+from shiftlog.journal.pen import Pen
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import SessionAlreadyExists
+from shiftlog.model.ids import agent_key
+from shiftlog.model.moves import SessionState
+from shiftlog.model.nouns import Session
+from shiftlog.model.times import shown
+from shiftlog.store.protocol import Filter, Page, Reader
+
+Values = Mapping[str, Any]
+
+
+def opening_facts(reader: Reader, values: Values, place: Place) -> dict[str, Any]:
+    """Return the facts of a new session: who works, where, and what the call says of it."""
+    agent = values["agent"]
+    known = reader.find_sessions(Filter(agent_key=agent_key(agent)), Page(limit=1), by_activity=True)
+    return {
+        "agent": agent,
+        "agent_id": known[0].session.agent_id if known else agent,
+        "workspace": place.workspace,
+        "cwd": place.caller.cwd,
+        **imports.session_facts(values),
+    }
+
+
+def open_session(pen: Pen, values: Values, place: Place) -> dict[str, Any]:
+    """Write the opening of a session; whoever works through the session log holds no lease."""
+    facts = opening_facts(pen.reader, values, place)
+    pen.write(Kind.SESSION_OPENED, {name: value for name, value in facts.items() if value})
+    session = pen.session
+    return {
+        "sessionId": session.id,
+        "started": shown(session.started),
+        "agent": session.agent,
+        "opened": True,
+    }
+
+
+def already_exists(reader: Reader, session: Session) -> SessionAlreadyExists:
+    """Return the error that answers opening a session under a taken id."""
+    status = status_of(session, [child.session for child in children_of(reader, session)])
+    return SessionAlreadyExists(
+        f"Session with ID {session.id} already exists",
+        details={"session_id": session.id, "status": status, "started": shown(session.started)},
+    )
+
+
+def facts_lacking(session: Session, values: Values) -> dict[str, Any]:
+    """Return the title and model that a session lacks; a title that is only its id was never given."""
+    facts: dict[str, Any] = {}
+    if session.title in ("", session.id) and values.get("title") not in (None, session.title):
+        facts["title"] = values["title"]
+    if session.model is None and not is_empty("model", values.get("model")):
+        facts["model"] = values["model"]
+    return facts
+
+
+def update_session(pen: Pen, values: Values) -> dict[str, Any]:
+    """Give a session another title or model; an empty value changes nothing."""
+    session = pen.session
+    changes = {
+        name: values[name]
+        for name in ("title", "model")
+        if not is_empty(name, values.get(name)) and values[name] != getattr(session, name)
+    }
+    if changes:
+        pen.write(Kind.SESSION_UPDATED, changes)
+    return {"updated": True, "lastUpdated": shown(pen.session.last_activity)}
+
+
+def delete_session(pen: Pen) -> None:
+    """Hide a session from every list and search; its journal stays, and its id stays taken."""
+    if pen.session.hidden:
+        raise closed(pen.session)
+    pen.write(Kind.SESSION_UPDATED, {"hidden": True})
+
+
+def _tags_beyond(reader: Reader, session: Session, values: Values) -> list[str]:
+    """Return the tags that a session is not shown with yet; those of its turns stay theirs alone."""
+    known = shown_tags(reader, session, children_of(reader, session))
+    return [tag for tag in values.get("tags") or () if tag not in known]
+
+
+def import_session(
+    pen: Pen, existing: Session | None, values: Values, place: Place, children: Callable[[Pen, imports.Tally], bool]
+) -> dict[str, Any]:
+    """Write what an import brings, and say what became of its turns; `children` stores those of other threads."""
+    if existing is not None and (existing.hidden or existing.state is SessionState.SEALED):
+        raise closed(existing)
+    if existing is None:
+        imports.create_session(pen, values, opening_facts(pen.reader, values, place))
+    else:
+        imports.merge_session(pen, {**values, "tags": _tags_beyond(pen.reader, existing, values)})
+    tally = imports.Tally()
+    imports.import_turns(pen, values.get("turns") or (), tally)
+    changed = children(pen, tally)
+    if existing is None:
+        imports.close_created(pen, values)
+    submit_id = imports.note_import(pen, tally, elsewhere=changed)
+    of_children = sum(child.session.turns_total for child in children_of(pen.reader, pen.session))
+    return {
+        "sourceType": pen.session.agent,
+        "sessionId": pen.session.id,
+        "existingSessionFound": existing is not None,
+        "importedTurns": tally.imported,
+        "mergedTurns": tally.merged,
+        "skippedTurns": tally.skipped,
+        "totalTurns": pen.session.turns_total + of_children,
+        "submitId": submit_id,
+        "amendedTurns": tally.amended,
+    }

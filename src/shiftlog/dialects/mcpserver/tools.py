@@ -1,0 +1,298 @@
+"""What the session log's MCP tools do that its methods do not: join a session, replace and delete, whole sessions.
+
+The tools name session and turn in every call. What models read of them stands with the MCP face.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from shiftlog.dialects.mcpserver import edits, requests, turns
+from shiftlog.dialects.mcpserver.calls import Asked, Prepare, Result, Rule, wake
+from shiftlog.dialects.mcpserver.current import Place, check_binding, current_session, is_live
+from shiftlog.dialects.mcpserver.history import check_history
+from shiftlog.dialects.mcpserver.objects import session_object
+from shiftlog.dialects.mcpserver.requests import Params
+from shiftlog.dialects.mcpserver.service import PREFIX, Sessionlog, check_begin, importing, opening
+from shiftlog.dialects.mcpserver.sessions import already_exists, delete_session, facts_lacking, update_session
+from shiftlog.dialects.mcpserver.tool_requests import tool_params
+from shiftlog.journal import rules
+from shiftlog.journal.merge import is_empty
+from shiftlog.journal.pen import Pen
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.ids import free_id, mint_request_id, mint_session_id
+from shiftlog.model.nouns import Session
+from shiftlog.model.times import shown
+from shiftlog.params.fields import Record
+from shiftlog.store.protocol import Writer
+
+Values = Mapping[str, Any]
+ToolRun = Callable[[Sessionlog, str, object, Place], Awaitable[Result]]
+
+QUERY_LIMIT = 100
+EVERYWHERE = ""
+
+
+def _given(values: Values, *names: str) -> str | None:
+    """Return the first text of these that says something, else None."""
+    return next((str(values[name]) for name in names if not is_empty(name, values.get(name))), None)
+
+
+def _succeeded(result: Result) -> Result:
+    return {"success": True, **result}
+
+
+def _turn_tool(rule: Rule, prepare: Prepare = dict) -> ToolRun:
+    async def run(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+        asked = log.calls.asked(name, tool_params(name), given, place, lambda values: turns.addressed(prepare(values)))
+        return _succeeded(await log.calls.write(asked, rule))
+
+    return run
+
+
+# Sessions
+
+
+async def _open(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    def prepare(values: Values) -> dict[str, Any]:
+        return {**opening(values), "title": _given(values, "title") or values["session_id"]}
+
+    asked = log.calls.asked(name, tool_params(name), given, place, prepare)
+    log.check_new(asked)
+
+    def work(writer: Writer) -> Result:
+        name = asked.values["session_id"]
+        first = log.calls.repeated(writer, asked, name)
+        if first is not None:
+            return first
+        existing = writer.session(name)
+        if existing is None:
+            return log.open_new(writer, asked, _created)
+        if not is_live(existing):
+            raise already_exists(writer, existing)
+        return _join(log, writer, asked, existing)
+
+    return await log.calls.transaction(asked, work)
+
+
+def _join(log: Sessionlog, writer: Writer, asked: Asked, existing: Session) -> Result:
+    """Make a session that exists current, and fill what it lacks."""
+    pen = log.calls.journal.pen(writer, existing.id, existing)
+    lacking = facts_lacking(existing, asked.values)
+    if lacking:
+        wake(pen)
+        pen.write(Kind.SESSION_UPDATED, lacking)
+        check_binding(writer, existing, asked.place)
+    writer.put_pointer(asked.place.workspace, existing.agent, existing.id)
+    result = _opened(existing.agent, existing.id, shown(existing.started), created=False)
+    if pen.entries:
+        return log.calls.stored(writer, asked, pen, result, None)
+    return log.calls.unchanged(writer, asked, pen, existing, result, None)
+
+
+def _opened(agent: str, session_id: str, started: str, *, created: bool) -> Result:
+    return {"success": True, "agent": agent, "sessionId": session_id, "created": created, "started": started}
+
+
+def _created(made: Result) -> Result:
+    return _opened(made["agent"], made["sessionId"], made["started"], created=True)
+
+
+def _bootstrapped(made: Result) -> Result:
+    return {"initialized": True, **_created(made)}
+
+
+def _extras(result: Result) -> Result:
+    return {name: result[name] for name in ("journal", "warnings") if name in result}
+
+
+async def _submit(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    def prepare(values: Values) -> dict[str, Any]:
+        return importing({"session_log": values["json"], "idempotency_key": values.get("idempotency_key")})
+
+    made = await log.import_recovery(log.calls.asked(name, tool_params(name), given, place, prepare))
+    return {"success": True, "id": made["sessionId"], **_extras(made)}
+
+
+async def _query(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place, check_history)
+    tokens_of = log.runs.tokens_of
+    return await log.history(
+        asked, lambda reader, session: session_object(reader, session, tokens_of), "items", QUERY_LIMIT
+    )
+
+
+async def _delete_session(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place)
+
+    def work(writer: Writer) -> Result:
+        session = current_session(writer, asked.values, place)
+        first = log.calls.repeated(writer, asked, session.id)
+        if first is not None:
+            return first
+        pen = log.calls.journal.pen(writer, session.id, session)
+        delete_session(pen)
+        check_binding(writer, session, place)
+        return log.calls.stored(writer, asked, pen, {"success": True, "tombstoned": True}, None)
+
+    return await log.calls.transaction(asked, work)
+
+
+# Turns
+
+
+def _begin(values: Values) -> dict[str, Any]:
+    title = _given(values, "query_title") or values["request_id"]
+    return {**values, "query_title": title, "query_text": _given(values, "query_text") or title}
+
+
+async def _begin_turn(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place, check_begin)
+    log.calls.journal.refuse_secrets({"requestId": asked.values["request_id"]}, "requestId")
+    return _succeeded(await log.calls.write(asked, lambda pen, values: turns.begin_turn(pen, _begin(values))))
+
+
+def _outcome(values: Values) -> dict[str, Any]:
+    """Return the fields of `turnJson` beside the address."""
+    given: dict[str, Any] = values.get("turn_json") or {}
+    fields = {name: value for name, value in given.items() if value is not None and name != "request_id"}
+    fields["error_message"] = _given(fields, "error_message", "failure_note")
+    fields.pop("failure_note", None)
+    return {**fields, **{name: value for name, value in values.items() if name != "turn_json"}}
+
+
+def _fail(pen: Pen, values: Values) -> tuple[Result, str]:
+    if not values.get("error_message"):
+        # The order of checks puts a terminal turn first, because its note is stored.
+        rules.open_turn(pen, values.get("request_id"))
+        raise InvalidParameter.missing("failureNote")
+    return turns.fail_turn(pen, values)
+
+
+def _complete(pen: Pen, values: Values) -> tuple[Result, str]:
+    return turns.complete_turn(pen, {**values, "error_message": None, "error_code": None})
+
+
+def _renamed(old: str, new: str) -> Prepare:
+    return lambda values: {new if name == old else name: value for name, value in values.items()}
+
+
+def _section_items(values: Values) -> dict[str, Any]:
+    """Return the values with the new items of the section, checked as its items are."""
+    field = requests.RICH[requests.dialect_name(requests.SECTIONS[values["section"]])]
+    params = Params(record=Record(fields={"sectionJson": field}))
+    read, _ = params.read({"sectionJson": requests.to_dialect(values["section_json"])}, strict=True)
+    return {**{name: value for name, value in values.items() if name != "section_json"}, "items": read["section_json"]}
+
+
+def _edit(rule: edits.Edit) -> Rule:
+    def edited(pen: Pen, values: Values) -> tuple[Result, str]:
+        name = rule(pen, values)
+        return {"lastUpdated": shown(pen.session.last_activity)}, name
+
+    return edited
+
+
+def _clear(pen: Pen, values: Values) -> tuple[Result, str]:
+    made, name = turns.clear_section(pen, values)
+    return {"lastUpdated": made["lastUpdated"]}, name
+
+
+# Call-time aliases
+
+
+async def _alias_bootstrap(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    def prepare(values: Values) -> dict[str, Any]:
+        return {**values, "session_id": None}
+
+    asked = replace(log.calls.asked(name, tool_params(name), given, place, prepare), scope=EVERYWHERE)
+    values = asked.values
+    source = _given(values, "session_id_suffix", "model", "title") or "session"
+
+    def work(writer: Writer) -> Result:
+        first = log.calls.repeated(writer, asked, EVERYWHERE)
+        if first is not None:
+            return first
+        minted = mint_session_id(values["agent"], source, log.calls.journal.clock.now())
+        session_id = free_id(minted, lambda name: writer.head(name) is not None)
+        title = _given(values, "title") or session_id
+        return log.open_new(writer, asked, _bootstrapped, session_id=session_id, title=title)
+
+    return await log.calls.transaction(asked, work)
+
+
+async def _alias_update(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place)
+
+    def rule(pen: Pen, values: Values) -> tuple[Result, None]:
+        return {"success": True, "sessionId": pen.session.id, **update_session(pen, values)}, None
+
+    def close(writer: Writer, result: Result) -> Result:
+        if "closed" in result:
+            return result  # the first result of a key that was used before
+        closed = log.close_within(writer, result["sessionId"], place)
+        journal = {**closed["journal"], "redactions": result["journal"]["redactions"]}
+        ended = {name: closed[name] for name in ("status", "closedAt", "closed")}
+        whole = {**result, **ended, "lastUpdated": closed["closedAt"], "journal": journal}
+        log.calls.keep(writer, asked, whole)
+        return whole
+
+    if asked.values.get("status") == "completed":
+        return await log.calls.write(asked, rule, close)
+    return await log.calls.write(asked, rule)
+
+
+async def _alias_begin(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place)
+
+    def rule(pen: Pen, values: Values) -> tuple[Result, str]:
+        source = _given(values, "request_id_suffix", "query_title", "query_text") or "turn"
+        minted = mint_request_id(source, pen.now)
+        request_id = free_id(minted, lambda name: pen.turn(name) is not None)
+        return turns.begin_turn(pen, _begin({**values, "request_id": request_id}))
+
+    return _succeeded(await log.calls.write(asked, rule))
+
+
+def _method(method: str) -> ToolRun:
+    async def run(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+        return _succeeded(await log.answer(PREFIX + method, given, place) or {})
+
+    return run
+
+
+async def _ingest_path(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    asked = log.calls.asked(name, tool_params(name), given, place)
+    return _succeeded(await log.take(asked.values, place))
+
+
+TOOLS: dict[str, ToolRun] = {
+    "sessionlog_open": _open,
+    "sessionlog_begin_turn": _begin_turn,
+    "sessionlog_dialog": _turn_tool(turns.append_dialog, _renamed("items_json", "dialog")),
+    "sessionlog_complete_turn": _turn_tool(_complete, _outcome),
+    "sessionlog_fail_turn": _turn_tool(_fail, _outcome),
+    "sessionlog_submit": _submit,
+    "sessionlog_query": _query,
+    "sessionlog_ingest_path": _ingest_path,
+    "sessionlog_replace_turn": _turn_tool(_edit(edits.replace_turn), _renamed("turn_json", "turn")),
+    "sessionlog_replace_section": _turn_tool(_edit(edits.replace_section), _section_items),
+    "sessionlog_clear_section": _turn_tool(_clear),
+    "sessionlog_delete_item": _turn_tool(_edit(edits.delete_item)),
+    "sessionlog_delete_turn": _turn_tool(_edit(edits.delete_turn)),
+    "sessionlog_delete_session": _delete_session,
+    "mcp_session_bootstrap": _alias_bootstrap,
+    "mcp_session_update": _alias_update,
+    "mcp_session_turn_begin": _alias_begin,
+    "mcp_session_turn_update": _method("updateTurn"),
+    "mcp_session_turn_complete": _method("completeTurn"),
+    "mcp_session_query_history": _method("queryHistory"),
+}
+
+
+async def call_tool(log: Sessionlog, name: str, given: object, place: Place) -> Result:
+    """Answer a tool by its name within its time; raise ShiftlogError."""
+    if name == "sessionlog_ingest_path":
+        return await TOOLS[name](log, name, given, place)  # as long as it takes: what it has read is stored
+    return await log.calls.within(place, lambda: TOOLS[name](log, name, given, place))

@@ -1,0 +1,396 @@
+"""The grammar of lists, pipelines, simple commands, redirections and here-documents, over the words of a `Reader`."""
+
+from __future__ import annotations
+
+import re
+
+from shiftlog.guard.bash.compounds import CLOSERS, KEYWORDS, TOKEN, Compounds
+from shiftlog.guard.bash.faults import TooMuch, Unfinished, Unreadable
+from shiftlog.guard.bash.reader import Work
+from shiftlog.guard.bash.tree import (
+    Assign,
+    Choice,
+    Compound,
+    Dyn,
+    Lit,
+    Node,
+    Part,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Word,
+)
+
+OPERATOR = re.compile(r"&>>|&>|&&|\|\||\|&|;;&|;;|;&|<<<|<<-|<<|<&|<>|>>|>&|>\||[|&;()<>\n]")
+REDIRECTION = frozenset("&> &>> <<< <<- << <& <> >> >& >| < >".split())
+NAMED_FD = re.compile(r"(?:[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})(?=[<>])")
+NAME_EQUALS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[.*\])?\+?=", re.S)
+
+
+class Parser(Compounds):
+    """The grammar of commands over the words of a `Reader`."""
+
+    def __init__(self, text: str, *, work: Work | None = None, depth: int = 0, fixed: int | None = None) -> None:
+        super().__init__(text, work=work, depth=depth)
+        self.fixed = fixed
+        self.pending: list[tuple[Redirect, str, bool]] = []
+        self.nested = ""
+        self.prefixed = False
+
+    def original(self, at: int) -> int:
+        """Translate an offset back to the text as it was given."""
+        if self.fixed is not None:
+            return self.fixed
+        for removed in reversed(self.joined):
+            if at >= removed:
+                at += 2
+        return at
+
+    def read_nested(self, text: str, at: int) -> Script:
+        """Read the text of backquotes; its positions are theirs."""
+        parser = Parser(text, work=self.work, depth=self.depth, fixed=self.original(at))
+        script: Script = []
+        try:
+            parser.read_into(script, "")
+        except Unfinished:
+            # Bash reads what backquotes hold only when it runs it: the text around them is not broken.
+            raise Unreadable(at, "backquotes") from None
+        if parser.at < parser.end:
+            raise Unreadable(at, "backquotes")
+        return script
+
+    def read_script(self, closer: str) -> Script:
+        """Read commands until `closer`; here-documents of the outside wait for a line end outside."""
+        kept, self.pending = self.pending, []
+        outer, self.nested = self.nested, closer
+        script: Script = []
+        self.read_into(script, closer)
+        if self.pending:
+            self._require_body(self.pending[0])
+        self.pending, self.nested = kept, outer
+        return script
+
+    def read_into(self, script: Script, closer: str) -> None:
+        """Read commands into `script`, so that what came before a fault is known."""
+        while True:
+            self.skip_separators()
+            if self.at >= self.end:
+                break
+            character = self.text[self.at]
+            if character == ")" or self._at_closer(character):
+                break
+            node = self._read_choice()
+            script.append(node)
+            if self._read_separator(closer) == "&":
+                script[-1] = Compound("subshell", node.start, [], [[node]], [])
+        if self.pending and not closer:
+            self._require_body(self.pending[0])
+
+    def _at_closer(self, character: str) -> bool:
+        if character == ";":
+            return True
+        return self.peek_token() in CLOSERS
+
+    def peek_token(self) -> str:
+        """Return the unquoted word at the position, or an empty text."""
+        found = TOKEN.match(self.text, self.at, self.end)
+        if found:
+            return found.group()
+        if self.joins and "\\\n" in self.text[self.at : self.at + 40]:
+            kept = self.at
+            word = self.read_word()
+            self.at = kept
+            return word.bare or ""
+        return ""
+
+    def skip_separators(self) -> None:
+        """Pass over blanks, comments and line ends, and the here-documents that wait for one."""
+        while True:
+            self.skip_blanks()
+            if self.char() != "\n":
+                return
+            self._pass_newline()
+
+    def _read_separator(self, closer: str) -> str:
+        """Pass what ends a command, and return it."""
+        self.skip_blanks()
+        character = self.char()
+        if character in (";", "&"):
+            operator = self.peek_operator()
+            if operator in (";", "&"):
+                self.at += 1
+            elif operator not in (";;", ";&", ";;&"):
+                raise Unreadable(self.at, f"'{operator}' here")
+        elif character == "\n":
+            self._pass_newline()
+        elif character and character != ")" and self.peek_token() not in CLOSERS:
+            raise Unreadable(self.at, f"'{character}' here")
+        elif character == ")" and closer != ")" and not self.depth:
+            raise Unreadable(self.at, "')' here")
+        return character
+
+    def peek_operator(self) -> str:
+        """Return the operator at the position, or an empty text."""
+        found = OPERATOR.match(self.text, self.at, self.end)
+        operator = found.group() if found else ""
+        if self.joins and operator and operator != "\n" and self.text.startswith("\\\n", self.at + len(operator)):
+            self.at += len(operator) - 1
+            self.join()
+            self.at -= len(operator) - 1
+            found = OPERATOR.match(self.text, self.at, self.end)
+            operator = found.group() if found else ""
+        return operator
+
+    def _pass_newline(self) -> None:
+        self.at += 1
+        if self.pending:
+            pending, self.pending = self.pending, []
+            for redirect, mark, quoted in pending:
+                self._read_heredoc(redirect, mark, quoted)
+
+    def _require_body(self, waiting: tuple[Redirect, str, bool]) -> None:
+        redirect, mark, _ = waiting
+        raise Unfinished(redirect.start, f"here-document ({redirect.op}{mark})")
+
+    def _read_heredoc(self, redirect: Redirect, mark: str, quoted: bool) -> None:
+        start = at = self.at
+        while at < self.end:
+            stop = self.text.find("\n", at, self.end)
+            stop = self.end if stop < 0 else stop
+            line = self.text[at:stop]
+            if not quoted and line.endswith("\\"):
+                line, stop = self._join_lines(line, stop)
+            shown = line.lstrip("\t") if redirect.op == "<<-" else line
+            if shown == mark:
+                self._close_heredoc(redirect, start, at, quoted)
+                self.at = min(stop + 1, self.end) if stop < self.end else self.end
+                # The line end stays for whoever reads on, so that a command after the body starts anew.
+                return
+            if self.nested == ")" and shown.startswith(mark) and ")" in shown[len(mark) :]:
+                rest = shown[len(mark) :]
+                if not rest.lstrip(" \t").startswith(")"):
+                    raise Unreadable(at, "a here-document whose end mark is followed by more")
+                self._close_heredoc(redirect, start, at, quoted)
+                self.at = stop - len(rest)
+                return
+            at = stop + 1
+        self._require_body((redirect, mark, quoted))
+
+    def _join_lines(self, line: str, stop: int) -> tuple[str, int]:
+        pieces: list[str] = []
+        while (len(line) - len(line.rstrip("\\"))) % 2 and stop < self.end:
+            self.spend()
+            pieces.append(line[:-1])
+            following = self.text.find("\n", stop + 1, self.end)
+            following = self.end if following < 0 else following
+            line, stop = self.text[stop + 1 : following], following
+        return "".join([*pieces, line]), stop
+
+    def _close_heredoc(self, redirect: Redirect, start: int, stop: int, quoted: bool) -> None:
+        if quoted:
+            redirect.body = [Lit(self.text[start:stop], True)]
+            return
+        before = len(self.joined)
+        kept = self.at
+        self.at = stop
+        try:
+            redirect.body = self.read_body(start, stop)
+        except Unfinished as fault:
+            # Bash expands a body only when it runs the command: the text around it is not broken.
+            raise Unreadable(fault.at, "a here-document's body") from None
+        if len(self.joined) != before:
+            raise TooMuch(start, "a here-document with continued expansions")
+        self.at = kept
+
+    def _read_choice(self) -> Node:
+        first = self._read_pipeline()
+        nodes = [first]
+        while True:
+            self.skip_blanks()
+            if self.char() not in ("&", "|"):
+                break
+            operator = self.peek_operator()
+            if operator not in ("&&", "||"):
+                break
+            self._pass_operator(operator)
+            nodes.append(self._read_pipeline())
+        return first if len(nodes) == 1 else Choice(nodes=nodes, start=self.original(self.at))
+
+    def _read_pipeline(self) -> Node:
+        self._skip_prefixes()
+        stages = [self.read_command()]
+        while True:
+            self.skip_blanks()
+            if self.char() != "|":
+                break
+            operator = self.peek_operator()
+            if operator not in ("|", "|&"):
+                break
+            self._pass_operator(operator)
+            stages.append(self.read_command())
+        return stages[0] if len(stages) == 1 else Pipeline(self.original(self.at), stages)
+
+    def _pass_operator(self, operator: str) -> None:
+        """Pass over an operator after which a command must follow."""
+        start = self.at
+        self.at += len(operator)
+        self.skip_separators()
+        if self.at >= self.end:
+            raise Unfinished(start, f"'{operator}'")
+
+    def _skip_prefixes(self) -> None:
+        """Pass over `!` and `time`, which stand before a pipeline and start nothing."""
+        self.prefixed = False
+        while True:
+            self.skip_blanks()
+            token = self.peek_token()
+            if token in ("!", "time"):
+                self.spend()
+                self.read_word()
+                self.prefixed = True
+                if token == "time":
+                    self._skip_time_options()
+            else:
+                return
+
+    def _skip_time_options(self) -> None:
+        while True:
+            self.skip_blanks()
+            token = self.peek_token()
+            if token not in ("-p", "--"):
+                return
+            self.at += 2
+
+    def read_command(self) -> Node:
+        """Read a compound or simple command."""
+        self.skip_blanks()
+        self.spend()
+        start = self.at
+        character = self.char()
+        if character == "(":
+            return self.with_redirects(self.read_parenthesised(start))
+        if (not character or character in "\n;&|)") and self.peek_operator() not in REDIRECTION:
+            # `!` and `time` may stand alone; anything else that is missing is the shell's to complain about.
+            if character in ("\n", ";", "", ")") and self.prefixed:
+                return Simple(self.original(start), start, [], [], [])
+            raise Unreadable(start, "a missing command")
+        token = self.peek_token()
+        # After a pipe `time` is a program like any other; `!` there is the shell's to complain about.
+        if token == "!":
+            raise Unreadable(start, "'!' here")
+        if token in KEYWORDS and token != "time":
+            self.read_word()
+            return self.read_keyword(token, start)
+        if token in CLOSERS:
+            raise Unreadable(start, f"'{token}' here")
+        return self._read_simple()
+
+    def with_redirects(self, node: Compound) -> Compound:
+        """Read the redirections that follow a compound command."""
+        while True:
+            self.skip_blanks()
+            redirect = self._read_redirect()
+            if redirect is None:
+                return node
+            node.redirects.append(redirect)
+
+    def _read_simple(self) -> Node:
+        start = self.at
+        place = self.original(start) if self.joined or self.fixed is not None else start
+        node = Simple(place, start, [], [], [])
+        while True:
+            self.skip_blanks()
+            if self.at >= self.end:
+                break
+            character = self.text[self.at]
+            if character in "\n;|)":
+                break
+            redirect = self._read_redirect()
+            if redirect is not None:
+                node.redirects.append(redirect)
+                continue
+            if character == "&":
+                break
+            if character == "(":
+                return self.read_definition(node, start)
+            word = self.read_word(subscripts=not node.words and not node.redirects)
+            if not node.words and self._add_assignment(node, word):
+                continue
+            if word.end == word.start:
+                raise Unreadable(self.at, f"'{character}' here")
+            if self.fixed is not None or self.joined:
+                word.start = self.original(word.start)
+            node.words.append(word)
+        node.end = self.at
+        return node
+
+    def _add_assignment(self, node: Simple, word: Word) -> bool:
+        first = word.parts[0] if word.parts else None
+        if not isinstance(first, Lit) or first.quoted:
+            return False
+        simple = NAME_EQUALS.match(first.text)
+        place = self.original(word.start)
+        if simple and not simple.group(2):
+            rest: list[Part] = list(word.parts[1:])
+            if len(first.text) > simple.end():
+                rest.insert(0, Lit(first.text[simple.end() :], False))
+            node.assigns.append(_assignment(simple.group(1), place, word, rest, [], ""))
+            return True
+        subscript = word.parts[1] if len(word.parts) > 2 else None
+        if not (isinstance(subscript, Dyn) and subscript.kind == "subscript"):
+            return False
+        closing = word.parts[2]
+        if not (isinstance(closing, Lit) and re.match(r"\]\+?=", closing.text)):
+            return False
+        value = closing.text.split("=", 1)[1]
+        rest = [*([Lit(value, False)] if value else []), *word.parts[3:]]
+        node.assigns.append(_assignment(first.text[:-1], place, word, rest, subscript.inner, subscript.name))
+        return True
+
+    def _read_redirect(self) -> Redirect | None:
+        character = self.char()
+        fd = ""
+        kept = self.at
+        if character and (character.isdigit() or character == "{"):
+            named = NAMED_FD.match(self.text, self.at, self.end)
+            if named is None:
+                return None
+            fd = named.group()
+            self.at = named.end()
+        elif character not in ("<", ">", "&"):
+            return None
+        operator = self.peek_operator()
+        if operator not in REDIRECTION or (operator in "<>" and self.text.startswith("(", self.at + 1)):
+            self.at = kept
+            return None
+        redirect = Redirect(operator, fd, self.original(kept), None)
+        self.at += len(operator)
+        self.skip_blanks()
+        before = self.at
+        word = self.read_word()
+        if self.at == before:
+            raise Unreadable(self.at, f"'{operator}' without a target")
+        redirect.target = word
+        if operator in ("<<", "<<-"):
+            self._expect_heredoc(redirect, word)
+        return redirect
+
+    def _expect_heredoc(self, redirect: Redirect, word: Word) -> None:
+        raw = self.text[word.start : word.end]
+        quoted = any(character in raw for character in "\\'\"")
+        if any(isinstance(part, Dyn) for part in word.parts):
+            if quoted:
+                raise Unreadable(word.start, "this here-document mark")
+            mark = raw
+        else:
+            mark = "".join(part.text for part in word.parts if isinstance(part, Lit))
+        self.pending.append((redirect, mark, quoted and raw.replace("\\\n", "") != mark))
+
+
+def _assignment(name: str, at: int, word: Word, rest: list[Part], subscript: list[Part], key: str) -> Assign:
+    array = rest[0] if rest else None
+    if isinstance(array, Dyn) and array.kind == "array":
+        elements = [Word(at, at, part.inner, part.name or None) for part in array.inner if isinstance(part, Dyn)]
+        return Assign(name, at, None, subscript, key, elements)
+    return Assign(name, at, Word(at, word.end, rest), subscript, key)

@@ -1,0 +1,1 @@
+"""How much of an output is shown, and which part."""

@@ -1,0 +1,198 @@
+"""The budget: how much of an output is shown, and which part; read from JSON with every fault named.
+
+Native tools refuse what is out of range, dialects clamp counts. Shaping text by a budget is in `budget_shape`, the
+patterns are in `budget_patterns`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal, cast
+
+from shiftlog.guard.budgets.patterns import LinePattern, PatternRefused
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.shell_errors import BudgetInvalid
+
+KeepMode = Literal["all", "tail", "head", "head_tail"]
+Problem = Literal["unknown", "missing", "type", "range", "conflict", "format"]
+
+KEEP_MODES: tuple[KeepMode, ...] = ("all", "tail", "head", "head_tail")
+MAX_LINES = 1_000_000
+MAX_CHARS = 1_000_000
+MAX_CONTEXT = 1_000
+
+_COUNTS: dict[KeepMode, tuple[str, ...]] = {"all": (), "tail": ("n",), "head": ("n",), "head_tail": ("head", "tail")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grep:
+    """Lines that a pattern finds, and how many around each."""
+
+    pattern: LinePattern
+    context: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """How many of the first and of the last lines are kept; None keeps all."""
+
+    mode: KeepMode
+    head: int | None = None
+    tail: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Which lines are kept and how many characters of them; without `max_chars` the caller's cap holds."""
+
+    grep: Grep | None = None
+    keep: Keep | None = None
+    max_chars: int | None = None
+
+    @property
+    def keeps_everything(self) -> bool:
+        """Tell whether it asks for nothing but the default; then no report is given."""
+        return self.mode == "all" and self.max_chars is None
+
+    @property
+    def mode(self) -> str:
+        """How the report names it: `all`, the keep mode, `grep` or `grep+<keep mode>`."""
+        keep = self.keep.mode if self.keep is not None else "all"
+        if self.grep is None:
+            return keep
+        return "grep" if keep == "all" else f"grep+{keep}"
+
+
+WHOLE = Budget()
+
+
+def read_budget(value: object, path: str = "budget", *, clamp: bool = False) -> Budget | None:
+    """Read a budget argument; None for null.
+
+    `path` is how faults name it. With `clamp`, as in dialects, counts that are too large are lowered and negative
+    ones are faulty arguments. Raises `BudgetInvalid` for what breaks a rule of budgets, `InvalidParameter` for
+    unknown, missing or mistyped members.
+    """
+    if value is None:
+        return None
+    members = _read_members(value, path, ("grep", "keep", "max_chars"))
+    grep, keep = members.get("grep"), members.get("keep")
+    return Budget(
+        grep=_read_grep(grep, f"{path}.grep", clamp=clamp) if grep is not None else None,
+        keep=_read_keep(keep, f"{path}.keep", clamp=clamp) if keep is not None else None,
+        max_chars=_read_count(members, "max_chars", path, MAX_CHARS, clamp=clamp),
+    )
+
+
+def _read_grep(value: object, path: str, *, clamp: bool) -> Grep:
+    members = _read_members(value, path, ("pattern", "context"))
+    pattern = _required(members, "pattern", path)
+    if not isinstance(pattern, str):
+        raise _mistyped(f"{path}.pattern", "a string")
+    context = _read_count(members, "context", path, MAX_CONTEXT, clamp=clamp) or 0
+    try:
+        return Grep(pattern=LinePattern(pattern), context=context)
+    except PatternRefused as refused:
+        problem: Problem = "range" if refused.too_long else "format"
+        says = f"{path}.pattern is not valid: {refused.reason}"
+        raise _faulty(f"{path}.pattern", problem, says, offset=refused.offset) from None
+
+
+def _read_keep(value: object, path: str, *, clamp: bool) -> Keep:
+    members = _read_members(value, path, ("mode", "n", "head", "tail"))
+    mode = _required(members, "mode", path)
+    if not isinstance(mode, str):
+        raise _mistyped(f"{path}.mode", "a string")
+    if mode not in KEEP_MODES:
+        raise _faulty(f"{path}.mode", "range", f"{path}.mode must be one of {', '.join(KEEP_MODES)}")
+    counts = {name: _read_count(members, name, path, MAX_LINES, clamp=clamp) for name in ("n", "head", "tail")}
+    for name, count in counts.items():
+        used = name in _COUNTS[mode]
+        if used and count is None:
+            raise _faulty(f"{path}.{name}", "missing", f'{path}.{name} is required when mode is "{mode}"')
+        if not used and count is not None:
+            raise _faulty(f"{path}.{name}", "conflict", f'{path}.{name} cannot be used when mode is "{mode}"')
+    match mode:
+        case "head":
+            return Keep(mode=mode, head=counts["n"], tail=0)
+        case "tail":
+            return Keep(mode=mode, head=0, tail=counts["n"])
+        case _:
+            return Keep(mode=mode, head=counts["head"], tail=counts["tail"])
+
+
+def _read_members(value: object, path: str, known: tuple[str, ...]) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise _mistyped(path, "an object")
+    members = cast(Mapping[object, object], value)
+    for name in members:
+        if name not in known:
+            nearest = get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
+            raise InvalidParameter(
+                f'unknown argument "{path}.{name}"',
+                details={"parameter": f"{path}.{name}", "problem": "unknown", "expected": ", ".join(known)},
+                hint=f"The nearest known name is {path}.{nearest}",
+            )
+    return cast(Mapping[str, object], members)
+
+
+def _required(members: Mapping[str, object], name: str, path: str) -> object:
+    value = members.get(name)
+    if value is None:
+        details = {"parameter": f"{path}.{name}", "problem": "missing", "expected": "a string"}
+        raise InvalidParameter(f'missing argument "{path}.{name}"', details=details)
+    return value
+
+
+def _read_count(members: Mapping[str, object], name: str, path: str, most: int, *, clamp: bool) -> int | None:
+    value = members.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        raise _mistyped(f"{path}.{name}", "an integer")
+    if value < 0 and clamp:
+        raise _mistyped(f"{path}.{name}", f"an integer of 0 to {most}", problem="range")
+    if not 0 <= value <= most and not clamp:
+        raise _faulty(f"{path}.{name}", "range", f"{path}.{name} must be an integer of 0 to {most}")
+    return int(min(value, most))
+
+
+def _mistyped(path: str, expected: str, *, problem: Problem = "type") -> InvalidParameter:
+    details = {"parameter": path, "problem": problem, "expected": expected}
+    return InvalidParameter(f'argument "{path}" must be {expected}', details=details)
+
+
+def _faulty(path: str, problem: Problem, message: str, *, offset: int | None = None) -> BudgetInvalid:
+    return BudgetInvalid(message, details={"parameter": path, "problem": problem, "offset": offset})
+
+
+BUDGET_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "grep": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "pattern": {"type": "string"},
+                "context": {"type": "integer", "minimum": 0, "maximum": MAX_CONTEXT, "default": 0},
+            },
+            "required": ["pattern"],
+        },
+        "keep": {
+            "type": "object",
+            "description": "head, tail: n; head_tail: head, tail",
+            "additionalProperties": False,
+            "properties": {
+                "mode": {"type": "string", "enum": list(KEEP_MODES)},
+                **{name: {"type": "integer", "minimum": 0, "maximum": MAX_LINES} for name in ("n", "head", "tail")},
+            },
+            "required": ["mode"],
+        },
+        "max_chars": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": MAX_CHARS,
+        },
+    },
+}

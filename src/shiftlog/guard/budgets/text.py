@@ -1,0 +1,73 @@
+"""A text in memory as a source of lines, for what is shaped without being spooled (patches, echoes of commands)."""
+
+from collections.abc import Sequence
+
+from shiftlog.guard.budgets.shape import Part, Shaped, shape
+from shiftlog.guard.budgets.spec import WHOLE, Budget
+
+
+class TextLines:
+    """The lines of a text in memory."""
+
+    def __init__(self, text: str) -> None:
+        self._data = text.encode("utf-8", "replace")
+        self.lines_total = count_lines(self._data)
+
+    def parts(self) -> Sequence[Part]:
+        """Return all lines as one part."""
+        return (Part(0, self.lines_total, 0, len(self._data)),)
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return a range of the bytes."""
+        return self._data[start:end]
+
+    def chars(self, start: int, end: int) -> int:
+        """Count the characters of a range."""
+        return len(self._data[start:end].decode("utf-8", "ignore"))
+
+    def offset_of(self, line: int) -> int:
+        """Return where a line begins."""
+        return offset_of_line(self._data, line)
+
+
+def count_lines(data: bytes) -> int:
+    """Count lines, an unterminated last one included."""
+    return data.count(b"\n") + (1 if data and not data.endswith(b"\n") else 0)
+
+
+def offset_of_line(data: bytes, line: int) -> int:
+    """Return where the line begins that has so many line breaks before it; the end where there are fewer."""
+    position = 0
+    while line > 0 and position < len(data):
+        # Halving the distance by counting is far cheaper than a step per line.
+        size = min(len(data) - position, max(line, 4096))
+        breaks = data.count(b"\n", position, position + size)
+        if breaks < line:
+            position, line = position + size, line - breaks
+            continue
+        while size > 64 and line > 1:
+            half = size // 2
+            breaks = data.count(b"\n", position, position + half)
+            if breaks < line:
+                position, line, size = position + half, line - breaks, size - half
+            else:
+                size = half
+        for _ in range(line):
+            position = data.index(b"\n", position) + 1
+        return position
+    return position
+
+
+def shape_text(text: str, budget: Budget | None, cap: int) -> Shaped:
+    """Shape a text in memory."""
+    return shape(TextLines(text), budget or WHOLE, cap)
+
+
+def elide_middle(text: str, max_chars: int) -> str:
+    """Cut the middle out of a text that is longer than so many characters, as results show commands."""
+    if len(text) <= max_chars:
+        return text
+    half = max_chars // 2
+    if half == 0:
+        return ""
+    return f"{text[:half]}\n... {len(text) - 2 * half} chars elided ...\n{text[-half:]}"

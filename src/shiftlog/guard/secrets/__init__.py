@@ -1,0 +1,1 @@
+"""Find and mask secrets in text, JSON and streams. Door: Redactor, Rule."""

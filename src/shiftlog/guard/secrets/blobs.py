@@ -1,0 +1,75 @@
+"""Folding encoded data in texts to a line that identifies it: images, archives, certificates.
+
+Not redaction: nothing secret is meant, only bulk that nobody reads. Private keys are left to the redactor, which
+comes first.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+
+from shiftlog.guard.linear import compile_linear
+
+MIN_RUN_CHARS = 256
+
+MARKS = r"data:[\w.+/-]+;base64,|-----BEGIN "
+_RUNS = compile_linear(rf"[A-Za-z0-9+/_-]{{{MIN_RUN_CHARS}}}|{MARKS}")
+_STEP = 7  # no width that texts are laid out in
+_RUN_CHARS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
+_IN_RUN = bytes(ord("x") if byte in _RUN_CHARS else ord(" ") for byte in range(256))
+_SAMPLED_RUN = b"x" * (MIN_RUN_CHARS // _STEP)
+_BLOB = re.compile(
+    r"data:(?P<media>[\w.+/-]{1,80});base64,(?P<data>[A-Za-z0-9+/]{4,}={0,2})"
+    r"|-----BEGIN (?P<label>(?:[A-Z0-9]{1,12} ){0,4}[A-Z0-9]{1,12})-----(?P<pem>(?:\s+[A-Za-z0-9+/]{1,128}={0,2})+)\s+"
+    r"-----END (?P=label)-----"
+    rf"|(?<![A-Za-z0-9+/_-])(?P<run>[A-Za-z0-9+/]{{{MIN_RUN_CHARS},}}={{0,2}}|[A-Za-z0-9_-]{{{MIN_RUN_CHARS},}}={{0,2}})"
+    r"(?![A-Za-z0-9+/_=-])",
+    re.ASCII,
+)
+_HEX = re.compile(r"[0-9a-fA-F]+")
+
+
+def may_hold_run(data: bytes) -> bool:
+    """Tell at a glance whether UTF-8 may hold a run as long as a blob: every seventh byte is enough to see that."""
+    return len(data) >= MIN_RUN_CHARS and _SAMPLED_RUN in data[::_STEP].translate(_IN_RUN)
+
+
+def may_hold_blob(text: str) -> bool:
+    """Tell at a glance whether a text may hold a blob: data URLs and certificates are short ones too."""
+    return len(text) >= MIN_RUN_CHARS or "data:" in text or "-----BEGIN " in text
+
+
+def fold_blobs(text: str) -> tuple[str, int]:
+    """Replace each blob by `[BLOB:<media or base64>:<bytes>:<first 12 of sha256>]`, of its decoded bytes.
+
+    Returns the text and how many blobs there were.
+    """
+    if _RUNS.search(text.encode("utf-8", "surrogatepass")) is None:
+        return text, 0
+    count = 0
+
+    def fold(match: re.Match[str]) -> str:
+        nonlocal count
+        encoded = match["data"] or match["run"] or "".join(match["pem"].split())
+        data = _decode(encoded)
+        if data is None or "PRIVATE" in (match["label"] or "") or _is_no_encoding(match["run"]):
+            return match[0]
+        count += 1
+        return f"[BLOB:{match['media'] or 'base64'}:{len(data)}:{hashlib.sha256(data).hexdigest()[:12]}]"
+
+    folded = _BLOB.sub(fold, text)
+    return folded, count
+
+
+def _is_no_encoding(run: str | None) -> bool:
+    """Long runs of one letter, of digits or of hex are drawn lines, numbers and digests."""
+    return run is not None and (_HEX.fullmatch(run) is not None or len(set(run)) < 16)
+
+
+def _decode(encoded: str) -> bytes | None:
+    plain = encoded.rstrip("=").translate(str.maketrans("-_", "+/"))
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except binascii.Error:
+        return None

@@ -1,0 +1,166 @@
+"""Secrets that only several lines together show: private keys, dumps of an environment, marker files.
+
+Functions of single lines; how lines follow each other is kept by `redact_scan`.
+"""
+
+import re
+
+from shiftlog.guard.secrets.detectors.names import NAME_ENDING, SecretName, classify_name
+from shiftlog.guard.secrets.detectors.values import is_random, is_reference, is_worded
+
+ENV_RUN_LINES = 4
+BLOCK_LINE_CHARS = 4096  # a longer line is neither part of a key nor of a dump
+CONTEXT_CHARS = 256
+FULL_BODY_CHARS = 40
+
+KEY_BEGIN = re.compile(
+    r"-{4,5} ?BEGIN (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}|PuTTY-User-Key-File-\d: [\w-]{1,40}"
+)
+KEY_END = re.compile(r"-{4,5} ?END (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-MAC: ?[0-9a-f]{0,64}")
+BLOCK_PATTERN = (
+    r"----[- ]BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File-"
+    r"|(?m:^)(?:(?:export |declare -x |set )?[A-Za-z_]\w*=|[ \t-]*(?:export )?[A-Z_][A-Z0-9_]*(?:=|: ))"
+    r"[\"']?[^\s\"']{6}"
+    r"|(?m:^)\s*value:\s*[\"']?[0-9a-fA-F]{6}"
+)
+# Lines whose secret stands on the next one.
+EXPECTING_PATTERN = (
+    rf"\b(?i:name|key)[\"']?\s*[:=]\s*[\"']?[\w.-]*{NAME_ENDING}[\"']?,?\s*(?m:$)"
+    rf"|{NAME_ENDING}[\"']?\s*:\s*[|>][-+]?\s*(?m:$)"
+    rf"|{NAME_ENDING}[ =]*\\\s*(?m:$)"
+)
+
+# Numbers, diff signs, comment signs and quotes that tools put before the lines of a file they show.
+_BODY = re.compile(
+    r"[\s\d>|+#/*:\"'\xe2\x86\x92\x82-]{0,24}(?P<base64>[A-Za-z0-9+/]{1,}={0,3}|=[A-Za-z0-9+/]{4})(?:\\[nr])*[\s\"'+,;.\\)]{0,12}$"
+)
+_KEY_HEADER = re.compile(
+    r"[\s\d>|+#/*:\"'-]{0,24}(?:Proc-Type|DEK-Info|Comment|Version|Encryption|Public-Lines|Private-Lines|Subject|Hash)\s?:"
+)
+_BLANK = re.compile(r"[\s>|+#/*\"'\\nr-]{0,24}$")
+_INLINE_BODY = re.compile(r"(?>(?:\\{1,4}[nr]|[A-Za-z0-9+/=:,. \t-]|\"\s?\+\s?\"|[\"'] [\"'])*)")
+_BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{16,}")
+_SHORT_INLINE_BODY = re.compile(r"(?:\\{1,4}[nr])+(?:[A-Za-z0-9+/=]{4,}(?:\\{1,4}[nr])+)+")
+
+# Indented or with a colon only capitals make a variable: the rest is code.
+_ENV_NAME = r"(?:export |declare -x |set )?[A-Za-z_]\w{0,100}=|[ \t-]{0,16}(?:export )?[A-Z_][A-Z0-9_]{0,100}(?:=|: )"
+_ENV_LINE = re.compile(_ENV_NAME, re.ASCII)
+_ENV_VALUE = re.compile(rf"(?:{_ENV_NAME})(?P<quote>[\"']?)(?P<value>[^\s\"']{{24,4096}})(?P=quote)\s*$", re.ASCII)
+_SOMETHING_ELSE = re.compile(
+    r"(?:~|\.{0,2}|[A-Za-z]:)[/\\]|[a-z][a-z0-9+.-]*://|(?:sha\d+|md5)[:-]|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
+    r"|[0-9a-fA-F]+$|v?\d+\.\d+|[a-z]{2}_[A-Z]{2}|[\w.-]++(?>(?:[:,;][/\w.*=-]++)+)$"
+)
+_LIST = re.compile(r":/|=[0-9;]{1,32}:")
+_CODE = re.compile(r"[A-Za-z_]\w*+(?>(?:\.\w++)*)(?:[(\[].*)?$", re.ASCII)
+
+_MARKER_VALUE = re.compile(r"\s*value:\s*[\"']?(?P<value>[0-9a-fA-F]{40,1024})[\"']?\s*$", re.ASCII)
+_NAMED_BEFORE = re.compile(r"\s*(?:-\s+)?[\"']?(?:name|key)[\"']?\s*[:=]", re.I)
+_EXPECTS_VALUE = re.compile(
+    r"[\"']?(?:name|key)[\"']?\s*[:=]\s*[\"']?(?P<pair>[A-Za-z_][\w.-]{1,63})[\"']?,?\s*$"
+    r"|(?:^|[\s\"'{,-])(?P<block>[A-Za-z_][\w.-]{1,63})[\"']?\s*:\s*[|>][-+]?\s*$"
+    r"|--(?P<flag>[A-Za-z][\w-]{1,63})[ =]*\\\s*$",
+    re.I | re.ASCII,
+)
+_EXPECTED = {
+    "pair": re.compile(r"\s*[\"']?value[\"']?\s*[:=]\s*(?P<quote>[\"']?)", re.I),
+    "block": re.compile(r"\s+(?P<quote>)"),
+    "flag": re.compile(r"\s*(?P<quote>[\"']?)"),
+}
+_BREAK = re.compile(r"[\s\"']")
+
+
+def may_hold_key(line: str) -> bool:
+    """Tell, at little cost, whether a line may hold a key's begin mark."""
+    return "PRIVATE KEY" in line or "PuTTY-" in line
+
+
+def find_inline_key(line: str, start: int, limit: int) -> int | None:
+    """Return where a key that lies on one line after its begin mark ends, or None if none of it is there."""
+    end = KEY_END.search(line, start, limit)
+    if end and (_BASE64_RUN.search(line, start, end.start()) or _SHORT_INLINE_BODY.fullmatch(line, start, end.start())):
+        return end.end()
+    run = _INLINE_BODY.match(line, start, limit)
+    return run.end() if run and _BASE64_RUN.search(run[0]) else None
+
+
+def ends_key(line: str, end: int) -> bool:
+    """Tell whether the text up to `end` closes with a key's end mark."""
+    return any(mark.end() == end for mark in KEY_END.finditer(line, max(0, end - 128)))
+
+
+def is_blank(text: str) -> bool:
+    """Tell whether a text holds nothing but what tools and string literals put around lines."""
+    return _BLANK.match(text) is not None
+
+
+def is_key_header(line: str, *, blank: bool) -> bool:
+    """Tell whether a line may stand between a key's begin mark and its body."""
+    return _KEY_HEADER.match(line) is not None or (blank and is_blank(line))
+
+
+def opens_key(mark: str, following: str) -> bool:
+    """Tell whether the line after a bare begin mark shows that a key follows, not a sentence about one."""
+    if key_body_chars(following) >= 16 or _KEY_HEADER.match(following):
+        return True
+    return "PGP" in mark and is_blank(following)
+
+
+def key_body_chars(line: str) -> int:
+    """Count the characters of key material that a line consists of; 0 when it is no line of a key."""
+    body = _BODY.match(line)
+    return len(body["base64"]) if body else 0
+
+
+def is_env_line(line: str) -> bool:
+    """Tell whether a line, or its beginning, is one of an environment dump."""
+    return _ENV_LINE.match(line) is not None
+
+
+def env_candidate(line: str) -> tuple[int, int] | None:
+    """Find the value of an environment line that randomness alone convicts, inside a dump."""
+    match = _ENV_VALUE.match(line)
+    if match is None:
+        return None
+    value = match["value"]
+    if is_reference(value) or _SOMETHING_ELSE.match(value) or _LIST.search(value) or value[-1] in "([{,":
+        return None
+    if _CODE.match(value) and not is_random(value):
+        return None
+    classes = sum(
+        (
+            any(map(str.islower, value)),
+            any(map(str.isupper, value)),
+            any(map(str.isdigit, value)),
+            any(not character.isalnum() for character in value),
+        )
+    )
+    return match.span("value") if classes >= 3 and not is_worded(value) else None
+
+
+def marker_value(previous: str, line: str) -> tuple[int, int] | None:
+    """Find the signature's value in a line of a marker file; after a line that names something it is another's."""
+    match = _MARKER_VALUE.match(line)
+    return None if match is None or _NAMED_BEFORE.match(previous) else match.span("value")
+
+
+def expected_value(previous: str) -> tuple[str, SecretName] | None:
+    """Say which kind of value a line announces for the next one, if it names a secret and ends."""
+    match = _EXPECTS_VALUE.search(previous[-CONTEXT_CHARS:])
+    if match is None or match.lastgroup is None:
+        return None
+    name = classify_name(match[match.lastgroup])
+    return (match.lastgroup, name) if name is not None and not name.header else None
+
+
+def find_expected(shape: str, line: str) -> tuple[int, int] | None:
+    """Find the value that the line before has announced."""
+    opening = _EXPECTED[shape].match(line)
+    if opening is None:
+        return None
+    start, end = opening.end(), len(line.rstrip().removesuffix(","))
+    if shape == "flag":
+        found = _BREAK.search(line, start)
+        end = found.start() if found else end
+    elif opening["quote"] and line[end - 1 : end] == opening["quote"]:
+        end -= 1
+    return (start, end) if start < end else None

@@ -1,0 +1,101 @@
+"""The values of `Authorization`, `Cookie` and `X-Api-Key`, as headers, JSON keys or arguments.
+
+A header's value goes on to the end of its line or of the quotes it stands in, and needs no look of its own to
+be a secret.
+"""
+
+import re
+
+from shiftlog.guard.secrets.detectors import kinds
+from shiftlog.guard.secrets.detectors.kinds import Finding, Kind
+from shiftlog.guard.secrets.detectors.names import SecretName, classify_name
+from shiftlog.guard.secrets.detectors.quotes import MAX_SECRET_CHARS, OPENING, UNQUOTED, closing_quote, is_inside_quotes
+from shiftlog.guard.secrets.detectors.values import JUDGED_CHARS, Need, Setting, is_random, is_reference, is_secret
+from shiftlog.guard.secrets.detectors.words import PLAIN_WORDS, split_words
+
+_LOOKED_AT_CHARS = 1024
+_SCHEME = re.compile(r"(?P<scheme>basic|bearer|digest|token|negotiate|ntlm)(?P<gap>[ \t]{1,4})", re.I)
+_SCHEME_KINDS = {
+    "basic": kinds.BASIC_AUTH,
+    "bearer": Kind(kinds.BEARER.rule, kinds.AUTHORIZATION.klass),
+}
+_WITHIN_QUOTES = re.compile(r"(?:[^\"'`\\\r\n]|\\(?![nr\"']))+")
+_COOKIE_PAIR = re.compile(r"(?<![\w.%-])[\w.%-]{1,128}+=[^\s=]")
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$.]*$", re.ASCII)
+_PROSE = re.compile(r"[A-Za-z]?[a-z]+(?: [a-z,]+)+[.)]?$")
+
+
+def judge_header(
+    line: str, name: SecretName, name_start: int, start: int, sep: str, *, quoted_name: bool
+) -> Finding | None:
+    """Find the secret part of a header's value that starts at `start`."""
+    opening = OPENING.match(line, start)
+    if opening and (quoted_name or not is_inside_quotes(line, name_start, opening["quote"])):
+        end = closing_quote(line, opening.end(), opening["quote"])
+        if sep in (",", "(") and not _is_argument(line[opening.end() : end]):
+            return None
+        return _judge(line, name, opening.end(), end, quoted=True)
+    if opening or sep not in (":", "=", "=>", ":**") or (quoted_name and not _SCHEME.match(line, start)):
+        return None
+    if sep == "=" and line[start : start + 1] == "[":
+        end = line.find("]", start, start + MAX_SECRET_CHARS)
+        return _judge(line, name, start + 1, max(start, end), quoted=True)
+    if sep != ":" and name.kind == kinds.COOKIE:
+        return None
+    if _is_quoted_header(line, name_start):
+        value = _WITHIN_QUOTES.match(line, start, start + MAX_SECRET_CHARS)
+        end = value.end() if value else start
+    else:
+        end = min(len(line), start + MAX_SECRET_CHARS)
+    while end > start and line[end - 1] in " \t\r":
+        end -= 1
+    return _judge(line, name, start, end, quoted=False)
+
+
+def judge_header_text(value: str, name: SecretName) -> Finding | None:
+    """Find the secret part of a text that is a header's whole value."""
+    return _judge(value, name, 0, min(len(value), MAX_SECRET_CHARS), quoted=True)
+
+
+def _is_quoted_header(line: str, name_start: int) -> bool:
+    return any(is_inside_quotes(line, name_start, quote) for quote in ('"', "'", "`", '\\"'))
+
+
+def _is_argument(value: str) -> bool:
+    """In a list of names the next quoted text is a name; in a call it is a value with a scheme or randomness."""
+    return _SCHEME.match(value) is not None or is_random(value[:JUDGED_CHARS]) or _COOKIE_PAIR.search(value) is not None
+
+
+def _judge(line: str, name: SecretName, start: int, end: int, *, quoted: bool) -> Finding | None:
+    kind = name.kind
+    scheme = _SCHEME.match(line, start, end) if kind == kinds.AUTHORIZATION else None
+    if scheme:
+        start, kind = scheme.end(), _SCHEME_KINDS.get(scheme["scheme"].lower(), kind)
+    elif kind == kinds.API_KEY and not quoted:
+        first = UNQUOTED.match(line, start, end)
+        end = start + len(first[0].rstrip(",;)}]")) if first else end
+    value = line[start : min(end, start + _LOOKED_AT_CHARS)]
+    if kind == kinds.COOKIE and not _COOKIE_PAIR.search(value):
+        return None
+    if value.startswith(("http://", "https://", "{", "(", "!")) or _is_label(value):
+        return None
+    if not quoted and not scheme and kind != kinds.COOKIE and _is_code_or_prose(value):
+        return None
+    secret = is_secret(value, need=Need.ANY, setting=Setting.DATA, quoted=True)
+    return Finding(start, end, kind) if secret else None
+
+
+def _is_label(value: str) -> bool:
+    """`Bearer token`, `'Proxy-Authorization' : 'Authorization'`: a word where a value would be."""
+    return value.partition(",")[0].lower() in PLAIN_WORDS or value.lower() in ("cookie", "set-cookie", "x-api-key")
+
+
+def _is_code_or_prose(value: str) -> bool:
+    """`Authorization: required`, `authorization: string;`, `Authorization: authHeader,` and sentences."""
+    first = value[:JUDGED_CHARS].rstrip(",;)}] ")
+    if is_reference(first) or _PROSE.match(value):
+        return True
+    if not _IDENTIFIER.match(first):
+        return re.match(r"[A-Za-z_$][\w$.]*[(\[]", first) is not None
+    words = split_words(first)
+    return first != value or classify_name(first) is not None or PLAIN_WORDS.issuperset(words)

@@ -1,0 +1,150 @@
+"""Which names announce a secret: `GITHUB_TOKEN`, `clientSecret`, `X-Api-Key`, `db_pass`.
+
+Knows names alone. What may follow one, and whether that is a secret, is decided in `detect_assignments` and
+`detect_values`.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from shiftlog.guard.secrets.detectors.kinds import API_KEY, AUTHORIZATION, COOKIE, PASSWORD, SIGNATURE, Kind
+from shiftlog.guard.secrets.detectors.values import Need
+from shiftlog.guard.secrets.detectors.words import split_words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretName:
+    """What a name says about the value after it."""
+
+    kind: Kind
+    need: Need
+    header: bool = False
+    weak: bool = False  # a word with other meanings: nothing about its place makes its value more suspect
+
+
+_STEMS = (
+    r"(?:passw(?:or)?d|passwd|passwort|kennwort|pass(?:phrase|code)?|pswd|psw|pwd|pw|secret|token|creds?|credentials?|mnemonic"
+    r"|(?:seed|recovery)[-_ ]?phrase|auth(?:orization)?|cookie|sig(?:nature)?"
+    r"|(?:api|access|account|admin|aes|app|auth|cipher|client|consumer|crypt|crypto|decryption|deploy|encryption|fernet|hmac|host"
+    r"|jwt|license|master|primary|private|root|secondary|secret|server|service|session|shared|sign|signing|storage"
+    r"|subscription|user|webhook)[-_ ]?key)"
+)
+_TAIL = (
+    r"(?:[-_]?(?:b64|backup|base|base64|ci|current|data|dev|enc|encrypted|live|main|new|old|plain|primary|prod|production|raw|ro|rw"
+    r"|secondary|staging|str|string|test|text|v|val|value))?[-_]?[0-9]{0,3}"
+)
+
+# A name that may announce a secret, to its last letter.
+NAME_ENDING = f"(?i:{_STEMS}{_TAIL})"
+# The same with what must follow it before there can be a value.
+NAME_PATTERN = "|".join(
+    (
+        rf"{NAME_ENDING}(?:\\*[\"'`]?\]?\*{{0,2}}|\[[0-9]*\])[ \t]*(?:[:=!?+>]|\\*[\"']?,[ \t]*\\*[\"']|\(\\*[\"'])",
+        rf"{NAME_ENDING}\\*[\"'][ \t]+[Vv]alue",
+        rf"-[\w-]*{NAME_ENDING}[ \t]+[^ \t]",
+        rf"(?:\bENV|#define|\bsetx|\bset -[a-z]+|\bsetenv|\bconfigure set|\bconfig set)\s+[\w.-]*{NAME_ENDING}\s",
+        r"\b(?:login\s+\S+\s+password|requirepass|masterauth|bindpw|rootpw)\s",
+        r"(?i:\bpass(?:word|wd|phrase|code)[ \t]+(?:[\"'`]|(?:is|was|for|of|to|on)[ \t]))",
+    )
+)
+
+_PASSWORD = SecretName(kind=PASSWORD, need=Need.PLAIN)
+_SECRET = SecretName(kind=PASSWORD, need=Need.MIXED)
+_TOKEN = SecretName(kind=PASSWORD, need=Need.DIGITS)
+_LEXICAL_TOKEN = SecretName(kind=PASSWORD, need=Need.RANDOM)
+_KEY = SecretName(kind=PASSWORD, need=Need.RANDOM, weak=True)
+_PASS = SecretName(kind=PASSWORD, need=Need.MIXED, weak=True)
+_API_KEY = SecretName(kind=API_KEY, need=Need.PLAIN)
+_API_KEY_HEADER = SecretName(kind=API_KEY, need=Need.ANY, header=True)
+_AUTHORIZATION = SecretName(kind=AUTHORIZATION, need=Need.ANY, header=True)
+_COOKIE = SecretName(kind=COOKIE, need=Need.ANY, header=True)
+_SIGNATURE = SecretName(kind=SIGNATURE, need=Need.RANDOM)
+
+_AUTHORIZATIONS = frozenset({(), ("proxy",), ("http",), ("x",), ("http", "proxy"), ("x", "forwarded")})
+_PASSWORDS = ("password", "passwd", "passphrase", "passwort", "kennwort")
+_SHORT_PASSWORDS = frozenset({"passcode", "pswd", "psw", "pw", "pwd", "dbpass", "dbpwd", "userpwd", "mypass"})
+_PASS_OWNERS = frozenset(
+    """
+    account admin auth cert db email ftp http imap key keystore ldap login mail my mysql pg proxy redis root
+    smtp ssh store sudo user vpn wifi
+    """.split()
+)
+_CREDENTIALS = frozenset({"cred", "creds", "credential", "credentials", "mnemonic"})
+# A parser's or a language model's token, or a page's: only randomness tells whether it is a secret.
+_LEXICAL = frozenset(
+    """
+    bos cls close closing comment current eof eos end first image last left lookahead mask mod next open
+    opening pad peek prev previous right sep special start stop sync text unk word
+    """.split()
+)
+_SECRET_KEYS = frozenset({"access", "accesskey", "private", "secret", "privatekey", "secretkey"})
+_OTHER_KEYS = frozenset(
+    """
+    account admin aes app auth cipher client consumer crypt crypto decryption deploy encryption fernet hmac
+    host jwt license master primary root secondary server service session shared sign signing storage
+    subscription user webhook
+    """.split()
+)
+_PUBLIC = frozenset({"public", "pub", "publishable", "publickeytoken"})
+_AFTERTHOUGHTS = frozenset(
+    """
+    b64 backup base base64 ci current data dev enc encrypted live main new old plain primary prod production
+    raw ro rw secondary staging str string test text v val value
+    """.split()
+)
+
+
+@lru_cache(maxsize=4096)
+def classify_name(name: str) -> SecretName | None:
+    """Say what a name announces, or that it announces nothing."""
+    words = split_words(name)
+    while words and words[-1].isdigit():
+        words = words[:-1]
+    if not words or len(words) > 12 or not _PUBLIC.isdisjoint(words):
+        return None
+    return _classify_header(words) or _classify_last(words) or _classify_afterthought(words)
+
+
+def _classify_header(words: tuple[str, ...]) -> SecretName | None:
+    last = words[-1]
+    if last == "authorization" and words[:-1] in _AUTHORIZATIONS:
+        return _AUTHORIZATION
+    if last in ("cookie", "setcookie"):
+        return _COOKIE
+    if words[-3:] == ("x", "api", "key"):
+        return _API_KEY_HEADER
+    if words[-2:] == ("api", "key") or last.endswith("apikey"):
+        return _API_KEY
+    return None
+
+
+def _classify_last(words: tuple[str, ...]) -> SecretName | None:
+    last = words[-1]
+    before = words[-2] if len(words) > 1 else ""
+    if last == "pass":
+        return _PASSWORD if before in _PASS_OWNERS else _PASS
+    if last.endswith(_PASSWORDS) or last in _SHORT_PASSWORDS:
+        return _PASSWORD
+    if last.endswith("secret") or last in _CREDENTIALS or words[-2:] in (("seed", "phrase"), ("recovery", "phrase")):
+        return _SECRET
+    if last.endswith("token"):
+        if last == "token" and not before:
+            return _TOKEN
+        return _LEXICAL_TOKEN if before in _LEXICAL else _SECRET
+    if last == "key" and before:
+        return _SECRET if before in _SECRET_KEYS else _KEY if before in _OTHER_KEYS else None
+    if last in ("accesskey", "secretkey", "privatekey"):
+        return _SECRET
+    if last in ("accountkey", "masterkey", "signingkey", "encryptionkey", "sharedaccesskey", "auth"):
+        return _KEY
+    return _SIGNATURE if last in ("signature", "sig") else None
+
+
+def _classify_afterthought(words: tuple[str, ...]) -> SecretName | None:
+    """`TOKEN_PROD`, `secret_key_base`: the secret word comes first, so its value must look random."""
+    if len(words) < 2 or words[-1] not in _AFTERTHOUGHTS:
+        return None
+    inner = _classify_last(words[:-1]) or _classify_header(words[:-1])
+    if inner is None or inner.header or inner.weak or inner.kind == SIGNATURE:
+        return None
+    return SecretName(kind=inner.kind, need=Need.RANDOM, weak=True)

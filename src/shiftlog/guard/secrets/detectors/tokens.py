@@ -1,0 +1,204 @@
+"""Tokens that are secrets wherever they stand: those of providers, JWTs, our own recovery tokens.
+
+Each is known by its own shape, so no name is needed. A shape that code or prose also takes is checked once more.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from shiftlog.guard.linear import compile_linear
+from shiftlog.guard.secrets.detectors.edges import LINEAR_EDGE
+from shiftlog.guard.secrets.detectors.kinds import JWT, RECOVERY_TOKEN, Finding, Kind
+
+_ALNUM = "[A-Za-z0-9]"
+_URL64 = "[A-Za-z0-9_-]"
+_HEX = "[0-9a-f]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How a provider's tokens look: a head that few other texts have, and what must follow it.
+
+    `trigger` is what to search whole texts for where the head says too little; `keep` is a prefix that is no secret.
+    """
+
+    rule: str
+    head: str
+    tail: str = ""
+    trigger: str = ""
+    check: Callable[[str], bool] | None = None
+    keep: re.Pattern[str] | None = None
+
+
+def _is_dense(token: str) -> bool:
+    """Words joined by hyphens are a name; a long run without them is a key."""
+    runs = re.split(r"[-_.]", token)
+    longest = max(map(len, runs))
+    if len(set(token[-12:])) <= 2:
+        return False
+    return longest >= 20 or (longest >= 12 and sum(map(str.isdigit, token)) >= 2)
+
+
+def _is_varied(token: str) -> bool:
+    return any(map(str.isdigit, token)) or len(re.findall(r"[a-z][A-Z]|[A-Z]{2}[a-z]", token)) >= 3
+
+
+def _is_bot_token(token: str) -> bool:
+    tail = token.partition(":")[2]
+    return any(map(str.isdigit, tail)) and any(map(str.isupper, tail)) and any(map(str.islower, tail))
+
+
+def _is_jwt(token: str) -> bool:
+    parts = token.split(".")
+    return parts[1].startswith("eyJ") or len(parts) >= 3
+
+
+_CHECKED_SHAPES = (
+    Shape(
+        rule="slack",
+        head=r"hooks\.slack\.com/",
+        tail=r"(?:services|workflows|triggers)/[A-Za-z0-9_/-]{20,}",
+        keep=re.compile(r"hooks\.slack\.com/\w+/"),
+    ),
+    Shape(
+        rule="discord",
+        head=r"discord(?:app)?\.com/api/",
+        tail=rf"webhooks/[0-9]{{15,}}/{_URL64}{{40,}}",
+        keep=re.compile(r"discord(?:app)?\.com/api/webhooks/\d+/"),
+    ),
+    Shape(rule="openai", head=rf"sk-{_URL64}{{3}}", tail=rf"{_URL64}{{17,}}", check=_is_dense),
+    Shape(
+        rule="huggingface", head=rf"hf_{_ALNUM}{{6}}", tail=rf"{_ALNUM}{{14,}}(?:_{_ALNUM}{{20,}})*", check=_is_varied
+    ),
+    Shape(rule="pypi", head="pypi-", tail=rf"{_URL64}{{32,}}", check=_is_dense),
+    Shape(
+        rule="telegram",
+        head=r"[0-9]{6,10}:[A-Z]",
+        tail=rf"{_URL64}{{33,34}}\b",
+        trigger=rf"[0-9]{{2}}:[A-Z]{_URL64}{{2}}",
+        check=_is_bot_token,
+    ),
+    Shape(rule="jwt", head="eyJ", tail=rf"{_URL64}{{8,}}\.{_URL64}{{8,}}(?:\.{_URL64}*){{0,3}}", check=_is_jwt),
+    Shape(rule="azure", head=r"[A-Za-z0-9_~.]{3}[0-9]Q~", tail=r"[A-Za-z0-9_~.-]{31,34}", trigger="[0-9]Q~"),
+    Shape(rule="mailchimp", head=rf"{_HEX}{{32}}-us", tail=r"[0-9]{1,2}\b", trigger="-us[0-9]"),
+    Shape(rule="terraform", head=rf"{_ALNUM}{{14}}\.atlasv1\.", tail=rf"{_URL64}{{60,}}", trigger=r"\.atlasv1\."),
+    # The first letters of every bot's token are Base64 for three digits.
+    Shape(
+        rule="discord",
+        head="[MNO][DTjz][AEIMQUYcgk][wxyz0-5]",
+        tail=rf"{_URL64}{{18,24}}\.{_URL64}{{6}}\.{_URL64}{{27,38}}",
+    ),
+)
+_PLAIN_SHAPES = (
+    ("aws_key_id", "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{4}", r"[A-Z0-9]{12}\b"),
+    # What follows an underscore is the next token, where files without a line end were put together.
+    ("github", rf"gh[pousr]_{_ALNUM}{{4}}", rf"{_ALNUM}{{16,}}(?:_{_ALNUM}{{20,}})*"),
+    ("github", "github_pat_", "[A-Za-z0-9_]{20,}"),
+    ("gitlab", "gl(?:pat|dt|rt|rtr|cbt|ptt|ft|soat|agent|oas|imt|ffct)-", "[A-Za-z0-9_.-]{16,}"),
+    ("slack", "xox[a-z]-", f"{_URL64}{{10,}}"),
+    ("slack", r"xox[a-z]\.xox[a-z]-", f"{_URL64}{{10,}}"),
+    ("slack", "xapp-[0-9]-", f"{_URL64}{{20,}}"),
+    ("stripe", "[sr]k_(?:live|test|prod)_", rf"{_ALNUM}{{10,}}(?:_(?:live|test|prod)_{_ALNUM}{{10,}})*"),
+    ("stripe", "whsec_", "[A-Za-z0-9+/=]{24,}"),
+    ("anthropic", "sk-ant-", f"{_URL64}{{12,}}"),
+    ("google", "AIza", f"{_URL64}{{30,}}"),
+    ("google", "GOCSPX-", f"{_URL64}{{20,}}"),
+    ("google", r"ya29\.", f"{_URL64}{{20,}}"),
+    ("google", "1//0", f"{_URL64}{{30,}}"),
+    ("npm", f"npm_{_ALNUM}{{6}}", rf"{_ALNUM}{{24,}}(?:_{_ALNUM}{{30,}})*"),
+    ("huggingface", "api_org_", f"{_ALNUM}{{30,}}"),
+    ("sendgrid", r"SG\.", rf"{_URL64}{{16,}}\.{_URL64}{{16,}}"),
+    ("digitalocean", "do[opr]_v1_", f"{_HEX}{{32,}}"),
+    ("twilio", f"SK{_HEX}{{6}}", rf"{_HEX}{{26}}\b"),
+    ("shopify", "shp(?:at|ca|pa|ss)_", "[0-9a-fA-F]{32}"),
+    ("mailgun", f"key-{_HEX}{{6}}", rf"{_HEX}{{26}}\b"),
+    ("brevo", "xkeysib-", f"{_HEX}{{64}}-{_ALNUM}{{16}}"),
+    ("square", "sq0(?:atp|csp)-", f"{_URL64}{{22,}}"),
+    ("databricks", f"dapi{_HEX}{{4}}", f"{_HEX}{{28}}"),
+    ("vault", r"hv[sbr]\.", f"{_URL64}{{24,}}"),
+    ("doppler", r"dp\.(?:pt|st|ct|sa|scim|audit)\.", "[A-Za-z0-9._-]{40,}"),
+    ("linear", "lin_(?:api|oauth)_", f"{_ALNUM}{{32,}}"),
+    ("notion", f"ntn_{_ALNUM}{{4}}", f"{_ALNUM}{{36,}}"),
+    ("notion", f"secret_{_ALNUM}{{8}}", rf"{_ALNUM}{{35}}\b"),
+    ("figma", "fig[du]_", f"{_URL64}{{40}}"),
+    ("grafana", "glsa_", f"{_ALNUM}{{32}}_[0-9A-Fa-f]{{8}}"),
+    ("grafana", "glc_", "[A-Za-z0-9+/]{32,}={0,2}"),
+    ("sentry", "sntry[su]_", "[A-Za-z0-9+/=_]{40,}"),
+    ("newrelic", "NRAK-", "[A-Z0-9]{27}"),
+    ("newrelic", "NRII-", "[A-Za-z0-9-]{32}"),
+    ("postman", "PMAK-", f"{_HEX}{{24}}-{_HEX}{{34}}"),
+    ("pulumi", "pul-", f"{_HEX}{{40}}"),
+    ("planetscale", "pscale_(?:tkn|pw|oauth)_", "[A-Za-z0-9._=-]{32,}"),
+    ("rubygems", "rubygems_", f"{_HEX}{{48}}"),
+    ("nuget", "oy2[a-z0-9]{4}", r"[a-z0-9]{39}\b"),
+    ("docker", "dckr_[po]at_", f"{_URL64}{{20,}}"),
+    ("atlassian", "AT(?:ATT|CTT|STT)3", "[A-Za-z0-9_=-]{50,}"),
+    ("atlassian", f"ATBB{_ALNUM}{{4}}", f"{_ALNUM}{{24,}}"),
+    ("tailscale", "tskey-[a-z]", "[a-z]*-[A-Za-z0-9-]{16,}"),
+    ("supabase", f"sbp_{_HEX}{{4}}", f"{_HEX}{{36}}"),
+    ("supabase", "sb_secret_", f"{_URL64}{{20,}}"),
+    ("netlify", f"nf[pcuo]_{_ALNUM}{{4}}", f"{_ALNUM}{{32,}}"),
+    ("fly", "fo1_", f"{_URL64}{{43}}"),
+    ("fly", "fm[12][ar]?_", "[A-Za-z0-9+/]{100,}={0,3}"),
+    ("groq", "gsk_", f"{_ALNUM}{{40,}}"),
+    ("xai", "xai-", f"{_ALNUM}{{60,}}"),
+    ("perplexity", "pplx-", f"{_ALNUM}{{40,}}"),
+    ("replicate", f"r8_{_ALNUM}{{4}}", f"{_ALNUM}{{33}}"),
+    ("langsmith", "lsv2_(?:pt|sk)_", f"{_HEX}{{32}}_{_HEX}{{10}}"),
+    ("airtable", rf"pat{_ALNUM}{{14}}\.", f"{_HEX}{{64}}"),
+    ("alibaba", f"LTAI{_ALNUM}{{4}}", rf"{_ALNUM}{{12,22}}\b"),
+    ("circleci", "CCIPAT_", "[A-Za-z0-9_]{40,}"),
+    ("buildkite", "bkua_", f"{_HEX}{{40}}"),
+    ("sourcegraph", "sgp_", f"(?:(?:{_HEX}{{16}}|local)_)?{_HEX}{{40}}"),
+    ("artifactory", f"AKCp{_ALNUM}{{4}}", f"{_ALNUM}{{56,}}"),
+    ("bedrock", f"ABSK{_ALNUM}{{4}}", "[A-Za-z0-9+/]{96,}={0,2}"),
+    ("sonar", f"sq[upa]_{_HEX}{{4}}", f"{_HEX}{{36}}"),
+    ("openshift", "sha256~", f"{_URL64}{{43}}"),
+    ("dynatrace", r"dt0[a-z][0-9]{2}\.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+    ("heroku", "HRKU-", f"{_URL64}{{36,}}"),
+    ("facebook", f"EAA{_ALNUM}{{6}}", f"{_ALNUM}{{84,}}"),
+    ("onepassword", "ops_eyJ", "[A-Za-z0-9+/]{100,}={0,3}"),
+    ("onepassword", "A3-[A-Z0-9]{6}-", "[A-Z0-9]{6,11}(?:-[A-Z0-9]{5}){2,3}"),
+    ("age", "AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
+    ("recovery_token", r"slr1\.", rf"{_URL64}{{8,}}(?:\.{_URL64}+)?"),
+)
+SHAPES = (*(Shape(rule=rule, head=head, tail=tail) for rule, head, tail in _PLAIN_SHAPES), *_CHECKED_SHAPES)
+
+_ANCHORED = tuple((re.compile(shape.head + shape.tail, re.ASCII), shape) for shape in SHAPES)
+_ENCODED = re.compile(r"[A-Za-z0-9+/]{31}[+/]$")
+_OWN_CLASS = {"jwt": JWT, "recovery_token": RECOVERY_TOKEN}
+_KINDS = {shape.rule: _OWN_CLASS.get(shape.rule, Kind(shape.rule, "provider_key")) for shape in SHAPES}
+
+_TOKENS = compile_linear(LINEAR_EDGE + "(" + "|".join(shape.head + shape.tail for shape in SHAPES) + ")")
+
+TOKEN_PATTERN = "|".join(
+    (
+        LINEAR_EDGE + "(?:" + "|".join(shape.head for shape in SHAPES if not shape.trigger) + ")",
+        *(shape.trigger for shape in SHAPES if shape.trigger),
+    )
+)
+
+
+def find_tokens(line: str, data: bytes) -> Iterator[Finding]:
+    """Yield the tokens of a line that are secrets by their shape."""
+    for match in _TOKENS.finditer(data):
+        start, end = match.start(1), match.end(1)
+        shape = _shape_at(line, start)
+        if shape is None or (shape.check and not shape.check(line[start:end])):
+            continue
+        if _ENCODED.search(line, max(0, start - 32), start):
+            continue  # chance, in the middle of encoded data
+        if shape.keep and (kept := shape.keep.match(line, start)):
+            start = kept.end()
+        yield Finding(start, end, _KINDS[shape.rule])
+
+
+def token_kind(value: str) -> Kind | None:
+    """Say which provider's token a value is, if it is one and nothing else."""
+    found = next(find_tokens(value, value.encode("latin-1")), None)
+    return found.kind if found is not None and (found.start, found.end) == (0, len(value)) else None
+
+
+def _shape_at(line: str, start: int) -> Shape | None:
+    return next((shape for pattern, shape in _ANCHORED if pattern.match(line, start)), None)

@@ -1,0 +1,249 @@
+"""The redactor: masks secrets in any text or JSON value before it is stored or shown.
+
+Pure, and idempotent on lines of up to 64 KiB. The detectors are in the `detect_*` modules, the walk through a text
+in `redact_scan`; streams are masked by `redact_stream`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import TypeVar, cast
+
+from shiftlog.guard.linear import LinearPattern, PatternError, compile_linear, quote_literal, tells_whether
+from shiftlog.guard.secrets.blobs import MARKS, may_hold_run
+from shiftlog.guard.secrets.detectors import TRIGGER
+from shiftlog.guard.secrets.detectors.assignments import find_assignments
+from shiftlog.guard.secrets.detectors.kinds import LEARNED, Kind, placeholder
+from shiftlog.guard.secrets.json_values import JsonMask, is_innocent_name
+from shiftlog.guard.secrets.scan import LINE_BYTES, Rules, Scan, find_long_line
+
+_RULE_ID = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+_WHOLE_TEXT_ESCAPES = re.compile(r"(?>(?:[^\\]|\\[^AzC])*)\\[AzC]", re.DOTALL)
+_LEARNED_CHARS = 8
+_GLANCE_CHARS = 16_384
+_GLANCE_DEPTH = 8
+_FLAT = frozenset({str, int, float, bool, type(None)})
+_MIN_TEXT_CHARS = 7  # `pw=abcd`: no detector finds anything in less
+
+
+class InvalidRule(ValueError):
+    """An operator's rule that cannot be used, with the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """An operator's rule: what the pattern matches in a line, or its first group, is a secret.
+
+    The pattern is in RE2's syntax and sees one line at a time. Raises `InvalidRule`.
+    """
+
+    id: str
+    pattern: str
+    klass: str = ""  # what placeholders outside of command text show; the id where it is empty
+
+    def __post_init__(self) -> None:
+        for name in (self.id, self.klass or self.id):
+            if not _RULE_ID.fullmatch(name):
+                raise InvalidRule(f"{name!r} is not of the form {_RULE_ID.pattern}")
+        if _WHOLE_TEXT_ESCAPES.match(self.pattern):
+            raise InvalidRule(rf"rule {self.id}: \A, \z and \C have no meaning within a line")
+        if self.compiled()[0].search(b"") is not None:
+            raise InvalidRule(f"rule {self.id}: the pattern matches the empty text")
+
+    def compiled(self) -> tuple[LinearPattern, Kind]:
+        """Return the pattern ready for use and what it finds."""
+        try:
+            return compile_linear(f"(?m){self.pattern}", text=True), Kind(self.id, self.klass or self.id)
+        except PatternError as error:
+            raise InvalidRule(f"rule {self.id}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redacted:
+    """A text without its secrets, how many there were, and how many of each class."""
+
+    text: str
+    count: int = 0
+    classes: dict[str, int] = field(default_factory=dict[str, int])
+
+
+T = TypeVar("T")
+
+
+class Redactor:
+    """Masks secrets; built once from the operator's rules, never changed, shared by all threads."""
+
+    def __init__(
+        self,
+        extra_rules: Sequence[Rule] = (),
+        silenced: frozenset[str] = frozenset(),
+        *,
+        learned: Iterable[str] = (),
+    ) -> None:
+        self._extra_rules = tuple(extra_rules)
+        self._learned = frozenset(learned)
+        patterns = [rule.compiled() for rule in extra_rules if rule.id not in silenced]
+        literals = {line for value in self._learned for line in value.splitlines() if line.strip()}
+        if literals:
+            longest_first = sorted(literals, key=lambda literal: (-len(literal), literal))
+            patterns.append((compile_linear("|".join(map(quote_literal, longest_first))), LEARNED))
+        self._rules = Rules(patterns=tuple(patterns), silenced=silenced)
+
+    def text(self, value: str, *, by_rule: bool = False, only: frozenset[str] | None = None) -> Redacted:
+        """Mask the secrets of a text, of the classes in `only` where it is given.
+
+        Placeholders name the class; with `by_rule`, as in command text and output, the rule.
+        """
+        if len(value) < _MIN_TEXT_CHARS and not self._rules.patterns:
+            return Redacted(text=value)
+        data = value.encode("utf-8", "surrogatepass")
+        if self._is_clean(data):
+            return Redacted(text=value)
+        scan = Scan(self.rules(by_rule=by_rule, only=only))
+        masked, _ = scan.push(data, final=True)
+        masked += scan.close()
+        if not scan.classes:
+            return Redacted(text=value)
+        classes = dict(sorted(scan.classes.items()))
+        return Redacted(text=masked.decode("utf-8", "surrogatepass"), count=sum(classes.values()), classes=classes)
+
+    def is_clean(self, value: str) -> bool:
+        """Tell at a glance that a text has nothing to mask; False means that only masking it can tell."""
+        return self._is_clean(value.encode("utf-8", "surrogatepass"))
+
+    def is_plain(self, value: str) -> bool:
+        """Tell at a glance that a text has nothing to mask and no blob to fold; False means that it may have some."""
+        return self._is_plain(value.encode("utf-8", "surrogatepass"))
+
+    def is_plain_value(self, value: object) -> bool:
+        """Tell the same of all texts in a small JSON value, and of its keys."""
+        texts: list[str] = []
+        return _gathered(value, texts, 0) and self._is_plain("\n".join(texts).encode("utf-8", "surrogatepass"))
+
+    def _is_plain(self, data: bytes) -> bool:
+        if _marked()(data) or (self._rules.patterns and self._rules.trigger_added(data)):
+            return False
+        return (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data)) and not may_hold_run(data)
+
+    def _is_clean(self, data: bytes) -> bool:
+        return not self._rules.trigger(data) and (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data))
+
+    def value(
+        self, value: T, *, by_rule: bool = False, path_fields: frozenset[str] = frozenset()
+    ) -> tuple[T, int, dict[str, int]]:
+        """Mask the secrets of a JSON value: in its strings and keys, and whatever a key that names a secret holds.
+
+        Under the keys in `path_fields` only what is a secret by its own shape is masked. Returns the masked value,
+        how many secrets there were, and how many of each class.
+        """
+        if isinstance(value, str):
+            redacted = self.text(value, by_rule=by_rule)
+            return cast(T, redacted.text), redacted.count, redacted.classes
+        if self.has_nothing_in(value):
+            return value, 0, {}
+        rules = self.rules(by_rule=by_rule)
+
+        def mask_text(text: str, only: frozenset[str] | None, counts: Counter[str]) -> str:
+            redacted = self.text(text, by_rule=by_rule, only=only)
+            if redacted.count:
+                counts.update(redacted.classes)
+            return redacted.text
+
+        walk = JsonMask(
+            mask_text=mask_text,
+            placeholder=lambda kind: placeholder(kind, by_rule=by_rule),
+            allow=rules.allow,
+            path_fields=path_fields,
+        )
+        masked = walk.mask(value)
+        if not walk.counts:
+            return value, 0, {}
+        return cast(T, masked), walk.counts.total(), dict(sorted(walk.counts.items()))
+
+    def has_nothing_in(self, value: object) -> bool:
+        """Tell at a glance that there is nothing to mask in a small value; False means that only the walk can tell."""
+        texts: list[str] = []
+        if not _gathered(value, texts, 0):
+            return False
+        # No pattern looks beyond a line, so one search of all texts finds what one of each would.
+        return not self._rules.trigger("\n".join(texts).encode("utf-8", "surrogatepass"))
+
+    def rules(self, *, by_rule: bool = False, only: frozenset[str] | None = None) -> Rules:
+        """Return what a scan needs to know to mask as this redactor does."""
+        if by_rule or only is not None:
+            return replace(self._rules, by_rule=by_rule, classes=only)
+        return self._rules
+
+    def learning(self, values: Iterable[str]) -> "Redactor":
+        """Return a redactor that also masks these values wherever they appear."""
+        learned = self._learned.union(values)
+        return Redactor(self._extra_rules, self._rules.silenced, learned=learned)
+
+
+@cache
+def _marked() -> Callable[[bytes], bool]:
+    """Return what finds the start of a secret or of a blob: most texts have neither, and are searched once for both."""
+    return tells_whether(compile_linear(f"{TRIGGER.pattern.decode('latin-1')}|{MARKS}"))
+
+
+def _gathered(value: object, texts: list[str], depth: int) -> bool:
+    """Add the texts of a value to a list; say no where they have to be looked at one by one."""
+    if isinstance(value, str):
+        texts.append(value)
+        return len(value) <= _GLANCE_CHARS
+    if depth > _GLANCE_DEPTH:
+        return False
+    if isinstance(value, dict):
+        items = cast(dict[object, object], value)
+        if not all(map(_is_innocent_key, items)):
+            return False
+        found = [item for item in items.values() if type(item) is str]
+        texts += found
+        if max(map(len, found), default=0) > _GLANCE_CHARS:
+            return False
+        # Most values are texts or say nothing; only the others are worth a call each.
+        return len(found) == len(items) or all(
+            _gathered(item, texts, depth + 1) for item in items.values() if type(item) not in _FLAT
+        )
+    if isinstance(value, list | tuple):
+        parts = cast(Sequence[object], value)
+        if len(parts) > 1 and not all(isinstance(part, dict) for part in parts):
+            return False  # what stands side by side may announce each other
+        return all(_gathered(part, texts, depth + 1) for part in parts)
+    return value is None or isinstance(value, int | float)
+
+
+@lru_cache(maxsize=1024)
+def _is_innocent_key(key: object) -> bool:
+    """Tell whether a key is a plain name that announces no secret, alone or together with its neighbours."""
+    return isinstance(key, str) and key.isidentifier() and is_innocent_name(key)
+
+
+def learnable_values(command: str) -> frozenset[str]:
+    """Return the values that a command assigns to secret-like names, if they are worth learning.
+
+    A value must have eight characters of two classes: `TOKEN=return` teaches nothing.
+    """
+    found: set[str] = set()
+    for data in command.encode("utf-8", "surrogatepass").split(b"\n"):
+        for finding in find_assignments(data.decode("latin-1"), data):
+            value = data[finding.start : finding.end].decode("utf-8", "surrogatepass")
+            if is_learnable(value):
+                found.add(value)
+    return frozenset(found)
+
+
+def is_learnable(value: str) -> bool:
+    """Tell whether a value that a secret-like name has is so odd that masking it everywhere hides nothing else."""
+    return len(value) >= _LEARNED_CHARS and _character_classes(value) >= 2
+
+
+def _character_classes(value: str) -> int:
+    tests: tuple[Callable[[str], bool], ...] = (str.islower, str.isupper, str.isdigit, _is_symbol)
+    return sum(any(map(test, value)) for test in tests)
+
+
+def _is_symbol(character: str) -> bool:
+    return not character.isalnum()

@@ -1,0 +1,399 @@
+"""Masking a text piece by piece: the one algorithm behind whole texts and streams.
+
+Lines without a trigger are copied unseen. A line is looked at alone, one longer than `LINE_BYTES` in windows
+that overlap by the longest secret; keys and environment dumps are followed from line to line. What is decided
+depends on the text alone, never on where it was cut into pieces. Only lines of up to `LINE_BYTES` are looked at
+again once they are masked, so only for them it is certain that masking twice is masking once.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from shiftlog.guard.linear import LinearPattern, tells_whether
+from shiftlog.guard.secrets.detectors import TRIGGER, blocks, find_in_line, settle
+from shiftlog.guard.secrets.detectors.kinds import ENV_VALUE, PRIVATE_KEY, SIGNATURE, Finding, Kind, placeholder
+from shiftlog.guard.secrets.detectors.names import SecretName
+from shiftlog.guard.secrets.detectors.values import Setting, is_secret
+
+SECRET_BYTES = 16 * 1024
+LINE_BYTES = 64 * 1024
+_STEP = LINE_BYTES - SECRET_BYTES
+_LEFT = 2048
+_VALUE_END = re.compile(r"[\s\"'`<>]", re.ASCII)
+_MASKED = re.compile(r"\[REDACTED(?::[\w.-]+)?\]", re.ASCII)
+_MAX_PASSES = 8
+_KEY_HEADERS, _KEY_BODY, _KEY_LAST, _KEY_SHORT = 1, 2, 3, 4
+_SHORT_KEY_LINES = 8
+_is_triggered = tells_whether(TRIGGER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What to look for beyond the built-in detectors, what not to report, and how to write it."""
+
+    patterns: tuple[tuple[LinearPattern, Kind], ...] = ()
+    silenced: frozenset[str] = frozenset()
+    classes: frozenset[str] | None = None
+    by_rule: bool = False
+
+    def allow(self, kind: Kind) -> bool:
+        """Tell whether findings of a kind count."""
+        return kind.rule not in self.silenced and (self.classes is None or kind.klass in self.classes)
+
+    def trigger(self, data: bytes) -> bool:
+        """Tell whether anything in the data is worth a look."""
+        return _is_triggered(data) or (bool(self.patterns) and self.trigger_added(data))
+
+    def trigger_added(self, data: bytes) -> bool:
+        """Tell whether anything in the data is worth a look for the added patterns."""
+        return any(pattern.search(data) is not None for pattern, _ in self.patterns)
+
+    def find(self, line: str) -> Iterator[Finding]:
+        """Yield what the added patterns find in a line: their first group, where they have one."""
+        data = line.encode("latin-1") if self.patterns else b""
+        for pattern, kind in self.patterns:
+            group = 1 if pattern.groups else 0
+            for match in pattern.finditer(data):
+                if match.start(group) < match.end(group):
+                    yield Finding(match.start(group), match.end(group), kind)
+
+
+class _NeedsMore(Exception):
+    """The text at hand does not decide what starts at this position."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
+
+
+class _Hits:
+    """Where the next trigger is, of several patterns that each search the data once."""
+
+    def __init__(self, data: bytes, rules: Rules) -> None:
+        self._data = data
+        self._patterns = [TRIGGER, *(pattern for pattern, _ in rules.patterns)]
+        self._next = [-1] * len(self._patterns)
+
+    def line_start(self, position: int, limit: int) -> int:
+        """Return where the next line with a hit starts, from a line's start on; at most the limit."""
+        for index, pattern in enumerate(self._patterns):
+            if self._next[index] < position:
+                match = pattern.search(self._data, position)
+                self._next[index] = len(self._data) if match is None else match.start()
+        hit = min(self._next)
+        if hit >= limit:
+            return limit
+        return self._data.rfind(b"\n", position, hit) + 1 or position
+
+
+def find_long_line(data: bytes, position: int) -> int:
+    """Return where the first line of more than `LINE_BYTES` starts, or the end of the data."""
+    while position + LINE_BYTES < len(data):
+        last_break = data.rfind(b"\n", position, position + LINE_BYTES + 1)
+        if last_break < 0:
+            return position
+        position = last_break + 1
+    return len(data)
+
+
+def _line_end(data: bytes, start: int, *, final: bool) -> tuple[int, int]:
+    """Return where a line ends, without and with its line break."""
+    end = data.find(b"\n", start)
+    if end >= 0:
+        return end, end + 1
+    if not final:
+        raise _NeedsMore(start)
+    return len(data), len(data)
+
+
+def _head(data: bytes, start: int, end: int, size: int = blocks.CONTEXT_CHARS) -> str:
+    """Return how a line begins; nothing of one too long to belong to a block."""
+    return "" if end - start > blocks.BLOCK_LINE_CHARS else data[start : min(end, start + size)].decode("latin-1")
+
+
+def _is_short_key(data: bytes, head: str, after: int, position: int, *, final: bool) -> bool:
+    """Tell whether a few lines that are shorter than those of a real key lead to its end mark."""
+    for _ in range(_SHORT_KEY_LINES):
+        if not 0 < blocks.key_body_chars(head) < blocks.FULL_BODY_CHARS:
+            return False
+        head, after = _next_head(data, after, position, final=final, size=blocks.BLOCK_LINE_CHARS)
+        if blocks.KEY_END.search(head):
+            return True
+    return False
+
+
+def _next_head(
+    data: bytes, start: int, asking: int, *, final: bool, size: int = blocks.CONTEXT_CHARS
+) -> tuple[str, int]:
+    """Return how the line at `start` begins and where the next one does, if the data shows it."""
+    end = data.find(b"\n", start, start + blocks.BLOCK_LINE_CHARS + 1)
+    if end < 0:
+        if len(data) - start <= blocks.BLOCK_LINE_CHARS and not final:
+            raise _NeedsMore(asking)
+        end = len(data)
+    return _head(data, start, end, size), end + 1
+
+
+def _whole_characters(line: str, start: int, end: int) -> tuple[int, int]:
+    """Widen a span of UTF-8 bytes, seen through Latin-1, to whole characters."""
+    while start > 0 and "\x80" <= line[start] <= "\xbf":
+        start -= 1
+    while end < len(line) and "\x80" <= line[end] <= "\xbf":
+        end += 1
+    return start, end
+
+
+def _character_start(data: bytes, position: int) -> int:
+    """Return the last start of a character up to a position; the data ends with a whole one."""
+    position = min(position, len(data))
+    while position < len(data) and data[position] & 0xC0 == 0x80:
+        position -= 1
+    return position
+
+
+@dataclass(slots=True)
+class Scan:
+    """The masking of one text. Feed it through `push` and end it with `close`; `classes` counts what was masked."""
+
+    rules: Rules
+    classes: Counter[str] = field(default_factory=Counter[str])
+    _recent: tuple[str, ...] = ()  # how the last lines began, the newest last
+    _expected: tuple[str, SecretName] | None = None  # what the last line announced for this one
+    _key: int = 0  # 0 outside of a private key, else how far into it
+    _key_break: bytes = b""  # the line break behind the masked part of a key
+    _long: bool = False  # inside a long line
+    _left: bytes = b""  # the bytes of the long line just before this position
+    _covered: int = 0  # how many of the next bytes a secret that began before them still covers
+    _unended: bool = False  # and whether it goes on behind those
+
+    def push(self, data: bytes, *, final: bool) -> tuple[bytes, int]:
+        """Mask as much of the data as it decides; return the result and how many bytes were used up.
+
+        The data starts where the last push ended; the unused rest must come again with more behind it. With
+        `final` everything is used up.
+        """
+        out: list[bytes] = []
+        position = 0
+        hits = _Hits(data, self.rules)
+        long_line = 0 if self._long else find_long_line(data, 0)
+        try:
+            while position < len(data):
+                if self._long:
+                    position = self._pass_window(data, position, out, final=final)
+                    long_line = position if self._long else find_long_line(data, position)
+                elif position == long_line:
+                    self._begin_long_line(out)
+                elif self._key:
+                    position = self._pass_key_line(data, position, out, final=final)
+                elif self._expected is not None or (stop := hits.line_start(position, long_line)) == position:
+                    position = self._pass_line(data, position, out, final=final)
+                else:
+                    position = self._copy(data, position, stop, out, final=final)
+        except _NeedsMore as need:
+            position = need.position
+        return b"".join(out), position
+
+    def close(self) -> bytes:
+        """End the text; return what was held back to the very end."""
+        rest, self._key_break = self._key_break, b""
+        return rest
+
+    def _copy(self, data: bytes, start: int, stop: int, out: list[bytes], *, final: bool) -> int:
+        """Copy lines that nothing has pointed at; of the last one only the whole."""
+        if stop == len(data) and not final:
+            stop = data.rfind(b"\n", start, stop) + 1
+            if stop <= start:
+                raise _NeedsMore(start)
+        out.append(data[start:stop])
+        self._remember(data, start, stop)
+        return stop
+
+    def _remember(self, data: bytes, start: int, stop: int) -> None:
+        """Keep how the last lines of a copied part began, for what looks back at them."""
+        heads: list[str] = []
+        end = stop - 1 if data[stop - 1 : stop] == b"\n" else stop
+        while len(heads) < blocks.ENV_RUN_LINES - 1 and end >= start:
+            line = data.rfind(b"\n", start, end) + 1 or start
+            heads.append(_head(data, line, end))
+            end = line - 1
+        self._recent = (*self._recent, *reversed(heads))[-(blocks.ENV_RUN_LINES - 1) :]
+
+    def _pass_line(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
+        end, after = _line_end(data, start, final=final)
+        line = data[start:end].decode("latin-1")
+        findings, opens_key = self._find_keys(line, data, start, after, final=final)
+        findings += self._find_expected(line)
+        findings += find_in_line(line)
+        findings += self.rules.find(line)
+        findings += self._find_in_context(line, data, start, after, final=final)
+        out.append(self._mask(line, findings))
+        self._expected = blocks.expected_value(line)
+        self._remember(data, start, end)
+        if opens_key:
+            self._key, self._key_break = opens_key, data[end:after]
+        else:
+            out.append(data[end:after])
+        return after
+
+    def _mask(self, line: str, findings: list[Finding]) -> bytes:
+        """Write a line without its secrets, until the detectors find nothing more in what was written.
+
+        Masking can change what the rest of a line looks like. Where that does not come to an end the line has been
+        made for it, and is masked whole.
+        """
+        counted = settle(self._countable(line, findings))
+        for _ in range(_MAX_PASSES):
+            if not counted:
+                return line.encode("latin-1")
+            line = "".join(self._pieces(line, counted))
+            counted = settle(self._countable(line, [*find_in_line(line), *self.rules.find(line)]))
+        return placeholder(counted[0].kind, by_rule=self.rules.by_rule).encode() if counted else line.encode("latin-1")
+
+    def _countable(self, line: str, findings: list[Finding]) -> Iterator[Finding]:
+        """Yield the findings that the rules allow and that are no placeholders already."""
+        masked = [span.span() for span in _MASKED.finditer(line)] if "[REDACTED" in line else []
+        for finding in findings:
+            before = bisect_right(masked, (finding.start, len(line))) - 1
+            if self.rules.allow(finding.kind) and not (before >= 0 and finding.end <= masked[before][1]):
+                yield finding
+
+    def _pieces(self, line: str, findings: list[Finding]) -> Iterator[str]:
+        position = 0
+        for start, end, kind in findings:
+            start, end = _whole_characters(line, start, end)
+            if start < position:
+                continue
+            yield line[position:start]
+            yield placeholder(kind, by_rule=self.rules.by_rule)
+            self.classes[kind.klass] += 1
+            position = end
+        yield line[position:]
+
+    def _find_expected(self, line: str) -> Iterator[Finding]:
+        if self._expected is None:
+            return
+        shape, name = self._expected
+        span = blocks.find_expected(shape, line)
+        if span and is_secret(line[span[0] : span[1]], need=name.need, setting=Setting.SHELL, quoted=True):
+            yield Finding(*span, name.kind)
+
+    def _find_in_context(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> Iterator[Finding]:
+        previous = self._recent[-1] if self._recent else ""
+        if span := blocks.marker_value(previous, line):
+            yield Finding(*span, SIGNATURE)
+        if not self.rules.allow(ENV_VALUE) or len(line) > blocks.BLOCK_LINE_CHARS:
+            return
+        if (span := blocks.env_candidate(line)) and self._in_env_dump(data, start, after, final=final):
+            yield Finding(*span, ENV_VALUE)
+
+    def _in_env_dump(self, data: bytes, start: int, after: int, *, final: bool) -> bool:
+        lines = 1
+        for head in reversed(self._recent):
+            if not blocks.is_env_line(head):
+                break
+            lines += 1
+        while lines < blocks.ENV_RUN_LINES:
+            head, after = _next_head(data, after, start, final=final)
+            if not blocks.is_env_line(head):
+                return False
+            lines += 1
+        return True
+
+    def _find_keys(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> tuple[list[Finding], int]:
+        """Find the keys that begin in a line, and tell how the last one goes on in the next, 0 where it does not."""
+        found: list[Finding] = []
+        if not blocks.may_hold_key(line) or not self.rules.allow(PRIVATE_KEY):
+            return found, 0
+        begins = list(blocks.KEY_BEGIN.finditer(line))
+        limits = [*(mark.start() for mark in begins), len(line)][1:]
+        for begin, limit in zip(begins, limits, strict=False):
+            position = begin.end()
+            end = blocks.find_inline_key(line, position, limit)
+            if end is not None:
+                open_ended = not blocks.ends_key(line, end) and blocks.is_blank(line[end:])
+                end = len(line) if open_ended else end
+                found.append(Finding(begin.start(), end, PRIVATE_KEY))
+                if open_ended:
+                    return found, _KEY_HEADERS
+            elif blocks.is_blank(line[position:]):
+                head, beyond = _next_head(data, after, start, final=final, size=blocks.BLOCK_LINE_CHARS)
+                goes_on = _KEY_SHORT if _is_short_key(data, head, beyond, start, final=final) else 0
+                if goes_on or blocks.opens_key(begin[0], head):
+                    found.append(Finding(begin.start(), len(line), PRIVATE_KEY))
+                    return found, goes_on or _KEY_HEADERS
+        return found, 0
+
+    def _pass_key_line(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
+        """Drop a line of a private key, or leave the key before a line that is none of it."""
+        end, after = _line_end(data, start, final=final)
+        line = _head(data, start, end, blocks.BLOCK_LINE_CHARS) if end - start <= blocks.BLOCK_LINE_CHARS else "\0"
+        if mark := blocks.KEY_END.search(line):
+            self._key, self._key_break = 0, b""
+            self._recent = ()
+            return start + mark.end()
+        chars = blocks.key_body_chars(line)
+        if chars and self._key == _KEY_SHORT:
+            pass
+        elif chars and (self._key != _KEY_LAST or line.lstrip()[:1] == "="):
+            self._key = _KEY_BODY if chars >= blocks.FULL_BODY_CHARS else _KEY_LAST
+        elif blocks.is_key_header(line, blank=self._key == _KEY_HEADERS):
+            self._key = _KEY_HEADERS
+        else:
+            out.append(self.close())
+            self._key = 0
+            return start
+        self._key_break = data[end:after]
+        return after
+
+    def _begin_long_line(self, out: list[bytes]) -> None:
+        out.append(self.close())
+        self._long, self._left, self._covered, self._unended = True, b"", 0, False
+        self._key, self._expected, self._recent = 0, None, ()
+
+    def _pass_window(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
+        """Mask one window of a long line and step to the next, which overlaps it."""
+        window_end = start + LINE_BYTES
+        line_end = data.find(b"\n", start, window_end)
+        if line_end < 0 and len(data) < window_end and not final:
+            raise _NeedsMore(start)
+        ends = line_end >= 0 or len(data) < window_end
+        window_end = line_end if line_end >= 0 else _character_start(data, window_end)
+        stop = window_end if ends else _character_start(data, start + _STEP)
+        window = self._left + data[start:window_end]
+        out.append(self._mask_window(window, len(self._left), len(self._left) + stop - start))
+        if ends:
+            self._long = False
+            out.append(data[stop : stop + 1])
+            return min(stop + 1, len(data))
+        self._left = data[max(0, stop - _LEFT) : stop]
+        return stop
+
+    def _mask_window(self, window: bytes, start: int, stop: int) -> bytes:
+        line = window.decode("latin-1")
+        findings: list[Finding] = []
+        if self.rules.trigger(window):
+            found = [*self._find_keys(line, b"", 0, 0, final=True)[0], *find_in_line(line), *self.rules.find(line)]
+            findings = settle(finding for finding in found if self.rules.allow(finding.kind))
+        covered = start + self._covered
+        if self._unended:
+            value_end = _VALUE_END.search(line, covered)
+            self._unended = value_end is None
+            covered = len(line) if value_end is None else value_end.start()
+        pieces: list[bytes] = []
+        position = min(covered, stop)
+        for finding in findings:
+            first, last = _whole_characters(line, finding.start, finding.end)
+            if not start <= first < stop or _MASKED.fullmatch(line, first, last):
+                continue
+            if first >= covered:
+                pieces += (window[position:first], placeholder(finding.kind, by_rule=self.rules.by_rule).encode())
+                self.classes[finding.kind.klass] += 1
+            covered = max(covered, last)
+            self._unended |= last == len(line)
+            position = min(covered, stop)
+        pieces.append(window[position:stop])
+        self._covered = max(0, covered - stop)
+        return b"".join(pieces)

@@ -1,0 +1,1 @@
+"""Which files there are, what changed in them, and their lines."""

@@ -1,0 +1,257 @@
+"""Finding transcripts: the folders where agents keep them, and what a file's name and place say about it.
+
+Names only order and hint; what a file is, its content decides. Nothing here opens a transcript.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from shiftlog.facts.transcript import Hints
+from shiftlog.model.errors import TranscriptNotFound
+
+SUFFIXES = (".jsonl", ".jsonl.zst", ".json", ".db")
+JOURNAL = "journal.jsonl"
+# Indexes and logs that lie among transcripts.
+NOT_SESSIONS = frozenset({"history.jsonl", "session_index.jsonl", "sessions-index.json", JOURNAL})
+SIDECAR = ".meta.json"
+MAX_SIDECAR_BYTES = 1 << 20
+
+_ROLLOUT = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-([0-9A-Za-z-]+)(?:_[0-9A-Za-z-]+)?")
+_AGENT_FILE = re.compile(r"agent-(.+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A folder that an agent keeps transcripts under, and which of the files below it are some."""
+
+    agent: str
+    folder: Path
+    patterns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A file that may be a transcript, as it stands; `skip` says why it is not looked at."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    skip: str | None = None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, path: str, status: os.stat_result, skip: str | None = None) -> "Found":
+        """Return a file by its status."""
+        return cls(
+            path=path,
+            device=status.st_dev,
+            inode=status.st_ino,
+            size=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            skip=skip,
+        )
+
+    @property
+    def is_compressed(self) -> bool:
+        """Tell whether the file is compressed with zstd."""
+        return self.path.endswith(".zst")
+
+
+def expanded(path: str | Path) -> Path:
+    """Return a path below a home directory where it names one; of a user whom nobody knows it stays as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - the other way raises for an unknown user
+
+
+def default_roots(environ: Mapping[str, str], home: Path) -> list[Root]:
+    """Return the folders where the known agents keep their transcripts on this machine."""
+    given = [part.strip() for part in environ.get("CLAUDE_CONFIG_DIR", "").split(",") if part.strip()]
+    claude = [expanded(part) for part in given] or [home / ".claude", home / ".config" / "claude"]
+    codex = expanded(environ.get("CODEX_HOME") or home / ".codex")
+    gemini = expanded(environ.get("GEMINI_CLI_HOME") or home)
+    data = expanded(environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    return [
+        *(
+            Root(
+                agent="ClaudeCode",
+                folder=folder / "projects",
+                patterns=("*/*.jsonl", "*/*/subagents/**/agent-*.jsonl"),
+            )
+            for folder in claude
+        ),
+        *(
+            Root(agent="Codex", folder=codex / name, patterns=("**/rollout-*.jsonl", "**/rollout-*.jsonl.zst"))
+            for name in ("sessions", "archived_sessions")
+        ),
+        Root(
+            agent="GeminiCli",
+            folder=gemini / ".gemini" / "tmp",
+            patterns=("*/chats/session-*.jsonl", "*/chats/session-*.json", "*/chats/*/*.jsonl"),
+        ),
+        Root(
+            agent="CopilotCli",
+            folder=home / ".copilot" / "session-state",
+            patterns=("*/events.jsonl", "*.jsonl"),
+        ),
+        Root(
+            agent="OpenCode",
+            folder=data / "opencode",
+            patterns=("opencode.db", "storage/session/**/*.json"),
+        ),
+        Root(
+            agent="Cursor",
+            folder=home / ".cursor" / "projects",
+            patterns=("*/agent-transcripts/**/*.jsonl",),
+        ),
+    ]
+
+
+def discover(roots: Iterable[Root]) -> list[Found]:
+    """List the transcripts under the known folders; those that are missing are silent."""
+    return _unique(path for root in roots for path in _under_root(root))
+
+
+def _under_root(root: Root) -> Iterator[str]:
+    if not os.path.isdir(root.folder):  # noqa: PTH112 - does not raise for a name that is too long
+        return
+    seen: set[str] = set()
+    for pattern in root.patterns:
+        for path in _glob(str(root.folder), pattern.split("/")):
+            if path not in seen and path.rpartition(os.sep)[2] not in NOT_SESSIONS:
+                seen.add(path)
+                yield path
+
+
+def _glob(folder: str, parts: Sequence[str]) -> Iterator[str]:
+    """Yield the files that fit a pattern; links to folders are not followed."""
+    part, rest = parts[0], parts[1:]
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return
+    fits = re.compile(re.escape(part).replace(r"\*", ".*")).fullmatch
+    for entry in entries:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if part == "**":
+            if is_folder:
+                yield from _glob(entry.path, parts)
+        elif rest and is_folder and fits(entry.name):
+            yield from _glob(entry.path, rest)
+        elif not rest and not is_folder and fits(entry.name):
+            yield entry.path
+    if part == "**" and rest:
+        yield from _glob(folder, rest)
+
+
+def find_under(paths: Iterable[str | Path], *, recursive: bool = True) -> list[Found]:
+    """List what may be a transcript at or under the given paths; raise TranscriptNotFound for one that is not there."""
+    return _unique(path for given in paths for path in _at(expanded(given), recursive=recursive))
+
+
+def _at(path: Path, *, recursive: bool) -> Iterator[str]:
+    if not exists(path):
+        raise TranscriptNotFound(f"Transcript not found: {path}", details={"searched": [str(path)]})
+    if not path.is_dir():
+        yield str(path)
+        return
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        if not recursive:
+            folders.clear()
+        for name in sorted(names):
+            if name.endswith(SUFFIXES) and not name.endswith(SIDECAR) and name not in NOT_SESSIONS:
+                yield f"{folder}{os.sep}{name}"
+
+
+def exists(path: Path) -> bool:
+    """Tell whether there is something at a path."""
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long is nobody's
+        return False
+
+
+def _unique(paths: Iterable[str]) -> list[Found]:
+    """Look at each file once, whatever links lead to it; a compressed copy beside its plain file is a duplicate."""
+    found: list[Found] = []
+    targets: set[tuple[int, int]] = set()
+    given = list(dict.fromkeys(str(Path(path).absolute()) for path in paths))
+    plain = {path for path in given if not path.endswith(".zst")}
+    for path in given:
+        try:
+            path.encode()
+            status = Path(path).stat()
+        except UnicodeEncodeError:
+            shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+            found.append(_unreadable(shown, "its name is not valid UTF-8"))
+            continue
+        except OSError as error:
+            found.append(_unreadable(path, error.strerror or str(error)))
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            continue
+        target = (status.st_dev, status.st_ino)
+        skip = None
+        if target in targets or (path.endswith(".zst") and path[:-4] in plain):
+            skip = "duplicate"
+        elif not status.st_size:
+            skip = "empty"
+        targets.add(target)
+        found.append(Found.of(path, status, skip))
+    return found
+
+
+def _unreadable(path: str, error: str) -> Found:
+    return Found(path=path, device=0, inode=0, size=0, mtime_ns=0, skip="unreadable", error=error)
+
+
+def hints_of(path: str, *, keep_images: bool = False, first_at: str | None = None) -> Hints:
+    """Return what a file's name, folder and sidecar say, and the first time in it where the caller has looked."""
+    given = Path(path)
+    stem = given.name.removesuffix(".zst").removesuffix(".jsonl").removesuffix(".json")
+    session_id: str | None = stem
+    if rollout := _ROLLOUT.fullmatch(stem):
+        session_id = rollout[1]
+    elif stem == "events":
+        session_id = given.parent.name
+    agent_id = found[1] if (found := _AGENT_FILE.fullmatch(stem)) else None
+    folders = given.parts[:-1]
+    parent_id = run_id = None
+    if "subagents" in folders:
+        at = len(folders) - 1 - folders[::-1].index("subagents")
+        parent_id = folders[at - 1] if at else None
+        deeper = folders[at + 1 :]
+        run_id = deeper[1] if len(deeper) > 1 and deeper[0] == "workflows" else None
+        if given.name == JOURNAL:
+            session_id = parent_id  # a workflow's records name no session
+    elif given.parent.parent.name == "chats":
+        parent_id = given.parent.name
+    return Hints(
+        session_id=None if agent_id else session_id,
+        agent_id=agent_id,
+        parent_id=parent_id,
+        run_id=run_id,
+        sidecar=_sidecar(given, stem) if agent_id else None,
+        first_at=first_at,
+        keep_images=keep_images,
+    )
+
+
+def _sidecar(path: Path, stem: str) -> dict[str, Any] | None:
+    beside = path.with_name(stem + SIDECAR)
+    try:
+        if beside.is_symlink() or beside.stat().st_size > MAX_SIDECAR_BYTES:
+            return None
+        read: Any = msgspec.json.decode(beside.read_bytes())
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return cast(dict[str, Any], read) if isinstance(read, dict) else None

@@ -1,0 +1,1 @@
+"""Hook events: read from the spool, turned into facts."""

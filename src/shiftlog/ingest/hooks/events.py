@@ -1,0 +1,235 @@
+"""Events of agents' hooks → facts: which fields of an event count, and what a tool call in one tells.
+
+Sans-I/O: a spooled line in, a `HookFact` out. A call is read by the agent's own transcript reader, from records made of
+the event, so that the transcript that comes later says the same under the same keys.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from shiftlog.facts.batch import Batch
+from shiftlog.facts.hook import HookFact
+from shiftlog.facts.transcript import Action, AnyFact, Hints, ToolCall, ToolResult
+from shiftlog.ingest.importing.composer import Placer
+from shiftlog.ingest.importing.composer_parts import MAX_TEXT_CHARS
+from shiftlog.ingest.readers.claude.text import without_context
+from shiftlog.ingest.readers.codex.text import split_prompt
+from shiftlog.ingest.readers.codex.turns import turn_name
+from shiftlog.ingest.readers.formats import reader_for
+from shiftlog.ingest.readers.records import first_line, read_line
+from shiftlog.model.times import parse, precise
+
+AGENTS = ("ClaudeCode", "Codex")
+CLAUDE = "ClaudeCode"
+ALIASES = {"subagentComplete": "SubagentStop"}
+CALLS = ("PostToolUse", "PostToolUseFailure")
+TURNS = ("UserPromptSubmit", "Stop", "StopFailure")
+SESSIONS = ("SessionStart", "SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd")
+EVENTS = frozenset((*CALLS, *TURNS, *SESSIONS))
+RAW_CHARS = 65_536
+MAX_ID_CHARS = 200
+_FAILED_CODE = 1
+
+Event = dict[str, Any]
+
+
+class Spooled(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the spool, as the hook wrote it."""
+
+    id: str
+    at: str
+    agent: str
+    event: Event
+    ppid: int | None = None
+    ppid_started: str | None = None
+
+
+def read_spooled(line: bytes) -> Spooled | None:
+    """Return what a line of the spool holds, None for one that is torn or not ours."""
+    read = read_line(line)
+    record = read.record if read is not None else None
+    if record is None:
+        return None
+    name, at, agent, event = (record.get(key) for key in ("id", "at", "agent", "event"))
+    if not (isinstance(name, str) and 0 < len(name) <= MAX_ID_CHARS and isinstance(at, str)):
+        return None
+    if agent not in AGENTS or not isinstance(event, dict):
+        return None
+    try:
+        at = precise(parse(at))
+    except ValueError:
+        return None
+    started, pid = record.get("ppid_started"), record.get("ppid")
+    return Spooled(
+        id=name,
+        at=at,
+        agent=cast(str, agent),
+        event=cast(Event, event),
+        ppid=pid if type(pid) is int else None,
+        ppid_started=str(started) if isinstance(started, str | int) else None,
+    )
+
+
+def name_of(event: Event) -> str:
+    """Return the name of an event, under which spelling it may come."""
+    given = _text(event, "hook_event_name") or ("unreadable" if event.get("unreadable") else "unknown")
+    return ALIASES.get(given, given)
+
+
+def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
+    """Return an event as the journal takes it."""
+    event, agent = spooled.event, spooled.agent
+    name = name_of(event)
+    vendor = _text(event, "session_id") or ""
+    placer.begin(agent)
+    turn_id = _text(event, "turn_id")
+    prompt, context = _asked(agent, _text(event, "prompt"))
+    error = event.get("error")
+    fact = HookFact(
+        id=spooled.id,
+        at=spooled.at,
+        agent=agent,
+        name=name,
+        vendor_id=vendor[:MAX_ID_CHARS],
+        agent_id=_text(event, "agent_id"),
+        agent_type=_masked(placer, _text(event, "agent_type")),
+        cwd=placer.path(cwd) if (cwd := _text(event, "cwd")) else None,
+        transcript_path=_text(event, "transcript_path"),
+        source=_text(event, "source"),
+        model=_text(event, "model"),
+        permission_mode=_text(event, "permission_mode"),
+        turn_name=_turn_name(event, turn_id) if turn_id and agent != CLAUDE else None,
+        vendor_turn_id=turn_id,
+        prompt=_masked(placer, prompt),
+        prompt_title=first_line(placer.text(prompt or "", counted=False)),
+        prompt_name=placer.prompt_name(vendor, _text(event, "agent_id"), prompt) if prompt is not None else None,
+        context=tuple(placer.text(one) for one in context),
+        trigger=_masked(placer, _text(event, "trigger")),
+        reason=_masked(placer, _text(event, "reason")),
+        error=_masked(placer, error if isinstance(error, str) or error is None else json.dumps(error)),
+        response=_masked(placer, _text(event, "last_assistant_message")),
+        pid=spooled.ppid,
+        pid_started=spooled.ppid_started,
+        raw=None if name in EVENTS else placer.text(json.dumps(event, ensure_ascii=False))[:RAW_CHARS],
+        masked={},
+    )
+    fact = msgspec.structs.replace(fact, masked=placer.masked())
+    return msgspec.structs.replace(fact, calls=_calls(spooled, name, placer)) if name in CALLS else fact
+
+
+def _asked(agent: str, prompt: str | None) -> tuple[str | None, Sequence[str]]:
+    """Return a prompt without what an editor put before it, as the transcript will have it, and that context."""
+    if prompt is None:
+        return None, ()
+    if agent == CLAUDE:
+        said, around = without_context(prompt)
+    else:
+        said, before = split_prompt(prompt)
+        around = [before] if before else []
+    return (said, around) if said and around else (prompt, ())
+
+
+def _turn_name(event: Event, turn_id: str) -> str:
+    thread = _text(event, "agent_id") or _text(event, "session_id") or ""
+    return ":".join(map(str, turn_name(thread, turn_id)))
+
+
+def _masked(placer: Placer, text: str | None) -> str | None:
+    return None if text is None else placer.text(text)[:MAX_TEXT_CHARS]
+
+
+def _text(event: Event, name: str) -> str | None:
+    value = event.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+# Calls
+
+
+def _calls(spooled: Spooled, name: str, placer: Placer) -> Batch | None:
+    event = spooled.event
+    if not _text(event, "tool_use_id") or not _text(event, "tool_name"):
+        return None
+    records = (_claude_records if spooled.agent == CLAUDE else _codex_records)(event, spooled.at, name)
+    reader = reader_for(spooled.agent)(Hints(session_id=_text(event, "session_id")))
+    facts: list[AnyFact] = []
+    for record in records:
+        facts.extend(reader.feed(json.dumps(record).encode()))
+    facts.extend(reader.finish())
+    told = [fact for fact in facts if isinstance(fact, ToolCall | ToolResult | Action)]
+    items = placer.place([msgspec.structs.replace(fact, record=None) for fact in told])
+    return Batch(
+        agent=spooled.agent,
+        sessions=placer.sessions,
+        items=items,
+        cursor=0,
+        tail="",
+        state=b"",
+        first=False,
+        last=False,
+    )
+
+
+def _claude_records(event: Event, at: str, name: str) -> Sequence[Event]:
+    call, response = event["tool_use_id"], event.get("tool_response")
+    failed = name == "PostToolUseFailure"
+    common = {
+        "timestamp": at,
+        "sessionId": event.get("session_id"),
+        "cwd": event.get("cwd"),
+        "isSidechain": False,
+    }
+    if event.get("agent_id"):
+        common |= {"isSidechain": True, "agentId": event["agent_id"]}
+    use = {"type": "tool_use", "id": call, "name": event["tool_name"], "input": event.get("tool_input")}
+    text = str(event.get("error") or "") if failed else _said(response)
+    result: Event = {"type": "tool_result", "tool_use_id": call, "content": text}
+    if failed:
+        result["is_error"] = True
+    return (
+        {**common, "type": "assistant", "message": {"role": "assistant", "content": [use]}},
+        {
+            **common,
+            "type": "user",
+            "message": {"role": "user", "content": [result]},
+            "toolUseResult": response,
+        },
+    )
+
+
+def _codex_records(event: Event, at: str, name: str) -> Sequence[Event]:
+    call, given = event["tool_use_id"], event.get("tool_input")
+    arguments = given if isinstance(given, str) else json.dumps(given)
+    output = _said(event.get("tool_response")) or str(event.get("error") or "")
+    if name == "PostToolUseFailure":
+        output = f"Exit code: {_FAILED_CODE}\n{output}"
+    session = {"id": event.get("session_id"), "timestamp": at, "cwd": event.get("cwd")}
+    turn = {"type": "task_started", "turn_id": event.get("turn_id") or "hook"}
+    items: tuple[tuple[str, Event], ...] = (
+        ("session_meta", session),
+        ("event_msg", turn),
+        (
+            "response_item",
+            {"type": "function_call", "name": event["tool_name"], "arguments": arguments, "call_id": call},
+        ),
+        ("response_item", {"type": "function_call_output", "call_id": call, "output": output}),
+    )
+    return tuple({"timestamp": at, "type": kind, "payload": payload} for kind, payload in items)
+
+
+def _said(response: object) -> str:
+    """Return what a tool answered as its agent would have read it."""
+    if isinstance(response, str):
+        return response
+    if isinstance(response, dict):
+        given = cast(Event, response)
+        parts = [given[name] for name in ("stdout", "stderr") if isinstance(given.get(name), str) and given[name]]
+        if parts or "stdout" in given:
+            return "\n".join(parts)
+        for name in ("content", "output", "result", "text"):
+            if isinstance(given.get(name), str):
+                return given[name]
+    return "" if response is None else json.dumps(response, ensure_ascii=False)

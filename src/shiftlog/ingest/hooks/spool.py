@@ -1,0 +1,218 @@
+"""The spool: lines that hooks and client scripts left in files, read in order, and files removed once they are drained.
+
+Which line comes next and where a file's reading stands is decided here; what a line means, and that it is taken once,
+is not. What cannot be taken is set aside with the reason, without its secrets.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from shiftlog.ingest.files.lines import digest
+from shiftlog.ingest.hooks.events import read_spooled
+from shiftlog.model.times import precise
+from shiftlog.store.sources import Source
+
+HOOKS = "hooks-"
+CALLS = "calls-"
+LINES = ".jsonl"
+ASIDE = "aside"
+DRAINING = "drain.lock"
+HEAD_BYTES = 4096
+LINE_BYTES = 64 << 20
+READ_BYTES = 1 << 20
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolLine:
+    """A whole line of a spool file, and the file as it stands once the line is taken."""
+
+    data: bytes
+    after: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spool:
+    """The spool of one state directory."""
+
+    folder: Path
+
+    def names(self, kind: str = HOOKS) -> list[str]:
+        """List the files of a kind that wait, in the order of their names."""
+        try:
+            with os.scandir(self.folder) as found:
+                return sorted(entry.name for entry in found if entry.name.startswith(kind) and _is_file(entry))
+        except OSError:
+            return []
+
+    def sizes(self) -> dict[str, int]:
+        """Return how large each file is, to notice that something was added."""
+        found: dict[str, int] = {}
+        try:
+            with os.scandir(self.folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith(LINES) and _is_file(entry):
+                        found[entry.name] = entry.stat(follow_symlinks=False).st_size
+        except OSError:
+            pass
+        return found
+
+    def waiting(self) -> dict[str, int]:
+        """Count the files that wait: of events, and of calls."""
+        return {"events": len(self.names(HOOKS)), "calls": len(self.names(CALLS))}
+
+    @contextmanager
+    def draining(self) -> Generator[bool]:
+        """Hold the right to drain; false where another process has it."""
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            handle = os.open(self.folder / DRAINING, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError:
+            yield False
+            return
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+                return
+            yield True
+        finally:
+            os.close(handle)
+
+    def path(self, name: str) -> str:
+        """Return the path of a file."""
+        return str(self.folder / name)
+
+    # Reading
+
+    def at(self, name: str, known: Source | None) -> Source | None:
+        """Return a file and how far it has been read; None for one that is gone. Another file of the name is new."""
+        path = self.folder / name
+        try:
+            status = path.stat()
+            with path.open("rb") as file:
+                head = file.read(HEAD_BYTES)
+        except OSError:
+            return None
+        fresh = Source(
+            path=str(path),
+            agent="",
+            device=status.st_dev,
+            inode=status.st_ino,
+            size=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            head="",
+            head_bytes=0,
+            cursor=0,
+            tail="",
+        )
+        if known is None or known.inode != status.st_ino or status.st_size < known.cursor:
+            return _with_head(fresh, head)
+        if digest(head[: known.head_bytes]) != known.head:
+            return _with_head(fresh, head)
+        return _with_head(replace(fresh, cursor=known.cursor), head)
+
+    def lines(self, source: Source) -> Generator[SpoolLine]:
+        """Yield the whole lines of a file after its cursor; one that is not ended yet waits."""
+        with Path(source.path).open("rb") as file:
+            file.seek(source.cursor)
+            while line := file.readline(LINE_BYTES):
+                if not line.endswith(b"\n"):
+                    if len(line) < LINE_BYTES:
+                        return
+                    line += _rest_of_line(file)
+                source = replace(source, cursor=file.tell())
+                yield SpoolLine(data=line, after=source)
+
+    def merged(self, sources: Iterable[Source]) -> Generator[SpoolLine]:
+        """Yield the lines of several files by the times in them, those of one file in their order."""
+        readers = [self.lines(source) for source in sources]
+        waiting = [(line, reader) for reader in readers if (line := next(reader, None)) is not None]
+        while waiting:
+            first = 0 if len(waiting) == 1 else min(range(len(waiting)), key=lambda at: _time_of(waiting[at][0]))
+            line, reader = waiting[first]
+            following = next(reader, None)
+            if following is None:
+                del waiting[first]
+            else:
+                waiting[first] = (following, reader)
+            yield line
+
+    def remove(self, source: Source) -> bool:
+        """Empty and remove a file that has been drained, under its lock; false where something was added to it."""
+        try:
+            handle = os.open(source.path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            status = os.fstat(handle)
+            if status.st_ino != source.inode or status.st_size != source.cursor:
+                return False
+            # Emptied first: a name that is still open somewhere must not keep what was drained.
+            os.ftruncate(handle, 0)
+            Path(source.path).unlink(missing_ok=True)
+        except OSError:
+            return False
+        finally:
+            os.close(handle)
+        return True
+
+    # Setting aside
+
+    def set_aside(self, name: str, document: Document, reason: str, now: datetime) -> None:
+        """Keep what cannot be taken, with the reason; the same item again replaces itself."""
+        folder = self.folder / ASIDE
+        folder.mkdir(mode=0o700, exist_ok=True)
+        kept = {"id": name, "set_aside_at": precise(now), "reason": reason, **document}
+        safe = "".join(letter for letter in name if letter.isalnum() or letter in "-_")[:64] or "item"
+        draft = folder / f".{safe}.draft"
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(kept, file, ensure_ascii=True)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(folder / f"{safe}.json")
+
+    def aside(self) -> list[Document]:
+        """Return what was set aside, oldest first."""
+        found: list[Document] = []
+        for path in sorted((self.folder / ASIDE).glob("*.json")):
+            try:
+                found.append(json.loads(path.read_text(encoding="utf-8")))
+            except (OSError, ValueError):
+                found.append({"id": path.stem, "reason": "it cannot be read any more"})
+        return sorted(found, key=lambda item: str(item.get("set_aside_at", "")))
+
+
+def _is_file(entry: "os.DirEntry[str]") -> bool:
+    return entry.name.endswith(LINES) and entry.is_file(follow_symlinks=False)
+
+
+def _with_head(source: Source, head: bytes) -> Source:
+    return replace(source, head=digest(head), head_bytes=len(head))
+
+
+def _rest_of_line(file: Any) -> bytes:
+    parts: list[bytes] = []
+    while part := file.readline(READ_BYTES):
+        parts.append(part)
+        if part.endswith(b"\n"):
+            break
+    return b"".join(parts)
+
+
+def _time_of(line: SpoolLine) -> str:
+    spooled = read_spooled(line.data)
+    # A torn line is skipped at once, so it never keeps the lines after it waiting.
+    return spooled.at if spooled is not None else ""

@@ -1,0 +1,96 @@
+"""Which transcripts an event of a hook speaks of, and whether they may be read.
+
+An event comes from whoever can start a program of this user, so a path in it is only followed into the agents' own
+folders, or to a file that lies and is named as its vendor keeps the transcript of that very session.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from shiftlog.ingest.hooks.events import CLAUDE, Spooled, name_of
+from shiftlog.ingest.readers.codex.capture import subagents_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcripts:
+    """The transcript of an event's session and that of the subagent that it speaks of, where they are known."""
+
+    session: str | None
+    subagent: str | None = None
+    children: tuple[str, ...] = ()
+
+    def to_read(self, event: str) -> list[str]:
+        """Return the files and folders that an event asks to be imported."""
+        if event == "SubagentStop":
+            told = [self.subagent] if self.subagent else list(self.children)
+            return [path for path in (*told, self.session) if path]
+        return [path for path in (self.session, *self.children) if path]
+
+
+def transcripts_of(spooled: Spooled, roots: Iterable[Path]) -> Transcripts:
+    """Return the transcripts that an event speaks of and that may be read."""
+    event = spooled.event
+    folders = [folder.expanduser().resolve() for folder in roots]
+    vendor = str(event.get("session_id") or "")
+    session = _allowed(event.get("transcript_path"), vendor, spooled.agent, folders)
+    if session is None and spooled.agent != CLAUDE and vendor:
+        session = _rollout_of(vendor, folders)
+    subagent = _allowed(event.get("agent_transcript_path"), vendor, spooled.agent, folders)
+    children = _children(session, vendor, spooled.agent)
+    if spooled.agent != CLAUDE and subagent is None and name_of(event) == "SubagentStop":
+        children = tuple(str(child["path"]) for folder in folders for child in subagents_of(vendor, folder))
+    return Transcripts(session=session, subagent=subagent, children=children)
+
+
+def _allowed(given: object, vendor: str, agent: str, folders: Sequence[Path]) -> str | None:
+    if not isinstance(given, str) or not given or "\0" in given:
+        return None
+    try:
+        path = Path(given).expanduser().resolve()
+        if path.suffix not in (".jsonl", ".zst") or not path.is_file():
+            return None
+    except (OSError, RuntimeError):
+        return None
+    if any(path.is_relative_to(folder) for folder in folders) or _is_in_place(path, vendor, agent):
+        return str(path)
+    return None
+
+
+def _is_in_place(path: Path, vendor: str, agent: str) -> bool:
+    """Tell whether a file lies where its vendor keeps the transcript of this session, under whatever home."""
+    if not re.fullmatch(r"[0-9A-Za-z-]{8,64}", vendor):
+        return False
+    if agent == CLAUDE:
+        own = path.name == f"{vendor}.jsonl" or vendor in path.parts or path.name.startswith("agent-")
+        return own and "projects" in path.parts[:-1]
+    return vendor in path.name and path.name.startswith("rollout-") and "sessions" in path.parts[:-1]
+
+
+def _children(session: str | None, vendor: str, agent: str) -> tuple[str, ...]:
+    """Return the files of the subagents of a session whose vendor keeps them beside it."""
+    if session is None or agent != CLAUDE:
+        return ()
+    folder = Path(session).parent / vendor / "subagents"
+    return (str(folder),) if vendor and folder.is_dir() and not folder.is_symlink() else ()
+
+
+def _rollout_of(thread: str, folders: Iterable[Path]) -> str | None:
+    """Return the newest rollout of a thread by its name, as events of Codex may leave its path out."""
+    if not re.fullmatch(r"[0-9A-Za-z-]{8,64}", thread):
+        return None
+    found = [
+        path
+        for folder in folders
+        if folder.is_dir()
+        for path in (*folder.rglob(f"rollout-*{thread}*.jsonl"), *folder.rglob(f"rollout-*{thread}*.jsonl.zst"))
+    ]
+    return str(max(found, key=_modified, default=None)) if found else None
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,1 @@
+"""One import: order, workers, masking, report. Door: Imports."""

@@ -1,0 +1,305 @@
+"""Reading one transcript to the batches that are stored: lines → reader → facts → placed items, cut by size.
+
+Where a batch ends depends on its content alone, so that a reading that was interrupted goes on with the batches that an
+undisturbed one would have had.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from shiftlog.facts.batch import RECORDS, Batch, Incoming
+from shiftlog.facts.transcript import COPIED, AnyFact, Key, Reader, SessionRef, Standing, ToolResult, TurnBegun, Usage
+from shiftlog.ingest.files.discovery import hints_of
+from shiftlog.ingest.files.lines import Line, LineFile
+from shiftlog.ingest.files.opencode_db import is_composed, lines_of
+from shiftlog.ingest.importing.composer import Placer
+from shiftlog.ingest.readers.formats import reader_for, recognise
+from shiftlog.ingest.readers.sniff import OPENCODE, first_time
+from shiftlog.model.times import parse, precise
+
+BATCH_FACTS = 2000
+BATCH_BYTES = 2 << 20
+SNIFF_BYTES = 1 << 20
+SNIFF_RECORDS = 64
+SNIFF_REACH_BYTES = 1 << 30
+SETTLED_AFTER = timedelta(minutes=30)
+# Before the names of unknown record types, among the counts that are kept of a file.
+UNKNOWN = "unknown/"
+FACTS = "facts"
+
+_REQUEST = re.compile(r"req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*")
+_SESSION = re.compile(r"[A-Z][A-Za-z0-9]*-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*")
+_OWN_TOOLS = ("begin_turn", "beginTurn")
+_decode = msgspec.json.Decoder(dict[str, object]).decode
+
+
+class FileJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What to read: a file from an offset on, with the state that its reader left there."""
+
+    path: str
+    now: str
+    offset: int = 0
+    agent: str | None = None
+    state: bytes | None = None
+    max_line_bytes: int = 128 << 20
+    keep_images: bool = False
+    settle_only: bool = False
+    facts: int = 0
+    """How many facts of the conversation earlier readings gave, up to the offset."""
+
+
+class NotRecognised(Exception):
+    """The file is no transcript that any reader knows."""
+
+
+def read_file(job: FileJob, placer: Placer) -> Iterator[Batch]:
+    """Yield the batches of a file, the last one marked; raise NotRecognised or TranscriptUnreadable."""
+    if job.settle_only:
+        yield from _Reading(job, placer, _restored(job)).settle()
+        return
+    if is_composed(job.path):
+        reader = reader_for(OPENCODE)(hints_of(job.path, keep_images=job.keep_images))
+        yield from _Reading(job, placer, reader).take(lines_of(job.path))
+        return
+    with LineFile(job.path, job.max_line_bytes) as file:
+        if job.agent is None or job.state is None:
+            head = file.start(SNIFF_BYTES)
+            agent = recognise(head) or _recognised_later(file)
+            if agent is None:
+                file.check_end()
+                raise NotRecognised(job.path)
+            hints = hints_of(job.path, keep_images=job.keep_images, first_at=first_time(head))
+            reader = reader_for(agent)(hints)
+        else:
+            reader = _restored(job)
+        yield from _Reading(job, placer, reader).read(file)
+
+
+def _recognised_later(file: LineFile) -> str | None:
+    """Recognise a file whose first readable record comes after lines that are too long or broken."""
+    head: list[bytes] = []
+    size = 0
+    for line in file.lines():
+        if line.data is not None and _is_object(line.data):
+            head.append(line.data)
+            size += len(line.data)
+        if len(head) >= SNIFF_RECORDS or size >= SNIFF_BYTES or line.end > SNIFF_REACH_BYTES:
+            break
+    file.rewind()
+    return recognise(b"".join(head)) if head else None
+
+
+def _restored(job: FileJob) -> Reader:
+    assert job.agent is not None
+    return reader_for(job.agent)(hints_of(job.path, keep_images=job.keep_images), job.state)
+
+
+class _Reading:
+    """One pass over a file."""
+
+    def __init__(self, job: FileJob, placer: Placer, reader: Reader) -> None:
+        self._job = job
+        self._placer = placer
+        self._reader = reader
+        self._facts: list[AnyFact] = []
+        self._bytes = 0
+        self._first = job.offset == 0 and not job.settle_only
+        self._partial = 0
+        self._given = job.facts
+
+    def read(self, file: LineFile) -> Iterator[Batch]:
+        """Yield what the lines of a file say."""
+        cursor = self._job.offset
+        whole = self._job.path.removesuffix(".zst").endswith(".json")
+        lines: Iterable[Line] = _as_one(file.lines(cursor)) if whole else file.lines(cursor)
+        feed = self._reader.feed
+        for line in lines:
+            data = line.data
+            if not line.whole and not _is_object(data):
+                self._partial = 1
+                break
+            if data is None:
+                self._reader.skip_oversized()
+            else:
+                self._facts += feed(data)
+                self._bytes += len(data)
+            cursor = line.end
+            if len(self._facts) >= BATCH_FACTS or self._bytes >= BATCH_BYTES:
+                yield self._batch(cursor, file.edge_before(cursor), file.bytes_read)
+        self._facts.extend(self._reader.finish())
+        due = self._due()
+        self._facts.extend(self._reader.settle(due) if due else ())
+        yield self._batch(cursor, file.edge_before(cursor), file.bytes_read, last=True)
+        file.check_end()
+
+    def take(self, lines: Iterable[bytes]) -> Iterator[Batch]:
+        """Yield what lines say that are made from something else than a file of lines."""
+        size = 0
+        for line in lines:
+            self._facts.extend(self._reader.feed(line))
+            size += len(line)
+        self._facts.extend(self._reader.finish())
+        due = self._due()
+        self._facts.extend(self._reader.settle(due) if due else ())
+        yield self._batch(size, "", size, last=True)
+
+    def settle(self) -> Iterator[Batch]:
+        """Yield what the passing of time alone has made of the file."""
+        due = self._due()
+        self._facts.extend(self._reader.settle(due) if due else ())
+        yield self._batch(self._job.offset, "", 0, last=True)
+
+    def _due(self) -> list[SessionRef]:
+        now = parse(self._job.now)
+        return [one.session for one in self._waiting() if _settles_at(one) <= now]
+
+    def _waiting(self) -> list[Standing]:
+        return [one for one in self._reader.standings() if one.settles_as is not None and one.last_at is not None]
+
+    def _batch(self, cursor: int, tail: str, bytes_read: int, *, last: bool = False) -> Batch:
+        self._placer.begin(self._reader.agent)
+        items = _placed(_without_repeats(self._facts), self._placer, self._job)
+        self._given += sum([item.what in RECORDS for item in items])
+        counts = self._reader.counts
+        first, self._first = self._first, False
+        self._facts, self._bytes = [], 0
+        later = [_settles_at(one) for one in self._waiting()] if last else []
+        return Batch(
+            agent=self._reader.agent,
+            sessions=self._placer.sessions,
+            items=items,
+            cursor=cursor,
+            tail=tail,
+            state=self._reader.save(),
+            first=first,
+            last=last,
+            settle_at=precise(min(later)) if later else None,
+            counts={
+                "mapped": counts.mapped,
+                "counted": counts.counted,
+                "duplicate": counts.duplicate,
+                "bad": counts.bad,
+                "unknown": counts.unknown,
+                "oversized": counts.oversized,
+                "replaced": counts.replaced,
+                "copied": counts.counted_names.get(COPIED, 0),
+                "partial": self._partial,
+                FACTS: self._given,
+                **{f"{UNKNOWN}{name}": count for name, count in counts.unknown_names.items()},
+            },
+            bytes_read=bytes_read,
+        )
+
+
+def _settles_at(standing: Standing) -> datetime:
+    assert standing.last_at is not None
+    return parse(standing.last_at) + SETTLED_AFTER
+
+
+def _as_one(lines: Iterator[Line]) -> Iterator[Line]:
+    """Give a file that is one document, written over several lines, as one line."""
+    parts: list[bytes] = []
+    end = 0
+    for line in lines:
+        if line.data is None:
+            return
+        parts.append(line.data)
+        end = line.end
+    if parts:
+        yield Line(b"".join(parts), end, whole=False)
+
+
+def _is_object(data: bytes | None) -> bool:
+    if data is None:
+        return False
+    try:
+        _decode(data.strip().removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _without_repeats(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
+    """Leave out reports of a response that a later one of the same turn repeats with nothing smaller in it."""
+    latest: dict[Key, Usage] = {}
+    kept: list[AnyFact] = []
+    for fact in reversed(facts):
+        if isinstance(fact, Usage) and fact.rule == "maximum":
+            later = latest.get(fact.key)
+            if later is not None and later.turn == fact.turn and later.session == fact.session and _covers(later, fact):
+                continue
+            latest[fact.key] = fact
+        kept.append(fact)
+    kept.reverse()
+    return kept
+
+
+def _covers(later: Usage, fact: Usage) -> bool:
+    return (
+        later.output_tokens >= fact.output_tokens
+        and later.input_tokens >= fact.input_tokens
+        and later.cached_input_tokens >= fact.cached_input_tokens
+        and later.cache_creation_tokens >= fact.cache_creation_tokens
+        and later.cache_creation_1h_tokens >= fact.cache_creation_1h_tokens
+        and later.web_searches >= fact.web_searches
+    )
+
+
+def _placed(facts: Sequence[AnyFact], placer: Placer, job: FileJob) -> list[Incoming]:
+    """Return the facts placed, and before a turn in which its agent began a turn of ours the word that they are one."""
+    whole = [_unspilled(fact, job) if isinstance(fact, ToolResult) and fact.spilled else fact for fact in facts]
+    items = placer.place(whole)
+    begun = _begun(facts)
+    return list(_with_adoptions(whole, items, begun)) if begun else items
+
+
+def _begun(facts: Sequence[AnyFact]) -> dict[str, list[tuple[int, dict[str, str]]]]:
+    """Return for each turn the turns of ours that its agent began in it, with their sessions, and where."""
+    begun: dict[str, list[tuple[int, dict[str, str]]]] = {}
+    for index, fact in enumerate(facts):
+        if isinstance(fact, ToolResult) and fact.turn and fact.tool and fact.tool.endswith(_OWN_TOOLS):
+            found = None if fact.is_error else _REQUEST.search(fact.content)
+            if found:
+                session = _SESSION.search(fact.content)
+                named = {"request_id": found[0], "session_id": session[0] if session else ""}
+                begun.setdefault(fact.turn, []).append((index, named))
+    return begun
+
+
+def _with_adoptions(
+    facts: Sequence[AnyFact], items: Sequence[Incoming], begun: dict[str, list[tuple[int, dict[str, str]]]]
+) -> Iterator[Incoming]:
+    for index, (fact, item) in enumerate(zip(facts, items, strict=True)):
+        if fact.turn in begun:
+            starts = isinstance(fact, TurnBegun)
+            for place, named in begun[fact.turn]:
+                if place == index or (starts and place == begun[fact.turn][0][0]):
+                    yield Incoming("adopt", item.session, b"", item.at, fact.turn, body=dict(named))
+        yield item
+
+
+def _unspilled(fact: ToolResult, job: FileJob) -> ToolResult:
+    """Return a result with the output that its client kept in a file beside the transcript, if it is there.
+
+    A transcript may name any path; only the folder of spilled outputs that belongs to it is looked into. What is
+    longer than a line may be is not read.
+    """
+    assert fact.spilled is not None
+    name = fact.spilled.replace("\\", "/").rpartition("/")[2]
+    folder = Path(job.path).parent
+    places = [folder / fact.session.vendor_id / "tool-results", *(one / "tool-results" for one in folder.parents[:3])]
+    for place in places:
+        spilled = place / name
+        if name and spilled.is_file() and not spilled.is_symlink() and not place.is_symlink():
+            try:
+                if spilled.stat().st_size > job.max_line_bytes:
+                    break
+                content = spilled.read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                break
+            return msgspec.structs.replace(fact, content=content)
+    return msgspec.structs.replace(fact, extra={**fact.extra, "spilled": name})

@@ -1,0 +1,444 @@
+"""The import: which files changed, in which order they are read, and how their batches reach the journal.
+
+Reading runs in worker processes where there is much of it; the journal writes one batch after the other, in an order
+that depends on the files alone. What the journal does with a batch is its own (`ImportJournal`).
+"""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from shiftlog.facts.batch import SEEN_AGAIN, Batch
+from shiftlog.ingest.files.changes import Judged, Known
+from shiftlog.ingest.files.discovery import Found
+from shiftlog.ingest.importing.batches import FACTS, UNKNOWN, FileJob, NotRecognised
+from shiftlog.ingest.importing.order import places_of
+from shiftlog.ingest.importing.report import FileReport, Report
+from shiftlog.ingest.importing.workers import Readers, worker_lost
+from shiftlog.model.errors import ShiftlogError, StorageError
+from shiftlog.model.times import precise
+from shiftlog.store.sources import Source
+
+# Below this, reading here is done before a worker would have started.
+SMALL_BYTES = 4 << 20
+# So many batches may wait for the writer: it always has the next one at hand, and commits those that wait together.
+WRITES_AHEAD = 5
+
+
+class Written(Protocol):
+    """What the journal made of a batch."""
+
+    @property
+    def entries(self) -> int: ...
+    @property
+    def sessions(self) -> dict[str, bool]: ...
+    @property
+    def new(self) -> list[str]: ...
+    @property
+    def counts(self) -> "Counter[str]": ...
+    @property
+    def redactions(self) -> "Counter[str]": ...
+    @property
+    def sealed(self) -> list[str]: ...
+    @property
+    def places(self) -> "dict[str, list[dict[str, str | None]]]": ...
+
+
+class ImportJournal(Protocol):
+    """What an import needs of the journal."""
+
+    async def write(
+        self, batch: Batch, source: Source, *, moved_from: str | None = None, follows: int | None = None
+    ) -> Written: ...
+    async def secure(self, path: str) -> None: ...
+    async def sources(self) -> list[Source]: ...
+    async def states(self, paths: Iterable[str]) -> dict[str, bytes]: ...
+    async def without_project(self, session_ids: Iterable[str]) -> dict[str, dict[str, str | None]]: ...
+    async def keep_projects(
+        self, paths: dict[str, str], sessions: dict[str, dict[str, str]], moved: dict[str, tuple[str, ...]]
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an import is."""
+
+    files_done: int
+    files: int
+    bytes_done: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportRequest:
+    """What to import: files found, and how."""
+
+    found: Sequence[Found]
+    now: datetime
+    agents: frozenset[str] = frozenset()
+    since: datetime | None = None
+    full: bool = False
+    dry_run: bool = False
+    keep_images: bool = False
+    max_line_bytes: int = 128 << 20
+
+
+Tell = Callable[[Progress], Awaitable[None]]
+MakeReaders = Callable[[int], Readers]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """One file to read, and what came of it."""
+
+    judged: Judged
+    report: FileReport
+    batches: Iterator[Batch] | None = None
+    before: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Write:
+    """One batch on its way into the journal."""
+
+    work: _Work
+    batch: Batch
+    done: anyio.Event = field(default_factory=anyio.Event)
+    written: Written | None = None
+    error: ShiftlogError | None = None
+
+
+class StopSign:
+    """Asks a running import to end after the batch under way."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+
+    def set(self) -> None:
+        """Ask."""
+        self.event.set()
+
+    def is_set(self) -> bool:
+        """Tell whether somebody asked."""
+        return self.event.is_set()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until somebody asks, at most so long."""
+        with anyio.move_on_after(timeout_s):
+            await self.event.wait()
+
+
+@dataclass(slots=True, kw_only=True)
+class Importer:
+    """Imports files into a journal; one import at a time."""
+
+    journal: ImportJournal
+    # Two imports of one file would read the same growth twice; the keys would still hold, the counts would not.
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def run(
+        self, request: ImportRequest, make_readers: MakeReaders, tell: Tell | None = None, stop: StopSign | None = None
+    ) -> Report:
+        """Import what changed and return what it came to."""
+        async with self._turn:
+            return await _Run(self.journal, make_readers, request, tell, stop or StopSign()).run()
+
+
+class _Run:
+    def __init__(
+        self,
+        journal: ImportJournal,
+        make_readers: MakeReaders,
+        request: ImportRequest,
+        tell: Tell | None,
+        stop: StopSign,
+    ) -> None:
+        self._journal = journal
+        self._make_readers = make_readers
+        self._request = request
+        self._tell = tell
+        self._stop = stop
+        self._report = Report(dry_run=request.dry_run)
+        self._done_bytes = 0
+        self._all_bytes = 0
+        self._done_files = 0
+        self._cut = False
+        self._written: str | None = None
+        self._writes: deque[_Write] = deque()
+        self._readers: Readers | None = None
+        # One thread takes all batches: memory that many threads have used is not given back.
+        self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import")
+
+    async def run(self) -> Report:
+        started = time.monotonic()
+        known = Known(await self._journal.sources())
+        works = await anyio.to_thread.run_sync(self._judge_all, known)
+        self._all_bytes = sum(_bytes_to_read(work.judged) for work in works)
+        self._readers = self._make_readers(self._all_bytes)
+        try:
+            await self._read_all(works)
+            if self._written is not None:
+                await self._secure(self._written)
+        finally:
+            self._readers.close()
+            self._hand.shutdown(wait=True)
+            self._report.duration_s = time.monotonic() - started
+        return self._report
+
+    async def _secure(self, path: str) -> None:
+        """Make what was written last; where the store refuses, its report still says what the files brought."""
+        try:
+            await self._journal.secure(path)
+        except StorageError as error:
+            for report in self._report.files:
+                if report.path == path:
+                    report.fail(error)
+
+    # Which
+
+    def _judge_all(self, known: Known) -> list[_Work]:
+        works: list[_Work] = []
+        for found in self._request.found:
+            report = FileReport(path=found.path)
+            self._report.files.append(report)
+            judged = self._judge(found, known, report)
+            if judged is None:
+                continue
+            report.status = judged.status
+            if judged.source is not None:
+                report.agent = judged.source.agent
+                report.cursor = judged.source.cursor
+                report.known = judged.source.sessions
+            if judged.offset is None and not judged.settles:
+                continue
+            works.append(_Work(judged=judged, report=report))
+        if len([work for work in works if work.judged.offset == 0]) > 1:
+            places = places_of(work.judged.found.path for work in works)
+            works.sort(key=lambda work: places[work.judged.found.path])
+        else:
+            works.sort(key=lambda work: work.judged.found.path)
+        return works
+
+    def _judge(self, found: Found, known: Known, report: FileReport) -> Judged | None:
+        request = self._request
+        if found.skip is not None:
+            report.status, report.reason = "skipped", found.skip
+            if found.skip == "unreadable":
+                report.status = "failed"
+                says = f"Transcript unreadable: {found.path}: {found.error}"
+                report.error = _error(found.path, "transcript_unreadable", says)
+            return None
+        if request.since is not None and found.mtime_ns < request.since.timestamp() * 1e9:
+            report.status, report.reason = "skipped", "older"
+            return None
+        try:
+            return known.judge(found, request.now, full=request.full, max_line_bytes=request.max_line_bytes)
+        except ShiftlogError as error:
+            report.status, report.reason = "failed", "unreadable"
+            report.error = _error(found.path, error.code, error.message)
+            return None
+
+    # Reading
+
+    async def _read_all(self, works: list[_Work]) -> None:
+        assert self._readers is not None
+        resumed = [work.judged.source.path for work in works if work.judged.source and work.judged.offset != 0]
+        states = await self._journal.states(resumed)
+        waiting = deque(works)
+        ahead: deque[_Work] = deque()
+        async with anyio.create_task_group() as writers:
+            while (waiting or ahead) and not self._stop.is_set():
+                while waiting and len(ahead) < self._readers.at_once:
+                    work = waiting.popleft()
+                    self._begin(work, states)
+                    ahead.append(work)
+                await self._finish(ahead.popleft(), writers)
+            while self._writes:
+                await self._settle()
+        self._report.interrupted = bool(waiting or ahead or self._cut)
+        for work in (*ahead, *waiting):
+            work.report.status, work.report.reason = "skipped", "interrupted"
+
+    def _begin(self, work: _Work, states: dict[str, bytes]) -> None:
+        assert self._readers is not None
+        judged = work.judged
+        source = judged.source
+        state = states.get(source.path) if source is not None and judged.offset != 0 else None
+        # A file whose state cannot be read is read whole; the keys of its facts decide what is new.
+        resumed = source if state is not None else None
+        job = FileJob(
+            path=judged.found.path,
+            now=precise(self._request.now),
+            offset=(judged.offset or 0) if resumed and not judged.settles else (resumed.cursor if resumed else 0),
+            agent=resumed.agent if resumed else None,
+            state=state,
+            max_line_bytes=self._request.max_line_bytes,
+            keep_images=self._request.keep_images,
+            settle_only=judged.settles and resumed is not None,
+            facts=resumed.counts.get(FACTS, 0) if resumed else 0,
+        )
+        work.batches = self._readers.read(job)
+
+    async def _finish(self, work: _Work, writers: TaskGroup) -> None:
+        """Hand the batches of a file to the writer, reading the next while some are written."""
+        report = work.report
+        work.before = self._done_bytes
+        self._done_bytes += _bytes_to_read(work.judged)
+        try:
+            assert work.batches is not None
+            follows: int | None = None
+            pending = self._next(work.batches)
+            while (batch := await pending) is not None:
+                if self._is_unwanted(batch, report):
+                    await self._drain(work.batches)
+                    break
+                pending = self._next(work.batches)
+                write = _Write(work=work, batch=batch)
+                self._writes.append(write)
+                writers.start_soon(self._write, write, follows)
+                follows = batch.cursor
+                while len(self._writes) >= WRITES_AHEAD:
+                    await self._settle()
+                if report.status == "failed":
+                    await self._drain(work.batches)
+                    break
+                if self._stop.is_set() and not batch.last:
+                    self._cut = True
+                    break
+        except NotRecognised:
+            report.status, report.reason = "skipped", "not_recognised"
+        except ShiftlogError as error:
+            report.status = "failed"
+            report.error = _error(report.path, error.code, error.message)
+        except EOFError as error:
+            lost = worker_lost(error)
+            report.status = "failed"
+            report.error = _error(report.path, lost.code, lost.message)
+        self._done_files += 1
+        await self._say()
+
+    async def _write(self, write: _Write, follows: int | None) -> None:
+        judged = write.work.judged
+        moved_from = judged.moved_from if follows is None else None
+        source = replace(self._source_of(judged), agent=write.batch.agent)
+        try:
+            write.written = await self._journal.write(write.batch, source, moved_from=moved_from, follows=follows)
+        except ShiftlogError as error:
+            write.error = error
+        finally:
+            write.done.set()
+
+    async def _settle(self) -> None:
+        """Wait for the batch that was handed over first, and report what came of it."""
+        write = self._writes.popleft()
+        await write.done.wait()
+        report, batch = write.work.report, write.batch
+        if write.error is not None:
+            report.fail(write.error)
+        elif write.written is not None:
+            self._written = report.path
+            self._add(report, batch, write.written, write.work.judged)
+            await self._say(write.work.before + min(batch.bytes_read, _bytes_to_read(write.work.judged)))
+
+    def _next(self, batches: Iterator[Batch]) -> "asyncio.Future[Batch | None]":
+        taken = asyncio.get_running_loop().run_in_executor(self._hand, partial(next, batches, None))
+        # Where an import is cut short nobody asks for the batch under way; that its worker was ended is no news.
+        taken.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return taken
+
+    async def _drain(self, batches: Iterator[Batch]) -> None:
+        while await self._next(batches) is not None:
+            pass
+
+    def _is_unwanted(self, batch: Batch, report: FileReport) -> bool:
+        report.agent = batch.agent
+        if self._request.agents and batch.agent not in self._request.agents:
+            report.status, report.reason = "skipped", "other_agent"
+            return True
+        return False
+
+    def _source_of(self, judged: Judged) -> Source:
+        found, known = judged.found, judged.source
+        return Source(
+            path=found.path,
+            agent=known.agent if known else "",
+            device=found.device,
+            inode=found.inode,
+            size=found.size,
+            mtime_ns=found.mtime_ns,
+            head=judged.head or (known.head if known else ""),
+            head_bytes=judged.head_bytes or (known.head_bytes if known else 0),
+            cursor=known.cursor if known else 0,
+            tail=known.tail if known else "",
+            sessions=known.sessions if known else (),
+        )
+
+    def _add(self, report: FileReport, batch: Batch, written: Written, judged: Judged) -> None:
+        report.sessions.update(written.sessions)
+        for session_id, places in written.places.items():
+            report.places.setdefault(session_id, []).extend(places)
+        report.new |= set(written.new)
+        report.counts.update(written.counts)
+        report.counts["entries"] += written.entries
+        report.redactions.update(written.redactions)
+        report.cursor = batch.cursor
+        report.bytes_read = max(report.bytes_read, batch.bytes_read)
+        if written.sealed:
+            report.reason = "sealed"
+        if not batch.last:
+            return
+        if judged.source is not None and judged.offset == 0 and not written.sealed:
+            _note_missing(report, judged.source.counts.get(FACTS, 0) - report.counts[SEEN_AGAIN])
+        earlier = judged.source.counts if judged.source is not None and judged.offset != 0 else {}
+        grown = {name: count - earlier.get(name, 0) for name, count in batch.counts.items()}
+        report.counts["bad_lines"] += grown["bad"]
+        report.counts["unknown_records"] += grown["unknown"]
+        report.counts["partial_tails"] += batch.counts["partial"]
+        report.counts["duplicates"] += grown["duplicate"]
+        report.counts["copied_records"] += max(grown["copied"], 0)
+        for name, count in grown.items():
+            if name.startswith(UNKNOWN) and count > 0:
+                report.unknown[name.removeprefix(UNKNOWN)] += count
+        if not report.sessions and not (judged.source and judged.source.sessions):
+            report.status, report.reason = "skipped", "no_conversation"
+        elif written.sealed and not report.counts["entries"]:
+            report.status = "skipped"
+        if judged.settles and not report.counts["entries"]:
+            report.status = "unchanged"
+
+    async def _say(self, bytes_done: int | None = None) -> None:
+        if self._tell is not None:
+            await self._tell(
+                Progress(
+                    files_done=self._done_files,
+                    files=len(self._report.files),
+                    bytes_done=self._done_bytes if bytes_done is None else bytes_done,
+                    bytes=self._all_bytes,
+                )
+            )
+
+
+def _bytes_to_read(judged: Judged) -> int:
+    if judged.offset is None:
+        return 0
+    return max(judged.found.size - judged.offset, 0)
+
+
+def _note_missing(report: FileReport, count: int) -> None:
+    """Note how many facts a file had when it was read before and has no more; they stay where they are."""
+    if count > 0:
+        says = f"Facts that it had when it was read before and has no more; they stay in the journal: {count}"
+        report.warnings.append({"code": "facts_missing", "message": says, "count": count})
+
+
+def _error(path: str, code: str, message: str) -> dict[str, object]:
+    return {"path": path, "code": code, "message": message}

@@ -1,0 +1,260 @@
+"""Imports as the faces ask for them: paths or discovery, who may read what, dry runs, and watching for growth."""
+
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anyio.to_thread
+
+from shiftlog.ingest.files.discovery import Found, Root, default_roots, discover, exists, expanded, find_under
+from shiftlog.ingest.files.lines import LineFile
+from shiftlog.ingest.files.opencode_db import is_composed, with_sessions
+from shiftlog.ingest.files.projects import Place, projects_of
+from shiftlog.ingest.importing.batches import SETTLED_AFTER, SNIFF_BYTES
+from shiftlog.ingest.importing.report import Report
+from shiftlog.ingest.importing.run import Importer, ImportJournal, ImportRequest, MakeReaders, StopSign, Tell
+from shiftlog.ingest.importing.side_files import INDEX, side_files, to_read
+from shiftlog.ingest.readers.formats import recognise
+from shiftlog.model.errors import InvalidParameter, StorageError, TranscriptUnreadable
+from shiftlog.model.times import parse
+
+KINDS = ("ClaudeCode", "Codex", "GeminiCli", "CopilotCli", "OpenCode", "Cursor")
+_SHORT = {
+    "claude": "ClaudeCode",
+    "codex": "Codex",
+    "gemini": "GeminiCli",
+    "copilot": "CopilotCli",
+    "opencode": "OpenCode",
+    "cursor": "Cursor",
+}
+_SPAN = re.compile(r"(\d{1,6})([dhm])")
+_UNITS = {"d": "days", "h": "hours", "m": "minutes"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSettings:
+    """What the operator set about imports."""
+
+    roots: tuple[str, ...] = ()
+    max_line_mb: int = 128
+    project_aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What a face asks for; without paths the known folders are searched.
+
+    `allowed` are the folders that may be read besides the known ones, None where anything may.
+    """
+
+    paths: Sequence[str] = ()
+    agents: Sequence[str] = ()
+    since: str | None = None
+    full: bool = False
+    dry_run: bool = False
+    jobs: int | None = None
+    keep_images: bool = False
+    recursive: bool = True
+    allowed: Sequence[str] | None = None
+    environ: Mapping[str, str] | None = None
+    """Where the known folders are, as an operator's own environment says; None for the daemon's."""
+    stopped_at: datetime | None = None
+    """When the agent itself said that it had stopped: turns that are quiet since then have ended."""
+    argument: str = "paths"
+    """What the face calls the paths."""
+
+
+MakeScratch = Callable[[], AbstractAsyncContextManager[ImportJournal]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Imports:
+    """The import service over one journal."""
+
+    importer: Importer
+    readers: Callable[[int | None], MakeReaders]
+    scratch: MakeScratch
+    settings: IngestSettings
+    environ: Mapping[str, str]
+    now: Callable[[], datetime]
+    home: Path = field(default_factory=Path.home)
+    running: int = 0
+
+    def roots(self, environ: Mapping[str, str] | None = None) -> list[Root]:
+        """Return the folders where the known agents keep their transcripts."""
+        if environ is None:
+            return default_roots(self.environ, self.home)
+        return default_roots(environ, Path(environ.get("HOME") or self.home))
+
+    async def run(self, options: ImportOptions, tell: Tell | None = None, stop: StopSign | None = None) -> Report:
+        """Import what the options ask for."""
+        self.running += 1
+        try:
+            return await self._run(options, tell, stop)
+        finally:
+            self.running -= 1
+
+    async def _run(self, options: ImportOptions, tell: Tell | None, stop: StopSign | None) -> Report:
+        now = self.now()
+        stopped_at = options.stopped_at
+        # What is wrong with the request is said before any folder is walked.
+        agents = frozenset(agent_named(name, "agents") for name in options.agents)
+        since = since_time(options.since, now) if options.since else None
+        request = ImportRequest(
+            found=self.find(options),
+            now=now if stopped_at is None else max(now, stopped_at + SETTLED_AFTER),
+            agents=agents,
+            since=since,
+            full=options.full,
+            dry_run=options.dry_run,
+            keep_images=options.keep_images,
+            max_line_bytes=self.settings.max_line_mb << 20,
+        )
+        make = self.readers(options.jobs)
+        if not options.dry_run:
+            report = await self.importer.run(request, make, tell, stop)
+            await self._read_beside(request, options, make, report)
+            await self._learn_projects(report)
+            return report
+        async with self.scratch() as journal:
+            return await Importer(journal=journal).run(request, make, tell, stop)
+
+    async def _read_beside(
+        self, request: ImportRequest, options: ImportOptions, make: MakeReaders, report: Report
+    ) -> None:
+        """Read what lies beside the transcripts and speaks of their sessions."""
+        folders = None if options.allowed is None else self._folders(options.allowed)
+        own = {str(root.folder.parent / INDEX) for root in self.roots(options.environ) if root.agent == "Codex"}
+
+        def may_read(path: str) -> bool:
+            return folders is None or path in own or _is_under(path, folders)
+
+        files = await anyio.to_thread.run_sync(side_files, request.found, may_read)
+        if files:
+            files = to_read(files, await self.importer.journal.sources(), report)
+        if files and not report.interrupted:
+            again = replace(request, found=files, full=True, since=None)
+            await self.importer.run(again, make)
+
+    async def _learn_projects(self, report: Report) -> None:
+        """Keep the projects of new sessions, and the folders in which transcripts are found now."""
+        places: dict[str, list[Place]] = {}
+        await self._recall_places(report)
+        for file in report.files:
+            # Only Claude Code keeps the transcripts of one project, and no other's, in one folder.
+            folder = str(Path(file.path).parent) if file.agent == "ClaudeCode" else None
+            for session_id, given in file.places.items():
+                found = [Place(cwd=one.get("cwd"), repository=one.get("repository"), folder=folder) for one in given]
+                places.setdefault(session_id, []).extend(found)
+        aliases = self.settings.project_aliases
+        found = await anyio.to_thread.run_sync(projects_of, places, aliases)
+        moved = (file for file in report.files if file.status == "renamed" and file.agent == "ClaudeCode")
+        renamed = {str(Path(file.path).parent): file.known for file in moved}
+        if found.paths or found.sessions or renamed:
+            try:
+                await self.importer.journal.keep_projects(found.paths, found.sessions, renamed)
+            except StorageError as error:
+                if not report.files:
+                    raise
+                next((file for file in report.files if file.places), report.files[0]).fail(error)
+
+    async def _recall_places(self, report: Report) -> None:
+        """Add the places of sessions that an import stored which did not come to its end."""
+        of_file = {session_id: file for file in report.files if not file.places for session_id in file.known}
+        for session_id, place in (await self.importer.journal.without_project(of_file)).items():
+            of_file[session_id].places[session_id] = [place]
+
+    def find(self, options: ImportOptions) -> list[Found]:
+        """List the files that the options speak of; raise for a path that is missing or not allowed."""
+        if options.paths:
+            if options.allowed is None:
+                return with_sessions(find_under(options.paths, recursive=options.recursive))
+            folders = self._folders(options.allowed)
+            self._check_allowed(options, folders)
+            found = find_under(options.paths, recursive=options.recursive)
+            # A link below an allowed folder may lead out of it.
+            return with_sessions([file for file in found if _is_under(file.path, folders)])
+        found = with_sessions(discover(self.roots(options.environ)))
+        if self.settings.roots:
+            seen = {file.path for file in found}
+            own = [root for root in self.settings.roots if exists(expanded(root))]
+            found += [file for file in with_sessions(find_under(own)) if file.path not in seen]
+        return found
+
+    async def kinds(self, options: ImportOptions) -> set[str]:
+        """Return the kinds of agents whose transcripts lie where the options say, by their first records."""
+        found = self.find(options)
+        return await anyio.to_thread.run_sync(lambda: {kind for file in found if (kind := _kind_of(file))})
+
+    def _folders(self, allowed: Iterable[str]) -> list[Path]:
+        places = [root.folder for root in self.roots()] + [Path(one) for one in (*self.settings.roots, *allowed)]
+        return [expanded(place).resolve() for place in places]
+
+    def _check_allowed(self, options: ImportOptions, folders: Sequence[Path]) -> None:
+        """Refuse paths outside of the folders that an agent may have read."""
+        for path in options.paths:
+            if not _is_under(str(expanded(path)), folders):
+                says = "a path under the agents' own folders, [ingest] roots or the workspace of this server"
+                raise InvalidParameter.invalid(options.argument, says, path)
+
+    async def watch(self, options: ImportOptions, stop: StopSign) -> AsyncGenerator[Report]:
+        """Import what is there, then growth as it comes, until told to stop; yield a report for each change."""
+        from shiftlog.ingest.importing.watching import changes, look
+
+        known = [str(root.folder) for root in self.roots(options.environ)]
+        folders = list(options.paths) or [*known, *self.settings.roots]
+        seen = await look(folders)
+        yield await self.run(options, stop=stop)
+        async for _ in changes(folders, stop, seen):
+            there = [path for path in options.paths if exists(expanded(path))]
+            if options.paths and not there:
+                continue  # what is gone may come back
+            report = await self.run(replace(options, paths=there), stop=stop)
+            if any(file.status not in ("unchanged", "skipped") for file in report.files):
+                yield report
+
+
+def _is_under(path: str, folders: Sequence[Path]) -> bool:
+    resolved = Path(path).resolve()
+    return any(resolved.is_relative_to(folder) for folder in folders)
+
+
+def _kind_of(file: Found) -> str | None:
+    if file.skip is not None:
+        return None
+    if is_composed(file.path):
+        return "OpenCode"
+    try:
+        with LineFile(file.path, SNIFF_BYTES) as lines:
+            return recognise(lines.start(SNIFF_BYTES))
+    except TranscriptUnreadable:
+        return None
+
+
+def known_kind(name: str) -> str | None:
+    """Return the kind of agent that a name in any letters stands for, its short one too."""
+    whole = {kind.casefold(): kind for kind in KINDS}
+    return (whole | _SHORT).get(name.casefold())
+
+
+def agent_named(name: str, argument: str = "agent") -> str:
+    """Return the kind of agent that a name stands for; `argument` is what an error calls it."""
+    kind = known_kind(name)
+    if kind is not None:
+        return kind
+    raise InvalidParameter.invalid(argument, "one of " + ", ".join(_SHORT), name, allowed=[*_SHORT, *KINDS])
+
+
+def since_time(text: str, now: datetime) -> datetime:
+    """Return the time that `7d`, `12h`, a date or a time stands for."""
+    span = _SPAN.fullmatch(text.strip())
+    try:
+        if span is not None:
+            return now - timedelta(**{_UNITS[span[2]]: int(span[1])})
+        at = datetime.fromisoformat(text.strip())
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else parse(text.strip())
+    except (ValueError, OverflowError):
+        raise InvalidParameter.invalid("since", "a span such as 7d or 12h, a date or a time", text) from None

@@ -1,0 +1,81 @@
+"""Waiting for transcripts to change: told by `watchfiles` where it is installed, else by looking twice a second."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any
+
+from shiftlog.ingest.files.discovery import SUFFIXES
+from shiftlog.ingest.importing.run import StopSign
+
+POLL_S = 0.5
+SETTLE_S = 30.0
+
+# A database in use grows in its log.
+_LOG = ".db-wal"
+_WATCHED = (*SUFFIXES, _LOG)
+
+Seen = dict[str, tuple[int, int]]
+
+
+async def look(folders: Sequence[str]) -> Seen:
+    """Return how the transcripts under the folders stand."""
+    return await asyncio.to_thread(_look, folders)
+
+
+async def changes(folders: Sequence[str], stop: StopSign, seen: Seen) -> AsyncGenerator[None]:
+    """Yield whenever a transcript is not as it was seen, and now and then for turns that settle."""
+    idle = 0.0
+    while not stop.is_set():
+        await _some_time(folders, stop)
+        now = await look(folders)
+        idle += POLL_S
+        if now != seen or idle >= SETTLE_S:
+            seen, idle = now, 0.0
+            yield None
+
+
+async def _some_time(folders: Sequence[str], stop: StopSign) -> None:
+    """Wait until something may have changed."""
+    watch = _watcher()
+    there = [folder for folder in folders if Path(folder).exists()]
+    if watch is None or len(there) < len(folders):
+        await stop.wait(POLL_S)
+        return
+    async for _ in watch(*there, stop_event=stop.event, rust_timeout=int(POLL_S * 1000), yield_on_timeout=True):
+        return
+
+
+def _watcher() -> Any:
+    try:
+        from watchfiles import awatch  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+    except ImportError:
+        return None
+    return awatch  # pyright: ignore[reportUnknownVariableType]
+
+
+def _look(folders: Sequence[str]) -> Seen:
+    seen: Seen = {}
+    for folder in folders:
+        _look_into(folder, seen)
+    return seen
+
+
+def _look_into(folder: str, seen: Seen) -> None:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    _look_into(entry.path, seen)
+                elif entry.name.endswith(_WATCHED):
+                    status = entry.stat()
+                    seen[entry.path] = (status.st_size, status.st_mtime_ns)
+    except NotADirectoryError:
+        for name in (folder, f"{folder.removesuffix('.db')}{_LOG}"):
+            with contextlib.suppress(OSError):
+                status = Path(name).stat()
+                seen[name] = (status.st_size, status.st_mtime_ns)
+    except OSError:
+        return

@@ -1,0 +1,272 @@
+"""Worker processes that read transcripts: jobs in, batches out, ahead of the writer by a bounded number of bytes.
+
+A worker is a program of its own (its command is handed in), so that nothing of a daemon's threads is copied into it.
+"""
+
+import gc
+import io
+import os
+import struct
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Protocol, cast
+
+import msgspec
+
+from shiftlog.facts.batch import Batch
+from shiftlog.ingest.importing.batches import FileJob, NotRecognised, read_file
+from shiftlog.ingest.importing.composer import Placer
+from shiftlog.link.import_ahead import end_worker, start_worker
+from shiftlog.model.errors import InternalError, TranscriptUnreadable
+
+BATCH, END, NOT_RECOGNISED, UNREADABLE, LOST = b"B", b"E", b"N", b"U", b"L"
+MOST_HELD_BYTES = 4 << 20
+FILES_AHEAD = 4
+
+_HEADER = struct.Struct("<cI")
+_encode = msgspec.msgpack.encode
+_batch_of = msgspec.msgpack.Decoder(Batch).decode
+_job_of = msgspec.msgpack.Decoder(FileJob).decode
+
+
+class Readers(Protocol):
+    """Something that reads files to batches, several at a time."""
+
+    @property
+    def at_once(self) -> int:
+        """How many files may be read ahead."""
+        ...
+
+    def read(self, job: FileJob) -> Iterator[Batch]:
+        """Begin to read a file and return its batches; raise NotRecognised or TranscriptUnreadable while iterating."""
+        ...
+
+    def close(self) -> None:
+        """End what is still running."""
+        ...
+
+
+class InProcess:
+    """Reads in the calling thread: for small files, where starting a process would take longer than the work."""
+
+    def __init__(self, placer: Callable[[], Placer]) -> None:
+        self._placer = placer()
+
+    @property
+    def at_once(self) -> int:
+        """One file at a time."""
+        return 1
+
+    def read(self, job: FileJob) -> Iterator[Batch]:
+        """Return the batches of a file."""
+        return read_file(job, self._placer)
+
+    def close(self) -> None:
+        """Nothing is left to end."""
+
+
+class _Stream:
+    """What a worker found in one file, as far as it was taken from the pipe; guarded by the lock of all workers."""
+
+    def __init__(self, job: FileJob) -> None:
+        self.job = job
+        self.frames: deque[tuple[bytes, bytes | bytearray]] = deque()
+        self.has_taker = False
+
+
+class Workers:
+    """Reads in worker processes: each takes the next file, and is ahead of the writer by a bounded number of bytes.
+
+    A thread for each worker empties its pipe, so that neither waits for the other while there is room. `ahead` are
+    workers that were started before.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        settings: bytes,
+        count: int,
+        ahead: Sequence["subprocess.Popen[bytes]"] = (),
+    ) -> None:
+        self._command = list(command)
+        self._settings = settings
+        self._count = count
+        self._ahead = list(ahead)
+        self._workers: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
+        # Protects everything below: what waits to be read, what was read, and how much that is.
+        self._changed = threading.Condition()
+        self._jobs: deque[_Stream] = deque()
+        self._held_bytes = 0
+        self._alive = 0
+        self._idle = 0
+        self._is_closed = False
+
+    @property
+    def at_once(self) -> int:
+        """How many files are handed out before the first of them is done: small ones are read in a moment."""
+        return FILES_AHEAD * self._count
+
+    def read(self, job: FileJob) -> Iterator[Batch]:
+        """Put a file to the others, starting a worker if none is idle, and return its batches."""
+        stream = _Stream(job)
+        with self._changed:
+            self._jobs.append(stream)
+            if self._idle < len(self._jobs):
+                self._start()
+            self._changed.notify_all()
+        return self._batches(stream)
+
+    def _start(self) -> None:
+        if self._alive >= self._count:
+            return
+        worker = self._ahead.pop() if self._ahead else start_worker(self._command)
+        thread = threading.Thread(target=self._attend, args=(worker,), name="import-worker", daemon=True)
+        self._workers.append((worker, thread))
+        self._alive += 1
+        thread.start()
+
+    def _attend(self, worker: "subprocess.Popen[bytes]") -> None:
+        """Hand files to a worker and keep what it finds, until there are no more."""
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        stream = None
+        try:
+            _send(worker.stdin, b"S", self._settings)
+            while (stream := self._next_job()) is not None:
+                _send(worker.stdin, b"J", _encode(stream.job))
+                tag = BATCH
+                while tag == BATCH:
+                    tag, data = _receive(worker.stdout)
+                    self._keep(stream, tag, data)
+        except (EOFError, OSError, ValueError) as error:
+            if stream is None:
+                stream = self._next_job()
+            if stream is not None:
+                self._keep(stream, LOST, str(error).encode())
+        with self._changed:
+            self._alive -= 1
+            if self._jobs and not self._is_closed:
+                self._start()
+
+    def _next_job(self) -> _Stream | None:
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: self._jobs or self._is_closed)
+            self._idle -= 1
+            return None if self._is_closed else self._jobs.popleft()
+
+    def _keep(self, stream: _Stream, tag: bytes, data: bytes | bytearray) -> None:
+        """Keep a frame once there is room; for the file that is asked for there always is, or all might wait."""
+
+        def has_room() -> bool:
+            if self._held_bytes < MOST_HELD_BYTES or self._is_closed:
+                return True
+            return stream.has_taker and not stream.frames
+
+        with self._changed:
+            self._changed.wait_for(has_room)
+            stream.frames.append((tag, data))
+            self._held_bytes += len(data)
+            self._changed.notify_all()
+
+    def _batches(self, stream: _Stream) -> Iterator[Batch]:
+        while True:
+            tag, data = self._taken(stream)
+            if tag == BATCH:
+                yield _batch_of(data)
+            elif tag == NOT_RECOGNISED:
+                raise NotRecognised(stream.job.path)
+            elif tag == UNREADABLE:
+                raise TranscriptUnreadable(data.decode("utf-8", "replace"), details={"path": stream.job.path})
+            elif tag == LOST:
+                raise EOFError(data.decode("utf-8", "replace"))
+            else:
+                return
+
+    def _taken(self, stream: _Stream) -> tuple[bytes, bytes | bytearray]:
+        with self._changed:
+            stream.has_taker = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: stream.frames or self._is_closed)
+            if not stream.frames:
+                return LOST, b"the import ended"
+            tag, data = stream.frames.popleft()
+            self._held_bytes -= len(data)
+            self._changed.notify_all()
+        return tag, data
+
+    def close(self) -> None:
+        """End all workers."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+            workers, self._workers = self._workers, []
+            unused, self._ahead = self._ahead, []
+        for worker in (*(worker for worker, _ in workers), *unused):
+            worker.kill()
+        for worker, thread in workers:
+            thread.join()
+            end_worker(worker)
+        for worker in unused:
+            end_worker(worker)
+
+
+def serve(make_placer: Callable[[bytes | bytearray], Placer]) -> int:
+    """Be a worker: read settings, then jobs, from standard input, and write batches until it closes."""
+    # Records come and go in their thousands and make no cycles; looking for some is a tenth of the work.
+    gc.freeze()
+    gc.set_threshold(200_000, 50, 100)
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    try:
+        _, settings = _receive(source)
+        placer = make_placer(settings)
+        while True:
+            _, data = _receive(source)
+            _serve_job(_job_of(data), placer, sink)
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        return 0
+
+
+def _serve_job(job: FileJob, placer: Placer, sink: IO[bytes]) -> None:
+    try:
+        for batch in read_file(job, placer):
+            _send(sink, BATCH, _encode(batch))
+    except NotRecognised:
+        _send(sink, NOT_RECOGNISED, b"")
+    except TranscriptUnreadable as error:
+        _send(sink, UNREADABLE, error.message.encode("utf-8", "replace"))
+    else:
+        _send(sink, END, b"")
+
+
+def _send(sink: IO[bytes], tag: bytes, data: bytes) -> None:
+    view = memoryview(_HEADER.pack(tag, len(data)) + data)
+    while view:
+        view = view[sink.write(view) :]
+    sink.flush()
+
+
+def _receive(source: IO[bytes]) -> tuple[bytes, bytearray]:
+    header = _exactly(source, _HEADER.size)
+    tag, size = _HEADER.unpack(header)
+    return tag, _exactly(source, size)
+
+
+def _exactly(source: IO[bytes], size: int) -> bytearray:
+    # Into its place at once: batches are large, and every copy of them is made while the writer waits.
+    whole = bytearray(size)
+    view, at = memoryview(whole), 0
+    while at < size:
+        count = cast(io.RawIOBase, source).readinto(view[at:])
+        if not count:
+            raise EOFError("the other side closed")
+        at += count
+    return whole
+
+
+def worker_lost(error: Exception) -> InternalError:
+    """Return the error for a worker that ended without an answer."""
+    return InternalError(f"A worker that reads transcripts ended unexpectedly: {error}")

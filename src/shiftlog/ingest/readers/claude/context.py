@@ -1,0 +1,419 @@
+"""The desk at which one Claude Code record is read: its ids and time, its strand, and the facts it gives.
+
+The modules around it hold the rules by kind of record; this one only routes, remembers and emits.
+"""
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+from shiftlog.facts.transcript import (
+    AnyFact,
+    DialogItem,
+    Disposition,
+    Hints,
+    Image,
+    Key,
+    Mac,
+    Note,
+    Parent,
+    Record,
+    RunUpdated,
+    SessionOpened,
+    SessionRef,
+    SessionUpdated,
+    Subagent,
+    TitleSource,
+    decode_facts,
+    encode_facts,
+)
+from shiftlog.ingest.readers.claude.state import Seen, State, Strand
+from shiftlog.ingest.readers.records import (
+    RAW_LIMIT_BYTES,
+    Object,
+    bounded,
+    is_drawn,
+    raw_or_digest,
+    text_in,
+    utc,
+    whole_in,
+)
+
+AGENT = "ClaudeCode"
+MAX_NOTED = 1000
+MAX_TITLE_CHARS = 500
+MAX_COUNTED_CALLS = 4096
+
+_FOLLOWED = ("cwd", "branch", "version", "permission_mode")
+_MAIN = ("user", "assistant", "system", "attachment")
+_AT_OPENING = (("entrypoint", "entrypoint"), ("sessionKind", "session_kind"), ("teamName", "team"))
+
+
+class Desk:
+    """The state of the reader and the record in hand."""
+
+    def __init__(self, hints: Hints, state: State) -> None:
+        self.hints = hints
+        self.state = state
+        self.seen = Seen(state.ids, state.places)
+        self.strands = {strand.ref: strand for strand in state.strands}
+        self._followed: dict[int, tuple[object, ...]] = {}
+        self._mains: dict[str, Strand] = {}
+        self.out: list[AnyFact] = []
+        self._waiting = {strand.index: decode_facts(strand.waiting) for strand in state.strands if strand.waiting}
+        self.line = b""
+        self.uuid: str | None = None
+        self.parent_uuid: str | None = None
+        self.at: str | None = state.at or hints.first_at
+        self.message_id: str | None = None
+        self.request_id: str | None = None
+        self.session = "unknown"
+        # What the last line with tokens said: most repeat the one before.
+        self.reported: tuple[object, ...] | None = None
+
+    def save(self) -> bytes:
+        """Return the state to go on from."""
+        state = self.state
+        state.ids, state.places = self.seen.save()
+        for strand in state.strands:
+            facts = self._waiting.get(strand.index)
+            strand.waiting = encode_facts(facts) if facts else b""
+        return msgspec.msgpack.encode(state)
+
+    # -- the record in hand -------------------------------------------------------------------------------------------
+
+    def take(self, line: bytes, record: Object) -> None:
+        """Turn to a record: its ids, and its time or the one before it."""
+        self.line = line
+        self.uuid = text_in(record, "uuid")
+        self.parent_uuid = text_in(record, "parentUuid")
+        self.message_id = None
+        self.request_id = None
+        self.set_time(record.get("timestamp"))
+
+    def set_time(self, value: object) -> None:
+        """Take a record's time where it has one."""
+        at = utc(value)
+        if at is None:
+            return
+        self.at = self.state.at = at
+        if self.state.newest_at is None or at > self.state.newest_at:
+            self.state.newest_at = at
+
+    def key(self, part: int | str, uuid: str | None = None) -> Key:
+        """Return the origin key of a part of the record in hand, or of the record with that uuid."""
+        uuid = uuid or self.uuid
+        if uuid is not None:
+            return ("u", f"{uuid}/{part}")
+        suffix: Key = () if part in (0, "0") else (part,)
+        return ("l", self.session, Mac(self.line_text()), *suffix)
+
+    def call_name(self, strand: Strand, call_id: str) -> tuple[str, str | None]:
+        """Return what the keys of a call are made of, and what else they are where only its session is known.
+
+        An id that was drawn is enough. One that only counts is told from others by its record; the first such call of
+        a session may also have been told of without it.
+        """
+        if is_drawn(call_id):
+            return call_id, None
+        session = "/".join(filter(None, strand.ref))
+        name = f"{self.uuid or session}/{call_id}"
+        if call_id in strand.counted_calls or self.uuid is None or len(strand.counted_calls) >= MAX_COUNTED_CALLS:
+            return name, None
+        strand.counted_calls.add(call_id)
+        return name, f"{session}/{call_id}"
+
+    def line_text(self) -> str:
+        """Return what tells a line without uuid from others: its text, or the digest of a long one."""
+        if len(self.line) > RAW_LIMIT_BYTES:
+            return f"sha256:{hashlib.sha256(self.line.strip()).hexdigest()}"
+        return self.line.decode("utf-8", "replace").strip()
+
+    def ids(self, block: int = 0) -> Record | None:
+        """Return the vendor's ids of the record in hand."""
+        if self.uuid is None and self.message_id is None:
+            return None
+        return Record(
+            uuid=self.uuid,
+            parent_uuid=self.parent_uuid,
+            message_id=self.message_id,
+            request_id=self.request_id,
+            block=block,
+        )
+
+    # -- strands -------------------------------------------------------------------------------------------------------
+
+    @property
+    def file_session(self) -> str:
+        """Return the session of records that name none."""
+        hints = self.hints
+        named = self.state.session or hints.parent_id
+        return named or (hints.session_id if hints.agent_id is None else None) or "unknown"
+
+    def strand_of(self, record: Object) -> Strand:
+        """Return the strand that a record belongs to: by its session id, then by its agent or its side chain."""
+        named = record.get("sessionId")
+        if (
+            type(named) is str
+            and record.get("isSidechain") is not True
+            and (main := self._mains.get(named)) is not None
+        ):
+            self.session = self.state.session = named
+            return main
+        session = text_in(record, "sessionId", "session_id")
+        agent = text_in(record, "agentId")
+        if session is None:
+            session = self.file_session
+        elif "#agent-" in session:
+            session, _, tail = session.partition("#agent-")
+            agent = agent or tail or None
+        self.state.session = session or self.state.session
+        if self.hints.agent_id is not None:
+            return self.strand(SessionRef(session, agent or self.hints.agent_id))
+        if record.get("isSidechain") is not True:
+            main = self.strand(SessionRef(session))
+            main.has_main = main.has_main or record.get("type") in _MAIN
+            if main.has_main and named == session:
+                self._mains[session] = main
+            return main
+        if agent is not None:
+            return self.strand(SessionRef(session, agent))
+        return self._inline(session)
+
+    def _inline(self, session: str) -> Strand:
+        main = self.strand(SessionRef(session))
+        if not main.has_main:
+            # A side chain of nothing is the session itself.
+            return main
+        place = self.seen.place(self.parent_uuid)
+        if place is not None:
+            above = self.state.strands[place[0]]
+            if above.inline and above.ref.vendor_id == session:
+                return above
+        strand = self.strand(SessionRef(session, self.uuid or f"sidechain-{len(self.state.strands)}"))
+        strand.inline = True
+        return strand
+
+    def strand(self, ref: SessionRef) -> Strand:
+        """Return a strand, a new one if it is not known."""
+        self.session = ref.vendor_id
+        strand = self.strands.get(ref)
+        if strand is None:
+            strand = Strand(ref=ref, index=len(self.state.strands))
+            self.strands[ref] = strand
+            self.state.strands.append(strand)
+        return strand
+
+    def remember(self, strand: Strand) -> None:
+        """Note that the record in hand was read, and where it stands; a title may have waited for it."""
+        if self.at is not None and (strand.last_at is None or self.at > strand.last_at):
+            strand.last_at = self.at  # the newest one decides when it settles, also where a clock was set back
+        if strand.turn is not None:
+            strand.turn.last_at = self.at
+        uuid = self.uuid
+        if uuid is None:
+            return
+        self.seen.add(uuid, strand.index, strand.ordinal)
+        if self.state.summaries:
+            title = self.state.summaries.pop(uuid, None)
+            if title is not None:
+                self.rename(strand, title, TitleSource.SUMMARY)
+
+    def follow(self, strand: Strand, record: Object) -> None:
+        """Keep up with directory, branch, version and permission mode, which change within a session."""
+        find = record.get
+        values = (find("cwd"), find("gitBranch"), find("version"), find("permissionMode"))
+        if strand.is_open and self._followed.get(strand.index) == values:
+            return
+        self._followed[strand.index] = values
+        known = strand.known
+        if not strand.is_open:
+            strand.first_at = strand.first_at or self.at
+            for theirs, ours in _AT_OPENING:
+                if ours not in known and (value := text_in(record, theirs)):
+                    known[ours] = value
+        changes: Object = {}
+        for ours, value in zip(_FOLLOWED, values, strict=True):
+            if value and isinstance(value, str) and known.get(ours) != value:
+                known[ours] = value
+                changes[ours] = value
+        if changes:
+            strand.first_cwd = strand.first_cwd or changes.get("cwd")
+            if strand.is_open:
+                self.update(strand, changes)
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    def emit(self, strand: Strand, fact: AnyFact) -> None:
+        """Give a fact of the conversation; the first one opens the session."""
+        if not strand.is_open:
+            self._open(strand)
+        self.out.append(fact)
+
+    def emit_quietly(self, strand: Strand, fact: AnyFact) -> None:
+        """Give a fact that opens nothing: it waits for the first fact of the conversation."""
+        if strand.is_open:
+            self.out.append(fact)
+        else:
+            self._waiting.setdefault(strand.index, []).append(fact)
+
+    def _open(self, strand: Strand) -> None:
+        strand.is_open = True
+        known, ref = strand.known, strand.ref
+        started = strand.first_at or self.at
+        sidecar = self.hints.sidecar or {}
+        child = ref.agent_id is not None
+        parent = None
+        if child:
+            call = known.get("parent_call")
+            parent = Parent(session=SessionRef(ref.vendor_id), call_id=call, run_id=self.hints.run_id)
+        extra: Object = {}
+        if (tree := text_in(sidecar, "worktreePath")) is not None:
+            extra["worktree"] = tree
+        for name in ("entrypoint", "session_kind", "team"):
+            if name in known:
+                extra[name] = known[name]
+        self.out.append(
+            SessionOpened(
+                session=ref,
+                key=("session", *(part for part in ref if part)),
+                at=started,
+                record=self.ids(),
+                agent=AGENT,
+                cwd=known.get("cwd"),
+                branch=known.get("branch"),
+                version=known.get("version"),
+                parent=parent,
+                subagent=_subagent(sidecar) if child else None,
+                background="session_kind" in known,
+                extra=extra,
+            )
+        )
+        run = {"backend": "claude", "version": known.get("version"), "cwd": known.get("cwd"), "started": started}
+        run["session_type"] = known.get("entrypoint")
+        run = {name: value for name, value in run.items() if value}
+        # Which record opens a session depends on when it is read, so its beginning is known by the session alone.
+        aliases = (self._change_key(strand, "r", run),)
+        key: Key = ("session", *(part for part in ref if part), "run")
+        self.out.append(RunUpdated(session=ref, key=key, aliases=aliases, at=self.at, changes=run))
+        if "permission_mode" in known:
+            self.update(strand, {"permission_mode": known["permission_mode"]})
+        self.out.extend(self._waiting.pop(strand.index, ()))
+
+    def update(self, strand: Strand, changes: Object) -> None:
+        """Give changed keys of a session."""
+        self.emit_quietly(
+            strand,
+            SessionUpdated(session=strand.ref, key=self._change_key(strand, "s", changes), at=self.at, changes=changes),
+        )
+
+    def change(self, strand: Strand, name: str, value: object) -> None:
+        """Give one key of a session if it changed."""
+        if value and strand.known.get(name) != value:
+            value = bounded(value)
+            strand.known[name] = value
+            self._followed.pop(strand.index, None)
+            self.update(strand, {name: value})
+
+    def rename(self, strand: Strand, title: str, source: TitleSource) -> None:
+        """Give a better title."""
+        title = title.strip()
+        again = title[:MAX_TITLE_CHARS] == strand.title
+        if not title or source < strand.title_rank or (again and source == strand.title_rank):
+            return
+        strand.title_rank, strand.title = int(source), title[:MAX_TITLE_CHARS]
+        # The same title from a better source holds against titles that rank between the two.
+        said: Object = {"title": title, "source": int(source)} if again else {"title": title}
+        key = self._change_key(strand, "t", said, named=False)
+        self.emit_quietly(
+            strand,
+            SessionUpdated(session=strand.ref, key=key, at=self.at, changes={}, title=title, title_source=source),
+        )
+
+    def run(self, strand: Strand, changes: Object) -> None:
+        """Give changed keys of the process side."""
+        self.emit_quietly(
+            strand,
+            RunUpdated(session=strand.ref, key=self._change_key(strand, "r", changes), at=self.at, changes=changes),
+        )
+
+    def _change_key(self, strand: Strand, kind: str, changes: Object, *, named: bool = True) -> Key:
+        if named and self.uuid is not None:
+            return ("u", f"{self.uuid}/{kind}:{'+'.join(changes)}")
+        text = msgspec.json.encode(changes, order="deterministic").decode("utf-8", "replace")
+        return ("l", "/".join(part for part in strand.ref if part), kind, strand.ordinal, Mac(text))
+
+    def say(
+        self,
+        strand: Strand,
+        role: Literal["user", "model", "tool", "system"],
+        category: Literal["observation", "reasoning", "decision"],
+        text: str,
+        *,
+        block: int = 0,
+        images: tuple[Image, ...] = (),
+        aliases: tuple[Key, ...] = (),
+        extra: Object | None = None,
+    ) -> None:
+        """Give a dialog item of the record in hand, in the open turn if there is one."""
+        turn = strand.turn
+        self.emit(
+            strand,
+            DialogItem(
+                session=strand.ref,
+                turn=turn.id if turn is not None else None,
+                key=self.key(block),
+                at=self.at,
+                aliases=aliases,
+                record=self.ids(block),
+                role=role,
+                category=category,
+                content=text,
+                images=images,
+                extra=extra or {},
+            ),
+        )
+
+    def note(self, strand: Strand, kind: Literal["abandoned", "child", "run"], body: Object) -> None:
+        """Give a note on the record in hand."""
+        turn = strand.turn
+        key = self.key(kind)
+        turn_id = turn.id if turn is not None else None
+        self.emit_quietly(strand, Note(session=strand.ref, turn=turn_id, key=key, at=self.at, kind=kind, body=body))
+
+    def unknown(self, strand: Strand, name: str, part: int | str = "n") -> Disposition:
+        """Count what no rule knows, and keep its raw text."""
+        name = name[:200]
+        names = self.state.counts.unknown_names
+        names[name] = names.get(name, 0) + 1
+        if names[name] <= MAX_NOTED:
+            turn = strand.turn
+            self.emit_quietly(
+                strand,
+                Note(
+                    session=strand.ref,
+                    turn=turn.id if turn is not None else None,
+                    key=self.key(part),
+                    at=self.at,
+                    record=self.ids(),
+                    kind="unknown",
+                    body={"unknown": name, **raw_or_digest(self.line)},
+                ),
+            )
+        return Disposition.UNKNOWN
+
+    def counted(self, name: str) -> Disposition:
+        """Count a record of a known kind of which nothing is kept."""
+        names = self.state.counts.counted_names
+        names[name] = names.get(name, 0) + 1
+        return Disposition.COUNTED
+
+
+def _subagent(sidecar: Object) -> Subagent:
+    return Subagent(
+        kind="subagent",
+        name=text_in(sidecar, "agentType"),
+        depth=whole_in(sidecar, "spawnDepth"),
+        description=text_in(sidecar, "description"),
+    )

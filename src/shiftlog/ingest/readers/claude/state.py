@@ -1,0 +1,170 @@
+"""What the Claude Code reader remembers between two lines: sessions, their open turns, unanswered calls, seen records.
+
+Plain structs that are saved whole; no rule lives here.
+"""
+
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+
+from shiftlog.facts.transcript import Counts, SessionRef
+
+VERSION = 1
+MAX_PENDING_CALLS = 1024
+_ID_BYTES = 8
+_ORDINAL_BITS = 32
+
+
+class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A tool call that waits for its result."""
+
+    tool: str
+    input: Any = None
+    use: str | None = None
+    """The usage key of the response that made it, where that response named no web searches itself."""
+    name: str = ""
+    """What its keys are made of: its id, with its record where others may have the same id."""
+    alias: str | None = None
+    """What they are made of where its record is not known, as in a hook's event."""
+
+
+class Observation(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Injected text that waits until it is clear which turn it belongs to."""
+
+    text: str
+    at: str | None
+    uuid: str | None
+    parent_uuid: str | None
+    line: str = ""
+
+
+class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A slash command that opens a turn if a model answers it."""
+
+    command: Observation
+    query: str
+    context: list[str] = []
+    injected: list[Observation] = []
+
+
+class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An open turn."""
+
+    id: str
+    vendor_id: str | None
+    ordinal: int
+    last_at: str | None = None
+    has_model: bool = False
+    last: Literal["", "text", "call", "result", "other"] = ""
+    calls: set[str] = set()
+    message_id: str | None = None
+    response: list[str] = []
+    model: str | None = None
+    error_code: str | None = None
+    """Set while the last model record is an API error or was cut off."""
+    error_text: str = ""
+    interpreted: bool = False
+    sets: dict[str, Any] = {}
+    adds: dict[str, list[Any]] = {}
+
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether the model has said its last word: text, with every call answered before it."""
+        return self.has_model and self.last == "text" and not self.calls
+
+    def add(self, name: str, item: Any) -> bool:
+        """Append an item to one of the turn's lists, once; tell whether it was new."""
+        items = self.adds.setdefault(name, [])
+        is_new = item not in items[-64:]
+        if is_new:
+            items.append(item)
+        return is_new
+
+
+class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One session of the file, or one child inside it, with a turn machine of its own."""
+
+    ref: SessionRef
+    index: int
+    is_open: bool = False
+    first_at: str | None = None
+    """When its first record came, also one that waits for what follows it."""
+    first_cwd: str | None = None
+    known: dict[str, Any] = {}
+    title_rank: int = 0
+    title: str = ""
+    last_at: str | None = None
+    ordinal: int = 0
+    turn: Turn | None = None
+    turn_ids: list[str] = []
+    live: list[int] = []
+    """Ordinals of the turns that no rewind has abandoned."""
+    held: Held | None = None
+    injected: str = ""
+    """The last injected text since the last turn ended."""
+    calls: dict[str, Call] = {}
+    counted_calls: set[str] = set()
+    """Ids of calls that are no more than numbers, and may come again."""
+    model: str | None = None
+    used: str | None = None
+    """The last usage fact given, to leave out equal repetitions."""
+    context: list[str] = []
+    plan_file: str | None = None
+    """Files and a plan that were attached since the last turn ended; the next one has them."""
+    waiting: bytes = b""
+    """Facts of a session that no conversation record has opened yet, encoded."""
+    linked: set[str] = set()
+    inline: bool = False
+    """A side chain inside the session's own file, named after its first record."""
+    has_main: bool = False
+    """A record outside of any side chain was seen."""
+
+
+class State(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """All that is saved."""
+
+    version: int = VERSION
+    strands: list[Strand] = []
+    counts: Counts = msgspec.field(default_factory=Counts)
+    at: str | None = None
+    newest_at: str | None = None
+    session: str | None = None
+    """The session id that the file's last record named."""
+    summaries: dict[str, str] = {}
+    ids: bytes = b""
+    places: list[int] = []
+
+
+class Seen:
+    """Which records were read already, and in which turn of which strand each stands."""
+
+    def __init__(self, ids: bytes = b"", places: list[int] | None = None) -> None:
+        keys = (ids[at : at + _ID_BYTES] for at in range(0, len(ids), _ID_BYTES))
+        self._places: dict[bytes, int] = dict(zip(keys, places or [], strict=False))
+        self._asked: tuple[str, bytes] = ("", b"")
+
+    def __contains__(self, uuid: str) -> bool:
+        digest = _digest(uuid)
+        self._asked = (uuid, digest)  # who asks for a record mostly adds it next
+        return digest in self._places
+
+    def add(self, uuid: str, strand: int, ordinal: int) -> None:
+        """Remember a record, or its new place."""
+        asked, digest = self._asked
+        self._places[digest if asked == uuid and digest else _digest(uuid)] = strand << _ORDINAL_BITS | ordinal
+
+    def place(self, uuid: str | None) -> tuple[int, int] | None:
+        """Return (strand, ordinal of the turn) of a record, None if it is not known."""
+        if uuid is None:
+            return None
+        place = self._places.get(_digest(uuid))
+        return None if place is None else (place >> _ORDINAL_BITS, place & (1 << _ORDINAL_BITS) - 1)
+
+    def save(self) -> tuple[bytes, list[int]]:
+        """Return what the constructor takes."""
+        return b"".join(self._places), list(self._places.values())
+
+
+def _digest(uuid: str) -> bytes:
+    return hashlib.blake2b(uuid.encode("utf-8", "replace"), digest_size=_ID_BYTES).digest()

@@ -1,0 +1,301 @@
+"""Tool calls of a Codex thread: pairing with results and events, and the actions that a call turns out to be."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+import re2
+
+from shiftlog.facts.transcript import Action, Record, ToolCall, ToolResult
+from shiftlog.ingest.readers.codex.dialog import Rollout
+from shiftlog.ingest.readers.codex.patch import BEGIN, FileChange, changes_in_patch, patches_in_argv, patches_in_script
+from shiftlog.ingest.readers.codex.reads import files_read
+from shiftlog.ingest.readers.codex.state import MAX_ANSWERED, Call, Turn
+from shiftlog.ingest.readers.codex.text import Output
+from shiftlog.ingest.readers.records import Object, bounded, call_line, is_drawn, relative_path, text_in
+from shiftlog.ingest.readers.shell_actions import commits_made, packages_added
+
+SHELL_TOOLS = frozenset({"shell", "exec_command", "local_shell", "local_shell_call", "container.exec", "shell_command"})
+SCRIPT_TOOLS = frozenset({"exec"})
+WRITE_TOOLS = frozenset({"write", "write_file", "create_file", "edit", "edit_file"})
+READ_TOOLS = frozenset({"read", "read_file", "view", "view_image"})
+_PATHS = ("path", "file_path", "filePath", "filename", "file")
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+_MAX_OPEN = 4096
+_MAX_SCRIPT_CHARS = 262_144
+_MAX_SCRIPT_COMMANDS = 64
+# re2, because a script is of any length and may be anything.
+_SCRIPT_COMMAND: Any = re2.compile(  # pyright: ignore[reportUnknownMemberType]
+    r"""\b(?:cmd|command)["']?\s*:\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|`((?:[^`\\]|\\.)+)`)"""
+)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def parsed(arguments: object) -> Any:
+    """Return the arguments of a call: the object that they spell, else as they are."""
+    if isinstance(arguments, str) and arguments[:1] == "{":
+        try:
+            return msgspec.json.decode(arguments)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return arguments
+    return arguments
+
+
+def open_call(
+    rollout: Rollout, call_id: str | None, tool: str, given: Any, turn: Turn | None, *, nested: bool = False,
+    record: Record | None = None, **extra: Any,
+) -> str | None:  # fmt: skip
+    """Write a call; return its id, or None if this file showed it before."""
+    state = rollout.state
+    if call_id is None:
+        state.unnamed_count += 1
+        call_id = f"{rollout.ref.vendor_id}/{state.unnamed_count}"
+        state.unnamed.append(call_id)
+    elif _is_known(rollout, call_id, turn, nested=nested):
+        return None
+    rollout.work(turn)
+    call = Call(
+        tool=tool, turn=turn and turn.request_id, nested=nested, name=rollout.call_name(call_id, turn)
+    )  # fmt: skip
+    _read_input(call, tool, given)
+    if call_id in state.answered:
+        state.answered[call_id] = True
+    else:
+        if len(state.calls) >= _MAX_OPEN:
+            del state.calls[next(iter(state.calls))]
+        state.calls[call_id] = call
+    fact = ToolCall(
+        session=rollout.ref, key=("call", call.name), at=rollout.at, turn=call.turn, record=record, tool=tool,
+        call_id=call_id, content=call_line(tool, given), input=bounded(given), nested=nested, extra=extra,
+    )  # fmt: skip
+    rollout.emit(fact, turn)
+    return call_id
+
+
+def _is_known(rollout: Rollout, call_id: str, turn: Turn | None, *, nested: bool) -> bool:
+    state = rollout.state
+    if (known := state.calls.get(call_id)) is not None:
+        # An id that only counts may name another call by now, though this one was never answered.
+        return is_drawn(call_id) or known.turn == (turn and turn.request_id)
+    return state.answered.get(call_id, False) or (nested and call_id in state.answered)
+
+
+def _read_input(call: Call, tool: str, given: Any) -> None:
+    if isinstance(given, str):
+        if tool in SCRIPT_TOOLS:
+            call.commands = _script_commands(given)
+            call.patches = list(patches_in_script(given))
+        elif given.lstrip().startswith(BEGIN):
+            call.patches = [given]
+        return
+    if not isinstance(given, dict):
+        return
+    arguments = cast(Object, given)
+    call.workdir = text_in(arguments, "workdir", "working_directory", "cwd")
+    if tool in SHELL_TOOLS:
+        argv = _argv(arguments.get("command", arguments.get("cmd")))
+        call.patches = list(patches_in_argv(argv))
+        script = _script(argv)
+        call.commands = [script] if script else []
+    elif tool in WRITE_TOOLS:
+        call.write_path = text_in(arguments, *_PATHS)
+    elif tool in READ_TOOLS:
+        call.read_path = text_in(arguments, *_PATHS)
+    elif tool == "apply_patch":
+        call.patches = [text for name in ("input", "patch") if (text := text_in(arguments, name)) and BEGIN in text]
+    elif tool == "write_stdin":
+        session = arguments.get("session_id")
+        call.session = str(session) if isinstance(session, int | str) else None
+
+
+def _script_commands(text: str) -> list[str]:
+    if "cmd" not in text and "command" not in text:
+        return []
+    found = cast("list[tuple[str, str, str]]", _SCRIPT_COMMAND.findall(text[:_MAX_SCRIPT_CHARS]))
+    return [_ESCAPE.sub(_unescaped, "".join(quoted)) for quoted in found[:_MAX_SCRIPT_COMMANDS]]
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return {"n": "\n", "t": "\t", "r": "\r"}.get(match[1], match[1])
+
+
+def _argv(command: object) -> list[str]:
+    if isinstance(command, str):
+        return ["bash", "-c", command]
+    if isinstance(command, list):
+        return [word for word in cast(list[object], command) if isinstance(word, str)]
+    return []
+
+
+def _script(argv: list[str]) -> str:
+    if len(argv) >= 3 and argv[0].rpartition("/")[2] in _SHELLS and argv[1].startswith("-") and argv[1].endswith("c"):
+        return argv[2]
+    return shlex.join(argv) if sum(map(len, argv)) < 65_536 else ""
+
+
+def answer(
+    rollout: Rollout, call_id: str | None, output: Output, turn: Turn | None, *, tool: str | None = None,
+    record: Record | None = None, **extra: Any,
+) -> bool:  # fmt: skip
+    """Write the result of a call, and what the call did; return False if it was answered before."""
+    state = rollout.state
+    if call_id is None:
+        call_id = state.unnamed.pop(0) if state.unnamed else f"{rollout.ref.vendor_id}/-{state.unnamed_count}"
+    if call_id in state.answered:
+        return False
+    call = state.calls.get(call_id)
+    rollout.work(turn)
+    _mark_answered(rollout, call_id, known=call is not None)
+    name = call.name if call and call.name else rollout.call_name(call_id, turn)
+    fact = ToolResult(
+        session=rollout.ref, key=("result", name), at=rollout.at, turn=_turn_of(call, turn), record=record,
+        call_id=call_id, tool=call.tool if call else tool, content=output.text, images=output.images,
+        is_error=output.is_error or bool(call and call.failed),
+        exit_code=output.exit_code if output.exit_code is not None or call is None else call.exit_code,
+        duration_ms=output.duration_ms if output.duration_ms is not None or call is None else call.duration_ms,
+        interrupted=output.interrupted, denied=output.denied, orphan=call is None, nested=bool(call and call.nested),
+        extra=extra,
+    )  # fmt: skip
+    rollout.emit(fact, turn)
+    if call is not None:
+        _conclude(rollout, call_id, call, output, turn)
+    return True
+
+
+def _turn_of(call: Call | None, turn: Turn | None) -> str | None:
+    if call is not None and call.turn is not None:
+        return call.turn
+    return turn.request_id if turn is not None else None
+
+
+def _mark_answered(rollout: Rollout, call_id: str, *, known: bool) -> None:
+    answered = rollout.state.answered
+    if len(answered) >= MAX_ANSWERED:
+        for old in list(answered)[: MAX_ANSWERED // 2]:
+            del answered[old]
+    answered[call_id] = known
+    if not is_drawn(call_id):
+        rollout.state.counted.append(call_id)
+
+
+def _conclude(rollout: Rollout, call_id: str, call: Call, output: Output, turn: Turn | None) -> None:
+    state = rollout.state
+    if output.denied and turn is not None:
+        rollout.update_turn(turn, {}, {"blockers": [f"Denied: {call.tool}"]})
+    if output.session is not None and call.tool in SHELL_TOOLS:
+        # Still running: what it did is judged when its exit code comes.
+        call.session = output.session
+        state.sessions[output.session] = call_id
+        if len(state.sessions) > _MAX_OPEN:
+            state.calls.pop(state.sessions.pop(next(iter(state.sessions))), None)
+        return
+    del state.calls[call_id]
+    act(rollout, call_id, call, output, turn)
+    if call.tool == "write_stdin" and call.session in state.sessions and output.exit_code is not None:
+        conclude_session(rollout, call.session, output, turn)
+
+
+def conclude_session(rollout: Rollout, session: str, output: Output, turn: Turn | None) -> bool:
+    """Judge a command that went on after its call had returned; return False for a session not known."""
+    started = rollout.state.sessions.pop(session, None)
+    call = rollout.state.calls.pop(started, None) if started is not None else None
+    if started is None or call is None:
+        return False
+    act(rollout, started, call, output, turn)
+    return True
+
+
+# -- actions -----------------------------------------------------------------------------------------------------------
+
+
+def act(rollout: Rollout, call_id: str, call: Call, output: Output, turn: Turn | None) -> None:
+    """Write what a call did, once its output is known."""
+    code = output.exit_code if output.exit_code is not None else call.exit_code
+    failed = output.is_error or call.failed or code not in (None, 0)
+    if not call.patched and ("Success. Updated" in output.text[:4096] or (code == 0 and not failed)):
+        for patch in call.patches:
+            write_changes(rollout, call_id, changes_in_patch(patch), turn, call.workdir)
+    if call.write_path is not None:
+        _write_file(rollout, call_id, call, turn, failed=failed)
+    if failed:
+        return
+    if call.read_path is not None and turn is not None:
+        rollout.update_turn(turn, {}, {"context_list": [shown_path(rollout, call.read_path, call.workdir)]})
+    for number, script in enumerate(call.commands):
+        _read_script(rollout, f"{call_id}/{number}" if number else call_id, call, script, output, code, turn)
+
+
+def write_changes(
+    rollout: Rollout, call_id: str, changes: Sequence[FileChange], turn: Turn | None, workdir: str | None = None
+) -> None:
+    """Write the files that a patch touched."""
+    paths: list[str] = []
+    for change in changes:
+        path = shown_path(rollout, change.path, workdir)
+        moved = shown_path(rollout, change.moved_from, workdir) if change.moved_from else None
+        paths.append(path)
+        _emit_action(
+            rollout, call_id, turn, path, type=change.kind, file_path=path, moved_from=moved,
+            description=f"Applied patch to {path.rpartition('/')[2] or path}", diff=change.diff(path, moved),
+            approximate=change.approximate,
+        )  # fmt: skip
+    if paths and turn is not None:
+        rollout.update_turn(turn, {}, {"files_modified": list(dict.fromkeys(paths))})
+
+
+def shown_path(rollout: Rollout, path: str, workdir: str | None) -> str:
+    """Return a path relative to the session's first directory, also one that is relative to another."""
+    cwd = rollout.state.cwd
+    if workdir and cwd and not path.startswith(("/", "\\", "~")) and path[1:2] != ":":
+        base = workdir.replace("\\", "/").rstrip("/")
+        if base != cwd.replace("\\", "/").rstrip("/") and base.startswith("/"):
+            path = f"{base}/{path.removeprefix('./')}"
+    return relative_path(path, cwd)
+
+
+def _write_file(rollout: Rollout, call_id: str, call: Call, turn: Turn | None, *, failed: bool) -> None:
+    path = shown_path(rollout, call.write_path or "", call.workdir)
+    name = path.rpartition("/")[2] or path
+    _emit_action(
+        rollout, call_id, turn, path, type="create" if call.tool == "create_file" else "edit", file_path=path,
+        description=f"{'Created' if call.tool == 'create_file' else 'Wrote'} {name}",
+        status="failed" if failed else "completed",
+    )  # fmt: skip
+    if turn is not None and not failed:
+        rollout.update_turn(turn, {}, {"files_modified": [path]})
+
+
+def _read_script(
+    rollout: Rollout, call_id: str, call: Call, script: str, output: Output, code: int | None, turn: Turn | None
+) -> None:
+    made = [one for one in commits_made(script, output.text) if one.sha is not None or code == 0]
+    for number, commit in enumerate(made):
+        _emit_action(rollout, call_id, turn, f"commit/{number}", type="commit", description=f"git: {commit.message}",
+                     extra={"sha": commit.sha, "branch": commit.branch} if commit.sha else {})  # fmt: skip
+    named = [{"sha": one.sha, "branch": one.branch, "message": one.message} for one in made if one.sha]
+    for manager, name in packages_added(script):
+        _emit_action(rollout, call_id, turn, f"package/{manager}/{name}", type="dependency_add",
+                     description=f"{manager}: {name}")  # fmt: skip
+    read = [shown_path(rollout, path, call.workdir) for path in files_read(script)]
+    adds: dict[str, list[Any]] = {}
+    if named:
+        adds["commits"] = named
+    if read:
+        adds["context_list"] = read
+    if adds and turn is not None:
+        rollout.update_turn(turn, {}, adds)
+
+
+def _emit_action(rollout: Rollout, call_id: str, turn: Turn | None, what: str, **fields: Any) -> None:
+    key = ("action", rollout.call_name(call_id, turn), what)
+    fact = Action(
+        session=rollout.ref, key=key, at=rollout.at, turn=turn and turn.request_id, call_id=call_id, **fields,
+    )  # fmt: skip
+    rollout.emit(fact, turn)
+
+
+def write_reference(rollout: Rollout, call_id: str, address: str, turn: Turn | None) -> None:
+    """Write a web page or a search."""
+    _emit_action(rollout, call_id, turn, "web", type="web_reference", description=address)

@@ -1,0 +1,373 @@
+"""Rollouts of Codex as turns of the session log: read whole, with the fields that its clients know, and subagents.
+
+The reading itself is the Codex reader's; here its facts are folded into one object a turn, masked. Nothing is stored.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from shiftlog.facts import transcript as f
+from shiftlog.ingest.files.discovery import default_roots, expanded, hints_of
+from shiftlog.ingest.files.lines import LineFile
+from shiftlog.ingest.importing.batches import SNIFF_BYTES, SNIFF_RECORDS
+from shiftlog.ingest.readers.codex.reader import CodexReader
+from shiftlog.ingest.readers.formats import recognise
+from shiftlog.ingest.readers.records import call_line, first_line, read_line
+from shiftlog.ingest.readers.sniff import first_time
+from shiftlog.model.errors import TranscriptNotFound, TranscriptUnreadable
+from shiftlog.model.ids import slug
+from shiftlog.model.times import parse, precise, shown
+
+NICKNAME = "codex"
+RESULT_CHARS = 2_000
+MAX_LINE_BYTES = 128 << 20
+HEADER_BYTES = 16 << 20
+FILES = ("rollout-*.jsonl", "rollout-*.jsonl.zst")
+LISTS = {
+    "context_list": "contextList",
+    "design_decisions": "designDecisions",
+    "requirements_discovered": "requirementsDiscovered",
+    "files_modified": "filesModified",
+    "blockers": "blockers",
+    "commits": "commits",
+    "tags": "tags",
+}
+CHANGING = ("edit", "create", "delete")
+VARIABLES = ("CODEX_SESSION_FILE", "CODEX_ROLLOUT_FILE")
+# Of these at the end of a rollout, one can be read.
+LAST_LINES = 8
+
+Turn = dict[str, Any]
+Mask = Callable[[Any], Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Rollout:
+    """One rollout, read: its header, its turns in order, and what of it could not be read."""
+
+    path: str
+    thread: str
+    parent: str | None
+    nickname: str
+    role: str | None
+    started: str
+    cwd: str | None
+    version: str | None
+    turns: list[Turn] = field(default_factory=list[Turn])
+    skipped_lines: int = 0
+    unknown_records: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What the first `session_meta` of a rollout says."""
+
+    thread: str
+    parent: str | None = None
+    nickname: str = NICKNAME
+    role: str | None = None
+    started: str = ""
+    cwd: str | None = None
+    version: str | None = None
+
+
+def read_rollout(path: str, mask: Mask) -> Rollout:
+    """Read a rollout whole; raise TranscriptNotFound or TranscriptUnreadable."""
+    if not Path(path).is_file():
+        raise TranscriptNotFound(f"Transcript not found: {path}", details={"searched": [path]})
+    head = header_of(path)
+    if head is None:
+        raise TranscriptUnreadable(f"Transcript unreadable: {path}", details={"path": path, "reason": "not a rollout"})
+    folded = _Folded(mask)
+    with LineFile(path, MAX_LINE_BYTES) as file:
+        reader = CodexReader(hints_of(path, first_at=first_time(file.start(SNIFF_BYTES))))
+        for line in file.lines():
+            if line.data is None:
+                reader.skip_oversized()
+            elif line.whole or (read := read_line(line.data)) is None or read.record is not None:
+                folded.take(reader.feed(line.data))
+            else:
+                folded.cut += 1
+    folded.take([*reader.finish(), *reader.settle_waiting()])
+    counts = reader.counts
+    return Rollout(
+        path=path,
+        thread=head.thread,
+        parent=head.parent,
+        nickname=head.nickname,
+        role=head.role,
+        started=head.started,
+        cwd=head.cwd,
+        version=head.version,
+        turns=folded.turns(),
+        skipped_lines=counts.bad + folded.cut,
+        unknown_records=dict(counts.unknown_names),
+    )
+
+
+class _Folded:
+    """The facts of one thread, gathered turn by turn."""
+
+    def __init__(self, mask: Mask) -> None:
+        self.cut = 0
+        self._mask = mask
+        self._turns: dict[str, Turn] = {}
+
+    def turns(self) -> list[Turn]:
+        return [self._mask(turn) for turn in self._turns.values()]
+
+    def take(self, facts: Iterable[f.AnyFact]) -> None:
+        for fact in facts:
+            if fact.turn is not None and (isinstance(fact, f.TurnBegun) or fact.turn in self._turns):
+                self._add(fact, fact.turn)
+
+    def _add(self, fact: f.AnyFact, name: str) -> None:
+        match fact:
+            case f.TurnBegun():
+                self._turns.setdefault(name, self._begun(fact, name))
+            case f.TurnUpdated():
+                self._update(self._turns[name], fact)
+            case f.TurnEnded():
+                _end(self._turns[name], fact)
+            case f.DialogItem():
+                self._say(name, fact.at, fact.role, fact.category, fact.content)
+            case f.ToolCall():
+                self._say(name, fact.at, "tool", "tool_call", call_line(fact.tool, self._mask(fact.input)))
+            case f.ToolResult():
+                self._say(name, fact.at, "tool", "tool_result", _shortened(self._mask(fact.content)))
+            case f.Action():
+                self._act(self._turns[name], fact)
+            case f.Usage():
+                self._turns[name]["tokenCount"] += 0 if fact.copied else _used(fact)
+            case _:
+                pass
+
+    def _begun(self, fact: f.TurnBegun, name: str) -> Turn:
+        # Masked before it is cut: the rest of a secret would not be known for one.
+        text = self._mask(fact.query_text)
+        title = first_line(text) if fact.query_title == first_line(fact.query_text) else fact.query_title
+        return _empty(fact, name) | {"queryTitle": title or name, "queryText": text or title or name}
+
+    def _update(self, turn: Turn, fact: f.TurnUpdated) -> None:
+        if text := self._mask(fact.sets.get("query_text") or ""):
+            turn |= {"queryTitle": first_line(text), "queryText": text}
+        for name in ("interpretation", "model"):
+            if fact.sets.get(name):
+                turn[name] = fact.sets[name]
+        for ours, theirs in LISTS.items():
+            for item in fact.adds.get(ours, ()):
+                if item not in turn[theirs]:
+                    turn[theirs].append(item)
+
+    def _say(self, name: str, at: str | None, role: str, category: str, content: str) -> None:
+        if content.strip():
+            item = {"timestamp": _time(at), "role": role, "content": content, "category": category}
+            self._turns[name]["processingDialog"].append(item)
+
+    def _act(self, turn: Turn, fact: f.Action) -> None:
+        action = {
+            "order": len(turn["actions"]) + 1,
+            "description": fact.description,
+            "type": fact.type,
+            "status": fact.status,
+            "filePath": fact.file_path or "",
+        }
+        turn["actions"].append(action)
+        if fact.type in CHANGING and fact.status == "completed" and fact.file_path not in turn["filesModified"]:
+            turn["filesModified"].append(fact.file_path)
+
+
+def _used(fact: f.Usage) -> int:
+    """Return the tokens of a response; a total that is not broken down counts as it is."""
+    used = fact.input_tokens + fact.cached_input_tokens + fact.cache_creation_tokens + fact.output_tokens
+    total = fact.vendor.get("total_tokens")
+    return used or (total if isinstance(total, int) else 0)
+
+
+def _empty(fact: f.TurnBegun, name: str) -> Turn:
+    return {
+        "requestId": name,
+        "vendorTurnId": fact.vendor_turn_id,
+        "timestamp": _time(fact.at),
+        "queryTitle": name,
+        "queryText": name,
+        "interpretation": "",
+        "response": "",
+        "status": "in_progress",
+        "model": fact.model or "unknown",
+        "tokenCount": 0,
+        "actions": [],
+        "processingDialog": [],
+        "failureNote": "",
+        **{theirs: [] for theirs in LISTS.values()},
+    }
+
+
+def _end(turn: Turn, fact: f.TurnEnded) -> None:
+    turn["status"] = fact.status
+    turn["response"] = fact.response or turn["response"]
+    turn["failureNote"] = fact.failure_note or ""
+    turn["model"] = fact.model or turn["model"]
+
+
+def _shortened(content: str) -> str:
+    if len(content) <= RESULT_CHARS:
+        return content
+    return f"{content[:RESULT_CHARS]}\n[the first {RESULT_CHARS} of {len(content)} characters]"
+
+
+def _time(at: str | None) -> str | None:
+    return None if at is None else at[:19] + "Z"
+
+
+# Finding
+
+
+def header_of(path: str) -> Header | None:
+    """Return the header of a rollout; for a file of an early release, which has none, its name; None for no rollout."""
+    looked = 0
+    try:
+        with LineFile(path, HEADER_BYTES) as file:
+            if recognise(file.start(SNIFF_BYTES)) != "Codex":
+                return None
+            for line in file.lines():
+                read = read_line(line.data) if line.data is not None else None
+                record = read.record if read is not None else None
+                if record is not None and record.get("type") == "session_meta":
+                    return _header(record)
+                looked += 1
+                if looked >= SNIFF_RECORDS:
+                    break
+    except (TranscriptUnreadable, OSError):
+        return None
+    return Header(thread=hints_of(path).session_id or Path(path).stem)
+
+
+def _header(record: Mapping[str, Any]) -> Header | None:
+    payload = _object(record.get("payload"))
+    spawn = _object(_object(_object(payload.get("source")).get("subagent")).get("thread_spawn"))
+    texts = {name: value for name, value in {**spawn, **payload}.items() if isinstance(value, str) and value}
+    if "id" not in texts:
+        return None
+    return Header(
+        thread=texts["id"],
+        parent=texts.get("parent_thread_id"),
+        nickname=slug(texts.get("agent_nickname", ""), NICKNAME),
+        role=texts.get("agent_role"),
+        started=_utc(texts.get("timestamp")) or _utc(record.get("timestamp")),
+        cwd=texts.get("cwd"),
+        version=texts.get("cli_version"),
+    )
+
+
+def _utc(text: object, spell: Callable[[datetime], str] = shown) -> str:
+    """Return a time as results show it; nothing for what is none."""
+    try:
+        return spell(parse(text)) if isinstance(text, str) else ""
+    except ValueError:
+        return ""
+
+
+def _object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def rollout_folder(environ: Mapping[str, str], home: Path) -> Path:
+    """Return the folder under which rollouts are searched for a capture."""
+    given = environ.get("CODEX_SESSION_DIR")
+    if given:
+        return expanded(given)
+    return next(root.folder for root in default_roots(environ, home) if root.agent == "Codex")
+
+
+def rollouts_under(folder: Path) -> Iterator[str]:
+    """Yield the rollouts in all date folders, the plain one of a pair."""
+    seen: set[str] = set()
+    for pattern in FILES:
+        for path in sorted(folder.rglob(pattern)) if folder.is_dir() else ():
+            name = str(path).removesuffix(".zst")
+            if name not in seen:
+                seen.add(name)
+                yield str(path)
+
+
+def find_rollout(
+    environ: Mapping[str, str], home: Path, workspace: str, kept: str | None = None, roots: Iterable[str] = ()
+) -> str:
+    """Return the rollout that a capture takes where nobody names one; raise TranscriptNotFound.
+
+    `kept` is the one that the session names; it counts only in the agents' folders, `roots` and the workspace.
+    """
+    for name in VARIABLES:
+        given = environ.get(name)
+        if given:
+            if not Path(given).is_file():
+                raise TranscriptNotFound(f"Transcript not found: {given}", details={"searched": [f"{name}={given}"]})
+            return given
+    folder = rollout_folder(environ, home)
+    if kept is not None:
+        path = expanded(kept).resolve()
+        known = [folder, *(root.folder for root in default_roots(environ, home)), *map(Path, roots), Path(workspace)]
+        if not path.is_file() or not any(path.is_relative_to(expanded(each).resolve()) for each in known):
+            raise TranscriptNotFound(f"Transcript not found: {kept}", details={"searched": [kept]})
+        return str(path)
+    found = [path for path in rollouts_under(folder) if _is_below(header_of(path), workspace)]
+    if not found:
+        rule = f"a rollout of {workspace} under {folder}"
+        raise TranscriptNotFound(f"Transcript not found: {rule}", details={"searched": [str(folder)]})
+    return max(found, key=_last_record)
+
+
+def _is_below(header: Header | None, workspace: str) -> bool:
+    if header is None or header.cwd is None or header.parent is not None:
+        return False
+    top = os.path.realpath(workspace)
+    # A shell's own idea of where it is may go through a link.
+    places = (os.path.normpath(header.cwd), os.path.realpath(header.cwd)) if header.cwd.startswith("/") else ()
+    return any(cwd == top or cwd.startswith(top.rstrip("/") + "/") for cwd in places)
+
+
+def _last_record(path: str) -> tuple[str, float]:
+    """Return the time of a rollout's last record that has one, and that of the file."""
+    try:
+        with LineFile(path, MAX_LINE_BYTES) as file:
+            last = deque((line.data for line in file.lines() if line.data), maxlen=LAST_LINES)
+        records = (read.record for data in reversed(last) if (read := read_line(data)) and read.record)
+        times = (_utc(record.get("timestamp"), precise) for record in records)
+        return next(filter(None, times), ""), Path(path).stat().st_mtime
+    except (TranscriptUnreadable, OSError):
+        return "", 0.0
+
+
+def subagents_of(parent: str, folder: Path) -> list[dict[str, Any]]:
+    """Describe the rollouts whose parent is a thread, the earliest first."""
+    found: list[dict[str, Any]] = []
+    for path in rollouts_under(folder):
+        head = header_of(path)
+        if head is not None and head.parent == parent and head.thread != parent:
+            found.append(
+                {
+                    "path": path,
+                    "sessionId": head.thread,
+                    "parentThreadId": parent,
+                    "agentNickname": head.nickname,
+                    "agentRole": head.role,
+                    "startedAt": head.started,
+                    "cwd": head.cwd,
+                }
+            )
+    return sorted(found, key=lambda each: (str(each["startedAt"]), each["path"]))
+
+
+def as_subagents_turn(turn: Turn, rollout: Rollout, parent_request: str | None) -> Turn:
+    """Return a subagent's turn as the parent's session has it: under its own id, with its tags."""
+    stamp = (rollout.started or str(turn["timestamp"])).replace("-", "").replace(":", "")
+    own = slug(str(turn.get("vendorTurnId") or ""), turn["requestId"].split("-", 2)[2])
+    tags = ["subagent", rollout.nickname, *([f"parent:{parent_request}"] if parent_request else [])]
+    name = f"req-{stamp}-subagent-{rollout.nickname}-{own}"
+    return {**turn, "requestId": name, "tags": [*tags, *turn["tags"]], "sourceThreadId": rollout.thread}

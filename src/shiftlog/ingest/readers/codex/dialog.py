@@ -1,0 +1,215 @@
+"""The dialog of a Codex thread: texts that are logged once or twice, and user messages that wait for their turn.
+
+Handlers of single record types (`codex_events`, `codex_items`, `codex_calls`) write through this; it reads no lines.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from shiftlog.facts.transcript import DialogItem, Image, Key, Mac, Record, TitleSource
+from shiftlog.ingest.importing.composer_parts import shown_images
+from shiftlog.ingest.readers.actions import commentary, requirement_ids
+from shiftlog.ingest.readers.codex.state import Held, Turn
+from shiftlog.ingest.readers.codex.text import is_injected, split_prompt
+from shiftlog.ingest.readers.codex.turns import ThreadTurns, digest_of
+from shiftlog.ingest.readers.records import WHOLE_LINE, Object, first_line
+
+MAX_HELD = 16
+
+Role = Literal["user", "model", "tool", "system"]
+
+
+class Rollout(ThreadTurns):
+    """Writes facts of one thread in order; a turn's facts wait until its prompt is known."""
+
+    # -- texts ---------------------------------------------------------------------------------------------------------
+
+    def observe(self, text: str, turn: Turn | None, *, role: Role = "system", **extra: Any) -> None:
+        """Write a text that is logged once."""
+        if not text.strip():
+            return
+        key = self.line_key(turn, role, text)
+        item = DialogItem(
+            session=self.ref, key=key, at=self.at, turn=turn and turn.request_id, role=role, category="observation",
+            content=text, extra=extra,
+        )  # fmt: skip
+        self.emit(item, turn)
+
+    def hear_model(
+        self, text: str, turn: Turn | None, *, event: bool, phase: str | None, record: Record | None = None,
+        images: tuple[Image, ...] = (),
+    ) -> None:  # fmt: skip
+        """Write a model text unless its other half was written."""
+        if not text.strip() and not images:
+            return
+        self.begin(turn)
+        self._touch(turn, quiet=True)
+        number = self.pair(turn, "m", text, event=event)
+        if number is None:
+            return
+        category: Any = commentary(text, reasoning=phase in ("commentary", "context"))
+        item = DialogItem(
+            session=self.ref, key=self._text_key(turn, "model", text, number), at=self.at,
+            turn=turn and turn.request_id, record=record, role="model", category=category, content=text, images=images,
+            extra={"phase": phase} if phase else {},
+        )  # fmt: skip
+        self.emit(item, turn)
+        if turn is not None:
+            self._learn(turn, text, category)
+
+    def _learn(self, turn: Turn, text: str, category: str) -> None:
+        turn.answered, turn.last_text = True, text
+        sets: Object = {}
+        adds: dict[str, list[Any]] = {}
+        if not turn.interpreted:
+            turn.interpreted = True
+            sets["interpretation"] = text
+        if category == "decision":
+            adds["design_decisions"] = [text]
+        if ids := requirement_ids(text):
+            adds["requirements_discovered"] = ids
+        if sets or adds:
+            self.update_turn(turn, sets, adds)
+
+    def hear_reasoning(self, texts: Sequence[str], turn: Turn | None, *, event: bool) -> None:
+        """Write each part of a reasoning unless its other half was written."""
+        self.begin(turn)
+        self._touch(turn, quiet=False)
+        for text in texts:
+            number = self.pair(turn, "r", text, event=event) if text.strip() else None
+            if number is not None:
+                item = DialogItem(
+                    session=self.ref, key=self._text_key(turn, "reasoning", text, number), at=self.at,
+                    turn=turn and turn.request_id, role="model", category="reasoning", content=text,
+                )  # fmt: skip
+                self.emit(item, turn)
+
+    def _text_key(self, turn: Turn | None, role: str, text: str, number: int) -> Key:
+        return ("m", self.thread_of(turn), turn.name if turn else "", role, Mac(text), number)
+
+    def _touch(self, turn: Turn | None, *, quiet: bool) -> None:
+        if turn is not None:
+            turn.quiet, turn.last_at = quiet, self.at
+
+    def work(self, turn: Turn | None) -> None:
+        """Note that a turn does something else than speaking."""
+        self.begin(turn)
+        self._touch(turn, quiet=False)
+
+    def decide(self, text: str, turn: Turn | None) -> None:
+        """Write a plan, which is a decision whatever its words."""
+        if not text.strip():
+            return
+        self.begin(turn)
+        item = DialogItem(
+            session=self.ref, key=self.line_key(turn, "plan", text), at=self.at, turn=turn and turn.request_id,
+            role="model", category="decision", content=text, extra={"plan": True},
+        )  # fmt: skip
+        self.emit(item, turn)
+        if turn is not None:
+            self.update_turn(turn, {}, {"design_decisions": [text]})
+
+    # -- user messages -------------------------------------------------------------------------------------------------
+
+    def hear_user(self, held: Held) -> None:
+        """Take a user message: the prompt of a turn that lacks one, else held until the next record tells its turn."""
+        if len(self.state.held) >= MAX_HELD and (self.state.held[-1].event or len(self.state.held) >= 4 * MAX_HELD):
+            self.release()
+        turn = self._hinted(held)
+        if is_injected(held.text):
+            self.inject(held.text, turn)
+        elif turn is not None and not self.state.held and self._is_of(turn, held):
+            self._take_user(held, turn)
+        else:
+            self.state.held.append(held)
+
+    def _is_of(self, turn: Turn, held: Held) -> bool:
+        if turn.prompt != "user" or held.turn_hint is not None:
+            return not turn.legacy
+        events, items = turn.tallies.get("u" + digest_of(held.text), (0, 0))
+        return items > events if held.event else events > items
+
+    def _hinted(self, held: Held) -> Turn | None:
+        turn, last = self.state.turn, self.state.last_turn
+        if held.turn_hint is None:
+            return turn
+        return next((known for known in (turn, last) if known is not None and known.vendor_id == held.turn_hint), None)
+
+    def inject(self, text: str, turn: Turn | None) -> None:
+        """Write a text that the client put into the conversation."""
+        self.observe(text, turn, injected=True)
+
+    @property
+    def awaits_more(self) -> bool:
+        """Tell whether what comes next may say more of held messages: the start of their turn, or their other half."""
+        state = self.state
+        if state.newest_at is None:
+            return False  # then no time ever tells that nothing more comes
+        return state.modern or state.names_turns or not any(one.event for one in state.held)
+
+    def release(self) -> None:
+        """Place held user messages: nothing that follows starts a turn for them any more."""
+        state = self.state
+        held, state.held = state.held, []
+        rest = list(held)
+        if not state.modern:
+            for message in [one for one in held if one.event]:
+                rest.remove(message)
+                self._open_legacy(message)
+                twin = next((one for one in rest if not one.event and one.text == message.text), None)
+                if twin is not None and state.turn is not None:
+                    rest.remove(twin)
+                    self._take_user(twin, state.turn)
+        for message in rest:
+            self._take_user(message, state.turn)
+
+    def hand_over(self, turn: Turn) -> None:
+        """Give held user messages to the turn that has just started."""
+        held, self.state.held = self.state.held, []
+        for message in held:
+            self._take_user(message, turn)
+
+    def _open_legacy(self, message: Held) -> None:
+        if self.state.turn is not None:
+            self.supersede(self.state.turn)
+        turn = self.start_turn(None, message.at)
+        turn.legacy = True
+        self._take_user(message, turn)
+
+    def _take_user(self, held: Held, turn: Turn | None) -> None:
+        number = self.pair(turn, "u", held.text, event=held.event)
+        if number is None:
+            return
+        if turn is not None:
+            turn.last_at, turn.quiet = held.at or turn.last_at, False
+        prompt, context = split_prompt(held.text)
+        if turn is not None and turn.prompt != "user":
+            self._set_prompt(turn, prompt, held.images, "user")
+        else:
+            item = DialogItem(
+                session=self.ref, key=self._text_key(turn, "user", held.text, number), at=held.at or self.at,
+                turn=turn and turn.request_id, role="user", category="observation", content=prompt, images=held.images,
+                record=Record(message_id=held.message_id) if held.message_id else None,
+            )  # fmt: skip
+            self.emit(item, turn)
+        if turn is not None and context:
+            self.update_turn(turn, {}, {"context_list": [context]})
+
+    def hear_agent(self, text: str, turn: Turn | None, *, inbound: bool, extra: Object) -> None:
+        """Take a message between agents; one to this thread is the prompt of a turn that has no other."""
+        if inbound and turn is not None and turn.prompt == "none":
+            self._set_prompt(turn, text, (), "agent")
+        self.observe(text, turn, role="user" if inbound else "tool", **extra)
+
+    def _set_prompt(self, turn: Turn, text: str, images: tuple[Image, ...], source: Literal["agent", "user"]) -> None:
+        turn.prompt = source
+        if not self.state.titled and (title := first_line(text, WHOLE_LINE)):
+            self.state.titled = True
+            self.rename(title, TitleSource.PROMPT)
+        if not turn.begun:
+            self.begin(turn, text, images)
+        else:
+            sets: Object = {"query_text": text, "query_title": first_line(text)}
+            if images:
+                sets["images"] = shown_images(images)
+            self.update_turn(turn, sets, {})

@@ -1,0 +1,210 @@
+"""Handlers of Codex response items: messages, reasoning, tool calls and their outputs."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from shiftlog.facts.transcript import Disposition, Record
+from shiftlog.ingest.readers.codex.calls import answer, open_call, parsed, write_reference
+from shiftlog.ingest.readers.codex.dialog import Rollout
+from shiftlog.ingest.readers.codex.state import Held
+from shiftlog.ingest.readers.codex.text import Output, content_of, is_injected, output_of
+from shiftlog.ingest.readers.codex.turns import named_turn
+from shiftlog.ingest.readers.records import Object, image_from_base64, list_in, object_in, objects_in, text_in
+
+Handler = Callable[[Rollout, Object], Disposition]
+
+MAPPED, COUNTED, DUPLICATE = Disposition.MAPPED, Disposition.COUNTED, Disposition.DUPLICATE
+
+
+def record_of(payload: Object) -> Record | None:
+    """Return the vendor's id of an item, where it has one."""
+    item_id = text_in(payload, "id")
+    return Record(message_id=item_id) if item_id else None
+
+
+def on_message(rollout: Rollout, payload: Object, *, bare: bool = False) -> Disposition:
+    """Take a message of a user, the model or the client."""
+    role = payload.get("role")
+    text, images = content_of(payload.get("content"), keep=rollout.keep_images)
+    if role == "assistant":
+        phase = text_in(payload, "phase")
+        turn = rollout.place(payload)
+        rollout.hear_model(text, turn, event=False, phase=phase, record=record_of(payload), images=images)
+    elif role == "user" and not is_injected(text):
+        held = Held(
+            text=text, at=rollout.at, event=bare, images=images, message_id=text_in(payload, "id"),
+            turn_hint=named_turn(payload),
+        )  # fmt: skip
+        if bare and rollout.state.held:
+            rollout.release()
+        rollout.hear_user(held)
+    elif text:
+        rollout.inject(text, rollout.place(payload))
+    return MAPPED
+
+
+def on_reasoning(rollout: Rollout, payload: Object) -> Disposition:
+    """Take a reasoning: its summaries and, where they are written in the clear, its contents."""
+    texts = [text for name in ("summary", "content") for text in _texts(payload, name)]
+    rollout.hear_reasoning(texts, rollout.place(payload), event=False)
+    return MAPPED if texts else COUNTED
+
+
+def _texts(payload: Object, name: str) -> list[str]:
+    value = payload.get(name)
+    if isinstance(value, str):
+        return [value]
+    found: list[str] = []
+    for part in list_in(payload, name):
+        text = cast(Object, part).get("text") if isinstance(part, dict) else part
+        if isinstance(text, str) and text:
+            found.append(text)
+    return found
+
+
+def on_function_call(rollout: Rollout, payload: Object) -> Disposition:
+    """Take a call with JSON arguments."""
+    tool = text_in(payload, "name") or "unknown"
+    extra = {"namespace": namespace} if (namespace := text_in(payload, "namespace")) else {}
+    return _opened(rollout, payload, tool, parsed(payload.get("arguments")), **extra)
+
+
+def on_custom_call(rollout: Rollout, payload: Object) -> Disposition:
+    """Take a call with a free text."""
+    tool = text_in(payload, "name") or "unknown"
+    given = payload.get("input")
+    return _opened(rollout, payload, tool, given if tool in ("apply_patch", "exec") else parsed(given))
+
+
+def on_local_shell(rollout: Rollout, payload: Object) -> Disposition:
+    """Take a command that the client runs itself."""
+    return _opened(rollout, payload, "local_shell", object_in(payload, "action"))
+
+
+def _opened(rollout: Rollout, payload: Object, tool: str, given: Any, **extra: Any) -> Disposition:
+    call_id = text_in(payload, "call_id", "id")
+    opened = open_call(rollout, call_id, tool, given, rollout.place(payload), record=record_of(payload), **extra)
+    return MAPPED if opened else DUPLICATE
+
+
+def on_tool_search(rollout: Rollout, payload: Object) -> Disposition:
+    """Take a search for tools; it is work of the client, no call of the model's tools."""
+    call_id = text_in(payload, "call_id", "id")
+    turn = rollout.place(payload)
+    opened = open_call(rollout, call_id, "tool_search", parsed(payload.get("arguments")), turn, nested=True)
+    return MAPPED if opened else DUPLICATE
+
+
+def on_tool_search_output(rollout: Rollout, payload: Object) -> Disposition:
+    """Take the names of the tools found; their descriptions are not kept."""
+    names = [name for tool in objects_in(payload, "tools") if (name := text_in(tool, "name"))]
+    known = answer(rollout, text_in(payload, "call_id", "id"), Output(", ".join(names)), rollout.place(payload))
+    return MAPPED if known else DUPLICATE
+
+
+def on_tool_call(rollout: Rollout, payload: Object) -> Disposition:
+    """Take a call of an early file: no id, so that results pair by order."""
+    tool = text_in(object_in(payload, "function"), "name") or text_in(payload, "name", "tool") or "unknown"
+    given = parsed(payload.get("arguments", payload.get("input")))
+    call_id = text_in(payload, "call_id", "id")
+    opened = open_call(rollout, call_id, tool, given, rollout.place(payload))
+    return MAPPED if opened else DUPLICATE
+
+
+def on_output(rollout: Rollout, payload: Object) -> Disposition:
+    """Take the output of a call."""
+    value = payload.get("output", payload.get("result", payload.get("content")))
+    output = output_of(value, keep=rollout.keep_images)
+    tool = text_in(payload, "name")
+    known = answer(rollout, text_in(payload, "call_id"), output, rollout.place(payload), tool=tool)
+    return MAPPED if known else DUPLICATE
+
+
+def on_web_search(rollout: Rollout, payload: Object, *, event: bool = False) -> Disposition:
+    """Take one half of a web search; the half that comes first is written."""
+    turn = rollout.place(payload)
+    asked = _asked(payload)
+    if not asked:
+        return COUNTED
+    if not rollout.is_new_half(turn, "w", asked, event=event):
+        return MAPPED
+    call_id = text_in(payload, "call_id", "id") or rollout.unnamed_id(turn, "web", asked)
+    given = payload.get("action") or {"query": payload.get("query")}
+    if open_call(rollout, call_id, "web_search", given, turn, nested=True) is None:
+        return DUPLICATE
+    results = objects_in(payload, "results")
+    found = [" ".join(filter(None, (text_in(one, "title"), text_in(one, "url")))) for one in results]
+    answer(rollout, call_id, Output("\n".join(filter(None, found))), turn)
+    write_reference(rollout, call_id, asked, turn)
+    return MAPPED
+
+
+def _asked(payload: Object) -> str | None:
+    action = object_in(payload, "action")
+    if (url := text_in(action, "url")) is not None:
+        return url
+    queries = [query for query in list_in(action, "queries") if isinstance(query, str) and query]
+    query = text_in(action, "query") or (queries[0] if queries else None) or text_in(payload, "query")
+    if query is None:
+        pattern = text_in(action, "pattern")
+        return f"search: {pattern}" if pattern else None
+    return query if query.startswith(("http://", "https://")) else f"search: {query}"
+
+
+def on_image_generation(rollout: Rollout, payload: Object, *, event: bool = False) -> Disposition:
+    """Take one half of a generated image: its digest, never its bytes."""
+    turn = rollout.place(payload)
+    prompt = text_in(payload, "revised_prompt") or ""
+    call_id = text_in(payload, "call_id", "id")
+    if not rollout.is_new_half(turn, "g", prompt or call_id or "", event=event):
+        return MAPPED
+    call_id = call_id or rollout.unnamed_id(turn, "image", prompt)
+    if open_call(rollout, call_id, "image_generation", {"prompt": prompt}, turn, nested=True) is None:
+        return DUPLICATE
+    data = text_in(payload, "result")
+    images = (image_from_base64(data, "image/png", keep=rollout.keep_images),) if data else ()
+    answer(rollout, call_id, Output(text_in(payload, "saved_path") or "", images), turn)
+    return MAPPED
+
+
+def on_agent_message(rollout: Rollout, payload: Object) -> Disposition:
+    """Take a message between agents; what is encrypted stays out."""
+    text = content_of(payload.get("content", payload.get("message")), keep=False).text
+    author, recipient = text_in(payload, "author", "sender"), text_in(payload, "recipient", "receiver")
+    own = rollout.state.agent_path or "/root"
+    inbound = author != own if recipient is None or recipient != own else True
+    extra = {name: value for name, value in (("author", author), ("recipient", recipient)) if value}
+    rollout.hear_agent(text, rollout.place(payload), inbound=inbound, extra=extra)
+    return MAPPED
+
+
+def counted(_rollout: Rollout, _payload: Object) -> Disposition:
+    """Take a record whose content is not kept."""
+    return COUNTED
+
+
+ITEMS: dict[str, Handler] = {
+    "message": on_message,
+    "reasoning": on_reasoning,
+    "function_call": on_function_call,
+    "custom_tool_call": on_custom_call,
+    "local_shell_call": on_local_shell,
+    "tool_search_call": on_tool_search,
+    "tool_search_output": on_tool_search_output,
+    "tool_call": on_tool_call,
+    "function_call_output": on_output,
+    "custom_tool_call_output": on_output,
+    "local_shell_call_output": on_output,
+    "mcp_tool_call_output": on_output,
+    "tool_result": on_output,
+    "web_search_call": on_web_search,
+    "image_generation_call": on_image_generation,
+    "agent_message": on_agent_message,
+    "inter_agent_communication": on_agent_message,
+    "ghost_snapshot": counted,
+    "security_risk_score": counted,
+    "compaction": counted,
+    "context_compaction": counted,
+    "inter_agent_communication_metadata": counted,
+    "world_state": counted,
+}

@@ -1,0 +1,150 @@
+"""What a Codex reader remembers between lines: the thread, its turns, its open calls.
+
+Small and serialisable: it grows with open turns and calls, never with the length of the file.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from shiftlog.facts.transcript import Counts, Image
+
+MAX_ANSWERED = 4096
+MAX_KNOWN_TURNS = 65_536
+
+
+class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A turn of the thread; `tallies` count the texts seen as event and as item, by role and digest."""
+
+    request_id: str
+    vendor_id: str | None = None
+    ordinal: int = 1
+    at: str | None = None
+    last_at: str | None = None
+    legacy: bool = False
+    begun: bool = False
+    prompt: Literal["none", "agent", "user"] = "none"
+    answered: bool = False
+    quiet: bool = False
+    last_text: str = ""
+    interpreted: bool = False
+    model: str | None = None
+    effort: str | None = None
+    tallies: dict[str, list[int]] = {}
+    sets: dict[str, Any] = {}
+    adds: dict[str, list[Any]] = {}
+    """Fields gathered since they were last written."""
+
+    @property
+    def name(self) -> str:
+        """Return what keys of the turn's facts are made of."""
+        return self.vendor_id or f"t{self.ordinal}"
+
+
+class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A tool call until its result is known; what its actions are made of is kept only as long as that."""
+
+    tool: str
+    turn: str | None = None
+    commands: list[str] = []
+    workdir: str | None = None
+    patches: list[str] = []
+    write_path: str | None = None
+    read_path: str | None = None
+    patched: bool = False
+    session: str | None = None
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    failed: bool = False
+    nested: bool = False
+    name: str = ""
+    """What its keys are made of: its id, with its turn where others may have the same id."""
+
+
+class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A user message that may belong to the turn that the next record starts."""
+
+    text: str
+    at: str | None
+    event: bool
+    images: tuple[Image, ...] = ()
+    message_id: str | None = None
+    turn_hint: str | None = None
+
+
+class State(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Everything that a reader needs to go on at a later line."""
+
+    thread: str | None = None
+    agent_path: str | None = None
+    meta_at: str | None = None
+    cwd: str | None = None
+    family: str | None = None
+    forked_from: str | None = None
+    history_start: int | None = None
+    undecided: bool = False
+    """A fork whose first own turn has not been seen yet."""
+    written: dict[str, Any] = {}
+    """The values last written of the session and its run: cwd, approval_policy, run.model …"""
+    model: str | None = None
+    context_model: str | None = None
+    """The model of the last context, which is the one that used tokens; settings hold from the next context on."""
+    effort: str | None = None
+    modern: bool = False
+    """The file marks the starts of its turns."""
+    names_turns: bool = False
+    """Settings name the turn that they are of, so that its start may be marked too."""
+    ordinal: int = 0
+    turn: Turn | None = None
+    last_turn: Turn | None = None
+    """The turn ended last, whose stragglers still pair up."""
+    known: dict[str, str] = {}
+    """Request ids by the vendor's turn id."""
+    live: list[str] = []
+    """Request ids of the turns not abandoned."""
+    held: list[Held] = []
+    calls: dict[str, Call] = {}
+    answered: dict[str, bool] = {}
+    """Calls with a result; False where the call itself was not seen."""
+    counted: list[str] = []
+    """Those among them whose ids are no more than numbers, and may come again in the next turn."""
+    unnamed: list[str] = []
+    """Ids given to calls that have none and wait for their result, in order."""
+    unnamed_count: int = 0
+    sessions: dict[str, str] = {}
+    """Call ids of commands still running, by the id of their process session."""
+    tallies: dict[str, list[int]] = {}
+    """Numbers of equal lines in the turn or, outside of turns, in the session."""
+    previous_total: str | None = None
+    previous_counters: list[int] = []
+    at: str | None = None
+    newest_at: str | None = None
+    counts: Counts = msgspec.field(default_factory=Counts)
+    shared: list[str] = []
+    """Request ids of the turns among the copied lines."""
+    titled: bool = False
+    waiting: bytes = b""
+    """Facts of a turn whose prompt is still awaited."""
+    hold: bytes = b""
+    """Compressed lines of a fork that is still undecided."""
+    hold_dropped: bool = False
+    """There were too many of them: they count as copied whatever follows."""
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(State)
+
+
+def save(state: State) -> bytes:
+    """Return a state as bytes."""
+    return _ENCODER.encode(state)
+
+
+def load(data: bytes | None) -> State:
+    """Return the state of earlier bytes; a new one for none, or for bytes of another layout."""
+    if not data:
+        return State()
+    try:
+        return _DECODER.decode(data)
+    except msgspec.MsgspecError:
+        return State()

@@ -1,0 +1,1 @@
+"""Formats that are a plain conversation: Gemini, Copilot, Cursor, OpenCode."""

@@ -1,0 +1,233 @@
+"""Reading a plain conversation: prompts open turns, models answer, tools are called. What the simpler formats share.
+
+A reader of such a format subclasses `ConversationReader` and says what its records mean.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from shiftlog.facts.transcript import (
+    Action,
+    AnyFact,
+    Counts,
+    Disposition,
+    Image,
+    Key,
+    Record,
+    SessionRef,
+    Standing,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from shiftlog.ingest.readers.plain.state import MAX_OPEN_CALLS, Call, save
+from shiftlog.ingest.readers.plain.telling import Narrator
+from shiftlog.ingest.readers.records import Object, bounded, call_line, read_line, relative_path, text_in
+from shiftlog.ingest.readers.shell_actions import commits_made, packages_added
+
+
+class ConversationReader(Narrator):
+    """Reads one conversation; see `Reader` for the protocol. Subclasses give `take`, and `complete` to hold back."""
+
+    SHELL_TOOLS: frozenset[str] = frozenset()
+
+    # -- the protocol --------------------------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> str:
+        """Return the agent kind."""
+        return self.AGENT
+
+    @property
+    def counts(self) -> Counts:
+        """Return the dispositions of all lines so far."""
+        return self.state.counts
+
+    @property
+    def newest_at(self) -> str | None:
+        """Return the latest time so far."""
+        return self.state.newest_at
+
+    def feed(self, line: bytes) -> Sequence[AnyFact]:
+        """Read one line."""
+        read = read_line(line)
+        if read is None:
+            return ()
+        counts = self.state.counts
+        if read.record is None:
+            counts.bad += 1
+            return ()
+        counts.replaced += read.replaced
+        self.line = line
+        disposition = self.take(read.record)
+        setattr(counts, disposition.value, getattr(counts, disposition.value) + 1)
+        return self.given()
+
+    def skip_oversized(self) -> None:
+        """Count a line that was too long to be fed."""
+        self.state.counts.bad += 1
+        self.state.counts.oversized += 1
+
+    def finish(self) -> Sequence[AnyFact]:
+        """Write what was held back."""
+        self.complete()
+        self.give_fields()
+        return self.given()
+
+    def standings(self) -> Sequence[Standing]:
+        """Return the open turn."""
+        turn = self.state.turn
+        if turn is None:
+            return ()
+        settles = ("failed" if turn.failure else "completed") if self.is_quiet(turn) else None
+        return (
+            Standing(
+                session=self.ref, turn=turn.request_id, last_at=turn.last_at, quiet=self.is_quiet(turn),
+                settles_as=settles,
+            ),
+        )  # fmt: skip
+
+    def settle(self, sessions: Iterable[SessionRef] | None = None) -> Sequence[AnyFact]:
+        """End the open turn if the model has said its last word."""
+        turn = self.state.turn
+        if turn is not None and self.is_quiet(turn) and (sessions is None or self.ref in set(sessions)):
+            self.end_turn(settled=True)
+        return self.given()
+
+    def save(self) -> bytes:
+        """Return the state to go on from."""
+        return save(self.state)
+
+    def given(self) -> Sequence[AnyFact]:
+        """Return the facts written since the last time."""
+        facts, self.out = self.out, []
+        return facts
+
+    # -- for subclasses ------------------------------------------------------------------------------------------------
+
+    def take(self, record: Object) -> Disposition:
+        """Read one record."""
+        raise NotImplementedError
+
+    def complete(self) -> None:
+        """Write what is held back, because there is no more for now."""
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    def call(self, call_id: str | None, tool: str, given: Any, *, record: Record | None = None, **extra: Any) -> str:
+        """Write a call unless it is known; return its id."""
+        state = self.state
+        self.open_session()
+        if call_id is None:
+            state.unnamed_count += 1
+            call_id = f"{self.ref.vendor_id}/{state.unnamed_count}"
+            state.unnamed.append(call_id)
+        if call_id in state.calls or call_id in state.answered:
+            return call_id
+        turn = state.turn
+        self.touch(model=True)
+        if turn is not None:
+            turn.calls.append(call_id)
+        if len(state.calls) >= MAX_OPEN_CALLS:
+            del state.calls[next(iter(state.calls))]
+        script = script_of(given) if tool in self.SHELL_TOOLS else ""
+        state.calls[call_id] = Call(tool=tool, turn=turn and turn.request_id, script=script)
+        self.out.append(
+            ToolCall(
+                session=self.ref, key=("call", self.ref.vendor_id, call_id), at=state.at, turn=turn and turn.request_id,
+                record=record, tool=tool, call_id=call_id, content=call_line(tool, given), input=bounded(given),
+                extra=extra,
+            )
+        )  # fmt: skip
+        return call_id
+
+    def answer(
+        self, call_id: str | None, text: str, *, is_error: bool = False, exit_code: int | None = None,
+        interrupted: bool = False, duration_ms: int | None = None, images: tuple[Image, ...] = (),
+    ) -> bool:  # fmt: skip
+        """Write the result of a call, and what a shell call did; return False if it was answered before."""
+        state = self.state
+        self.open_session()
+        if call_id is None or (call_id not in state.calls and state.unnamed):
+            call_id = state.unnamed.pop(0) if state.unnamed else call_id or f"{self.ref.vendor_id}/-"
+        if call_id in state.answered:
+            return False
+        call = state.calls.pop(call_id, None)
+        if len(state.answered) >= MAX_OPEN_CALLS:
+            del state.answered[next(iter(state.answered))]
+        state.answered[call_id] = None
+        turn = state.turn
+        if turn is not None and call_id in turn.calls:
+            turn.calls.remove(call_id)
+        self.touch()
+        failed = is_error or exit_code not in (None, 0)
+        self.out.append(
+            ToolResult(
+                session=self.ref, key=("result", self.ref.vendor_id, call_id), at=state.at,
+                turn=call.turn if call else turn and turn.request_id, call_id=call_id, tool=call.tool if call else None,
+                content=text, is_error=failed, exit_code=exit_code, duration_ms=duration_ms, interrupted=interrupted,
+                orphan=call is None, images=images,
+            )
+        )  # fmt: skip
+        if call is not None and call.script and not failed:
+            self._read_script(call_id, call.script, text)
+        return True
+
+    def _read_script(self, call_id: str, script: str, text: str) -> None:
+        for number, commit in enumerate(commits_made(script, text)):
+            extra = {"sha": commit.sha, "branch": commit.branch} if commit.sha else {}
+            self.act(call_id, f"commit/{number}", type="commit", description=f"git: {commit.message}", extra=extra)
+            if commit.sha:
+                self.add("commits", {"sha": commit.sha, "branch": commit.branch, "message": commit.message})
+        for manager, name in packages_added(script):
+            self.act(call_id, f"package/{manager}/{name}", type="dependency_add", description=f"{manager}: {name}")
+
+    def act(self, call_id: str, what: str, **fields: Any) -> None:
+        """Write an action of a call."""
+        turn = self.state.turn
+        self.out.append(
+            Action(
+                session=self.ref, key=("action", self.ref.vendor_id, call_id, what), at=self.state.at,
+                turn=turn and turn.request_id, call_id=call_id, **fields,
+            )
+        )  # fmt: skip
+
+    def edit(self, call_id: str, path: str, *, created: bool = False, failed: bool = False, diff: str | None = None,
+             approximate: bool = False) -> None:  # fmt: skip
+        """Write a file that a call changed."""
+        shown = relative_path(path, self.state.cwd)
+        name = shown.rpartition("/")[2] or shown
+        self.act(
+            call_id, shown, type="create" if created else "edit", file_path=shown,
+            description=f"{'Created' if created else 'Edited'} {name}", status="failed" if failed else "completed",
+            diff=None if failed else diff, approximate=approximate and diff is not None,
+        )  # fmt: skip
+        if not failed:
+            self.add("files_modified", shown)
+
+    def use(self, key: Key, vendor: Object, **fields: Any) -> None:
+        """Write the tokens of a response; nothing if there are none."""
+        if any(value for value in fields.values() if isinstance(value, int) and not isinstance(value, bool)):
+            turn = self.state.turn
+            self.out.append(
+                Usage(
+                    session=self.ref, key=key, at=self.state.at, turn=turn and turn.request_id, vendor=vendor, **fields
+                )
+            )
+
+
+def script_of(given: Any) -> str:
+    """Return the command of a shell tool's input."""
+    if isinstance(given, dict):
+        return text_in(cast(Object, given), "command", "cmd", "script") or ""
+    return given if isinstance(given, str) else ""
+
+
+def as_raw(value: object) -> bytes:
+    """Return a part of a record as the text that is kept of it."""
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return repr(value).encode("utf-8", "replace")

@@ -1,0 +1,282 @@
+"""Telling a plain conversation: its session, its turns and its dialog, as facts.
+
+Readers of the simpler formats stand on this; tools, tokens and the protocol are in `conversation`.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from shiftlog.facts.transcript import (
+    AnyFact,
+    DialogItem,
+    Disposition,
+    Hints,
+    Image,
+    Key,
+    Mac,
+    Note,
+    Parent,
+    Record,
+    RunUpdated,
+    SessionOpened,
+    SessionRef,
+    SessionUpdated,
+    Subagent,
+    TitleSource,
+    TurnBegun,
+    TurnEnded,
+    TurnUpdated,
+)
+from shiftlog.ingest.readers.actions import commentary, requirement_ids
+from shiftlog.ingest.readers.plain.state import Turn, hash_of, load
+from shiftlog.ingest.readers.records import WHOLE_LINE, Object, first_line, raw_or_digest, turn_id, utc
+
+MAX_NOTED = 1000
+NO_ANSWER = "superseded: No answer before the next prompt"
+UNFINISHED = "Turn aborted: unfinished"
+
+
+class Narrator:
+    """Keeps the state of one conversation and writes its facts in order."""
+
+    AGENT = ""
+    BACKEND = ""
+
+    def __init__(self, hints: Hints, state: bytes | None = None) -> None:
+        self.hints = hints
+        self.state = load(state)
+        self.state.at = self.state.at or hints.first_at
+        self.out: list[AnyFact] = []
+        self.ref = SessionRef(self.state.session or "")
+        self.line = b""
+
+    # -- records -------------------------------------------------------------------------------------------------------
+
+    def set_time(self, value: object) -> str | None:
+        """Take a record's time where it has one; return the time that holds."""
+        at = utc(value)
+        if at is not None:
+            self.state.at = at
+            if self.state.newest_at is None or at > self.state.newest_at:
+                self.state.newest_at = at
+        return self.state.at
+
+    def counted(self, name: str) -> Disposition:
+        """Count a record of which nothing is kept."""
+        names = self.state.counts.counted_names
+        names[name] = names.get(name, 0) + 1
+        return Disposition.COUNTED
+
+    def unknown(self, name: str, raw: bytes | None = None) -> Disposition:
+        """Count what no rule knows and keep its raw text."""
+        names, name = self.state.counts.unknown_names, name[:200]
+        names[name] = names.get(name, 0) + 1
+        if names[name] <= MAX_NOTED:
+            self.open_session()
+            given = self.line if raw is None else raw
+            key = self.line_key("unknown", name, given.decode("utf-8", "replace").strip())
+            turn = self.state.turn and self.state.turn.request_id
+            body = {"unknown": name, **raw_or_digest(given)}
+            self.out.append(Note(session=self.ref, key=key, at=self.state.at, turn=turn, kind="unknown", body=body))
+        return Disposition.UNKNOWN
+
+    def line_key(self, *parts: str) -> Key:
+        """Return the key of a fact that only its text tells apart, numbered within its turn."""
+        text = "\x1f".join(parts)
+        turn = self.state.turn.name if self.state.turn else ""
+        return ("l", self.ref.vendor_id, turn, Mac(text), self._number(turn, text))
+
+    def unnamed(self, *parts: str) -> str:
+        """Return a name for something without an id, equal on every reading."""
+        text = "\x1f".join(parts)
+        turn = self.state.turn.name if self.state.turn else ""
+        return f"{turn}/{hash_of(text)}/{self._number(turn, text)}"
+
+    def _number(self, turn: str, text: str) -> int:
+        tallies, name = self.state.tallies, f"{turn}/{hash_of(text)}"
+        tallies[name] = tallies.get(name, 0) + 1
+        return tallies[name]
+
+    # -- the session ---------------------------------------------------------------------------------------------------
+
+    def open_session(self, vendor_id: str | None = None, *, parent: str | None = None, **fields: Any) -> None:
+        """Open the session once."""
+        state = self.state
+        if state.session is not None:
+            return
+        state.session = vendor_id or self.hints.session_id or "unknown"
+        self.ref = SessionRef(state.session)
+        parent = parent or self.hints.parent_id
+        above = Parent(session=SessionRef(parent)) if parent and parent != state.session else None
+        subagent = fields.pop("subagent", None) or (Subagent(kind="subagent") if above else None)
+        started = fields.pop("started", None) or state.at
+        state.cwd = fields.get("cwd")
+        state.written |= {name: fields[name] for name in ("cwd", "branch", "version") if fields.get(name)}
+        self.out.append(
+            SessionOpened(
+                session=self.ref, key=("session", state.session), at=started, agent=self.AGENT, parent=above,
+                subagent=subagent, **fields,
+            )
+        )  # fmt: skip
+        self.run(backend=self.BACKEND, cwd=fields.get("cwd"), version=fields.get("version"), started=started)
+
+    def change(self, **values: Any) -> None:
+        """Write what changed of the session."""
+        if changes := self._changed("", values):
+            key = self.line_key("session", repr(sorted(changes.items())))
+            self.out.append(SessionUpdated(session=self.ref, key=key, at=self.state.at, changes=changes))
+
+    def run(self, **values: Any) -> None:
+        """Write what changed of the session's process side."""
+        if changes := self._changed("run.", values):
+            key = self.line_key("run", repr(sorted(changes.items())))
+            self.out.append(RunUpdated(session=self.ref, key=key, at=self.state.at, changes=changes))
+
+    def _changed(self, prefix: str, values: Object) -> Object:
+        written = self.state.written
+        changes: Object = {}
+        for name, value in values.items():
+            if value and written.get(prefix + name) != value:
+                changes[name] = written[prefix + name] = value
+        return changes
+
+    def rename(self, title: str, source: TitleSource) -> None:
+        """Give the session a title."""
+        if not title.strip():
+            return
+        key = self.line_key("title", title, str(int(source)))
+        self.out.append(
+            SessionUpdated(
+                session=self.ref, key=key, at=self.state.at, changes={}, title=title.strip(), title_source=source
+            )
+        )  # fmt: skip
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def begin_turn(self, vendor_id: str | None, prompt: str, images: tuple[Image, ...] = ()) -> Turn:
+        """Open a turn; one still open ends."""
+        state = self.state
+        self.open_session()
+        if state.turn is not None:
+            self.end_turn()
+        state.ordinal += 1
+        name = vendor_id or f"t{state.ordinal}"
+        turn = Turn(
+            request_id=turn_id(state.at, vendor_id, state.ordinal), name=name, ordinal=state.ordinal,
+            last_at=state.at,
+        )  # fmt: skip
+        state.turn = turn
+        state.tallies.clear()
+        state.turns.append(turn.request_id)
+        self.out.append(
+            TurnBegun(
+                session=self.ref, key=("turn", self.ref.vendor_id, name), at=state.at, turn=turn.request_id,
+                query_text=prompt, query_title=first_line(prompt), vendor_turn_id=vendor_id, ordinal=state.ordinal,
+                images=images,
+            )
+        )  # fmt: skip
+        if not state.titled and prompt.strip():
+            state.titled = True
+            self.rename(first_line(prompt, WHOLE_LINE), TitleSource.PROMPT)
+        return turn
+
+    def is_quiet(self, turn: Turn) -> bool:
+        """Tell whether the model has said its last word."""
+        return turn.has_model and (turn.failure is not None or (turn.quiet and not turn.calls))
+
+    def end_turn(self, *, settled: bool = False, completed: bool = False, note: str | None = None) -> None:
+        """End the open turn: as told, else well if it is quiet, else for what it lacks."""
+        turn = self.state.turn
+        if turn is None:
+            return
+        note = note or turn.failure
+        if note is None and not completed and not self.is_quiet(turn):
+            note = UNFINISHED if turn.has_model else NO_ANSWER
+        if note is not None:
+            turn.adds.setdefault("blockers", []).append(note)
+        self.give_fields(ends=note is not None)
+        self.out.append(
+            TurnEnded(
+                session=self.ref, key=("turn", self.ref.vendor_id, turn.name, "end"),
+                at=turn.last_at if settled else self.state.at, turn=turn.request_id,
+                status="completed" if note is None else "failed", response="\n\n".join(turn.texts) or None,
+                failure_note=note, error_code=_code(note, turn.failure_code), model=turn.model, settled=settled,
+            )
+        )  # fmt: skip
+        self.state.turn = None
+
+    def give_fields(self, *, ends: bool = False) -> None:
+        """Write the fields that the open turn has gathered; its end may be the last blocker."""
+        turn = self.state.turn
+        if turn is None or not (turn.sets or turn.adds):
+            return
+        sets, adds = turn.sets, turn.adds
+        turn.sets, turn.adds = {}, {}
+        text = msgspec.json.encode({"sets": sets, "adds": adds}, order="deterministic").decode("utf-8", "replace")
+        key: Key = ("turn", self.ref.vendor_id, turn.name, "fields", Mac(text))
+        self.out.append(
+            TurnUpdated(
+                session=self.ref, key=key, at=turn.last_at, turn=turn.request_id, sets=sets, adds=adds, ends=ends
+            )
+        )
+
+    def add(self, name: str, *items: Any) -> None:
+        """Add items to a list of the open turn."""
+        if self.state.turn is not None and items:
+            listed = self.state.turn.adds.setdefault(name, [])
+            listed.extend(item for item in items if item not in listed[-64:])
+
+    def touch(self, *, model: bool = False, quiet: bool = False) -> None:
+        """Note that the open turn goes on."""
+        turn = self.state.turn
+        if turn is not None:
+            turn.last_at = self.state.at or turn.last_at
+            turn.has_model = turn.has_model or model
+            turn.quiet = quiet
+
+    def use_model(self, model: str | None) -> None:
+        """Note the model that answers."""
+        if model:
+            self.run(model=model)
+            if self.state.turn is not None:
+                self.state.turn.model = model
+
+    # -- dialog --------------------------------------------------------------------------------------------------------
+
+    def say(
+        self, role: Literal["user", "model", "tool", "system"], text: str, key: Key | None = None, *,
+        reasoning: bool = False, message: str = "", images: tuple[Image, ...] = (), record: Record | None = None,
+        aside: bool = False, **extra: Any,
+    ) -> None:  # fmt: skip
+        """Write a text; one of the model that is no aside is part of the turn's answer."""
+        if not text.strip() and not images:
+            return
+        self.open_session()
+        turn = self.state.turn
+        category: Any = "reasoning" if reasoning else commentary(text) if role == "model" else "observation"
+        self.out.append(
+            DialogItem(
+                session=self.ref, key=key or self.line_key(role, text), at=self.state.at, record=record,
+                turn=turn and turn.request_id, role=role, category=category, content=text, images=images, extra=extra,
+            )
+        )  # fmt: skip
+        if role == "model" and not aside:
+            self.touch(model=True, quiet=not reasoning)
+            if turn is not None and not reasoning:
+                self._learn(turn, text, message, decision=category == "decision")
+
+    def _learn(self, turn: Turn, text: str, message: str, *, decision: bool) -> None:
+        if not message or message != turn.message:
+            turn.texts, turn.message = [], message
+        turn.texts.append(text)
+        if not turn.interpreted:
+            turn.interpreted = True
+            turn.sets["interpretation"] = text
+        if decision:
+            self.add("design_decisions", text)
+        self.add("requirements_discovered", *requirement_ids(text))
+
+
+def _code(note: str | None, code: str | None) -> str | None:
+    return code or ("superseded" if note == NO_ANSWER else None)

@@ -1,0 +1,1 @@
+"""Ending, resuming, holding and handing over sessions. Door: Continuity."""

@@ -1,0 +1,1 @@
+"""The capsule: gathered, cut to its budget, written as Markdown."""

@@ -1,0 +1,141 @@
+"""Who holds a session: leases that live, die and are renewed, and the suspension of sessions left alone."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from shiftlog.journal.continuity.capsule.reading import capsule_of
+from shiftlog.journal.continuity.requests import TAKE_OVER
+from shiftlog.journal.journal import LEASE_S, Journal, Request, holder
+from shiftlog.journal.runs.service import Runs
+from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import SessionHeld
+from shiftlog.model.moves import SessionState
+from shiftlog.model.nouns import Lease, Session
+from shiftlog.store.protocol import Filter, Page, Reader, Writer
+
+SWEPT_AT_ONCE = 1_000
+PROCESS_ENDED, IDLE = "process_ended", "idle"
+
+
+class Holding:
+    """Watch leases, and suspend what lost its holder or idles."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        runs: Runs,
+        process_started: Callable[[int], str | None],
+        host: str,
+        idle_limit: timedelta,
+    ) -> None:
+        self._journal = journal
+        self._runs = runs
+        self._process_started = process_started
+        self._host = host
+        self._idle_limit = idle_limit
+
+    # Leases
+
+    def other_holder(self, reader: Reader, session: Session, caller: Caller, now: datetime) -> Lease | None:
+        """Return the live lease of another client, if there is one."""
+        lease = reader.lease(session.id)
+        if lease is None or lease.client_id == caller.client_id or not self.is_live(lease, now):
+            return None
+        return lease
+
+    def own_lease(self, reader: Reader, session: Session, caller: Caller, now: datetime) -> Lease | None:
+        """Return the live lease of this client, if it holds the session."""
+        lease = reader.lease(session.id)
+        if lease is None or lease.client_id != caller.client_id or not self.is_live(lease, now):
+            return None
+        return lease
+
+    def check_not_held(self, reader: Reader, session: Session, request: Request, now: datetime) -> None:
+        """Refuse to close what another client holds, unless it takes over or knows the present fence."""
+        lease = self.other_holder(reader, session, request.caller, now)
+        values = request.values
+        if lease is None or values.get("on_held") == TAKE_OVER or values.get("fence") == session.fence:
+            return
+        raise held(session, lease, hint="Pass on_held: take_over")
+
+    def is_live(self, lease: Lease, now: datetime) -> bool:
+        """Tell whether a lease still binds: not expired, and its process not gone from this host."""
+        if lease.expires_at <= now:
+            return False
+        if lease.pid is None or lease.host not in (self._host, ""):
+            return True
+        started = self._process_started(lease.pid)
+        return started is not None and lease.pid_started in (None, started)
+
+    async def renew(self, client_ids: list[str], lease_for: timedelta = timedelta(seconds=LEASE_S)) -> None:
+        """Prolong the leases of clients that are still connected."""
+        if client_ids:
+            expires_at = self._journal.clock.now() + lease_for
+            await self._journal.store.write(lambda writer: writer.renew_leases(client_ids, expires_at))
+
+    # Suspension
+
+    async def suspend_stale(self, idle_limit: timedelta) -> list[str]:
+        """Suspend open sessions whose holder or run is gone, or that idle for longer than the limit (0: never)."""
+        gone = await self._journal.store.read(self._runs.gone)
+        return await self._journal.store.write(lambda writer: self._suspend_stale(writer, idle_limit, gone))
+
+    def _suspend_stale(self, writer: Writer, idle_limit: timedelta, gone: list[str]) -> list[str]:
+        now = self._journal.clock.now()
+        # Between the look and this transaction another sweep may have acted, and somebody gone on since.
+        still = (writer.session(name) for name in gone)
+        causes = {session.id: PROCESS_ENDED for session in still if session and self._runs.is_gone(session)}
+        for lease in writer.leases():
+            if not self.is_live(lease, now):
+                writer.end_lease(lease.session_id)
+                causes[lease.session_id] = PROCESS_ENDED
+        if idle_limit:
+            where = Filter(states=frozenset({"open"}), idle_since=now - idle_limit)
+            rows = writer.find_sessions(where, Page(limit=SWEPT_AT_ONCE), by_activity=True)
+            causes |= {row.session.id: IDLE for row in rows if row.session.id not in causes}
+        return [name for name, cause in causes.items() if self._suspend(writer, name, cause)]
+
+    def settled(self, writer: Writer, session: Session, caller: Caller) -> Session:
+        """Return a session as it stands once it is known whether anybody still works in it."""
+        cause = self._cause(writer, session, caller)
+        if cause is None or not self._suspend(writer, session.id, cause):
+            return session
+        return writer.session(session.id) or session
+
+    def _cause(self, reader: Reader, session: Session, caller: Caller) -> str | None:
+        """Return why an open session counts as left alone; to whoever holds it, it is not."""
+        if session.state is not SessionState.OPEN:
+            return None
+        now = self._journal.clock.now()
+        lease = reader.lease(session.id)
+        if lease is not None and lease.client_id == caller.client_id:
+            return None
+        if (lease is not None and not self.is_live(lease, now)) or self._runs.is_gone(session):
+            return PROCESS_ENDED
+        is_idle = self._idle_limit and session.last_activity <= now - self._idle_limit
+        return IDLE if is_idle else None
+
+    def _suspend(self, writer: Writer, session_id: str, cause: str) -> bool:
+        session = writer.session(session_id)
+        if session is None:
+            return False
+        pen = self._journal.pen(writer, session_id, session)
+        self._runs.orphan(pen)
+        if session.state is not SessionState.OPEN:
+            pen.commit(writer)
+            return False
+        pen.write(Kind.CAPSULE_SAVED, {"origin": "auto", "capsule": capsule_of(writer, pen.session, pen.now)})
+        pen.write(Kind.SESSION_SUSPENDED, {"cause": cause})
+        pen.commit(writer)
+        writer.end_lease(session_id)
+        return True
+
+
+def held(session: Session, lease: Lease, hint: str | None = None) -> SessionHeld:
+    """Return the error that answers whoever wants what another client holds."""
+    return SessionHeld(
+        "Session is held by another writer",
+        details={"session_id": session.id, "held_by": holder(session, lease), "fence": session.fence},
+        hint=hint,
+    )

@@ -1,0 +1,193 @@
+"""Continuity: closing, resuming, suspending and handing over sessions, as faces see it.
+
+What each of them does stands in `closing`, `resuming`, `holding` and `handover`; here they are joined.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from shiftlog.journal.continuity.closing import Closing, Ending
+from shiftlog.journal.continuity.drift import look
+from shiftlog.journal.continuity.handover import END_OFFER, OFFER, Handover, offered
+from shiftlog.journal.continuity.leases import Holding
+from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION, unreserved
+from shiftlog.journal.continuity.resuming import Resuming
+from shiftlog.journal.continuity.selection import check_final
+from shiftlog.journal.journal import LEASE_S, Answered, Check, Journal, Request, find_session
+from shiftlog.journal.pen import Pen
+from shiftlog.journal.requests import SESSION_ID
+from shiftlog.journal.runs.service import CLOSE_RUN, Runs
+from shiftlog.journal.signing.keys import Keys
+from shiftlog.journal.signing.tokens import Tokens
+from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.ids import agent_key
+from shiftlog.model.times import precise, shown
+from shiftlog.params.fields import Record
+from shiftlog.store.protocol import Reader, Writer
+
+REISSUE = Record(fields={"session_id": SESSION_ID})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the operator decides about continuity."""
+
+    token_ttl: timedelta = timedelta(days=30)
+    require_token: bool = False
+    idle_limit: timedelta = timedelta(minutes=90)
+
+
+class Continuity:
+    """Close, suspend, resume and hand over sessions."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        keys: Keys,
+        runs: Runs,
+        process_started: Callable[[int], str | None],
+        host: str,
+        terms: Terms,
+    ) -> None:
+        self._journal = journal
+        self._runs = runs
+        # Whoever keeps shells alive puts the ids of those that live here.
+        self.live_shells: Callable[[], Collection[str]] = tuple
+        # Whoever serves clients puts the ids of those that are connected here.
+        self.connected: Callable[[], Collection[str]] = tuple
+        self._renewed_at: datetime | None = None
+        self._holding = Holding(journal, runs, process_started, host, terms.idle_limit)
+        self._tokens = Tokens(keys, terms.token_ttl)
+        self._closing = Closing(journal, keys, runs, self._tokens, self._holding, require_token=terms.require_token)
+        self._handover = Handover(journal, self._tokens, self._closing, self._holding)
+        self._resuming = Resuming(
+            journal, self._tokens, self._holding, self._handover, require_token=terms.require_token
+        )
+
+    async def close_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """End a session and return the whole answer; `profiles.presented` shows the part that was asked for."""
+        request = self._request("close_session", CLOSE_SESSION, arguments, caller)
+        await self._renew_if_due()
+        return await self._journal.transaction(request, lambda writer: self._closing.close(writer, request))
+
+    def close_within(self, writer: Writer, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """End a session as a part of a transaction that does more."""
+        request = self._request("close_session", CLOSE_SESSION, arguments, caller)
+        return self._closing.close(writer, request)
+
+    def has_closed(self, reader: Reader, arguments: Mapping[str, Any], caller: Caller) -> bool:
+        """Tell whether this very request closed its session before, going by its key."""
+        request = self._request("close_session", CLOSE_SESSION, arguments, caller)
+        return self._journal.has_answered(reader, request, arguments["session_id"])
+
+    async def close_run(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """End a run as its launcher reports it, and close its session unless another client works in it."""
+        request = self._journal.request("close_run", CLOSE_RUN, arguments, caller)
+
+        def close_session(writer: Writer, pen: Pen, reason: str) -> bool:
+            if self._holding.other_holder(writer, pen.session, caller, pen.now) is not None:
+                return False
+            self._closing.end(writer, pen, Ending(reason=reason))
+            return True
+
+        await self._renew_if_due()
+        return await self._journal.transaction(request, lambda writer: self._runs.close(writer, request, close_session))
+
+    async def resume_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Continue a session of an agent and return the whole answer. Never opens an empty one."""
+        request = self._request(
+            "resume_session", RESUME_SESSION, arguments, caller, lambda given: agent_key(given["agent_id"])
+        )
+        await self._renew_if_due()
+        answered, left = await self._journal.transaction(request, lambda w: self._resuming.resume(w, request))
+        return {**answered, "data": {**answered["data"], "drift": await look(left, self.live_shells())}}
+
+    def _request(
+        self,
+        tool: str,
+        fields: Record,
+        arguments: Mapping[str, Any],
+        caller: Caller,
+        check: Check | None = None,
+    ) -> Request:
+        """Check a request; an error names all its faults, so that they can be mended at once."""
+        given = unreserved(arguments)
+        try:
+            return self._journal.request(tool, fields, given, caller, check)
+        except InvalidParameter as error:
+            faults = [self._journal.masked(fault).details for fault in fields.faults(given)]
+            if not faults:
+                raise  # each field is right by itself
+            error.details["faults"] = faults
+            raise
+
+    # Handing over
+
+    async def offer(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Offer a session to an agent, or to whoever has the token that comes back."""
+        request = self._journal.request("offer", OFFER, arguments, caller)
+        await self._renew_if_due()
+        return await self._journal.transaction(request, lambda writer: self._handover.offer(writer, request))
+
+    async def decline(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """End an offer for the agent that it was made to."""
+        request = self._journal.request("decline", END_OFFER, arguments, caller)
+        return await self._journal.transaction(request, lambda writer: self._handover.decline(writer, request))
+
+    async def revoke(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Take an offer back."""
+        request = self._journal.request("revoke", END_OFFER, arguments, caller)
+        return await self._journal.transaction(request, lambda writer: self._handover.revoke(writer, request))
+
+    async def expire_offers(self) -> list[str]:
+        """End the offers whose time is over, and name their sessions."""
+        if not await self._journal.store.read(offered):
+            return []
+        return await self._journal.store.write(self._handover.expire)
+
+    async def reissue_token(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+        """Replace a token that was lost; the journal notes it, and a final session is refused."""
+        request = self._journal.request("reissue_token", REISSUE, arguments, caller)
+
+        def work(writer: Writer) -> Answered:
+            session = find_session(writer, request.values["session_id"])
+            check_final(session)
+            session = self._handover.settled(writer, session, self._journal.clock.now())
+            pen = self._journal.pen(writer, session.id, session)
+            pen.write(Kind.TOKEN_REISSUED, {"expires_at": precise(pen.now + self._tokens.ttl)})
+            pen.commit(writer)
+            issued = self._tokens.issue(writer, pen.session, pen.now)
+            offer = pen.session.offer
+            return {
+                "session_id": session.id,
+                "agent_id": offer.agent_id if offer else session.agent_id,
+                "recovery_token": issued.text,
+                "recovery_token_expires_at": shown(issued.expires_at),
+            }
+
+        return await self._journal.transaction(request, work)
+
+    # Leases and suspension
+
+    async def client_gone(self, client_id: str) -> None:
+        """Let the leases of a client whose connection closed run out now."""
+        await self._holding.renew([client_id], timedelta(0))
+
+    async def renew(self, client_ids: list[str]) -> None:
+        """Prolong the leases of clients that are still connected."""
+        self._renewed_at = self._journal.clock.now()
+        await self._holding.renew(client_ids)
+
+    async def _renew_if_due(self) -> None:
+        """Prolong the leases of connected clients that ran out unrenewed: the machine slept, and they with it."""
+        if self._renewed_at is None or self._journal.clock.now() - self._renewed_at >= timedelta(seconds=LEASE_S):
+            await self.renew(list(self.connected()))
+
+    async def suspend_stale(self, idle_limit: timedelta) -> list[str]:
+        """Suspend open sessions whose holder or run is gone, or that idle for longer than the limit (0: never)."""
+        await self._renew_if_due()
+        return await self._holding.suspend_stale(idle_limit)

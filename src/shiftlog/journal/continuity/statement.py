@@ -1,0 +1,103 @@
+"""The statement that an agent may leave at the close of a session (Continuity Capsule v1): fields and check.
+
+What becomes of it stands in `capsule`. Nothing here reads or writes a journal.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.ids import MAX_ID_CHARS, agent_key
+from shiftlog.params.fields import Field, Integer, ListOf, Record, Schema, Text
+
+VERSIONS = ("1", "1.0", "v1")
+STATEMENT_CHARS = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Version(Field):
+    """The version of the form, as text or as the number one."""
+
+    def read(self, value: object, path: str) -> str:
+        if isinstance(value, int | float) and not isinstance(value, bool) and value == 1:
+            return "1"
+        if isinstance(value, str) and value in VERSIONS:
+            return value
+        says = "one of " + ", ".join(VERSIONS)
+        raise InvalidParameter.invalid(path, says, value, allowed=list(VERSIONS))
+
+    def type_schema(self) -> Schema:
+        return {"enum": [*VERSIONS, 1]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Statement(Record):
+    """A record that may also come as the JSON text of one."""
+
+    def read(self, value: object, path: str = "capsule") -> dict[str, object]:
+        # Zero-argument super() does not work in a slotted dataclass.
+        try:
+            return Record.read(self, _decoded(value, path) if isinstance(value, str) else value, path)
+        except InvalidParameter as refused:
+            if refused.details["problem"] != "missing":
+                raise
+            # What is missing is a part of the statement, not a parameter of the tool.
+            raise InvalidParameter.invalid(str(refused.details["parameter"]), "required") from None
+
+    def type_schema(self) -> Schema:
+        return {**Record.type_schema(self), "type": ["object", "string"]}
+
+
+def _decoded(text: str, path: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidParameter.invalid(path, "an object or the JSON text of one is expected", text) from None
+
+
+def read_time(text: str) -> datetime:
+    """Read the time of a statement, UTC where it names no zone; raise ValueError for no ISO time."""
+    at = datetime.fromisoformat(text)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _check_time(text: str, path: str) -> None:
+    try:
+        read_time(text)
+    except (ValueError, OverflowError):
+        raise InvalidParameter.invalid(path, "an ISO 8601 time is expected", text) from None
+
+
+def _check_agent(text: str, path: str) -> None:
+    try:
+        agent_key(text)
+    except InvalidParameter as refused:
+        raise InvalidParameter.invalid(path, str(refused.details["constraint"]), text) from None
+
+
+def _prose(description: str) -> Text:
+    return Text(lines=True, max_chars=STATEMENT_CHARS, description=description)
+
+
+STATEMENT: Record = _Statement(
+    description="Your hand-over note, an object or its JSON text; shown as claimed beside what was recorded.",
+    fields={
+        "version": _Version(required=True, description="Version of this form."),
+        "goal": _prose("What the work is for."),
+        "done": _prose("What is finished."),
+        "next": _prose("What to do next."),
+        "blockers": _prose("What stands in the way."),
+        "do_not": _prose("What must not be done."),
+        "refuted": _prose("What was tried or believed and proved wrong."),
+        "receipts": ListOf(
+            item=Text(lines=True, max_chars=500),
+            max_items=20,
+            description="Proofs: commits, links, test runs.",
+        ),
+        "written_by": Text(max_chars=200, description="Who wrote it."),
+        "written_at": Text(max_chars=64, check=_check_time, description="ISO 8601 time; default: the close."),
+        "ttl_days": Integer(minimum=1, maximum=365, description="After so many days it counts as stale."),
+        "handoff_to": Text(max_chars=MAX_ID_CHARS, check=_check_agent, description="agent_id to go on."),
+    },
+)

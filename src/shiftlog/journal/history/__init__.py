@@ -1,0 +1,1 @@
+"""Reading back: lists, search, one session whole, paging and fitting."""

@@ -1,0 +1,116 @@
+"""The parameters of query_history, and the filter that they make."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+from shiftlog.journal.journal import find_session
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.ids import agent_key
+from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
+from shiftlog.model.search import Expr, parse, positive_terms
+from shiftlog.model.times import read_iso
+from shiftlog.params.fields import Choice, Integer, ListOf, Record, SessionRef, Text
+from shiftlog.store.protocol import Filter, Reader
+
+KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
+
+
+def _check_time(text: str, path: str) -> None:
+    parse_bound(text, path, is_end=False)
+
+
+def parse_bound(text: str, path: str, *, is_end: bool) -> datetime:
+    """Read a date or a time; a bare date means its first or, at the end, its last second.
+
+    Times are shown in whole seconds, so that one without a fraction means, at the end, all of its second.
+    """
+    try:
+        at = read_iso(text)
+        if is_end and _is_date(text):
+            at = at.replace(hour=23, minute=59, second=59)
+        if is_end and not at.microsecond:
+            at = at.replace(microsecond=999_999)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidParameter.invalid(path, "an ISO 8601 date or time is expected", text) from None
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def project_name(given: str | None) -> str | None:
+    """Return a project's name or path as it is kept: a path may be given with a slash at its end."""
+    return (given.rstrip("/") or given) if given else None
+
+
+QUERY_HISTORY = Record(
+    fields={
+        "session_id": SessionRef(description="Read this session."),
+        "request_id": Text(lines=True, description="Read this turn of it."),
+        "text": Text(
+            lines=True,
+            max_chars=2_000,
+            description='Words of one entry, "phrases", prefixes (auth*), && || ! ( ).',
+        ),
+        "kinds": ListOf(item=Choice(values=KINDS), max_items=7, description='Default ["session"].'),
+        "agent": Text(max_chars=64, description="Agent kind."),
+        "agent_id": Text(max_chars=200, description="Stable name."),
+        "model": Text(max_chars=200, description="Name."),
+        "backend": Text(max_chars=200, description="Of the run."),
+        "status": Choice(values=tuple(map(str, SessionState)), description="Of the session."),
+        "turn_status": Choice(values=tuple(map(str, TurnStatus)), description="Has such a turn."),
+        "run_status": Choice(values=tuple(map(str, RunStatus)), description="Of the run."),
+        "tag": Text(lines=True, max_chars=200, description="Of it or a turn."),
+        "project": Text(max_chars=4_096, description="Name or path."),
+        "path": Text(max_chars=4_096, description="Touched files, glob."),
+        "from": Text(max_chars=64, check=_check_time, description="Date or time of activity."),
+        "to": Text(max_chars=64, check=_check_time, description="Date or time of the start."),
+        "limit": Integer(minimum=1, maximum=200, description="1..200; default 10."),
+        "cursor": Text(max_chars=500, description="next_cursor."),
+        "max_chars": Integer(minimum=500, maximum=1_000_000, description="Of the answer; default 12000."),
+    }
+)
+
+
+def check_question(values: Mapping[str, Any]) -> None:
+    """Refuse a turn without its session, an agent id without a key and an expression that cannot be read."""
+    if values.get("request_id") and not values.get("session_id"):
+        raise InvalidParameter.missing("session_id")
+    if values.get("agent_id", "").strip():
+        agent_key(values["agent_id"])
+    if values.get("text"):
+        expression(values["text"])
+
+
+def expression(text: str) -> Expr:
+    """Read a search expression; one that only excludes would list the whole journal and is refused."""
+    expr = parse(text)
+    if not positive_terms(expr):
+        raise InvalidParameter.invalid("text", "at least one word that is not negated", text)
+    return expr
+
+
+def filter_of(reader: Reader, values: Mapping[str, Any]) -> Filter:
+    """Return the filter that the parameters ask for."""
+    status = values.get("status")
+    return Filter(
+        session_id=find_session(reader, values["session_id"]).id if values.get("session_id") else None,
+        agent=values.get("agent") or None,
+        agent_key=agent_key(values["agent_id"]) if values.get("agent_id") else None,
+        model=values.get("model") or None,
+        backend=values.get("backend") or None,
+        states=frozenset({status}) if status else None,
+        turn_status=values.get("turn_status"),
+        run_status=values.get("run_status"),
+        tag=values.get("tag") or None,
+        project=project_name(values.get("project")),
+        path=values.get("path") or None,
+        from_=parse_bound(values["from"], "from", is_end=False) if values.get("from") else None,
+        to=parse_bound(values["to"], "to", is_end=True) if values.get("to") else None,
+    )

@@ -1,0 +1,179 @@
+"""The tokens of one batch on their way into the journal: reports gathered by response, each response one entry.
+
+How reports of one response add up is decided in `ingest_usage`; here is what the store and the batch know of them.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from shiftlog.facts.batch import Incoming
+from shiftlog.journal.encoding import salt_from
+from shiftlog.journal.intake.bulk_pen import Ledger
+from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.usage import (
+    Growth,
+    compacted,
+    count_first,
+    count_maximum,
+    counts_of,
+    expanded,
+    growth_of_maximum,
+    is_lone,
+    taken_back,
+    tokens_in,
+    whole_body,
+)
+from shiftlog.model.entry import Kind
+from shiftlog.store.sources import Origin
+
+
+class Response(NamedTuple):
+    """What is known of a response: before this batch, with it, and the fact that said so last, of which session."""
+
+    before: dict[str, Any] | None
+    after: dict[str, Any]
+    item: Incoming
+    told_by: str
+
+
+class LoneResponse(NamedTuple):
+    """A response that one report alone has spoken of, as nearly all are: its entry is the one prepared."""
+
+    item: Incoming
+    session_id: str
+    turn: str | None
+    counts: list[int]
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Return the counters as they were reported."""
+        assert self.item.body is not None
+        return self.item.body
+
+
+class Counting:
+    """Counts what the reports of one batch say, in `counts` too."""
+
+    def __init__(
+        self, memory: Memory, ledgers: Callable[[], Callable[[str], Ledger] | None], agent: str, counts: Counter[str]
+    ) -> None:
+        self._memory = memory
+        self._ledgers = ledgers
+        self._agent = agent
+        self._counts = counts
+        self._responses: dict[str, Response | LoneResponse] = {}
+        # Turns and counters of the lone responses whose entries are not stored before the batch ends.
+        self._settled: dict[str, tuple[str | None, dict[str, Any]]] = {}
+
+    def _ledger(self, session_id: str) -> Ledger:
+        ledger = self._ledgers()
+        assert ledger is not None
+        return ledger(session_id)
+
+    def take(self, item: Incoming, ledger: Ledger) -> None:
+        """Take one report of tokens."""
+        assert item.body is not None
+        report = item.body
+        turn = self._memory.turn_in(ledger.id, item.turn) or item.turn if item.turn else None
+        if turn is not None and not ledger.has_turn(turn):
+            turn = None
+        if report.get("rule") == "first":
+            key = self._memory.usage_key(item.key, report, ledger.id)
+            known = self._memory.origin(key)
+            document, growths = count_first(known.doc if known else None, report, ledger.id, turn)
+            if document is not None:
+                self._memory.put(key, Origin(session_id=ledger.id, turn=turn, doc=document))
+                self._counts["usage_responses"] += known is None
+            for growth in growths:
+                self._count(growth, item, ledger.id)
+            return
+        if not report.get("message_id"):
+            return
+        name = f"msg:{report['message_id']}"
+        waiting = self._responses.get(name)
+        if waiting is None:
+            known = self._memory.origin(name)
+            if known is None and is_lone(report, counts := counts_of(report)):
+                self._responses[name] = LoneResponse(item, ledger.id, turn, counts)
+                self._counts["usage_responses"] += 1
+                return
+            latest = before = self._counted(name, known, report) if known and known.doc else None
+        elif isinstance(waiting, LoneResponse):
+            before, latest = None, count_maximum(None, waiting.report, waiting.session_id, waiting.turn)[0]
+        else:
+            before, latest = waiting.before, waiting.after
+        after, is_new = count_maximum(latest, report, ledger.id, turn)
+        if after != latest:
+            self._responses[name] = Response(before, after, item, ledger.id)
+            self._counts["usage_responses"] += is_new
+
+    def _counted(self, name: str, known: Origin, report: dict[str, Any]) -> dict[str, Any]:
+        """Return what is known of the responses of a message."""
+        kept, turn = known.doc or {}, known.turn
+        if "e" in kept:
+            if name in self._settled:
+                turn, facts = self._settled[name]
+            else:
+                entry = self._memory.entry(known.session_id, kept["e"])
+                turn = entry.turn if entry else None
+                # What was erased since is taken for all that there is, or it would be counted once more.
+                facts = report if entry is None or entry.body is None else entry.body
+            kept = {"r": kept["r"], "c": counts_of(facts), "m": facts.get("model")}
+        return expanded(known.session_id, turn, kept)
+
+    def join_family(self, thread: str, parent: str, session_id: str, item: Incoming) -> None:
+        """Take a thread for a fork of another; totals that both were counted with count once from now on."""
+        for copy, other in self._memory.fork(thread, parent, session_id):
+            one, two = self._memory.origin(copy), self._memory.origin(other)
+            if one is None or two is None or one.doc is None or two.doc is None:
+                continue
+            if one.doc.get("copied"):
+                again = one.doc
+            else:
+                again = two.doc
+                self._memory.put(other, one)
+            self._count(taken_back(again), item, session_id)
+
+    def settle(self) -> None:
+        """Write what the reports since the last time add up to: one entry a response, not one a line."""
+        responses, self._responses = self._responses, {}
+        for name, response in responses.items():
+            if isinstance(response, LoneResponse):
+                self._count_lone(name, response)
+                continue
+            for growth in growth_of_maximum(response.before, response.after):
+                self._count(growth, response.item, response.told_by)
+            session_id, turn, document = compacted(response.after)
+            self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
+
+    def _count_lone(self, name: str, response: LoneResponse) -> None:
+        item, session_id, turn, counts = response
+        ledger = self._ledger(session_id)
+        request: dict[str, Any] = {"r": response.report["request_id"]}
+        if item.prepared is not None and (turn is None or ledger.is_open(turn)):
+            ledger.write_usage(item.at, turn, item.prepared, response.report, counts)
+            self._counts["usage_tokens"] += tokens_in(counts)
+            # Its turn, model and counters stand in its entry, and hardly anybody asks for them again.
+            self._memory.put(name, Origin(session_id=session_id, doc=request | {"e": ledger.next_seq - 1}))
+            self._settled[name] = turn, response.report
+        else:
+            self._count(Growth.whole(response.report, session_id, turn), item, session_id)
+            document = request | {"c": counts, "m": response.report.get("model")}
+            self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
+
+    def _count(self, growth: Growth, item: Incoming, told_by: str) -> None:
+        ledger, at = self._ledger(growth.session_id), item.at
+        self._counts["usage_tokens"] += tokens_in(growth.counts)
+        turn, body = growth.turn, growth.body()
+        if ledger.is_sealed:
+            # A sealed session takes nothing any more; who told of it counts it, so that the totals are right.
+            ledger, turn = self._ledger(told_by), None
+        if turn is not None and not ledger.is_open(turn):
+            # A terminal turn never changes; its session still counts what came later.
+            turn, body = None, {**body, "request_id": turn}
+        if item.prepared is not None and item.body is not None and body == whole_body(item.body):
+            ledger.write_usage(at, turn, item.prepared, body, growth.counts)
+        else:
+            salt = salt_from(self._agent, ledger.id, str(Kind.USAGE), str(ledger.next_seq))
+            ledger.write(Kind.USAGE, at, body, salt, turn)

@@ -1,0 +1,214 @@
+"""Lineage of imported sessions: children hang on the turn and call of their parent, whichever side comes first.
+
+Either side leaves what it knows under the names by which the other will ask; when both are known the child gets its
+parent, and the parent's turn a pointer to the child.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from shiftlog.facts.batch import SessionName
+from shiftlog.journal.intake.bulk_pen import Ledger
+from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.turns import write
+from shiftlog.model.entry import Kind
+from shiftlog.model.nouns import Turn
+from shiftlog.model.times import precise
+
+Document = dict[str, Any]
+
+WHOLE_SESSION = 99
+BY_TIME = 98
+
+
+class Family:
+    """Who hangs on whom, as one batch changes it."""
+
+    def __init__(self, memory: Memory, ledgers: Callable[[], Callable[[str], Ledger] | None], agent: str) -> None:
+        self._memory = memory
+        self._ledgers = ledgers
+        self._agent = agent
+
+    def _ledger(self, session_id: str) -> Ledger:
+        ledger = self._ledgers()
+        assert ledger is not None
+        return ledger(session_id)
+
+    def parent_of(self, name: SessionName, body: Document) -> Document:
+        """Return what is known of a child's parent as the child opens."""
+        parent: Document = body.get("parent") or {}
+        link = self._best_link(name, body)
+        if link is not None:
+            return _shown(link)
+        return {"vendor_session": parent["vendor_session"]} if parent.get("vendor_session") else {}
+
+    def subagent_of(self, name: SessionName, body: Document) -> Document:
+        """Return what a child says of itself as it opens, with the name that its parent gave it where it has none."""
+        known: Document = body.get("subagent") or {}
+        link = self._best_link(name, body) if known else None
+        return known if link is None else _named(known, link)
+
+    def add_child(self, session_id: str, name: SessionName, body: Document) -> None:
+        """Register a child under every name that its parent may use, and link it if the parent has spoken."""
+        if not (body.get("parent") or body.get("subagent")):
+            return
+        for each in _names_of_child(name, body):
+            children: list[str] = (self._memory.document(f"child:{each}") or {}).get("children", [])
+            if session_id not in children:
+                self._memory.keep(f"child:{each}", session_id, {"children": [*children, session_id]})
+        link = self._best_link(name, body)
+        if link is not None:
+            self._join(session_id, link)
+
+    def add_parent(self, session_id: str, name: SessionName) -> None:
+        """Register a session that children may have waited for."""
+        if name.agent_id is None:
+            link: Document = {"session": session_id, "turn": None, "call": None, "rank": WHOLE_SESSION}
+            self._offer(f"parent:{name.vendor_id}", session_id, link)
+
+    def link(self, session_id: str, turn: str | None, at: str, name: SessionName, body: Document) -> None:
+        """Take a parent's word for one of its children."""
+        link: Document = {
+            "session": session_id,
+            "turn": turn,
+            "call": body.get("call_id"),
+            "rank": int(body.get("rank") or 9),
+            "name": body.get("name"),
+            "description": body.get("description"),
+            "at": at,
+        }
+        for each in _names_in_link(name, body):
+            self._offer(each, session_id, link)
+
+    def finish(self, names: Sequence[SessionName], ids: Mapping[int, str]) -> None:
+        """Give children that only know their parent's session the turn that was open as they started."""
+        for index, session_id in ids.items():
+            name = names[index]
+            if name.agent_id is not None or self._agent != "Codex":
+                continue
+            waiting: Document = self._memory.document(f"child:parent:{name.vendor_id}") or {}
+            for child in waiting.get("children", ()):
+                self._link_by_time(child, session_id)
+            own = self._ledger(session_id)
+            if own.exists and own.session.parent_session_id and not own.session.parent_turn:
+                self._link_by_time(session_id, own.session.parent_session_id)
+
+    def _link_by_time(self, child: str, parent: str) -> None:
+        started = self._ledger(child).session.started
+        for turn in self._ledger(parent).turns():
+            ended = turn.finished_at or turn.last_updated
+            if turn.begun_at <= started <= ended:
+                link = {"session": parent, "turn": turn.request_id, "call": None, "rank": BY_TIME}
+                self._join(child, {**link, "at": precise(started)})
+                return
+
+    def _offer(self, name: str, session_id: str, link: Document) -> None:
+        known = self._memory.document(f"link:{name}")
+        if not _is_better(known, link):
+            return
+        self._memory.keep(f"link:{name}", session_id, link)
+        waiting: Document = self._memory.document(f"child:{name}") or {}
+        for child in waiting.get("children", ()):
+            if child != link["session"]:
+                self._join(child, link)
+
+    def _best_link(self, name: SessionName, body: Document) -> Document | None:
+        best: Document | None = None
+        for each in _names_of_child(name, body):
+            found = self._memory.document(f"link:{each}")
+            if found is not None and _is_better(best, found):
+                best = found
+        return best
+
+    def _join(self, child_id: str, link: Document) -> None:
+        """Write a link on both sides, unless a better one stands there."""
+        child = self._ledger(child_id)
+        if not child.exists:
+            return
+        session = child.session
+        joined = self._memory.document(f"joined:{child_id}")
+        if joined is not None and not _is_better(joined, link):
+            return
+        self._memory.keep(f"joined:{child_id}", child_id, link)
+        changes: Document = {}
+        if (session.parent_session_id, session.parent_turn, session.parent_call) != (
+            link["session"],
+            link["turn"],
+            link["call"],
+        ):
+            changes["parent"] = _shown(link)
+        if (subagent := _named(session.subagent, link)) != session.subagent:
+            changes["subagent"] = subagent
+        if changes and not child.is_sealed:
+            write(child, Kind.SESSION_UPDATED, link.get("at") or precise(session.started), changes)
+        if link["turn"] and (joined is None or joined.get("turn") != link["turn"]):
+            self._point(child_id, link)
+
+    def _point(self, child_id: str, link: Document) -> None:
+        parent = self._ledger(link["session"])
+        turn = parent.turn(link["turn"]) if parent.exists else None
+        if turn is None or parent.is_sealed:
+            return
+        action = _pointer(child_id, link, turn)
+        if turn.is_terminal:
+            body = {"source": "import", "seal": turn.seal, "fields": {"actions": [action]}}
+            write(parent, Kind.IMPORT_NOTED, precise(turn.last_updated), body, turn.request_id)
+        else:
+            write(parent, Kind.ACTION, link.get("at") or precise(turn.last_updated), action, turn.request_id)
+
+
+def pointer(named: str, child_id: str, turn: Turn) -> Document:
+    """Return the action of a turn that leads to the session of a subagent."""
+    return {
+        "order": turn.last_order + 1,
+        "description": f"{named}: {child_id}",
+        "type": "session_log",
+        "status": "completed",
+        "file_path": "",
+    }
+
+
+def _pointer(child_id: str, link: Document, turn: Turn) -> Document:
+    action = pointer(link.get("name") or "subagent", child_id, turn)
+    return {**action, "call_id": link["call"]} if link.get("call") else action
+
+
+def _named(subagent: Document, link: Document) -> Document:
+    given = {name: link[name] for name in ("name", "description") if link.get(name) and not subagent.get(name)}
+    return {**subagent, **given} if subagent else subagent
+
+
+def _shown(link: Document) -> Document:
+    return {name: link[name] for name in ("session", "turn", "call") if link.get(name)}
+
+
+def _names_of_child(name: SessionName, body: Document) -> Iterator[str]:
+    """Yield the names under which a parent may speak of a child."""
+    yield f"thread:{name.vendor_id}" if name.agent_id is None else f"agent:{name.vendor_id}:{name.agent_id}"
+    parent: Document = body.get("parent") or {}
+    vendor = parent.get("vendor_session")
+    if vendor:
+        if parent.get("call"):
+            yield f"call:{vendor}:{parent['call']}"
+        if parent.get("run_id"):
+            yield f"run:{vendor}:{parent['run_id']}"
+        yield f"parent:{vendor}"
+
+
+def _names_in_link(name: SessionName, body: Document) -> Iterator[str]:
+    """Yield the names of the children that a link of a parent speaks of."""
+    if body.get("child_agent_id"):
+        yield f"agent:{name.vendor_id}:{body['child_agent_id']}"
+    if body.get("child_thread_id"):
+        yield f"thread:{body['child_thread_id']}"
+    if body.get("run_id"):
+        yield f"run:{name.vendor_id}:{body['run_id']}"
+
+
+def _is_better(known: Document | None, found: Document) -> bool:
+    """Tell whether a link says more than the one known: by its rank, else by naming a turn."""
+    if known is None:
+        return True
+    if found["rank"] != known["rank"]:
+        return found["rank"] < known["rank"]
+    return bool(found.get("turn")) and not known.get("turn")

@@ -1,0 +1,245 @@
+"""Which session an event of a hook belongs to: found by the vendor's id, joined by its process, or opened."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from shiftlog.facts.batch import origin_key
+from shiftlog.facts.hook import HookFact
+from shiftlog.journal.encoding import salt_from
+from shiftlog.journal.intake.bulk_pen import Ledger
+from shiftlog.journal.intake.family import WHOLE_SESSION
+from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.sessions import workspace_of
+from shiftlog.model.entry import Kind
+from shiftlog.model.ids import free_id, slug
+from shiftlog.model.moves import RunStatus, SessionState
+from shiftlog.model.nouns import Session
+from shiftlog.model.times import parse
+from shiftlog.store.protocol import Filter, Page, Reader, Writer
+from shiftlog.store.sources import Origin
+
+UNTITLED = "(untitled)"
+SAME_START = timedelta(seconds=120)
+LOOKED_AT = 50
+SUBAGENT = "subagent"
+CLAUDE = "ClaudeCode"
+
+Body = dict[str, Any]
+
+
+class HookSessions:
+    """The sessions that one event may belong to."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        fact: HookFact,
+        *,
+        backend_of: Callable[[str], str | None],
+        host: str,
+        test_clock: bool,
+    ) -> None:
+        self._writer = writer
+        self._fact = fact
+        self._backend_of = backend_of
+        self._host = host
+        self._test_clock = test_clock
+
+    @staticmethod
+    def known(reader: Reader, fact: HookFact) -> str | None:
+        """Return the session of an event's vendor id, if the journal has it."""
+        return _known(reader, fact.agent, fact.vendor_id, None)
+
+    # Finding
+
+    def open_ledger(self, memory: Memory) -> Ledger | None:
+        """Return the session of the event, if there is one that may still be written."""
+        return self._ledger_of(_known(self._writer, self._fact.agent, *self._named()))
+
+    def child_ledger(self, memory: Memory) -> Ledger | None:
+        """Return the session of the subagent that the event speaks of."""
+        name = self._child_name()
+        return None if name is None else self._ledger_of(_known(self._writer, self._fact.agent, *name))
+
+    def _named(self) -> tuple[str, str | None]:
+        # Events from inside a subagent carry its id; those about one are the parent's.
+        if self._fact.agent_id is not None and self._fact.name not in ("SubagentStart", "SubagentStop"):
+            return self._child_name() or (self._fact.vendor_id, None)
+        return self._fact.vendor_id, None
+
+    def _child_name(self) -> tuple[str, str | None] | None:
+        fact = self._fact
+        if fact.agent_id is None:
+            return None
+        return (fact.vendor_id, fact.agent_id) if fact.agent == CLAUDE else (fact.agent_id, None)
+
+    def _ledger_of(self, session_id: str | None) -> Ledger | None:
+        session = self._writer.session(session_id) if session_id else None
+        if session is None or session.state is SessionState.SEALED:
+            return None
+        return Ledger(self._writer, session.id, session, test_clock=self._test_clock)
+
+    # Beginning
+
+    def begin(self, memory: Memory) -> Ledger | None:
+        """Return the session that a start belongs to, open and with the run of its process; None for a sealed one."""
+        session_id = _known(self._writer, self._fact.agent, self._fact.vendor_id, None)
+        if session_id is None:
+            session_id = self._joined(memory)
+        if session_id is None:
+            return self._opened(memory)
+        ledger = self._ledger_of(session_id)
+        if ledger is None:
+            return None
+        if ledger.session.state in (SessionState.SUSPENDED, SessionState.CLOSED):
+            self._write(ledger, Kind.SESSION_RESUMED, {"via": "hook", "state_before": str(ledger.session.state)})
+        if ledger.session.state is SessionState.OPEN:
+            self._run(ledger)
+        return ledger
+
+    def woken(self, memory: Memory) -> Ledger | None:
+        """Return the session of somebody at work, opened or woken; None for one that has been closed."""
+        if _known(self._writer, self._fact.agent, *self._named()) is None:
+            if self._fact.agent_id is not None:
+                return self.begin_child(memory)
+            return self.begin(memory)
+        ledger = self.open_ledger(memory)
+        if ledger is None or not ledger.session.is_live:
+            return None
+        if ledger.session.state is SessionState.SUSPENDED:
+            self._write(ledger, Kind.SESSION_RESUMED, {"via": "hook"})
+        return ledger
+
+    def begin_child(self, memory: Memory) -> Ledger | None:
+        """Return the session of the subagent that starts, linked to the turn of its parent that is open."""
+        name = self._child_name()
+        parent = self._ledger_of(_known(self._writer, self._fact.agent, self._fact.vendor_id, None))
+        if parent is None:
+            parent = self.begin(memory)
+        if name is None or parent is None:
+            return parent
+        parent.flush(self._writer)
+        known = self._ledger_of(_known(self._writer, self._fact.agent, *name))
+        if known is not None:
+            return known
+        fact = self._fact
+        turn = parent.turn(parent.session.current_turn or "")
+        stamp = _stamp(fact.at)
+        tail = slug(name[0], "session")
+        if name[1] is not None:
+            tail = f"{slug(name[0][:8], 'session')}-agent-{slug(name[1], 'child')}"
+        body: Body = {
+            "agent": fact.agent,
+            "title": fact.agent_type or UNTITLED,
+            "started": fact.at,
+            "vendor_session_id": name[1] or name[0],
+            "cwd": fact.cwd,
+            "workspace": parent.session.workspace,
+            "subagent": {"kind": SUBAGENT, "name": fact.agent_type or SUBAGENT},
+            "parent": {"session": parent.id, "turn": turn.request_id if turn and not turn.is_terminal else None},
+        }
+        body["parent"] = {key: value for key, value in body["parent"].items() if value}
+        ledger = self._new(f"{fact.agent}-{stamp}-{tail}")
+        self._write(ledger, Kind.SESSION_OPENED, {key: value for key, value in body.items() if value})
+        memory.put(_session_name(*name), Origin(session_id=ledger.id))
+        return ledger
+
+    def _opened(self, memory: Memory) -> Ledger:
+        fact = self._fact
+        body: Body = {
+            "agent": fact.agent,
+            "title": UNTITLED,
+            "started": fact.at,
+            "vendor_session_id": fact.vendor_id,
+            "transcript_path": fact.transcript_path,
+            "model": fact.model,
+            "cwd": fact.cwd,
+            "workspace": workspace_of(fact.cwd) if fact.cwd else None,
+            "run": {**self._run_facts(), "alias": self._writer.next_alias()} if fact.pid else None,
+        }
+        ledger = self._new(f"{fact.agent}-{_stamp(fact.at)}-{slug(fact.vendor_id, 'session')}")
+        self._write(ledger, Kind.SESSION_OPENED, {key: value for key, value in body.items() if value})
+        # Not marked as live: its transcript may name it, since nobody else has.
+        memory.put(_session_name(fact.vendor_id, None), Origin(session_id=ledger.id))
+        # Under this name the transcripts of its subagents will ask for their parent.
+        link = {"session": ledger.id, "turn": None, "call": None, "rank": WHOLE_SESSION}
+        memory.keep(f"link:parent:{fact.vendor_id}", ledger.id, link)
+        return ledger
+
+    def _new(self, minted: str) -> Ledger:
+        session_id = free_id(minted, lambda name: self._writer.session(name) is not None)
+        return Ledger(self._writer, session_id, None, test_clock=self._test_clock)
+
+    def _run(self, ledger: Ledger) -> None:
+        """Give the session the run of this process, unless it has it."""
+        fact, run = self._fact, ledger.session.run
+        if fact.pid is None:
+            return
+        if run is None:
+            self._write(ledger, Kind.RUN_UPDATED, {**self._run_facts(), "alias": self._writer.next_alias()})
+            return
+        same = (run.pid, run.pid_started, run.status) == (fact.pid, fact.pid_started, RunStatus.RUNNING)
+        if not same and run.returncode is None:
+            again = {"pid": fact.pid, "pid_started": fact.pid_started, "host": self._host}
+            self._write(ledger, Kind.RUN_UPDATED, {**again, "status": str(RunStatus.RUNNING)})
+
+    def _run_facts(self) -> Body:
+        fact = self._fact
+        facts: Body = {
+            "backend": self._backend_of(fact.agent),
+            "session_type": "interactive_desktop",
+            "model": fact.model,
+            "cwd": fact.cwd,
+            "pid": fact.pid,
+            "pid_started": fact.pid_started,
+            "host": self._host,
+        }
+        return {name: value for name, value in facts.items() if value is not None}
+
+    def _joined(self, memory: Memory) -> str | None:
+        """Return the session of a run that was recorded without a vendor id: same process, directory and start."""
+        fact = self._fact
+        if fact.pid is None or fact.cwd is None:
+            return None
+        where = Filter(agent=fact.agent, states=frozenset({"open", "suspended"}), with_run=True)
+        for row in self._writer.find_sessions(where, Page(limit=LOOKED_AT), by_activity=True):
+            if self._is_same_process(row.session):
+                ledger = Ledger(self._writer, row.session.id, row.session, test_clock=self._test_clock)
+                body = {"vendor_session_id": fact.vendor_id, "transcript_path": fact.transcript_path}
+                self._write(ledger, Kind.SESSION_UPDATED, {key: value for key, value in body.items() if value})
+                ledger.flush(self._writer)
+                # Somebody else opened it, and what they called it stays.
+                memory.put(_session_name(fact.vendor_id, None), Origin(session_id=row.session.id, doc={"live": True}))
+                return row.session.id
+        return None
+
+    def _is_same_process(self, session: Session) -> bool:
+        fact, run = self._fact, session.run
+        if run is None or session.vendor_session_id is not None or run.pid != fact.pid:
+            return False
+        is_here = fact.cwd in (run.cwd, session.cwd)
+        return is_here and abs(run.started - parse(fact.at)) <= SAME_START
+
+    def _write(self, ledger: Ledger, kind: Kind, body: Body) -> None:
+        salt = salt_from("hook", self._fact.id, str(kind), str(ledger.next_seq))
+        ledger.write(kind, self._fact.at, body, salt)
+
+
+def _known(reader: Reader, agent: str, vendor_id: str, agent_id: str | None) -> str | None:
+    key = origin_key(agent, _session_name(vendor_id, agent_id))
+    origin = reader.origins([key]).get(key)
+    if origin is not None:
+        return origin.session_id
+    if agent_id is not None:
+        return None
+    found = (reader.session(session_id) for session_id in reader.session_ids_of_vendor(vendor_id))
+    return next((session.id for session in found if session is not None and session.agent == agent), None)
+
+
+def _session_name(vendor_id: str, agent_id: str | None) -> str:
+    return f"session:{vendor_id}" + ("" if agent_id is None else f"/{agent_id}")
+
+
+def _stamp(at: str) -> str:
+    return at.replace("-", "").replace(":", "")[:15] + "Z"

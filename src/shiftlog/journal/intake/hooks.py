@@ -1,0 +1,418 @@
+"""The journal's side of hooks: an event of an agent becomes entries, with the spool's cursor, in one transaction.
+
+What an event has in common with the transcript of its session is kept under the same names, so that either may come
+first and every fact is written once. Reading the spool and the transcripts is not done here.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from shiftlog.facts.hook import HookFact
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.continuity.capsule.reading import capsule_of
+from shiftlog.journal.encoding import salt_from
+from shiftlog.journal.intake.batch import BatchWork
+from shiftlog.journal.intake.bulk_pen import Ledger
+from shiftlog.journal.intake.hook_sessions import UNTITLED, HookSessions
+from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
+from shiftlog.journal.intake.turns import end_turn, update_turn
+from shiftlog.model.entry import Kind
+from shiftlog.model.ids import free_id, slug
+from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
+from shiftlog.model.nouns import Turn
+from shiftlog.model.times import parse, precise
+from shiftlog.store.protocol import Answer, Reader, Store, Writer
+from shiftlog.store.sources import Origin, Source
+
+SCOPE = "hook"
+STOPS = "hooks:stops"
+STOP_QUIET = timedelta(seconds=10)
+HOOK = "hook"
+ENDED = "session_ended"
+SUBAGENT_ENDED = "subagent_ended"
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn whose agent said that it stopped; it ends with this response where its transcript does not say more."""
+
+    agent: str
+    at: str
+    turn: str
+    response: str = ""
+    transcript: str | None = None
+
+    def is_due(self, now: datetime) -> bool:
+        """Tell whether the transcript has had its time."""
+        return parse(self.at) + STOP_QUIET <= now
+
+
+Stops = dict[str, Stop]
+_stops = msgspec.msgpack.Decoder(Stops).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What an event came to; `repeated` is one that was taken before."""
+
+    session_id: str | None
+    repeated: bool = False
+
+
+class Hooking:
+    """Takes events of hooks into the journal."""
+
+    def __init__(self, store: Store, clock: Clock, backend_of: Callable[[str], str | None], host: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._backend_of = backend_of
+        self._host = host
+
+    async def take(self, fact: HookFact, cursor: Source | None = None) -> Taken:
+        """Write an event and how far its spool file has been read, all of it or nothing."""
+        return await self._store.write(lambda writer: self._take(writer, fact, cursor))
+
+    async def move(self, cursor: Source) -> None:
+        """Keep how far a spool file has been read where there was nothing to take."""
+        await self._store.write(lambda writer: writer.put_source(cursor))
+
+    async def cursor(self, path: str) -> Source | None:
+        """Return how far a spool file has been read."""
+        return await self._store.read(lambda reader: reader.source(path))
+
+    async def forget(self, path: str) -> None:
+        """Forget a spool file that is gone."""
+        await self._store.write(lambda writer: writer.forget_source(path))
+
+    async def session_of(self, fact: HookFact) -> str | None:
+        """Return the session that an event belongs to, if the journal has it."""
+
+        def work(reader: Reader) -> str | None:
+            return HookSessions.known(reader, fact)
+
+        return await self._store.read(work)
+
+    async def stops(self) -> Stops:
+        """Return the turns that wait for their transcripts to say how they ended, by session."""
+        return await self._store.read(_read_stops)
+
+    async def settle(self, session_id: str, stop: Stop) -> None:
+        """End a turn that stopped with the response that its hook gave, unless more has come of it since."""
+        await self._store.write(lambda writer: self._settle(writer, session_id, stop))
+
+    # One event
+
+    def _take(self, writer: Writer, fact: HookFact, cursor: Source | None) -> Taken:
+        repeated = writer.answer(SCOPE, fact.id) is not None
+        session_id = None
+        if not repeated:
+            work = _EventWork(writer, fact, self._sessions(writer, fact), test_clock=self._clock.is_test)
+            session_id = work.run()
+            kept = Answer(request_hash="", answer={"session_id": session_id}, at=self._clock.now())
+            writer.put_answer(SCOPE, fact.id, kept)
+        if cursor is not None:
+            writer.put_source(cursor)
+        return Taken(session_id=session_id, repeated=repeated)
+
+    def _sessions(self, writer: Writer, fact: HookFact) -> HookSessions:
+        return HookSessions(writer, fact, backend_of=self._backend_of, host=self._host, test_clock=self._clock.is_test)
+
+    def _settle(self, writer: Writer, session_id: str, stop: Stop) -> None:
+        stops = _read_stops(writer)
+        if stops.pop(session_id, None) is None:
+            return
+        session = writer.session(session_id)
+        if session is not None and session.state is not SessionState.SEALED:
+            ledger = Ledger(writer, session_id, session, test_clock=self._clock.is_test)
+            end_stopped(ledger, stop)
+            ledger.flush(writer)
+            save_capsule(writer, ledger, stop.at)
+            ledger.flush(writer)
+        _write_stops(writer, stops)
+
+
+class _EventWork:
+    """The writing of one event."""
+
+    def __init__(self, writer: Writer, fact: HookFact, sessions: HookSessions, *, test_clock: bool) -> None:
+        self._writer = writer
+        self._fact = fact
+        self._sessions = sessions
+        self._memory = Memory(writer, fact.agent)
+        self._test_clock = test_clock
+
+    def run(self) -> str | None:
+        """Write what the event says; return the session that it belongs to."""
+        if not self._fact.vendor_id:
+            return None
+        ledger = self._handlers().get(self._fact.name, self._unknown)()
+        if ledger is None:
+            return None
+        ledger.flush(self._writer)
+        self._memory.flush()
+        if self._fact.masked:
+            known = self._writer.imported(ledger.id) or {}
+            total = Counter[str](known.get("redactions", {})) + Counter(self._fact.masked)
+            self._writer.put_imported(ledger.id, {**known, "redactions": dict(sorted(total.items()))})
+        return ledger.id
+
+    def _handlers(self) -> dict[str, Callable[[], Ledger | None]]:
+        return {
+            "SessionStart": self._start,
+            "UserPromptSubmit": self._prompt,
+            "PostToolUse": self._call,
+            "PostToolUseFailure": self._call,
+            "SubagentStart": self._subagent_start,
+            "SubagentStop": self._subagent_stop,
+            "PreCompact": self._compacting,
+            "PostCompact": self._compacted,
+            "Stop": self._stop,
+            "StopFailure": self._stop_failed,
+            "SessionEnd": self._end,
+        }
+
+    def _write(self, ledger: Ledger, kind: Kind, body: dict[str, Any], turn: str | None = None) -> None:
+        salt = salt_from("hook", self._fact.id, str(kind), str(ledger.next_seq))
+        ledger.write(
+            kind, self._fact.at, {name: value for name, value in body.items() if value is not None}, salt, turn
+        )
+
+    def _start(self) -> Ledger | None:
+        return self._sessions.begin(self._memory)
+
+    # Turns
+
+    def _prompt(self) -> Ledger | None:
+        fact = self._fact
+        ledger = self._sessions.woken(self._memory)
+        if ledger is None or fact.prompt is None:
+            return ledger
+        if fact.turn_name is not None and (begun := self._memory.origin(fact.turn_name)) is not None:
+            self._ask(ledger, turn_now(ledger, begun))
+            return ledger
+        if fact.turn_name is None and fact.prompt_name is not None:
+            session, name = ledger.session, fact.prompt_name
+            brought = brought_by_import(self._writer, self._memory, session, name, fact.prompt, fact.at)
+            if brought is not None:
+                keep_prompt(self._memory, ledger.id, fact.prompt_name, brought.request_id, taken=True)
+                return ledger
+        agents = begun_by_agent(self._writer, ledger.session, fact.at)
+        if agents is not None:
+            self._keep(ledger, agents.request_id)
+            return ledger
+        self._end_previous(ledger)
+        stamp = fact.at.replace("-", "").replace(":", "")[:15] + "Z"
+        request_id = free_id(f"req-{stamp}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", ledger.has_turn)
+        body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": HOOK}
+        self._write(ledger, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
+        self._keep(ledger, request_id)
+        if fact.context:
+            adds = {"context_list": list(fact.context)}
+            update_turn(ledger, request_id, fact.at, {"adds": adds}, live=False)
+        if ledger.session.title == UNTITLED and fact.prompt_title:
+            self._write(ledger, Kind.SESSION_UPDATED, {"title": fact.prompt_title})
+        return ledger
+
+    def _ask(self, ledger: Ledger, turn: Turn | None) -> None:
+        """Give its prompt to a turn of which a transcript has told no more than that it began."""
+        if turn is not None and not turn.is_terminal and not turn.query_text:
+            sets = {"query_title": self._fact.prompt_title, "query_text": self._fact.prompt}
+            update_turn(ledger, turn.request_id, self._fact.at, {"sets": sets}, live=False)
+
+    def _keep(self, ledger: Ledger, request_id: str) -> None:
+        """Remember which turn the prompt has, under the name that its transcript will have for it."""
+        if self._fact.turn_name is not None:
+            origin = Origin(session_id=ledger.id, turn=request_id, doc={"live": True})
+            self._memory.put(self._fact.turn_name, origin)
+        elif self._fact.prompt_name is not None:
+            keep_prompt(self._memory, ledger.id, self._fact.prompt_name, request_id, taken=False)
+
+    def _end_previous(self, ledger: Ledger) -> None:
+        """End the turn before: as it stopped, or as superseded where no transcript will ever tell."""
+        stops = _read_stops(self._writer)
+        stop = stops.pop(ledger.id, None)
+        if stop is not None:
+            end_stopped(ledger, stop, is_last=not self._fact.transcript_path)
+            _write_stops(self._writer, stops)
+        previous = ledger.turn(ledger.session.current_turn or "")
+        if previous is None or previous.is_terminal or self._fact.transcript_path:
+            return
+        self._supersede(ledger, previous)
+
+    def _supersede(self, ledger: Ledger, turn: Turn) -> None:
+        note = "superseded: No answer before the next prompt"
+        outcome = {"status": "failed", "failure_note": note, "error_code": "superseded"}
+        end_turn(ledger, turn.request_id, self._fact.at, outcome, live=True)
+
+    def _end_unanswered(self, ledger: Ledger) -> None:
+        """End the turns of prompts that never reached the model (another hook refused them): a later turn has ended."""
+        if not ledger.session.turns_open:
+            return
+        turns = ledger.turns()
+        latest = max((turn.begun_at for turn in turns if turn.is_terminal), default=None)
+        for turn in turns:
+            is_empty = not (turn.is_terminal or turn.dialog_items or turn.actions or turn.response)
+            if is_empty and latest is not None and turn.begun_at < latest and self._began_by_hook(ledger, turn):
+                self._supersede(ledger, turn)
+
+    def _began_by_hook(self, ledger: Ledger, turn: Turn) -> bool:
+        (begun,) = self._writer.entries(ledger.id, after=turn.begun_seq - 1, limit=1)
+        return begun.facts.get("opened_by") == HOOK
+
+    def _stop(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        if ledger is None:
+            return None
+        self._end_unanswered(ledger)
+        turn = self._open_turn(ledger)
+        if turn is None:
+            self._save_capsule(ledger)
+            return ledger
+        stop = Stop(
+            agent=self._fact.agent,
+            at=self._fact.at,
+            turn=turn.request_id,
+            response=self._fact.response or "",
+            transcript=self._fact.transcript_path,
+        )
+        _write_stops(self._writer, {**_read_stops(self._writer), ledger.id: stop})
+        return ledger
+
+    def _stop_failed(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        turn = self._open_turn(ledger) if ledger is not None else None
+        if ledger is not None and turn is not None:
+            note = self._fact.error or "The agent stopped with an error"
+            outcome = {"status": "failed", "failure_note": note, "error_code": "api_error"}
+            end_turn(ledger, turn.request_id, self._fact.at, outcome, live=True)
+        return ledger
+
+    def _open_turn(self, ledger: Ledger) -> Turn | None:
+        """Return the turn that is open and began before the event."""
+        turn = ledger.turn(ledger.session.current_turn or "")
+        if turn is None or turn.is_terminal:
+            open_ones = [each for each in ledger.turns() if not each.is_terminal] if ledger.session.turns_open else []
+            turn = max(open_ones, key=lambda each: each.begun_at, default=None)
+        return turn if turn is not None and turn.begun_at <= parse(self._fact.at) else None
+
+    def _call(self) -> Ledger | None:
+        ledger = self._sessions.woken(self._memory)
+        batch = self._fact.calls
+        if ledger is None or batch is None:
+            return ledger
+        turn = self._open_turn(ledger)
+        ledger.flush(self._writer)
+        self._memory.flush()
+        items = [msgspec.structs.replace(item, turn=turn.request_id if turn else None) for item in batch.items]
+        placed = msgspec.structs.replace(batch, items=items)
+        BatchWork(self._writer, placed, _no_source(self._fact), test_clock=self._test_clock).run()
+        return self._sessions.open_ledger(self._memory)
+
+    # Sessions
+
+    def _subagent_start(self) -> Ledger | None:
+        return self._sessions.begin_child(self._memory)
+
+    def _subagent_stop(self) -> Ledger | None:
+        child = self._sessions.child_ledger(self._memory)
+        if child is not None and child.session.state is SessionState.OPEN:
+            self._write(child, Kind.SESSION_SUSPENDED, {"cause": SUBAGENT_ENDED})
+        return child
+
+    def _compacting(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        if ledger is not None:
+            self._save_capsule(ledger)
+        return ledger
+
+    def _compacted(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        if ledger is not None:
+            self._write(ledger, Kind.IMPORT_NOTED, {"hook": self._fact.name, "trigger": self._fact.trigger})
+        return ledger
+
+    def _end(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        if ledger is None:
+            return None
+        stops = _read_stops(self._writer)
+        stop = stops.pop(ledger.id, None)
+        if stop is not None:
+            end_stopped(ledger, stop, is_last=not self._fact.transcript_path)
+            _write_stops(self._writer, stops)
+        self._end_unanswered(ledger)
+        self._end_run(ledger)
+        if ledger.session.state is SessionState.OPEN:
+            self._save_capsule(ledger)
+            self._write(ledger, Kind.SESSION_SUSPENDED, {"cause": ENDED, "reason": self._fact.reason})
+            self._writer.end_lease(ledger.id)
+        return ledger
+
+    def _end_run(self, ledger: Ledger) -> None:
+        run = ledger.session.run
+        if run is None or run.status is not RunStatus.RUNNING or run.pid not in (None, self._fact.pid):
+            return
+        ended = parse(self._fact.at)
+        duration = max(int((ended - run.started).total_seconds() * 1000), 0)
+        facts = {"status": str(RunStatus.OK), "ended": precise(ended), "duration_ms": duration}
+        self._write(ledger, Kind.RUN_UPDATED, {**facts, "derived": ["duration_ms"]})
+
+    def _unknown(self) -> Ledger | None:
+        ledger = self._sessions.open_ledger(self._memory)
+        if ledger is not None:
+            self._write(ledger, Kind.IMPORT_NOTED, {"unknown": f"hook/{self._fact.name}"[:200], "raw": self._fact.raw})
+        return ledger
+
+    def _save_capsule(self, ledger: Ledger) -> None:
+        ledger.flush(self._writer)
+        save_capsule(self._writer, ledger, self._fact.at)
+
+
+def end_stopped(ledger: Ledger, stop: Stop, *, is_last: bool = False) -> None:
+    """Complete the turn of a stop with its response, unless it has ended or more has come of it since.
+
+    Where the stop is the last word on it, as no transcript will tell more, what came since was no more than a notice.
+    """
+    turn = ledger.turn(stop.turn)
+    if turn is None or turn.is_terminal or (turn.last_updated > parse(stop.at) and not is_last):
+        return
+    if not stop.response and not turn.response:
+        return
+    outcome = {"status": str(TurnStatus.COMPLETED), "response": stop.response}
+    end_turn(ledger, turn.request_id, stop.at, outcome, live=True)
+
+
+def save_capsule(writer: Writer, ledger: Ledger, at: str) -> None:
+    """Write the capsule of a session that is flushed, unless its newest entry is one."""
+    session = ledger.session
+    if not session.turns_total or session.state is not SessionState.OPEN:
+        return
+    if writer.entries(ledger.id, after=session.head_seq - 1, kinds=(Kind.CAPSULE_SAVED,)):
+        return
+    capsule = capsule_of(writer, session, parse(at))
+    salt = salt_from("hook", ledger.id, "capsule", str(ledger.next_seq))
+    ledger.write(Kind.CAPSULE_SAVED, at, {"origin": capsule["origin"], "capsule": capsule}, salt)
+
+
+def _no_source(fact: HookFact) -> Source:
+    return replace(_EMPTY, path=f"hook:{fact.id}", agent=fact.agent)
+
+
+_EMPTY = Source(path="", agent="", device=0, inode=0, size=0, mtime_ns=0, head="", head_bytes=0, cursor=0, tail="")
+
+
+def _read_stops(reader: Reader) -> Stops:
+    kept = reader.source(STOPS)
+    return _stops(kept.state) if kept is not None and kept.state else {}
+
+
+def _write_stops(writer: Writer, stops: Stops) -> None:
+    if stops:
+        writer.put_source(replace(_EMPTY, path=STOPS, state=msgspec.msgpack.encode(stops)))
+    else:
+        writer.forget_source(STOPS)

@@ -1,0 +1,76 @@
+"""Prompts that come twice, from a hook and from the transcript: which turn of a session a prompt belongs to.
+
+A prompt has no id that both know. Its text under the store's key, its order among equal ones and its time tell.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import count
+
+from shiftlog.journal.intake.bulk_pen import Ledger
+from shiftlog.journal.intake.origins import Memory
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.model.times import parse, truncated
+from shiftlog.store.protocol import Reader
+from shiftlog.store.sources import Origin
+
+SAME_PROMPT = timedelta(minutes=10)
+LOOKED_BACK = 50
+
+
+def are_near(one: str, turn: Turn) -> bool:
+    """Tell whether a time is near enough to the beginning of a turn for both to be of one prompt."""
+    return abs(parse(one) - turn.begun_at) <= SAME_PROMPT
+
+
+def left_by_hook(memory: Memory, ledger: Ledger, name: str, at: str) -> Origin | None:
+    """Return the turn that a hook began for a prompt and that no prompt of a transcript has taken yet; take it."""
+    for key, origin in _known(memory, name):
+        document = origin.doc or {}
+        turn = turn_now(ledger, origin)
+        if turn is None or document.get("taken") or not are_near(at, turn):
+            continue
+        memory.put(key, Origin(session_id=origin.session_id, turn=origin.turn, doc={**document, "taken": True}))
+        return origin
+    return None
+
+
+def turn_now(ledger: Ledger, origin: Origin) -> Turn | None:
+    """Return the turn of a prompt: the hook's, or the one of its agent for which that made way."""
+    if origin.session_id != ledger.id or origin.turn is None:
+        return None
+    return ledger.turn(origin.turn) or ledger.turn(ledger.adopter_of(origin.turn) or "")
+
+
+def begun_by_agent(reader: Reader, session: Session, at: str) -> Turn | None:
+    """Return the open turn that an agent began for a prompt before the hook that saw the prompt was heard."""
+    turn = reader.turn(session.id, session.current_turn or "")
+    if turn is None or turn.is_terminal or not are_near(at, turn) or turn.begun_at < truncated(parse(at)):
+        return None
+    (begun,) = reader.entries(session.id, after=turn.begun_seq - 1, limit=1)
+    return None if begun.facts.get("imported") or begun.facts.get("opened_by") else turn
+
+
+def keep_prompt(memory: Memory, session_id: str, name: str, turn: str, *, taken: bool) -> None:
+    """Remember under the next number of its text which turn a hook's prompt has."""
+    number = sum(1 for _ in _known(memory, name))
+    memory.put(f"{name}:{number}", Origin(session_id=session_id, turn=turn, doc={"live": True, "taken": taken}))
+
+
+def brought_by_import(reader: Reader, memory: Memory, session: Session, name: str, text: str, at: str) -> Turn | None:
+    """Return the turn that a transcript has brought already for a prompt of a hook."""
+    claimed = {origin.turn for _, origin in _known(memory, name)}
+    last = session.turns_total + session.turns_deleted
+    for turn in reader.turns(session.id, after=max(last - LOOKED_BACK, 0)):
+        if turn.request_id not in claimed and turn.query_text.strip() == text.strip() and are_near(at, turn):
+            return turn
+    return None
+
+
+def _known(memory: Memory, name: str) -> Iterator[tuple[str, Origin]]:
+    for number in count():
+        key = f"{name}:{number}"
+        origin = memory.origin(key)
+        if origin is None:
+            return
+        yield key, origin

@@ -1,0 +1,35 @@
+"""Which session that was recorded live a transcript tells of: by the vendor's id, or by what its agent did in it."""
+
+from collections.abc import Collection, Sequence
+
+from shiftlog.facts.batch import Incoming
+from shiftlog.store.protocol import Reader
+
+
+def under_vendor_id(reader: Reader, agent: str, vendor_id: str) -> str | None:
+    """Return the session of an agent that was opened under the vendor's id."""
+    for session_id in reader.session_ids_of_vendor(vendor_id):
+        session = reader.session(session_id)
+        if session is not None and session.agent == agent:
+            return session_id
+    return None
+
+
+def worked_in(reader: Reader, agent: str, items: Sequence[Incoming], *, taken: Collection[str | None]) -> str | None:
+    """Return the session that an agent opened with our own tools, not saying whose it is, and began a turn in.
+
+    A subagent works in the session of its parent, which is not its own.
+    """
+    for item in items:
+        body = item.body or {}
+        if item.what == "session_opened" and (body.get("parent") or body.get("subagent")):
+            return None
+        named, turn = str(body.get("session_id") or ""), str(body.get("request_id") or "")
+        if item.what != "adopt" or not named or named in taken:
+            continue
+        session = reader.session(named)
+        if session is None or session.agent != agent or session.vendor_session_id or session.parent_session_id:
+            continue
+        if not session.subagent and reader.turn(named, turn) is not None:
+            return named
+    return None

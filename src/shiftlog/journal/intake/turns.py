@@ -1,0 +1,150 @@
+"""What imported facts write of a turn: changes, its end, and amendments where it has ended already.
+
+Into a turn that was written live a transcript only fills what is empty and unites lists; what the agent wrote wins.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from shiftlog.facts.batch import Incoming
+from shiftlog.journal.encoding import salt_from
+from shiftlog.journal.intake.bulk_pen import Ledger
+from shiftlog.journal.merge import MAX_LIST_ITEMS, TEXT_FIELDS, changes_to, is_empty
+from shiftlog.journal.projection import seal_of
+from shiftlog.model.entry import Kind
+from shiftlog.model.moves import TurnStatus
+from shiftlog.model.nouns import Turn
+from shiftlog.model.turn_texts import LIST_FIELDS
+from shiftlog.store.codec import blobs
+from shiftlog.store.codec.packed import unpacked
+
+SOURCE = "import"
+_TEXTS = (*TEXT_FIELDS, "query_text")
+# What no agent writes itself, so that a transcript may add it to a turn that was written live.
+_IMAGES = "images"
+
+
+def write(ledger: Ledger, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
+    """Write an entry that follows from others, under a salt that follows from its place."""
+    ledger.write(kind, at, body, salt_from(ledger.id, str(kind), str(ledger.next_seq)), turn)
+
+
+def update_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], *, live: bool) -> None:
+    """Write the fields of a turn that really change; of a terminal one as an amendment."""
+    turn = ledger.turn(request_id)
+    if turn is None:
+        return
+    given: dict[str, Any] = body.get("sets") or {}
+    sets = {name: value for name, value in given.items() if value is not None}
+    adds: dict[str, list[Any]] = body.get("adds") or {}
+    if live or turn.is_terminal:
+        sets = {n: v for n, v in sets.items() if n == _IMAGES or (n in _TEXTS and is_empty(n, getattr(turn, n)))}
+    if turn.is_terminal and not live and body.get("ends"):
+        # How it would end, had it not ended already: with time it had settled before it went on.
+        adds = {**adds, "blockers": adds["blockers"][:-1]}
+    incoming = {**{n: v for n, v in sets.items() if n in TEXT_FIELDS}, **_with_room(turn, adds)}
+    if turn.is_terminal:
+        _amend(ledger, turn, at, _beyond(turn, changes_to(turn, incoming)))
+        return
+    changes = changes_to(turn, incoming)
+    prompt = sets.get("query_text")
+    if prompt and prompt != turn.query_text:
+        # The file was read up to between the beginning of the turn and its prompt.
+        changes["set"] = {**changes.get("set", {}), "query_text": prompt}
+    more = {name: value for name, value in sets.items() if name not in _TEXTS}
+    if more and (more := ledger.not_said(request_id, more)):
+        changes["more"] = more
+    if changes:
+        write(ledger, Kind.TURN_UPDATED, at, changes, request_id)
+
+
+def _with_room(turn: Turn, adds: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    kept: dict[str, list[Any]] = {}
+    for name in (*LIST_FIELDS, "commits"):
+        items = adds.get(name)
+        if items:
+            kept[name] = items[: max(MAX_LIST_ITEMS - len(getattr(turn, name)), 0)]
+    return kept
+
+
+def _beyond(turn: Turn, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return what changes would add to a terminal turn that no amendment has said yet."""
+    fields: dict[str, Any] = {**changes.get("set", {}), **changes.get("add", {})}
+    for note in turn.amendments:
+        for name, value in list(fields.items()):
+            said: Any = note.fields.get(name)
+            if isinstance(value, list) and isinstance(said, list):
+                fields[name] = [item for item in value if item not in said]  # pyright: ignore[reportUnknownVariableType]
+            elif said == value:
+                del fields[name]
+    return {name: value for name, value in fields.items() if value}
+
+
+def _amend(ledger: Ledger, turn: Turn, at: str, fields: dict[str, Any]) -> None:
+    if fields:
+        body = {"source": SOURCE, "seal": turn.seal, "fields": fields}
+        write(ledger, Kind.IMPORT_NOTED, at, body, turn.request_id)
+
+
+def end_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], *, live: bool) -> None:
+    """End a turn as its transcript says; one that has ended keeps its end, and another response is an amendment."""
+    turn = ledger.turn(request_id)
+    if turn is None:
+        return
+    response = body.get("response") or ""
+    if turn.is_terminal:
+        if live and response and response != turn.response:
+            _amend(ledger, turn, at, _beyond(turn, {"set": {"response": response}}))
+        return
+    status = TurnStatus(body["status"])
+    outcome: dict[str, Any] = {}
+    if status is TurnStatus.COMPLETED:
+        outcome["response"] = turn.response if live and turn.response else response or turn.response
+    else:
+        outcome |= {"failure_note": body.get("failure_note") or "", "error_code": body.get("error_code") or ""}
+        if response and not turn.response:
+            outcome["response"] = response
+    if turn.usage is not None and not turn.token_count:
+        used = turn.usage
+        outcome["token_count"] = (
+            used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
+        )
+    if body.get("model") and not (live and turn.model):
+        outcome["model"] = body["model"]
+    seal = seal_of(turn, {**outcome, "status": str(status), "at": at})
+    more = {name: body[name] for name in ("duration_ms", "settled") if body.get(name)}
+    kind = Kind.TURN_COMPLETED if status is TurnStatus.COMPLETED else Kind.TURN_FAILED
+    write(ledger, kind, at, {**outcome, **more, "seal": seal}, request_id)
+
+
+def clear_items(ledger: Ledger, request_id: str, at: str) -> None:
+    """Clear what an open turn has that came otherwise: the transcript tells it again, with all that is known of it."""
+    turn = ledger.turn(request_id)
+    if turn is None or turn.is_terminal:
+        return
+    brought = [name for name, count in (("dialog", turn.dialog_items), ("actions", turn.actions)) if count]
+    if brought:
+        write(ledger, Kind.TURN_UPDATED, at, {"clear": brought}, request_id)
+
+
+def next_order(turn: Turn) -> int:
+    """Return the order of the next action; those that `clear_items` cleared no longer count."""
+    return (turn.actions if turn.actions_floor else turn.last_order) + 1
+
+
+def late_dialog(ledger: Ledger, request_id: str, items: Sequence[Incoming]) -> None:
+    """Write dialog items that came for a terminal turn as one amendment of it."""
+    turn = ledger.turn(request_id)
+    if turn is None:
+        return
+    dialog = [_item(item) for item in items]
+    _amend(ledger, turn, items[-1].at, {"dialog": dialog})
+
+
+def _item(item: Incoming) -> dict[str, Any]:
+    assert item.prepared is not None
+    texts = {long.digest: blobs.unpack(long.data) for long in item.prepared.long_texts}
+    body: Any = blobs.internalise(msgspec.json.decode(unpacked(item.prepared.document)), texts.__getitem__)
+    return {name: value for name, value in body.items() if name != "test_clock"}

@@ -1,0 +1,1 @@
+"""The ledger of runs: how each ended, what it cost."""

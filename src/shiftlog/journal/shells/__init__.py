@@ -1,0 +1,1 @@
+"""Shells and commands as entries; fulfils shell.ports.ShellJournal."""

@@ -1,0 +1,319 @@
+"""Shells and commands in the journal: the entries that the shell service asks for, and reading them back.
+
+A command that runs while a turn is open is an action of that turn too. Shells are found by their facet, so that a
+server that comes up after another one knows what that one left behind.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.journal.continuity.service import Continuity
+from shiftlog.journal.journal import Journal, check_fence, closed_error, find_session
+from shiftlog.journal.pen import Pen
+from shiftlog.journal.sessions import Sessions
+from shiftlog.journal.texts import SHELL, one_line
+from shiftlog.model.caller import LIBRARY, Caller
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.nouns import Session
+from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
+from shiftlog.store.protocol import EntryRow, Filter, Page, Reader, Writer
+
+DESCRIPTION_CHARS = 500
+LOOKED_AT = 2_000
+LOOKED_BACK = timedelta(days=30)
+
+T = TypeVar("T")
+
+
+class ShellLog:
+    """Write and read what shells did."""
+
+    def __init__(self, journal: Journal, sessions: Sessions, continuity: Continuity, redactor: Redactor) -> None:
+        self._journal = journal
+        self._sessions = sessions
+        self._continuity = continuity
+        self._redactor = redactor
+
+    async def home(self, session_id: str | None, caller: Caller, title: str = "shell") -> ShellHome:
+        """Find the session to belong to: the one named, else the one the caller has open, else a new implicit one."""
+        if session_id is not None:
+            found = await self._journal.store.read(lambda reader: self._writable(reader, session_id, caller))
+            return ShellHome(session_id=found.id, implicit=False)
+        own = await self._journal.store.read(lambda reader: _own(reader, caller))
+        if own is not None:
+            return ShellHome(session_id=own, implicit=False)
+        agent = _kind_of(caller.client_name)
+        opened = await self._sessions.open_session({"agent": agent, "title": title}, caller)
+        return ShellHome(session_id=opened["session_id"], implicit=True)
+
+    async def session_id(self, name: str) -> str:
+        """Return the id of the session that a name of any form names."""
+        return (await self._journal.store.read(lambda reader: find_session(reader, name))).id
+
+    def _writable(self, reader: Reader, session_id: str, caller: Caller) -> Session:
+        session = find_session(reader, session_id)
+        _check_writer(reader, session, caller)
+        return session
+
+    async def check_live(self, session_id: str) -> None:
+        """Raise SessionClosed for a session that has ended; what its shells still have to say is taken."""
+
+        def work(reader: Reader) -> None:
+            session = find_session(reader, session_id)
+            if not session.is_live:
+                raise closed_error(session)
+
+        await self._journal.store.read(work)
+
+    # Writing
+
+    async def shell_opened(self, session_id: str, facts: Facts) -> None:
+        """Record that a shell lives."""
+        await self._write(session_id, lambda pen: self._put(pen, Kind.SHELL_OPENED, facts))
+
+    async def shell_ended(self, session_id: str, facts: Facts, *, close_session: bool) -> None:
+        """Record that a shell is over, and close the implicit session whose last one it was."""
+        await self._write(session_id, lambda pen: self._put(pen, Kind.SHELL_ENDED, facts))
+        if close_session:
+            await self._close(session_id, "completed")
+
+    async def abandon(self, session_id: str) -> None:
+        """Close an implicit session whose shell never came up."""
+        await self._close(session_id, "abandoned")
+
+    async def finish(self, session_id: str) -> None:
+        """Close an implicit session that was only opened to record something."""
+        await self._close(session_id, "completed")
+
+    async def _close(self, session_id: str, reason: str) -> None:
+        closing = {"session_id": session_id, "reason": reason, "on_held": "take_over"}
+        try:
+            await self._continuity.close_session(closing, LIBRARY)
+        except ShiftlogError:
+            pass  # somebody closed it already, or goes on in it: then it is not ours to close
+
+    async def sync(self) -> None:
+        """Make the starts of commands durable that are not yet."""
+        await self._journal.store.sync()
+
+    async def command_started(self, session_id: str, facts: Facts, caller: Caller, *, waited_for: bool) -> str | None:
+        """Record that a command is about to run; return the turn that is open. Raise SessionClosed or LeaseLost.
+
+        The start of one whose end is waited for need not last by itself: its end, which does, makes both last.
+        """
+
+        def work(pen: Pen) -> str | None:
+            turn = _open_turn(pen)
+            self._put(pen, Kind.COMMAND_STARTED, facts, turn)
+            return turn
+
+        return await self._write(session_id, work, lasting=not waited_for, caller=caller)
+
+    async def command_finished(self, session_id: str, request_id: str | None, facts: Facts) -> None:
+        """Record how a command ended, also as an action of the turn that it began in while that is open."""
+
+        await self._write(session_id, lambda pen: self._put_end(pen, request_id, facts))
+
+    async def command_refused(self, session_id: str, facts: Facts, caller: Caller) -> str | None:
+        """Record a command that never ran, also as an action of the turn that is open, which is returned.
+
+        Raise SessionClosed or LeaseLost, as for a command that would run.
+        """
+
+        def work(pen: Pen) -> str | None:
+            turn = _open_turn(pen)
+            self._put_end(pen, turn, facts)
+            return turn
+
+        return await self._write(session_id, work, caller=caller)
+
+    def _put_end(self, pen: Pen, request_id: str | None, facts: Facts) -> None:
+        turn = pen.turn(request_id) if request_id else None
+        self._put(pen, Kind.COMMAND_FINISHED, facts, request_id if turn else None)
+        if turn is not None and not turn.is_terminal:
+            action = {
+                "description": one_line(str(facts.get("command", "")), DESCRIPTION_CHARS) or "(no text)",
+                "type": "command",
+                "status": "completed" if facts.get("exit_code") == 0 else "failed",
+                "order": turn.last_order + 1,
+                "file_path": "",
+                "command_id": facts.get("command_id"),
+                "exit_code": facts.get("exit_code"),
+            }
+            self._put(pen, Kind.ACTION, action, turn.request_id)
+
+    async def command_input(self, session_id: str, facts: Facts) -> None:
+        """Record what was sent to a running command."""
+        await self._write(session_id, lambda pen: self._put(pen, Kind.COMMAND_INPUT, facts, _open_turn(pen)))
+
+    async def approval_asked(self, session_id: str, facts: Facts) -> None:
+        """Record that a person is asked about a command."""
+        await self.note(session_id, Kind.COMMAND_ASKED, facts)
+
+    async def approval_decided(self, session_id: str, facts: Facts) -> None:
+        """Record what the person said."""
+        await self.note(session_id, Kind.COMMAND_DECIDED, facts)
+
+    async def note(self, session_id: str, kind: Kind, facts: Facts) -> None:
+        """Record any other fact of a shell's session."""
+        await self._write(session_id, lambda pen: self._put(pen, kind, facts, _open_turn(pen)))
+
+    async def _write(
+        self, session_id: str, work: Callable[[Pen], T], *, lasting: bool = True, caller: Caller | None = None
+    ) -> T:
+        """Write what a shell has to say; on behalf of a caller only where that one may write."""
+
+        def transaction(writer: Writer) -> T:
+            session = writer.session(session_id)
+            if session is None:
+                raise LookupError(session_id)
+            if caller is not None:
+                _check_writer(writer, session, caller)
+            pen = self._journal.pen(writer, session_id, session)
+            result = work(pen)
+            pen.commit(writer)
+            return result
+
+        return await self._journal.store.write(transaction, brief=True, lasting=lasting)
+
+    def _put(self, pen: Pen, kind: Kind, facts: Facts, turn: str | None = None) -> None:
+        body, _, _ = self._redactor.value(dict(facts), by_rule=True, path_fields=frozenset({"cwd", "workspace"}))
+        pen.write(kind, body, turn)
+
+    # Reading
+
+    async def open_turn(self, session_id: str) -> str | None:
+        """Return the turn of a session that is open, if one is."""
+
+        def work(reader: Reader) -> str | None:
+            session = reader.session(session_id)
+            return _open_turn(self._journal.pen(reader, session_id, session)) if session else None
+
+        return await self._journal.store.read(work)
+
+    async def shells(self, since: datetime) -> Sequence[KnownShell]:
+        """Return the shells of sessions that were active since a time, newest first."""
+
+        def work(reader: Reader) -> list[KnownShell]:
+            return [_known(reader, row.session_id, row.entry) for row in _openings(reader, Filter(from_=since))]
+
+        return await self._journal.store.read(work)
+
+    async def left(self, now: datetime) -> Sequence[KnownShell]:
+        """Return the shells of the last month whose end nobody recorded."""
+        return [known for known in await self.shells(now - LOOKED_BACK) if known.ended is None and known.shell_id]
+
+    async def shell(self, shell_id: str) -> KnownShell | None:
+        """Return what is known of one shell."""
+        return await self._journal.store.read(lambda reader: _find(reader, shell_id))
+
+    async def command(self, command_id: str) -> KnownCommand | None:
+        """Return what is known of one command."""
+
+        def work(reader: Reader) -> KnownCommand | None:
+            known = _find(reader, command_id.rpartition("#")[0])
+            if known is None:
+                return None
+            found = {
+                entry.kind: entry
+                for entry in reader.entries(known.session_id, kinds=(Kind.COMMAND_STARTED, Kind.COMMAND_FINISHED))
+                if entry.facts.get("command_id") == command_id
+            }
+            if not found:
+                return None
+            started, finished = found.get(Kind.COMMAND_STARTED), found.get(Kind.COMMAND_FINISHED)
+            first = started or finished
+            return KnownCommand(
+                session_id=known.session_id,
+                request_id=first.turn if first else None,
+                started=started.facts if started else None,
+                finished=finished.facts if finished else None,
+            )
+
+        return await self._journal.store.read(work)
+
+    async def knows_run(self, run: str) -> bool:
+        """Tell whether any shell's id begins with these digits."""
+
+        def work(reader: Reader) -> bool:
+            openings = _openings(reader, Filter())
+            return any(str(row.entry.facts.get("shell_id", "")).startswith(f"{run}-") for row in openings)
+
+        return await self._journal.store.read(work)
+
+
+def _check_writer(reader: Reader, session: Session, caller: Caller) -> None:
+    if not session.is_live:
+        raise closed_error(session)
+    grant = reader.grant(session.id, caller.client_id) if caller.client_id else None
+    check_fence(reader, session, None, grant)
+
+
+def _openings(reader: Reader, where: Filter) -> list[EntryRow]:
+    return reader.find_entries(where, Page(limit=LOOKED_AT), [SHELL])
+
+
+def _find(reader: Reader, shell_id: str) -> KnownShell | None:
+    for row in _openings(reader, Filter()):
+        if row.entry.facts.get("shell_id") == shell_id:
+            return _known(reader, row.session_id, row.entry)
+    return None
+
+
+def _known(reader: Reader, session_id: str, opened: Entry) -> KnownShell:
+    shell_id = opened.facts.get("shell_id")
+    ended: Entry | None = None
+    started: dict[object, Entry] = {}
+    last: Facts | None = None
+    for entry in reader.entries(
+        session_id, after=opened.seq, kinds=(Kind.SHELL_ENDED, Kind.COMMAND_STARTED, Kind.COMMAND_FINISHED)
+    ):
+        if entry.facts.get("shell_id") != shell_id:
+            continue
+        command_id = entry.facts.get("command_id")
+        if entry.kind is Kind.SHELL_ENDED:
+            ended = entry
+        elif entry.kind is Kind.COMMAND_STARTED:
+            started[command_id] = entry
+            last = entry.facts
+        # The end of a command that ran in the background does not make it the last one.
+        elif started.pop(command_id, None) is None or last is None or last.get("command_id") == command_id:
+            last = entry.facts
+    return KnownShell(
+        session_id=session_id,
+        opened_at=opened.at,
+        opened=opened.facts,
+        ended_at=ended.at if ended else None,
+        ended=ended.facts if ended else None,
+        last_command=last,
+        unfinished=[
+            KnownCommand(session_id=session_id, request_id=entry.turn, started=entry.facts, finished=None)
+            for entry in started.values()
+        ],
+    )
+
+
+def _own(reader: Reader, caller: Caller) -> str | None:
+    """Return the one open session that this client opened or resumed."""
+    if not caller.client_id:
+        return None
+    held = [lease.session_id for lease in reader.leases() if lease.client_id == caller.client_id]
+    live = [name for name in held if (session := reader.session(name)) is not None and session.is_live]
+    return live[0] if len(live) == 1 else None
+
+
+def _open_turn(pen: Pen) -> str | None:
+    current = pen.session.current_turn
+    turn = pen.turn(current) if current else None
+    return turn.request_id if turn is not None and not turn.is_terminal else None
+
+
+def _kind_of(client_name: str | None) -> str:
+    """Return a client's name as an agent kind: `claude-code` is `ClaudeCode`."""
+    words = re.findall(r"[A-Za-z0-9]+", client_name or "")
+    kind = "".join(word[:1].upper() + word[1:] for word in words)[:64]
+    return kind if re.fullmatch(r"[A-Z][A-Za-z0-9]*", kind) else "Agent"

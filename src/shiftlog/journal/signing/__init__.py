@@ -1,0 +1,1 @@
+"""The key of a state directory and what it signs: receipts and recovery tokens."""

@@ -1,0 +1,134 @@
+"""The signing key of a state directory: made on first use, mode 0600, and what it signs.
+
+Public keys stay beside it for ever, so that receipts of a key that was replaced can still be checked.
+"""
+
+import base64
+import hashlib
+import os
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from shiftlog.journal.signing.files import publish
+from shiftlog.model.canonical import canonical
+from shiftlog.model.errors import StorageError
+from shiftlog.model.nouns import Receipt
+from shiftlog.model.times import parse, shown
+
+KEY_BYTES = 32
+DAMAGED_HINT = (
+    "Put a backup of it in its place, or move it away: a new one is made, and recovery tokens given out so far end"
+)
+RECEIPT_LABEL = b"shiftlog-receipt-v1\n"
+_RAW = serialization.Encoding.Raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """The keys in one folder."""
+
+    folder: Path
+    private: Ed25519PrivateKey
+    key_id: str
+
+    @classmethod
+    def load(cls, folder: Path) -> "Keys":
+        """Read the key, making one where there is none; two processes at once agree on one."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / "ed25519"
+        if not path.exists():
+            publish(path, os.urandom(KEY_BYTES))
+        try:
+            private = Ed25519PrivateKey.from_private_bytes(path.read_bytes())
+        except ValueError as error:
+            reason = f"{path} is no key: it does not hold {KEY_BYTES} bytes"
+            raise StorageError("Storage error", details={"reason": reason}, hint=DAMAGED_HINT) from error
+        public = private.public_key().public_bytes(_RAW, serialization.PublicFormat.Raw)
+        key_id = hashlib.sha256(public).hexdigest()[:16]
+        public_path = folder / f"{key_id}.pub"
+        if not public_path.exists():
+            publish(public_path, public)
+        return cls(folder=folder, private=private, key_id=key_id)
+
+    def sign(self, receipt: Receipt) -> Receipt:
+        """Return the receipt with this key's signature."""
+        receipt = replace(receipt, key_id=self.key_id, signature="")
+        signature = self.private.sign(RECEIPT_LABEL + canonical(_unsigned(receipt)))
+        return replace(receipt, signature=base64.b64encode(signature).decode("ascii"))
+
+    def sign_bytes(self, data: bytes) -> bytes:
+        """Return this key's signature of some bytes."""
+        return self.private.sign(data)
+
+    def did_sign(self, data: bytes, signature: bytes) -> bool:
+        """Tell whether the present key signed some bytes; what a lost key signed is not proof of anything now."""
+        try:
+            self.private.public_key().verify(signature, data)
+        except InvalidSignature:
+            return False
+        return True
+
+    def is_signed(self, receipt: Receipt) -> bool:
+        """Tell whether a key of this folder, past or present, signed the receipt."""
+        path = self.folder / f"{receipt.key_id}.pub"
+        if not receipt.key_id.isalnum() or not path.exists():
+            return False
+        try:
+            public = Ed25519PublicKey.from_public_bytes(path.read_bytes())
+            public.verify(base64.b64decode(receipt.signature), RECEIPT_LABEL + canonical(_unsigned(receipt)))
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+
+def _unsigned(receipt: Receipt) -> dict[str, Any]:
+    document = receipt_document(receipt)
+    del document["signature"]
+    return document
+
+
+def receipt_document(receipt: Receipt) -> dict[str, Any]:
+    """Return a receipt as it is shown and signed."""
+    document: dict[str, Any] = {
+        "session_id": receipt.session_id,
+        "seq": receipt.seq,
+        "head_hash": receipt.head_hash,
+        "at": shown(receipt.at),
+        "key_id": receipt.key_id,
+        "signature": receipt.signature,
+    }
+    if receipt.test_clock:
+        document["test_clock"] = True
+    return document
+
+
+def receipt_from(document: Any) -> Receipt:
+    """Read a receipt kept elsewhere; raise ValueError for anything else."""
+    given: Any = document
+    for wrapping in ("data", "receipt"):  # the whole answer of close_session may be kept too
+        if isinstance(given, dict) and wrapping in given:
+            given = cast(dict[str, Any], given)[wrapping]
+    if not isinstance(given, dict):
+        raise ValueError("a receipt is a JSON object")
+    given = cast(dict[str, Any], given)
+    missing = {"session_id", "seq", "head_hash", "at", "key_id", "signature"} - given.keys()
+    if missing:
+        raise ValueError(f"a receipt has the key '{min(missing)}'")
+    at: datetime = parse(str(given["at"]))
+    if not isinstance(given["seq"], int):
+        raise ValueError("the seq of a receipt is an integer")
+    return Receipt(
+        session_id=str(given["session_id"]),
+        seq=given["seq"],
+        head_hash=str(given["head_hash"]),
+        at=at,
+        key_id=str(given["key_id"]),
+        signature=str(given["signature"]),
+        test_clock=bool(given.get("test_clock", False)),
+    )

@@ -1,0 +1,1 @@
+"""Totals of tokens and cost, and spending limits."""

@@ -1,0 +1,403 @@
+"""`shiftlog mcp`: copies JSON-RPC lines between stdio and the daemon, and knows what is unanswered.
+
+Standard library only, one thread, every buffer bounded. A line is passed on first and read afterwards, so
+that the imports which reading needs run while the daemon already works. What happens when the daemon goes
+away is in `bridge_recovery.py`, which is loaded only then.
+"""
+
+import os
+import select
+import time
+
+from shiftlog.link import processes, wire
+
+CHUNK_BYTES = 65536
+QUEUE_BYTES = 1 << 20
+LINE_BYTES = 64 << 20
+EDGE_BYTES = 4096
+ANSWER_WAIT_S = 30.0
+# A line that is no JSON-RPC gets an answer without an id, if it gets one at all.
+REFUSAL_WAIT_S = 2.0
+STEADY_S = 1.0
+# How long the newer client that had the daemon retired may take to start its own.
+SUCCESSOR_S = 3.0
+
+
+class Stopped(Exception):
+    """SIGTERM: the client wants us gone."""
+
+
+class Lines:
+    """Cuts a byte stream into lines; of a line that is too long only both ends are kept, in `overlong`."""
+
+    def __init__(self) -> None:
+        self.partial = bytearray()
+        self.overlong: list[tuple[bytes, bytes]] = []
+        self._head: bytes | None = None
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """Return the lines that are complete with this piece, each with its end."""
+        if self._head is not None:
+            end = piece.find(b"\n")
+            self.partial = (self.partial + piece[: end if end >= 0 else len(piece)])[-EDGE_BYTES:]
+            if end < 0:
+                return []
+            self.overlong.append((self._head, bytes(self.partial)))
+            self._head = None
+            self.partial = bytearray()
+            piece = piece[end + 1 :]
+        whole, newline, rest = piece.rpartition(b"\n")
+        if not newline:
+            self.partial += piece
+            if len(self.partial) > LINE_BYTES:
+                self._head = bytes(self.partial[:EDGE_BYTES])
+            return []
+        whole = bytes(self.partial) + whole
+        self.partial = bytearray(rest)
+        return [line + b"\n" for line in whole.split(b"\n") if line.strip()]
+
+
+class Ledger:
+    """What client and daemon have asked each other and not yet answered, and the client's handshake."""
+
+    def __init__(self) -> None:
+        self.in_flight: dict[str, tuple[str, bytes]] = {}
+        self.refusals = 0
+        self.asked: set[str] = set()
+        self.orphans: set[str] = set()
+        self.initialize: bytes | None = None
+        self.initialize_id = ""
+        self.initialized: bytes | None = None
+
+    def note_sent(self, line: bytes) -> None:
+        """Remember a line that the daemon now has."""
+        message = read_message(line)
+        method = message.get("method")
+        if isinstance(method, str) and has_id(message):
+            self.in_flight[id_text(message)] = (method, line)
+            if method == "initialize":
+                self.initialize, self.initialize_id, self.initialized = line, id_text(message), None
+        elif method == "notifications/initialized":
+            self.initialized = line
+        elif method == "notifications/cancelled":
+            self.in_flight.pop(id_text(as_object(message.get("params")), "requestId"), None)
+        elif is_answer(message):
+            self.asked.discard(id_text(message))
+        elif "id" in message or not isinstance(method, str):
+            self.refusals += 1
+
+    def note_received(self, line: bytes) -> None:
+        """Remember a line that came from the daemon."""
+        message = read_message(line)
+        if "id" not in message:
+            return
+        key = id_text(message)
+        if "method" in message:
+            self.asked.add(key)
+            self.orphans.discard(key)
+        elif (asked := self.in_flight.pop(key, None)) is not None:
+            if asked[0] == "initialize" and "error" in message:
+                self.initialize = None
+        elif self.refusals:
+            self.refusals -= 1
+
+    def answers_orphan(self, line: bytes) -> bool:
+        """Say whether a line answers a question of a daemon that is gone; the present one must not see it."""
+        message = read_message(line)
+        if not is_answer(message) or id_text(message) not in self.orphans:
+            return False
+        self.orphans.discard(id_text(message))
+        return True
+
+
+def read_message(line: bytes) -> dict[str, object]:
+    """Return a JSON-RPC object, or an empty one for what the daemon takes for none: other encodings, NaN."""
+    import json
+
+    try:
+        return as_object(json.loads(line.decode("utf-8"), parse_constant=_refuse_constant))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(name)
+
+
+def as_object(value: object) -> dict[str, object]:
+    """Return a JSON object as it is, and an empty one in place of anything else."""
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def has_id(message: dict[str, object]) -> bool:
+    """Say whether a message has an id that an answer can name: text or a whole number."""
+    given = message.get("id")
+    return isinstance(given, str | int) and not isinstance(given, bool)
+
+
+def id_text(message: dict[str, object], key: str = "id") -> str:
+    """Return an id as JSON text, which tells 1 from "1"."""
+    import json
+
+    return json.dumps(message.get(key))
+
+
+def is_answer(message: dict[str, object]) -> bool:
+    """Say whether a message answers a request."""
+    return "id" in message and "method" not in message and ("result" in message or "error" in message)
+
+
+class Bridge:
+    """One client on `stdin` and `stdout`, one daemon behind `connection`, None while there is none."""
+
+    def __init__(self, options: dict[str, object], *, stdin: int = 0, stdout: int = 1) -> None:
+        self.client_id = os.urandom(16).hex()
+        self.ledger = Ledger()
+        self.connection: wire.Connection | None = None
+        self.home = ""
+        self.queue: list[bytes] = []
+        self.out = bytearray()
+        self.failure: wire.WireError | None = None
+        self._hello = wire.hello_line(role="mcp", face="mcp", client_id=self.client_id, options=options)
+        self._stdin = stdin
+        self._stdout = stdout
+        self._from_client = Lines()
+        self._from_daemon = Lines()
+        self._sent_bytes = 0
+        self._failed_at = 0.0
+        self._connected_at = 0.0
+        self.farewell = b""
+        self._ended_at: float | None = None
+        self._settled = False
+
+    def run(self) -> int:
+        """Copy until the client is done; return the exit status."""
+        if self.dial():
+            self.take_rest()
+        while True:
+            if self.queue and self.connection is None:
+                self._recover()
+            left_s = self._left_s()
+            if left_s is not None and left_s <= 0:
+                return 0
+            if not self._step(left_s):
+                return 0
+
+    def _left_s(self) -> float | None:
+        """Return how long a client that has closed its side is still waited for, None while it has not."""
+        if self._ended_at is None:
+            return None
+        if self.queue or self.out or self.ledger.in_flight:
+            return self._ended_at + ANSWER_WAIT_S - time.monotonic()
+        return self._ended_at + REFUSAL_WAIT_S - time.monotonic() if self.ledger.refusals else 0.0
+
+    def dial(self, patience_s: float = 0.0) -> bool:
+        """Connect, starting a daemon if need be; on failure keep the reason in `failure` and return False."""
+        try:
+            self.home = wire.open_home()
+            self.connection = wire.open_connection(self.home, self._hello, patience_s=patience_s)
+        except wire.WireError as error:
+            self.failure = error
+            self._failed_at = time.monotonic()
+            return False
+        self._connected_at = time.monotonic()
+        self._sent_bytes = 0
+        self._from_daemon = Lines()
+        self.failure = None
+        self.farewell = b""
+        return True
+
+    def take_rest(self) -> None:
+        """Take what was read from the daemon beyond a line that somebody waited for."""
+        if self.connection is not None and self.connection.rest:
+            self._take_from_daemon(bytes(self.connection.rest))
+            self.connection.rest.clear()
+
+    def answer(self, line: bytes) -> None:
+        """Send the client a line of our own."""
+        self.out += line
+
+    def hang_up(self) -> None:
+        """Close the connection to the daemon, if there is one."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def _step(self, left_s: float | None) -> bool:
+        """Wait for something to do and do it; False when nobody reads our output any more."""
+        connection = self.connection
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLOUT if self.out else 0)
+        if self._ended_at is None and sum(map(len, self.queue)) < QUEUE_BYTES:
+            poll.register(self._stdin, select.POLLIN)
+        if connection is not None:
+            wanted = select.POLLOUT if self.queue else 0
+            if len(self.out) < QUEUE_BYTES:
+                wanted |= select.POLLIN
+            if wanted:
+                connection.sock.setblocking(False)
+                poll.register(connection.sock.fileno(), wanted)
+        ready = dict(poll.poll(self._poll_ms(left_s)))
+        if ready.pop(self._stdout, 0) and not (self.out and self._flush_to_client()):
+            return False
+        if self._stdin in ready:
+            del ready[self._stdin]
+            self._read_client()
+        if connection is not None and self.queue:
+            self._flush_to_daemon(connection)
+        if not self._settled:
+            self._settle_in()
+        if connection is not None and ready:
+            self._read_daemon(connection)
+        return True
+
+    def _poll_ms(self, left_s: float | None) -> int | None:
+        if not self._settled:
+            return 0
+        return None if left_s is None else int(left_s * 1000) + 1
+
+    def _settle_in(self) -> None:
+        """Load what was not needed to pass on the first line."""
+        import signal
+
+        read_message(b"{}")  # loads json now, so that the first answer does not wait for it
+
+        def stop(_signal: int, _frame: object) -> None:
+            raise Stopped
+
+        signal.signal(signal.SIGTERM, stop)
+        self._settled = True
+
+    def _flush_to_client(self) -> bool:
+        # A pipe that polls as writable takes PIPE_BUF bytes without blocking; with more we could wait for a
+        # client that waits for us.
+        size = select.PIPE_BUF if os.get_blocking(self._stdout) else CHUNK_BYTES
+        try:
+            written = os.write(self._stdout, self.out[:size])
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        del self.out[:written]
+        return True
+
+    def _read_client(self) -> None:
+        try:
+            piece = os.read(self._stdin, CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        if not piece:
+            self._ended_at = time.monotonic()
+            piece = b"\n"  # a last line without an end is a line
+        for line in self._from_client.feed(piece):
+            if not self.ledger.orphans or not self.ledger.answers_orphan(line):
+                self.queue.append(line)
+        self._refuse_overlong(self._from_client)
+
+    def _refuse_overlong(self, lines: Lines) -> None:
+        while lines.overlong:
+            from shiftlog.link.recovery import refuse_overlong
+
+            refuse_overlong(self, *lines.overlong.pop())
+
+    def _flush_to_daemon(self, connection: wire.Connection) -> None:
+        while self.queue:
+            line = self.queue[0]
+            try:
+                self._sent_bytes += connection.sock.send(memoryview(line)[self._sent_bytes :])
+            except BlockingIOError:
+                return
+            except OSError:  # what the daemon said before it closed is still to be read
+                return
+            if self._sent_bytes == len(line):
+                self._sent_bytes = 0
+                self.ledger.note_sent(self.queue.pop(0))
+
+    def _read_daemon(self, connection: wire.Connection) -> None:
+        try:
+            piece = connection.sock.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        if piece:
+            self._take_from_daemon(piece)
+        elif self.connection is connection:
+            self._lose_daemon()
+
+    def _take_from_daemon(self, piece: bytes) -> None:
+        for line in self._from_daemon.feed(piece):
+            if line.startswith(wire.OUT_OF_BAND):
+                self.farewell = line
+                continue
+            self.out += line
+            self.ledger.note_received(line)
+        self._refuse_overlong(self._from_daemon)
+
+    def _lose_daemon(self) -> None:
+        """Decide whether to look for another daemon now or when the client next wants something."""
+        stopped = b'"bye":"stop"' in self.farewell
+        unsteady = not self.farewell and time.monotonic() - self._connected_at < STEADY_S
+        if (stopped or unsteady) and not self.ledger.in_flight and not self.queue:
+            self.hang_up()
+        else:
+            self._recover()
+
+    def _recover(self) -> None:
+        from shiftlog.link.recovery import recover, refuse_queue
+
+        if self.failure is not None and time.monotonic() - self._failed_at < STEADY_S:
+            refuse_queue(self)
+            return
+        recover(self, patience_s=SUCCESSOR_S if b'"bye":"retire"' in self.farewell else 0.0)
+
+
+def chosen(options: dict[str, object]) -> dict[str, object]:
+    """Add what the environment of this process chooses: it holds for this client, whoever started the daemon."""
+    told = {**options}
+    for name in ("toolsets", "tools", "exclude_tools", "dialects"):
+        value = os.environ.get(f"SHIFTLOG_MCP_{name.upper().replace('DIALECTS', 'DIALECT')}", "")
+        words = [word.strip() for word in value.split(",") if word.strip()]
+        if words and name == "exclude_tools":
+            told[name] = [*words, *told.get(name, [])]  # pyright: ignore[reportGeneralTypeIssues]
+        elif words:
+            told.setdefault(name, words)
+    if os.environ.get("SHIFTLOG_MCP_READ_ONLY"):
+        told.setdefault("read_only", os.environ["SHIFTLOG_MCP_READ_ONLY"])
+    return told
+
+
+def policed(options: dict[str, object]) -> dict[str, object]:
+    """Add the policy that this process was given: it must hold in whatever daemon serves it, or none does.
+
+    A daemon that this process starts gets it from the environment; one that runs already checks it at the hello.
+    """
+    asked: list[str] = options.get("policy_files", [])  # pyright: ignore[reportAssignmentType]
+    files = [os.path.abspath(os.path.expanduser(name)) for name in asked]
+    if files:
+        import json
+
+        os.environ[wire.ASKED_POLICY] = json.dumps(files)
+    own = os.environ.get("SHIFTLOG_POLICY_FILE")
+    if own:
+        files.append(os.path.abspath(os.path.expanduser(own)))
+    variables = {name: os.environ[name] for name in os.environ if name.startswith("EXECKIT_MCP_")}
+    told: dict[str, object] = {**options}
+    if files:
+        told["policy_files"] = files
+    if variables:
+        told["policy_variables"] = variables
+    return told
+
+
+def run(options: dict[str, object]) -> int:
+    """Be the bridge of this process's stdin and stdout; return the exit status."""
+    processes.open_missing_streams()
+    try:
+        return Bridge(policed(chosen(options))).run()
+    except Stopped:
+        return 0
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,239 @@
+"""`shiftlog-hook claude|codex`: takes one event of an agent from standard input and appends it to the spool.
+
+Standard library only and few imports: it runs inside every turn of an agent. It exits 0 whatever happens and prints
+nothing but the hand-over brief that the daemon answers the start of a session with, because a hook that fails would
+disturb the agent; an event that cannot be spooled is the only loss.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+AGENTS = {"claude": "ClaudeCode", "codex": "Codex"}
+EVENT_BYTES = 8 << 20
+LOCK_WAIT_S = 0.05
+ANSWER_S = 0.45
+BRIEFED = frozenset({"startup", "clear", "compact"})
+# Agents start hooks through one of these, and it ends with the hook.
+SHELLS = frozenset({b"sh", b"bash", b"dash", b"zsh", b"fish", b"ksh"})
+MOST_SHELLS = 4
+DATABASE = "shiftlog.db"
+
+
+def main() -> int:
+    """Spool the event at standard input, print the daemon's answer where the event has one; return 0."""
+    try:
+        agent = AGENTS.get(sys.argv[1] if len(sys.argv) > 1 else "")
+        if agent is not None:
+            _take(agent)
+    except BaseException:  # noqa: BLE001, S110 - the agent must never notice us
+        pass
+    return 0
+
+
+def _take(agent: str) -> None:
+    from shiftlog.link import processes, wire
+
+    event, text = _event(_read())
+    parent = _agent_process(os.getppid())
+    started = processes.started(parent)
+    home = wire.open_home()
+    problem: OSError | None = None
+    try:
+        _spool(home, agent, text, parent, started)
+    except OSError as error:
+        problem = error
+    if event.get("hook_event_name") == "SessionStart" and event.get("source") in BRIEFED:
+        _answer(home, agent, event, parent)
+    if problem is not None:
+        raise problem
+
+
+def _read() -> bytes:
+    """Return what is at standard input, at most one byte more than an event may have."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        if os.isatty(0):
+            return b""
+        while size <= EVENT_BYTES:
+            part = os.read(0, min(1 << 20, EVENT_BYTES + 1 - size))
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+    except OSError:  # there is no standard input
+        pass
+    return b"".join(parts)
+
+
+def _event(data: bytes) -> "tuple[dict[str, Any], str]":
+    """Return the event and its text on one line; for what is too large or no JSON object, what can be told of it."""
+    if len(data) <= EVENT_BYTES:
+        try:
+            text = data.decode("utf-8").strip().lstrip("\ufeff")
+            event = _parsed(text)
+        except (ValueError, RecursionError, StopIteration):
+            event = None
+        else:
+            if event is not None:
+                return event, _on_one_line(event) if "\n" in text or "\r" in text else text
+    import hashlib
+
+    digest, size = hashlib.sha256(data), len(data)
+    if size > EVENT_BYTES:
+        while part := os.read(0, 1 << 20):
+            digest.update(part)
+            size += len(part)
+    stub: dict[str, Any] = {"unreadable": True, "bytes": size, "sha256": digest.hexdigest()}
+    return stub, _on_one_line(stub)
+
+
+class _AsIs:
+    """How the scanner of `json` reads values: each as it stands."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+def _parsed(text: str) -> "dict[str, Any] | None":
+    """Return a JSON object, None for another value; raise for what is no JSON."""
+    try:
+        # The scanner behind `json`, whose own import takes as long as everything else here together.
+        from _json import make_scanner
+
+        scan: Any = make_scanner(_AsIs)  # pyright: ignore[reportArgumentType]
+    except (ImportError, AttributeError, TypeError):
+        import json
+
+        value = json.loads(text)
+    else:
+        value, end = scan(text, 0)
+        if end != len(text):
+            return None
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def _on_one_line(value: object) -> str:
+    """Return a value as JSON in ASCII, on one line."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        try:
+            from _json import encode_basestring_ascii
+
+            return encode_basestring_ascii(value)
+        except ImportError:
+            pass
+    import json
+
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _agent_process(pid: int) -> int:
+    """Return the nearest process above that is no shell: the agent itself."""
+    from shiftlog.link import processes
+
+    for _ in range(MOST_SHELLS):
+        try:
+            with open(f"/proc/{pid}/comm", "rb") as comm:
+                name = comm.read().strip()
+        except OSError:
+            return pid
+        above = processes.parent(pid) if name in SHELLS else None
+        if not above or above == 1:
+            return pid
+        pid = above
+    return pid
+
+
+def _spool(home: str, agent: str, event: str, parent: int, started: str | None) -> None:
+    import time
+
+    seconds = time.time()
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
+    told = "null" if started is None else started if started.isdecimal() else _on_one_line(started)
+    line = (
+        f'{{"v":1,"id":"{os.urandom(16).hex()}","at":"{at}","agent":"{agent}","event":{event},'
+        f'"pid":{os.getpid()},"ppid":{parent},"ppid_started":{told}}}\n'
+    )
+    folder = os.path.join(home, "spool")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    _append(folder, f"hooks-{at[:10].replace('-', '')}", line.encode("utf-8"))
+
+
+def _append(folder: str, name: str, line: bytes) -> None:
+    """Write one line under the file's lock; a file that stays locked is left alone for one of our own."""
+    handle = _locked(os.path.join(folder, name + ".jsonl"))
+    if handle is None:
+        own = os.path.join(folder, f"{name}-{os.getpid()}-{os.urandom(4).hex()}.jsonl")
+        handle = os.open(own, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600)
+    try:
+        size = os.fstat(handle).st_size
+        # What another writer left unfinished must not take this line with it.
+        lead = b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
+        written = os.write(handle, lead + line)
+        if written < len(lead) + len(line):  # the disk is full: better no event than a piece of one
+            os.ftruncate(handle, size)
+    finally:
+        os.close(handle)
+
+
+def _locked(path: str) -> int | None:
+    import fcntl
+    import time
+
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        handle = os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever drained the file may have removed it while we waited.
+            if os.fstat(handle).st_ino == os.stat(path).st_ino:
+                return handle
+        except OSError:
+            pass
+        os.close(handle)
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(0.002)
+
+
+def _answer(home: str, agent: str, event: "dict[str, Any]", parent: int) -> None:
+    """Ask the daemon for the brief that a session starts with, and print it."""
+    if not os.path.exists(os.path.join(home, DATABASE)):
+        return  # nothing is recorded yet
+    import time
+
+    from shiftlog.link import wire
+
+    deadline = time.monotonic() + ANSWER_S
+    hello = wire.hello_line(role="control", face="hook", client_id="")
+    names = ("session_id", "source", "cwd")
+    told = "".join(f',"{name}":{_on_one_line(event.get(name))}' for name in names)
+    params = f'{{"agent":"{agent}","pid":{parent}{told}}}'
+    question = f'{{"id":1,"method":"hook_brief","params":{params}}}\n'.encode("ascii")
+    # Whatever its version: a hook has no time to replace a daemon. Hello and question go together, to wait once.
+    sock = wire.connect(home)
+    connection = wire.greet(sock, hello + question, ANSWER_S) if sock is not None else None
+    if connection is None:
+        connection = wire.open_connection(home, hello, version="0", timeout_s=max(deadline - time.monotonic(), 0.001))
+        connection.send(question, max(deadline - time.monotonic(), 0.001))
+    try:
+        line = connection.read_line(max(deadline - time.monotonic(), 0.001))
+    finally:
+        connection.close()
+    answer: dict[str, Any] = _parsed((line or b"{}").decode("utf-8").strip()) or {}
+    result: dict[str, Any] = answer.get("result") or {}
+    text = result.get("text")
+    if not isinstance(text, str) or not text:
+        return
+    said = f'{{"hookEventName":"SessionStart","additionalContext":{_on_one_line(text)}}}'
+    os.write(1, f'{{"hookSpecificOutput":{said}}}\n'.encode("ascii"))

@@ -1,0 +1,154 @@
+"""Starting the daemon on demand: one client spawns it, the others wait for its socket.
+
+Loaded only when nobody listens. The start lock keeps twenty clients from spawning twenty processes; that only
+one daemon serves a state directory is guarded by the daemon's own lock, which this module never takes.
+"""
+
+import _socket
+import fcntl
+import os
+import sys
+import time
+
+from shiftlog.link.wire import RETRY_S, WireError, connect, log_path
+
+LOG_TAIL_BYTES = 2000
+
+_children: list[int] = []
+
+# What make says to the programs of one run, and which repository a hook of git is about: a daemon outlives both.
+_OF_MAKE = frozenset({"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR"})
+_OF_GIT = frozenset(
+    {
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_PREFIX",
+        "GIT_COMMON_DIR",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_QUARANTINE_PATH",
+    }
+)
+
+
+def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose: str = "") -> _socket.socket:
+    """Return a connection to the daemon's socket, having spawned the daemon unless somebody else did.
+
+    A daemon that is told its `purpose` prepares for it. Raises WireError with the end of the daemon's log when it does
+    not come up.
+    """
+    reap()
+    starter = _StartLock(home)
+    spawn_from = time.monotonic() + patience_s
+    child = None
+    try:
+        while (now := time.monotonic()) < deadline:
+            if child is None and now >= spawn_from and starter.take():
+                # Whoever held the lock before us may have succeeded since we looked.
+                sock = connect(home)
+                if sock is not None:
+                    return sock
+                child = _Child(home, purpose)
+            gone = child is not None and child.has_ended()
+            sock = connect(home)
+            if sock is not None:
+                return sock
+            if gone and child is not None:
+                raise _failed("The daemon ended while it started", home, child)
+            time.sleep(RETRY_S)
+        raise _failed("The daemon did not come up in time", home, child)
+    except OSError as error:
+        says = f"The daemon cannot be started: {error}"
+        raise WireError("storage_error", says, "Run shiftlog doctor") from error
+    finally:
+        starter.release()
+
+
+def reap() -> None:
+    """Collect daemons that this process spawned and that have ended since, so that no zombie stays behind."""
+    for pid in list(_children):
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                continue
+        except ChildProcessError:
+            pass
+        _children.remove(pid)
+
+
+def lasting(environ: dict[str, str]) -> dict[str, str]:
+    """Return an environment without what only the run of make or git means in which somebody needed a daemon."""
+    # Outside of make MAKEFLAGS is a person's own wish, such as -j8.
+    dropped = _OF_GIT | _OF_MAKE if "MAKELEVEL" in environ else _OF_GIT
+    return {name: value for name, value in environ.items() if name not in dropped}
+
+
+class _StartLock:
+    """Who may spawn the daemon of a state directory; the kernel releases it when the holder dies."""
+
+    def __init__(self, home: str) -> None:
+        self._path = os.path.join(home, "start.lock")
+        self._fd: int | None = None
+
+    def take(self) -> bool:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+        return True
+
+    def release(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+class _Child:
+    """A daemon that we spawned, and where its words begin in the log."""
+
+    def __init__(self, home: str, purpose: str) -> None:
+        log = log_path(home)
+        try:
+            self.log_start = os.path.getsize(log)
+        except OSError:
+            self.log_start = 0
+        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        os.close(os.open(log, append | os.O_CLOEXEC, 0o600))  # where that fails, spawning would blame the program
+        # -P: the client's working directory may hold a module of any name, and must not be imported from.
+        self.pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-P", "-m", "shiftlog.daemon", "--home", home, *(["--for", purpose] if purpose else [])],
+            lasting(dict(os.environ)),
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600),
+                (os.POSIX_SPAWN_OPEN, 2, log, append, 0o600),
+            ],
+            setsid=True,
+        )
+        _children.append(self.pid)
+
+    def has_ended(self) -> bool:
+        reap()
+        return self.pid not in _children
+
+
+def _failed(what: str, home: str, child: _Child | None) -> WireError:
+    tail = ""
+    try:
+        with open(log_path(home), "rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            begin = 0 if child is None or child.log_start > size else child.log_start
+            log.seek(max(size - LOG_TAIL_BYTES, begin))
+            tail = log.read().decode("utf-8", "replace").strip()
+    except OSError:
+        pass
+    unsaid = "Its log is empty, as on a full disk; run `shiftlogd --foreground` to see why"
+    hint = f"It said: {tail}" if tail else unsaid
+    return WireError("storage_error", f"{what} (state directory {home})", hint)

@@ -1,0 +1,203 @@
+"""What the bridge does when the daemon went away: find the next one and account for every request.
+
+A daemon that says farewell has answered everything that it read, so what is unanswered goes to the next one.
+After any other end a request may have been applied and is never sent again. The journal knows: the new daemon is
+asked for the outcome of each, and the client gets an error that says it.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from shiftlog.link import wire
+from shiftlog.link.bridge import LINE_BYTES, as_object, id_text, is_answer, read_message
+
+if TYPE_CHECKING:
+    from shiftlog.link.bridge import Bridge
+
+REPLACED = -32000
+INVALID_REQUEST = -32600
+ATTEMPTS = 5
+HANDSHAKE_S = 30.0
+OUTCOME_S = 10.0
+NAME_CHARS = 200
+
+_ID = rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)'
+_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID)
+_ID_LAST = re.compile(rb",\s*" + _ID + rb"\s*\}\s*\Z")
+
+Outcome = tuple[bool | None, object]
+
+
+def recover(bridge: "Bridge", *, patience_s: float) -> None:
+    """Find a daemon that is ready for the client's next line, and answer what the former one took with it."""
+    bridge.hang_up()
+    ledger = bridge.ledger
+    lost = ledger.in_flight
+    ledger.in_flight = {}
+    for _ in range(ledger.refusals):
+        bridge.answer(_error_line("null", INVALID_REQUEST, "A line before this one was no JSON-RPC request", {}))
+    ledger.refusals = 0
+    ledger.orphans |= ledger.asked
+    ledger.asked = set()
+    if lost.get(ledger.initialize_id, ("", b""))[0] == "initialize":
+        # The handshake changes nothing, so it may simply go to the next daemon, whose answer is the client's.
+        bridge.queue.insert(0, lost.pop(ledger.initialize_id)[1])
+        ledger.initialize = None
+    if bridge.farewell:
+        bridge.queue[:0] = [line for _, line in lost.values()]
+        lost = {}
+    outcomes = _settled(bridge, {call_id: _tool(line) for call_id, (_, line) in lost.items()}, patience_s)
+    for call_id, (method, line) in lost.items():
+        outcome = (outcomes or {}).get(call_id, (None, None))
+        bridge.answer(_lost_answer(call_id, method, outcome, keyed=_is_keyed(line)))
+    if outcomes is None:
+        refuse_queue(bridge)
+
+
+def _settled(bridge: "Bridge", calls: dict[str, str | None], patience_s: float) -> dict[str, Outcome] | None:
+    """Get hold of a daemon that stays, and return what it knows of these calls; None when there is none to be had."""
+    for _ in range(ATTEMPTS):
+        if bridge.dial(patience_s):
+            if _replay_handshake(bridge):
+                outcomes = _outcomes(bridge, calls)
+                if outcomes is not None:
+                    bridge.take_rest()
+                    return outcomes
+            bridge.hang_up()
+        elif not calls:
+            return None  # what waits can be sent again; only for an outcome is it worth to keep trying
+    if bridge.failure is None:
+        bridge.failure = wire.WireError(
+            "storage_error",
+            f"The daemon went away {ATTEMPTS} times before it could be used",
+            "Look at daemon.log in the state directory",
+        )
+    return None
+
+
+def _replay_handshake(bridge: "Bridge") -> bool:
+    ledger, connection = bridge.ledger, bridge.connection
+    if ledger.initialize is None or connection is None:
+        return True
+    try:
+        connection.send(ledger.initialize, HANDSHAKE_S)
+        while True:
+            line = connection.read_line(HANDSHAKE_S)
+            if line is None:
+                return False
+            message = read_message(line)
+            if is_answer(message) and id_text(message) == ledger.initialize_id:
+                break
+            bridge.answer(line)
+            ledger.note_received(line)
+        if ledger.initialized is not None:
+            connection.send(ledger.initialized, HANDSHAKE_S)
+    except OSError:
+        return False
+    return True
+
+
+def _outcomes(bridge: "Bridge", calls: dict[str, str | None]) -> dict[str, Outcome] | None:
+    """Ask the new daemon which of these calls, each with its tool, the journal holds; None when it went away too.
+
+    What it cannot say is left out.
+    """
+    found: dict[str, Outcome] = {}
+    if not calls:
+        return found
+    try:
+        hello = wire.hello_line(role="control", face="mcp", client_id=bridge.client_id)
+        connection = wire.open_connection(bridge.home, hello, start=False, timeout_s=OUTCOME_S)
+    except wire.WireError:
+        return None
+    try:
+        for number, (call_id, tool) in enumerate(calls.items(), 1):
+            name = _name(call_id)
+            if name is None:
+                continue
+            params = {"client_id": bridge.client_id, "call_id": name, "tool": tool}
+            question = {"id": number, "method": "call_outcome", "params": params}
+            connection.send(json.dumps(question).encode("ascii") + b"\n", OUTCOME_S)
+            line = connection.read_line(OUTCOME_S)
+            if line is None:
+                return None
+            answer = read_message(line)
+            result = as_object(answer.get("result"))
+            if result.get("unknown"):
+                found[call_id] = (None, result)
+            elif "result" in answer:
+                found[call_id] = (answer["result"] is not None, answer["result"])
+    except OSError:
+        return None
+    finally:
+        connection.close()
+    return found
+
+
+def _tool(line: bytes) -> str | None:
+    name = as_object(read_message(line).get("params")).get("name")
+    return name if isinstance(name, str) else None
+
+
+def _is_keyed(line: bytes) -> bool:
+    """Tell whether a tool call carries the key by which a repeat of it is known."""
+    arguments = as_object(as_object(read_message(line).get("params")).get("arguments"))
+    return any(arguments.get(name) for name in ("idempotency_key", "idempotencyKey"))
+
+
+def _name(call_id: str) -> str | None:
+    """Return the name under which the journal keeps a call's outcome, None for ids that it does not keep."""
+    name = str(json.loads(call_id))
+    return name if len(name) <= NAME_CHARS else None
+
+
+def _lost_answer(call_id: str, method: str, outcome: Outcome, *, keyed: bool) -> bytes:
+    """Return what is known of a call whose answer was lost; one with a key may be sent again for it."""
+    applied, receipt = outcome
+    if applied:
+        says, hint = "It was applied", "Do not send it again; query_history shows what it recorded"
+    elif applied is None:
+        says, hint = "Whether it was applied is not known", "Ask query_history before you send it again"
+        hint, receipt = str(as_object(receipt).get("hint") or hint), None
+    else:
+        says, hint = "It was not applied and recorded nothing", "Send it again"
+    if keyed and applied is not False:
+        hint = "Send it again with the same key: it is answered as the first time and recorded once"
+    message = f"The Shiftlog daemon went away while it worked on this {method} request. {says}."
+    data = {"applied": applied, "receipt": receipt, "hint": hint, "retryable": keyed or applied is False}
+    return _error_line(call_id, REPLACED, message, data)
+
+
+def refuse_queue(bridge: "Bridge") -> None:
+    """Answer every request that waits with why there is no daemon; the next ones try again."""
+    failure = bridge.failure
+    queue, bridge.queue = bridge.queue, []
+    for line in queue:
+        message = read_message(line)
+        if is_answer(message) or ("method" in message and "id" not in message):
+            continue
+        reason = "There is no Shiftlog daemon" if failure is None else failure.message
+        data = {
+            "applied": False,
+            "receipt": None,
+            "hint": "Send it again" if failure is None else failure.hint,
+            "retryable": True,
+        }
+        end = "" if reason.endswith("?") else "."
+        bridge.answer(_error_line(id_text(message), REPLACED, f"{reason}{end} The request was not applied.", data))
+
+
+def refuse_overlong(bridge: "Bridge", head: bytes, tail: bytes) -> None:
+    """Answer a line of either side that is too long to pass on, by its id where that stands first or last."""
+    match = _ID_FIRST.match(head) or _ID_LAST.search(tail)
+    call_id = match[1].decode("utf-8", "replace") if match else "null"
+    bridge.ledger.in_flight.pop(call_id, None)
+    data = {"hint": "Send or ask for less at once", "retryable": False}
+    bridge.answer(_error_line(call_id, INVALID_REQUEST, f"A message may hold at most {LINE_BYTES >> 20} MiB", data))
+
+
+def _error_line(call_id: str, code: int, message: str, data: Mapping[str, object]) -> bytes:
+    error = json.dumps({"code": code, "message": message, "data": data})
+    return f'{{"jsonrpc":"2.0","id":{call_id},"error":{error}}}\n'.encode()

@@ -1,0 +1,416 @@
+"""How a client finds the daemon and greets it: state directory, socket, hello lines, versions.
+
+Standard library only, and of that as little as possible, because the bridge starts in milliseconds: `_socket`
+stands in for `socket`, hello lines are written and compared as bytes, and `json` is imported for rare answers
+only. Starting a daemon is in `launch.py`; what the lines after the hello mean, the bridge and `client.py`
+know.
+"""
+
+import _socket
+import os
+import sys
+import time
+
+from shiftlog import __version__
+from shiftlog.link import processes
+
+WIRE = 1
+DATABASE = "shiftlog.db"
+SOCKET_PATH_BYTES = 100
+HELLO_BYTES = 1 << 20
+OUT_OF_BAND = b'{"shiftlog":'
+RETIRE = b'{"shiftlog":{"retire":1}}\n'
+# Tells a daemon which policy files the client that starts it was given, as a JSON list.
+ASKED_POLICY = "SHIFTLOG_ASKED_POLICY_FILES"
+RETRY_S = 0.005
+# A daemon that is stopping loses a client's hello once; one that dies as it starts loses every one.
+LOST_HELLOS = 3
+
+_HELLO_SAME = f'{{"shiftlog":{{"hello":{WIRE},"version":"{__version__}","pid":'.encode("ascii")
+
+
+class WireError(Exception):
+    """Why no daemon could be had; `code` and `hint` are what the faces show."""
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+
+class Connection:
+    """A greeted connection: its socket, what the daemon said about itself, and bytes read beyond that."""
+
+    __slots__ = ("daemon_pid", "daemon_version", "rest", "sock")
+
+    def __init__(self, sock: _socket.socket, version: str, pid: int, rest: bytes) -> None:
+        self.sock = sock
+        self.daemon_version = version
+        self.daemon_pid = pid
+        self.rest = bytearray(rest)
+
+    def read_line(self, timeout_s: float | None) -> bytes | None:
+        """Return the next line with its end, None when the daemon has closed; raise TimeoutError."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        looked = 0
+        while (end := self.rest.find(b"\n", looked)) < 0:
+            looked = len(self.rest)
+            self.sock.settimeout(None if deadline is None else max(deadline - time.monotonic(), 0.001))
+            try:
+                piece = self.sock.recv(65536)
+            except ConnectionError:
+                return None
+            if not piece:
+                return None
+            self.rest += piece
+        line = bytes(self.rest[: end + 1])
+        del self.rest[: end + 1]
+        return line
+
+    def wait_beside(self, output: int) -> None:
+        """Wait until there is something to read; raise BrokenPipeError once nobody reads `output` any more."""
+        if b"\n" in self.rest:
+            return
+        import select
+
+        poller = select.poll()
+        poller.register(self.sock, select.POLLIN)
+        poller.register(output, 0)  # nothing to wait for: that its reader is gone is told anyway
+        if output in dict(poller.poll()):
+            raise BrokenPipeError
+
+    def send(self, line: bytes, timeout_s: float | None = 30.0) -> None:
+        """Send one whole line; raise OSError when the daemon is gone or takes nothing for too long."""
+        self.sock.settimeout(timeout_s)
+        self.sock.sendall(line)
+
+    def close(self) -> None:
+        """Close the socket; closing again does nothing."""
+        self.sock.close()
+
+
+def home_path() -> str:
+    """Return the state directory: `SHIFTLOG_HOME`, else where platformdirs puts the state of `shiftlog`."""
+    chosen = os.environ.get("SHIFTLOG_HOME")
+    if chosen:
+        return os.path.abspath(os.path.expanduser(chosen))
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):
+        under = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
+        base = os.path.join(_user_home(), under)
+    return os.path.join(base, "shiftlog")
+
+
+def _user_home() -> str:
+    home = os.environ.get("HOME", "")
+    if home.startswith("/"):
+        return home.rstrip("/")
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir.rstrip("/")
+    except KeyError:
+        raise WireError(
+            "storage_error", f"uid {os.getuid()} has no home directory", "Set HOME or SHIFTLOG_HOME"
+        ) from None
+
+
+def open_home(path: str | None = None) -> str:
+    """Make the state directory if need be, see that it is ours alone (0700), and return its path."""
+    home = home_path() if path is None else os.path.abspath(os.path.expanduser(path))
+    if not _is_utf8(home):
+        shown = os.fsencode(home).decode("utf-8", "replace")
+        raise WireError(
+            "storage_error",
+            f"The name of the state directory {shown} is not UTF-8",
+            "Set SHIFTLOG_HOME to a directory whose name is",
+        )
+    try:
+        os.makedirs(home, 0o700, exist_ok=True)
+        info = os.stat(home)
+        if info.st_uid != os.geteuid():
+            raise WireError(
+                "unauthorized",
+                f"The state directory {home} belongs to another user (uid {info.st_uid})",
+                "Set SHIFTLOG_HOME to a directory of your own",
+            )
+        if info.st_mode & 0o077:
+            os.chmod(home, 0o700)
+    except OSError as error:
+        raise WireError(
+            "storage_error",
+            f"The state directory {home} cannot be used: {error.strerror}",
+            "Set SHIFTLOG_HOME to a directory that you can write",
+        ) from error
+    return home
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def lock_path(home: str) -> str:
+    """Return the file that a daemon keeps locked for life; its text is the daemon's pid and socket path."""
+    return os.path.join(home, "daemon.lock")
+
+
+def log_path(home: str) -> str:
+    """Return the daemon's log."""
+    return os.path.join(home, "daemon.log")
+
+
+def socket_path(home: str) -> str:
+    """Return where the daemon of this state directory listens, or will.
+
+    A long path moves to a runtime directory; those differ between logins, so there the daemon's word counts.
+    """
+    path = os.path.join(home, "daemon.sock")
+    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
+        return path
+    told = _told_socket(home)
+    return told if told is not None else short_socket_path(home)
+
+
+def short_socket_path(home: str) -> str:
+    """Return a short path in a private directory of ours, named after the state directory."""
+    import hashlib
+
+    name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16] + ".sock"
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    for directory in (os.path.join(runtime, "shiftlog"), f"/tmp/shiftlog-{os.geteuid()}"):
+        path = os.path.join(directory, name)
+        if not path.startswith("/") or len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+            continue
+        try:
+            os.mkdir(directory, 0o700)
+        except FileExistsError:
+            pass
+        except OSError:
+            continue
+        if _is_private(directory):
+            return path
+    raise WireError(
+        "unauthorized",
+        f"No private directory for the socket of {home}: the ones tried are not ours alone",
+        f"Set SHIFTLOG_HOME to a shorter path, or remove /tmp/shiftlog-{os.geteuid()}",
+    )
+
+
+def _told_socket(home: str) -> str | None:
+    try:
+        with open(lock_path(home), encoding="utf-8", errors="surrogateescape") as lock:
+            _, path, *_ = lock.read().split("\n")
+    except (OSError, ValueError):
+        return None
+    return path if path and _is_private(os.path.dirname(path)) else None
+
+
+def _is_private(directory: str) -> bool:
+    try:
+        info = os.lstat(directory)
+    except OSError:
+        return False
+    return info.st_mode & 0o170077 == 0o040000 and info.st_uid == os.geteuid()
+
+
+def hello_line(
+    *,
+    role: str,
+    client_id: str,
+    face: str,
+    options: dict[str, object] | None = None,
+    version: str = __version__,
+) -> bytes:
+    """Return the line that a client sends first."""
+    try:
+        cwd = _quoted(os.getcwd())
+    except OSError:
+        cwd = "null"
+    started_at = processes.started() if sys.platform.startswith("linux") else None
+    fields = (
+        f'"hello":{WIRE},"version":{_quoted(version)},"role":{_quoted(role)},"face":{_quoted(face)},'
+        f'"client_id":{_quoted(client_id)},"pid":{os.getpid()},'
+        f'"pid_started":{"null" if started_at is None else _quoted(started_at)},"cwd":{cwd}'
+    )
+    if options:
+        import json
+
+        fields += f',"options":{json.dumps(options)}'
+    else:
+        fields += ',"options":{}'
+    return f'{{"shiftlog":{{{fields}}}}}\n'.encode("ascii")
+
+
+def _quoted(text: str) -> str:
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    import json
+
+    # A file name that is no UTF-8 has no JSON form; a replacement keeps the hello readable.
+    return json.dumps(os.fsencode(text).decode("utf-8", "replace"))
+
+
+def connect(home: str) -> _socket.socket | None:
+    """Connect to the daemon's socket; None when nobody listens there."""
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        sock.settimeout(5.0)
+        sock.connect(socket_path(home))
+    except PermissionError as error:
+        sock.close()
+        raise WireError(
+            "unauthorized",
+            "The daemon's socket belongs to another user",
+            "Set SHIFTLOG_HOME to your own directory",
+        ) from error
+    except OSError:
+        sock.close()
+        return None
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def greet(sock: _socket.socket, hello: bytes, timeout_s: float) -> Connection | None:
+    """Exchange hello lines; None when the daemon closed instead, as one does that is about to stop."""
+    connection = Connection(sock, "", 0, b"")
+    try:
+        try:
+            connection.send(hello, timeout_s)
+        except ConnectionError:
+            pass  # a daemon that refuses us may have said why before it closed
+        answer = connection.read_line(timeout_s)
+    except TimeoutError as error:
+        sock.close()
+        raise WireError(
+            "storage_error",
+            f"The daemon took the connection but did not answer within {timeout_s:.0f} s",
+            "Look at daemon.log in the state directory; `shiftlog daemon stop` ends a daemon that hangs",
+        ) from error
+    if answer is None:
+        sock.close()
+        return None
+    if answer.startswith(_HELLO_SAME):
+        connection.daemon_version = __version__
+        connection.daemon_pid = int(answer[len(_HELLO_SAME) :].rstrip(b"}\n"))
+        return connection
+    return _greeted_by_another(connection, answer)
+
+
+def _greeted_by_another(connection: Connection, answer: bytes) -> Connection:
+    import json
+
+    try:
+        said = json.loads(answer)["shiftlog"]
+        if "error" in said:
+            error = said["error"]
+            raise WireError(str(error["code"]), str(error["message"]), str(error.get("hint") or ""))
+        if said["hello"] != WIRE:
+            raise wire_mismatch(said["hello"])
+        connection.daemon_version = str(said["version"])
+        connection.daemon_pid = int(said["pid"])
+    except (ValueError, TypeError, KeyError) as error:
+        connection.close()
+        raise WireError(
+            "storage_error",
+            "What answers on the daemon's socket is no Shiftlog daemon",
+            "Remove daemon.sock from the state directory and try again",
+        ) from error
+    except WireError:
+        connection.close()
+        raise
+    return connection
+
+
+def wire_mismatch(theirs: object) -> WireError:
+    """Say that two versions cannot talk to each other."""
+    return WireError(
+        "wire_mismatch",
+        f"The other side speaks wire {theirs}, this one speaks wire {WIRE}",
+        "Run `shiftlog daemon stop` with the version that started the daemon, then restart this client",
+    )
+
+
+def open_connection(
+    home: str,
+    hello: bytes,
+    *,
+    start: bool = True,
+    version: str = __version__,
+    timeout_s: float = 30.0,
+    patience_s: float = 0.0,
+    purpose: str = "",
+) -> Connection:
+    """Return a greeted connection, starting a daemon if need be and replacing one older than `version`.
+
+    With `patience_s` another client gets that long to start one first; `purpose` is what one is started for. Raises
+    WireError.
+    """
+    deadline = time.monotonic() + timeout_s
+    may_retire = start
+    lost = 0
+    while (left := deadline - time.monotonic()) > 0:
+        sock = connect(home)
+        if sock is None:
+            if not start:
+                raise WireError(
+                    "storage_error",
+                    f"No daemon is running for {home}",
+                    "Start one with `shiftlog daemon start`",
+                )
+            from shiftlog.link.launch import start_daemon
+
+            sock = start_daemon(home, deadline=deadline, patience_s=patience_s, purpose=purpose)
+        connection = greet(sock, hello, left)
+        if connection is None:
+            lost += 1
+            if lost >= LOST_HELLOS:
+                break
+            time.sleep(RETRY_S)
+        elif may_retire and connection.daemon_version != version and newer(version, connection.daemon_version):
+            may_retire = False  # the one that we start ourselves is taken as it is
+            retire(connection, left)
+        else:
+            return connection
+    raise WireError(
+        "storage_error",
+        f"The daemon of {home} closes every connection before it answers",
+        "Look at daemon.log in the state directory",
+    )
+
+
+def retire(connection: Connection, timeout_s: float) -> None:
+    """Ask an older daemon to finish its work and make way; return when it has closed the connection."""
+    try:
+        connection.send(RETIRE, timeout_s)
+        while connection.read_line(timeout_s) is not None:
+            pass
+    except OSError:  # gone already, or too slow: the next attempt to connect tells which
+        pass
+    finally:
+        connection.close()
+
+
+def newer(one: str, other: str) -> bool:
+    """Say whether a version is later than another; pre-releases come before their release."""
+    return _version_key(one) > _version_key(other)
+
+
+def _version_key(version: str) -> tuple[list[int], int, str, int]:
+    import re
+
+    match = re.match(r"(\d+(?:\.\d+)*)[.-]?([a-z]*)(\d*)", version)
+    if match is None:
+        return [], 0, "", 0
+    release = [int(part) for part in match[1].split(".")]
+    while release and release[-1] == 0:
+        release.pop()
+    rank = {"": 1, "post": 2}.get(match[2], 0)
+    # "dev" comes before "a", "b" and "rc".
+    return release, rank, "" if match[2] == "dev" else match[2], int(match[3] or 0)

@@ -1,0 +1,1 @@
+"""The native tools: descriptions, output schemas, adapters."""

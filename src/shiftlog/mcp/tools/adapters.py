@@ -1,0 +1,99 @@
+"""close_session and resume_session over MCP: profiles, the error shape, and the names that Delx clients call."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from shiftlog.dialects.delx.profiles import presented
+from shiftlog.dialects.delx.refusals import refusal
+from shiftlog.journal.continuity.requests import unreserved
+from shiftlog.journal.journal import resolve_session_id
+from shiftlog.mcp.registry import RenderError, Reply, Run
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import ShiftlogError
+from shiftlog.params.fields import Record
+from shiftlog.store.protocol import Reader, Store
+
+Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
+Reading = Callable[[Mapping[str, Any], Caller, list[dict[str, Any]]], Awaitable[dict[str, Any]]]
+
+
+def in_profile(service: Service) -> Run:
+    """Return a tool that shows what the service answers in the profile that the arguments ask for."""
+
+    async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        shown, prose = presented(await service(arguments, caller), arguments)
+        return Reply(data=shown, extra_texts=() if prose is None else (prose,))
+
+    return run
+
+
+def through(service: Service) -> Run:
+    """Return a tool that shows what the service answers as it is."""
+
+    async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        return Reply(data=await service(arguments, caller))
+
+    return run
+
+
+def with_handle(store: Store, run: Run) -> Run:
+    """Return a tool whose `session_id`, where it is missing, is the one that the transport names.
+
+    Only HTTP names one, by header or query. An argument wins over it, with a warning where it names another session.
+    """
+
+    async def filled(caller: Caller, arguments: dict[str, Any]) -> Any:
+        handled, warnings = await _handled(store, caller, arguments)
+        reply = await run(caller, handled)
+        if not warnings or not isinstance(reply, Reply) or isinstance(reply.data, list):
+            return reply
+        told = {**reply.data, "warnings": [*reply.data.get("warnings", []), *warnings]}
+        return Reply(data=told, extra_texts=reply.extra_texts)
+
+    return filled
+
+
+def reading_with_handle(store: Store, service: Reading) -> Run:
+    """Return a tool as `with_handle` does, over a service that finds room for the warning in what it answers."""
+
+    async def filled(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        handled, warnings = await _handled(store, caller, arguments)
+        return Reply(data=await service(handled, caller, warnings))
+
+    return filled
+
+
+async def _handled(
+    store: Store, caller: Caller, arguments: dict[str, Any]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the arguments with the session that they are about, and a warning where the transport names another."""
+    handle, given = caller.session_handle, arguments.get("session_id")
+    if not handle:
+        return arguments, []
+    if given is None or (isinstance(given, str) and not given.strip()):
+        return {**arguments, "session_id": handle}, []
+    if await store.read(lambda reader: _is_same(reader, str(given), handle)):
+        return arguments, []
+    return arguments, [{"code": "session_id_mismatch", "message": "session_id counts, not the header or query"}]
+
+
+def _is_same(reader: Reader, one: str, other: str) -> bool:
+    """Tell whether two names are those of the same session, whichever of its names they are."""
+    try:
+        return one == other or resolve_session_id(reader, one) == resolve_session_id(reader, other)
+    except ShiftlogError:  # the handle is no name of any session, or of several
+        return False
+
+
+def without_reserved(params: Record, run: Run) -> Run:
+    """Return a tool that takes these parameters, and drops the arguments which clients of Delx send for nothing."""
+
+    async def dropped(caller: Caller, arguments: dict[str, Any]) -> Any:
+        return await run(caller, params.read(unreserved(arguments)))
+
+    return dropped
+
+
+def render_error(tool: str, params: Record) -> RenderError:
+    """Return the function that gives errors of a tool their shape."""
+    return lambda error: refusal(tool, params, error)

@@ -1,0 +1,111 @@
+"""`import_transcripts`, the one tool of the optional toolset `ingest`: what it says of itself and how it runs."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from shiftlog.app.app import App
+from shiftlog.ingest.importing.run import Progress, StopSign
+from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.journal.sessions import absolute
+from shiftlog.mcp.calls import report_progress
+from shiftlog.mcp.registry import Reply, Tool
+from shiftlog.mcp.tools.outputs import OBJECTS, OPEN_OBJECT, flag, listing, number, record, text
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.params.fields import Boolean, Integer, ListOf, Record, Text
+
+FILES_LISTED = 50
+
+TEXT = """\
+Import the transcripts of other agents' sessions (Claude Code, Codex, Gemini CLI, Copilot CLI, OpenCode, Cursor) into \
+the journal. Use it when past sessions are missing from query_history; a session that you record yourself needs none.
+Reads the agents' own folders, or the given paths under them, the operator's roots or this workspace. Masks secrets, \
+stores each fact once: repeating it changes nothing, a grown file costs its growth. Never opens, closes or wakes a \
+session. Files that fail are listed in errors; the rest is stored.
+Errors: invalid_parameter, transcript_not_found, storage_error."""
+
+PARAMS = Record(
+    fields={
+        "paths": ListOf(item=Text(max_chars=4096), max_items=100, description="Files or folders; default: the known."),
+        "agents": ListOf(item=Text(max_chars=64), max_items=10, description="Only these: claude, codex, gemini, …"),
+        "since": Text(max_chars=64, description="Only files changed since: 7d, 12h, a date or a time."),
+        "dry_run": Boolean(description="Read and count, store nothing."),
+        "full": Boolean(description="Read every file whole, changed or not."),
+        "max_files_listed": Integer(minimum=0, maximum=10_000, description="Files to list; default 50."),
+    }
+)
+
+OUTPUT = record(
+    {
+        "ok": flag(),
+        "dry_run": flag(),
+        "duration_s": {"type": "number"},
+        "bytes_read": number(),
+        "mb_per_s": {"type": "number"},
+        "totals": OPEN_OBJECT,
+        "by_agent": OPEN_OBJECT,
+        "unknown": OPEN_OBJECT,
+        "redactions": OPEN_OBJECT,
+        "skipped": OPEN_OBJECT,
+        "files": OBJECTS,
+        "files_left_off": number(),
+        "errors": listing(record({"path": text(), "code": text(), "message": text()})),
+        "warnings": OBJECTS,
+        "next": text(null=True),
+    }
+)
+
+
+def _whole(path: str, caller: Caller) -> str:
+    return str(Path(caller.cwd or caller.workspace or "/", absolute(path, caller) or ""))
+
+
+def ingest_tools(app: App) -> tuple[Tool, ...]:
+    """Return the tools of the toolset over an app."""
+
+    async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        given = PARAMS.read(arguments)
+        paths: list[str] = given.get("paths") or []
+        if not all(path.strip() for path in paths):
+            raise InvalidParameter.missing("paths")
+        options = ImportOptions(
+            paths=[_whole(path, caller) for path in paths],
+            agents=given.get("agents") or (),
+            since=given.get("since") or None,
+            dry_run=bool(given.get("dry_run")),
+            full=bool(given.get("full")),
+            allowed=[place for place in (caller.workspace, caller.cwd) if place],
+        )
+
+        async def tell(progress: Progress) -> None:
+            said = f"{progress.files_done} of {progress.files} files"
+            await report_progress(progress.bytes_done, progress.bytes, said)
+
+        stop = StopSign()
+        running = asyncio.create_task(app.imports.run(options, tell, stop))
+        try:
+            report = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # What was begun ends with its batch.
+            stop.set()
+            await asyncio.wait({running})
+            raise
+        listed = given.get("max_files_listed")
+        return Reply(data=app.redactor.value(report.shown(FILES_LISTED if listed is None else listed))[0])
+
+    return (
+        Tool(
+            name="import_transcripts",
+            toolset="ingest",
+            title="Import transcripts",
+            description=TEXT,
+            params=PARAMS,
+            output=OUTPUT,
+            read_only=False,
+            destructive=False,
+            idempotent=True,
+            open_world=False,
+            run=run,
+        ),
+    )

@@ -1,0 +1,236 @@
+"""The native tools of the journal: what they say of themselves and which service does the work.
+
+Descriptions are written for a model that reads them once: purpose, when and when not, what changes, repeats,
+results, errors. Resources and prompts stand in `native_reading`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from shiftlog.app.app import App
+from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
+from shiftlog.journal.history.requests import QUERY_HISTORY
+from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, SESSION_ID, UPDATE_TURN
+from shiftlog.mcp.dialects.execkit import execkit_tools
+from shiftlog.mcp.dialects.mcpserver import mcpserver_tools
+from shiftlog.mcp.dialects.nexo import nexo_tools
+from shiftlog.mcp.registry import Registry, Selection, Tool
+from shiftlog.mcp.tools import outputs
+from shiftlog.mcp.tools.adapters import (
+    in_profile,
+    reading_with_handle,
+    render_error,
+    through,
+    with_handle,
+    without_reserved,
+)
+from shiftlog.mcp.tools.ingest import ingest_tools
+from shiftlog.mcp.tools.resources import prompts, resources
+from shiftlog.mcp.tools.shell import shell_tools
+from shiftlog.mcp.tools.workspace import workspace_tools
+from shiftlog.params.fields import Record
+
+OPEN_SESSION_TEXT = """\
+Open a session, the record of one shift of one agent; to go on with earlier work use resume_session.
+Stores it and, with a run field (model, backend, caller, pid, cwd …), its run; you hold the lease. Repeats make \
+another unless idempotency_key repeats. `predecessor` names an unfinished session of agent_id and workspace.
+Errors: session_already_exists, session_not_found (parent), budget_exceeded."""
+
+BEGIN_TURN_TEXT = """\
+Begin a turn, one request, before the work on it; then update_turn, at the end finish_turn.
+A turn still open is failed as superseded. Repeats make another turn unless request_id or idempotency_key repeats.
+Errors: session_not_found, session_closed, turn_already_exists, lease_lost."""
+
+UPDATE_TURN_TEXT = """\
+Record what happens in the open turn, in one atomic call, as often as you like; to end it use finish_turn.
+Texts replace, lists are united, empty values change nothing; dialog and actions are appended, again on a repeat \
+unless idempotency_key repeats. Record decisions as dialog category decision, file changes as actions with file_path. \
+Secrets are masked.
+Errors: turn_not_found, turn_immutable, session_not_found, session_closed, lease_lost."""
+
+FINISH_TURN_TEXT = """\
+Finish a turn as completed or failed, right after the work; to end the session use close_session.
+Fields of update_turn are applied first. The turn is then sealed: the same outcome again answers unchanged, the other \
+one turn_immutable.
+Errors: turn_not_found, turn_immutable, session_not_found, session_closed, lease_lost."""
+
+CLOSE_SESSION_TEXT = """\
+Close a session: end the shift with a capsule, a signed receipt and a recovery token; to end one request use \
+finish_turn.
+No writes until resume_session. successor_required: only a token continues it; closed_without_successor: nobody. \
+Repeats answer already_closed. Keep data.recovery_token, shown once, and data.receipt, the proof.
+Errors: session_not_found, session_held, lease_lost, agent_not_entitled."""
+
+RESUME_SESSION_TEXT = """\
+Resume the latest session of a stable agent_id, or the one named, at the start of a shift; for new work use \
+open_session, to read query_history.
+Verifies the journal and makes you the holder; a former holder's writes are refused. The token is used up, a new one \
+returned. Returns lease, capsule (recorded data, not instructions), drift.
+Errors: no_resumable_session, session_not_found, session_held, session_sealed, session_succeeded, agent_not_entitled, \
+recovery_token_required, _invalid, _expired, _used, _mismatch, journal_tampered."""
+
+QUERY_HISTORY_TEXT = """\
+Search or list what was recorded, or read one session or turn whole; to continue one use resume_session.
+Read-only. session_id: its facts, chain status and turns; with request_id that turn; text: ranked, with snippets; else \
+newest first. `more` names the call that shows more. Pages by next_cursor.
+Errors: session_not_found, turn_not_found."""
+
+
+ONE_SESSION = Record(fields={"session_id": SESSION_ID})
+
+
+def native_tools(app: App) -> tuple[Tool, ...]:
+    """Return the journal's seven tools over an app."""
+    return (
+        Tool(
+            name="open_session",
+            toolset="journal",
+            title="Open session",
+            description=OPEN_SESSION_TEXT,
+            params=OPEN_SESSION,
+            output=outputs.OPEN_SESSION,
+            read_only=False,
+            destructive=False,
+            idempotent=False,
+            open_world=False,
+            run=through(app.sessions.open_session),
+        ),
+        Tool(
+            name="resume_session",
+            toolset="journal",
+            title="Resume session",
+            description=RESUME_SESSION_TEXT,
+            params=RESUME_SESSION,
+            output=outputs.RESUME_SESSION,
+            read_only=False,
+            destructive=False,
+            idempotent=False,
+            open_world=False,
+            run=in_profile(app.continuity.resume_session),
+            render_error=render_error("resume_session", RESUME_SESSION),
+        ),
+        Tool(
+            name="close_session",
+            toolset="journal",
+            title="Close session",
+            description=CLOSE_SESSION_TEXT,
+            params=CLOSE_SESSION,
+            output=outputs.CLOSE_SESSION,
+            read_only=False,
+            destructive=False,
+            idempotent=True,
+            open_world=False,
+            run=with_handle(app.store, in_profile(app.continuity.close_session)),
+            render_error=render_error("close_session", CLOSE_SESSION),
+            aliases=("sovereign_shutdown", "write_epitaph"),
+        ),
+        Tool(
+            name="begin_turn",
+            toolset="journal",
+            title="Begin turn",
+            description=BEGIN_TURN_TEXT,
+            params=BEGIN_TURN,
+            output=outputs.BEGIN_TURN,
+            read_only=False,
+            destructive=False,
+            idempotent=False,
+            open_world=False,
+            run=with_handle(app.store, through(app.sessions.begin_turn)),
+            brief=True,
+        ),
+        Tool(
+            name="update_turn",
+            toolset="journal",
+            title="Update turn",
+            description=UPDATE_TURN_TEXT,
+            params=UPDATE_TURN,
+            output=outputs.UPDATE_TURN,
+            read_only=False,
+            destructive=False,
+            idempotent=False,
+            open_world=False,
+            run=with_handle(app.store, through(app.sessions.update_turn)),
+            brief=True,
+        ),
+        Tool(
+            name="finish_turn",
+            toolset="journal",
+            title="Finish turn",
+            description=FINISH_TURN_TEXT,
+            params=FINISH_TURN,
+            output=outputs.FINISH_TURN,
+            read_only=False,
+            destructive=False,
+            idempotent=True,
+            open_world=False,
+            run=with_handle(app.store, through(app.sessions.finish_turn)),
+            brief=True,
+        ),
+        Tool(
+            name="query_history",
+            toolset="journal",
+            title="Query history",
+            description=QUERY_HISTORY_TEXT,
+            params=QUERY_HISTORY,
+            output=outputs.QUERY_HISTORY,
+            read_only=True,
+            destructive=False,
+            idempotent=True,
+            open_world=False,
+            run=reading_with_handle(app.store, app.history.query_history),
+        ),
+        _summary_tool(app),
+    )
+
+
+def _summary_tool(app: App) -> Tool:
+    """Return the reading of one session under the names that Delx clients call; it is not listed."""
+    return Tool(
+        name="get_session_summary",
+        toolset="journal",
+        title="Session summary",
+        description="Read one session. Use query_history instead.",
+        params=ONE_SESSION,
+        output=outputs.QUERY_HISTORY,
+        read_only=True,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        run=with_handle(app.store, without_reserved(ONE_SESSION, through(app.history.query_history))),
+        aliases=("session_summary", "session_snapshot"),
+        part_of="query_history",
+        listed=False,
+    )
+
+
+def native_registry(app: App) -> Registry:
+    """Return everything that the MCP face offers over an app."""
+    tools = (
+        *native_tools(app),
+        *shell_tools(app),
+        *workspace_tools(app),
+        *ingest_tools(app),
+        *nexo_tools(app),
+        *mcpserver_tools(app),
+        *execkit_tools(app),
+    )
+    return Registry(tools=tools, resources=resources(app), prompts=prompts(app))
+
+
+def selection_for(app: App, asked: Mapping[str, object]) -> Selection:
+    """Return what a client gets: what it asks for, or else the configuration's choice.
+
+    What the operator excluded stays excluded, and read-only stays read-only, whatever a client asks for.
+    """
+    chosen = app.config.mcp
+    configured: dict[str, object] = {
+        "toolsets": list(chosen.toolsets),
+        "tools": list(chosen.tools),
+        "dialects": list(chosen.dialect),
+    }
+    selection = Selection.read(configured | dict(asked))
+    return replace(
+        selection,
+        exclude_tools=(*chosen.exclude_tools, *selection.exclude_tools),
+        read_only=chosen.read_only or selection.read_only,
+    )

@@ -1,0 +1,219 @@
+"""YAML 1.2 with the core schema and nothing else: no aliases, no duplicate keys, no tags of one's own.
+
+Only true, false, null, integers and floats are typed; timestamps, `No` and `on` are text. The parser is ruamel's,
+loaded when the first YAML comes.
+"""
+
+import math
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from shiftlog.repl.texts.json import Unreadable, check
+
+_NULL = re.compile(r"null|Null|NULL|~|")
+_TRUE = re.compile(r"true|True|TRUE")
+_FALSE = re.compile(r"false|False|FALSE")
+_INTEGER = re.compile(r"[-+]?[0-9]{1,4000}")
+_OCTAL = re.compile(r"0o[0-7]{1,4000}")
+_HEX = re.compile(r"0x[0-9a-fA-F]{1,4000}")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_CORE = "tag:yaml.org,2002:"
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+# Line ends in YAML 1.1 and for the parser; in 1.2 characters like any other.
+_FORMER_ENDS = "\x85\u2028\u2029"
+_PRIVATE_USE = range(0xE000, 0xF900)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A document's value, and how far its last block scalar is indented if the text ends inside one."""
+
+    value: Any
+    ends_in_block: bool = False
+    block_indent: int | None = None
+
+
+class Unfinished(Unreadable):
+    """A text that may become readable when more lines come: once one of them holds one of `awaited`."""
+
+    def __init__(self, reason: str, awaited: str) -> None:
+        super().__init__(reason)
+        self.awaited = awaited
+
+
+def load(text: str) -> Loaded:
+    """Read one document; raise Unfinished where more could mend it, Unreadable where nothing can."""
+    from ruamel.yaml.error import YAMLError
+
+    masks = _masks(text)
+    builder = _Builder(unmasked={ord(mask): own for own, mask in masks.items()})
+    try:
+        for event in _parser()(text.translate(str.maketrans(masks))):
+            builder.take(event)
+    except YAMLError as error:
+        raise _reason(error, text) from None
+    except (ValueError, IndexError, TypeError, AttributeError, AssertionError, RecursionError) as error:
+        # The parser does not say everything that it cannot read in an error of its own.
+        raise error if isinstance(error, Unreadable) else Unreadable("not valid YAML") from None
+    check(builder.value, surrogates=True)
+    if getattr(builder.last, "style", None) not in ("|", ">"):
+        return Loaded(value=builder.value)
+    indent = _block_indent(text, builder.last.start_mark.line)
+    return Loaded(value=builder.value, ends_in_block=True, block_indent=indent)
+
+
+def _masks(text: str) -> dict[str, str]:
+    """Return the characters of a text that the parser would take for line ends, each with one that the text has not."""
+    former = [end for end in _FORMER_ENDS if end in text]
+    if not former:
+        return {}
+    folded = text.lower()  # an escape names a character too
+    unused = (chr(code) for code in _PRIVATE_USE if chr(code) not in text and f"{code:x}" not in folded)
+    return dict(zip(former, unused, strict=False))
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Any:
+    from ruamel.yaml import YAML
+
+    from shiftlog.repl.texts.yaml_tabs import TabScanner
+
+    def events(text: str) -> Any:
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Scanner = TabScanner
+        return yaml.parse(text)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+    return events
+
+
+def _reason(error: Any, text: str) -> Unreadable:
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
+    mark = getattr(error, "problem_mark", None)
+    says = f"not valid YAML: {problem}" + (f" (line {mark.line + 1})" if mark is not None else "")
+    context, start = getattr(error, "context", None) or "", getattr(error, "context_mark", None)
+    if "quoted scalar" in context and "end of stream" in problem and start is not None:
+        return Unfinished(says, text[start.index : start.index + 1])
+    if "<stream end>" in problem and "flow" in context:
+        return Unfinished(says, "]}")
+    return Unreadable(says)
+
+
+def _block_indent(text: str, header: int) -> int | None:
+    """Return the indentation from which on lines belong to a block scalar; None while that is not known."""
+    lines = text.split("\n")
+    own = re.search(r"[|>][-+]?([0-9])", lines[header])
+    if own:
+        # Counted from the key, or a little more: too much costs a second look, too little would be wrong.
+        key = re.match(r" *(?:- +)*", lines[header])
+        return (key.end() if key else 0) + int(own[1])
+    for line in lines[header + 1 :]:
+        if line.strip(" \r"):
+            return len(line) - len(line.lstrip(" "))
+    return None
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection that is being filled; `key` is the name of the value to come."""
+
+    into: dict[str, Any] | list[Any]
+    key: str | None = None
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Makes a value of the parser's events; `unmasked` are the characters that stand for others."""
+
+    unmasked: dict[int, str]
+    value: Any = None
+    last: Any = None
+    _stack: list[_Open] = field(default_factory=list[_Open])
+    _documents: int = 0
+
+    def take(self, event: Any) -> None:
+        match type(event).__name__:
+            case "ScalarEvent":
+                self.last = event
+                self._scalar(event)
+            case "MappingStartEvent":
+                self._begin(event, {})
+            case "SequenceStartEvent":
+                self._begin(event, [])
+            case "MappingEndEvent" | "SequenceEndEvent":
+                self._put(self._stack.pop().into)
+            case "AliasEvent":
+                raise Unreadable("aliases are not allowed")
+            case "DocumentStartEvent":
+                self._documents += 1
+                if self._documents > 1:
+                    raise Unreadable("more than one document")
+            case _:
+                pass
+
+    def _begin(self, event: Any, into: dict[str, Any] | list[Any]) -> None:
+        self.last = event
+        kind = "map" if isinstance(into, dict) else "seq"
+        if event.tag is not None and str(event.tag) != _CORE + kind:
+            raise Unreadable(f"a tag is not known (line {event.start_mark.line + 1})")
+        if self._stack and isinstance(self._stack[-1].into, dict) and self._stack[-1].key is None:
+            raise Unreadable("a key must be a plain value")
+        self._stack.append(_Open(into))
+
+    def _scalar(self, event: Any) -> None:
+        top = self._stack[-1] if self._stack else None
+        if top is not None and isinstance(top.into, dict) and top.key is None:
+            key = self._text(event)
+            if key in top.into:
+                raise Unreadable(f"a key stands twice in one mapping (line {event.start_mark.line + 1})")
+            top.key = key
+            return
+        self._put(_typed(event, self._text(event)))
+
+    def _text(self, event: Any) -> str:
+        text = _whole(str(event.value))
+        return text.translate(self.unmasked) if self.unmasked else text
+
+    def _put(self, value: Any) -> None:
+        if not self._stack:
+            self.value = value
+            return
+        top = self._stack[-1]
+        if isinstance(top.into, list):
+            top.into.append(value)
+        elif top.key is not None:
+            top.into[top.key] = value
+            top.key = None
+
+
+def _typed(event: Any, text: str) -> Any:
+    tag = None if event.tag is None else str(event.tag)
+    if tag in ("!", _CORE + "str") or (tag is None and not event.implicit[0]):
+        return text
+    if tag is not None and tag not in {_CORE + kind for kind in ("null", "bool", "int", "float")}:
+        raise Unreadable(f"a tag is not known (line {event.start_mark.line + 1})")
+    return _core(text)
+
+
+def _core(text: str) -> Any:
+    if _NULL.fullmatch(text):
+        return None
+    if _TRUE.fullmatch(text) or _FALSE.fullmatch(text):
+        return text[0] in "tT"
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _OCTAL.fullmatch(text) or _HEX.fullmatch(text):
+        return int(text, 0)
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        # A number that JSON cannot carry stays the text it was; so do `.inf` and `.nan`.
+        return number if math.isfinite(number) else text
+    return text
+
+
+def _whole(text: str) -> str:
+    """Join surrogate pairs that came as two escapes."""
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

@@ -1,0 +1,1 @@
+"""One local bash below its reaper."""

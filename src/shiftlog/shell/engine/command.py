@@ -1,0 +1,247 @@
+"""A command that the engine runs: its end, its input, and how its processes are signalled.
+
+A foreground command runs in the shell process itself; a copy (background, terminal) is a process of its own. Both end
+through `finish`, which the shell calls when it learns how.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal as signals
+from typing import TYPE_CHECKING, Final
+
+from shiftlog.model.shell_errors import CommandNotRunning, StdinClosed
+from shiftlog.shell.engine.reaper import Process, below, process_table, send, send_group, ticks_now
+from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, Signal, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from shiftlog.shell.engine.shell import EngineShell
+    from shiftlog.shell.engine.streams import InputPipe, OutputPipe, TerminalInput
+    from shiftlog.shell.engine.terminal import Screen
+
+SIGNAL_NUMBERS: Final[dict[Signal, signals.Signals]] = {
+    "interrupt": signals.SIGINT,
+    "terminate": signals.SIGTERM,
+    "kill": signals.SIGKILL,
+    "hangup": signals.SIGHUP,
+    "quit": signals.SIGQUIT,
+    "stop": signals.SIGSTOP,
+    "continue": signals.SIGCONT,
+    "usr1": signals.SIGUSR1,
+    "usr2": signals.SIGUSR2,
+}
+#: The word that a shell traps to drop its foreground command, see `framing.DROP_SIGNAL`.
+DROP_NUMBER = signals.SIGRTMAX - 3
+ESCALATION: tuple[tuple[Signal, float], ...] = (("interrupt", 2.0), ("terminate", 2.0), ("kill", 0.5))
+_NUDGE_S = 0.1
+_RESCAN_S = 0.02
+_SCAN_TICKS = 2
+_YOUNG_TICKS = 3
+_ENDING: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill", "hangup", "quit"})
+
+
+class EngineCommand:
+    """One running command; see `RunningCommand` for what each verb promises."""
+
+    def __init__(
+        self,
+        shell: EngineShell,
+        spec: CommandSpec,
+        token: str,
+        outputs: Sequence[tuple[Stream, OutputPipe]],
+        screen: Screen | None = None,
+    ) -> None:
+        self.token = token
+        self.spec = spec
+        self.screen = screen
+        self.files: tuple[str, ...] = ()
+        self.keyboard: InputPipe | TerminalInput | None = None
+        self.release: Callable[[], None] | None = None
+        self.root: int | None = None
+        self.copied: asyncio.Future[None] | None = None if self.in_shell else shell.loop.create_future()
+        self._shell = shell
+        self._ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
+        self._outputs = outputs
+        self._since = ticks_now() - 1
+        self._signal: Signal | None = None
+        self._feeding: asyncio.Task[None] | None = None
+
+    @property
+    def ended(self) -> asyncio.Future[CommandEnd]:
+        return self._ended
+
+    @property
+    def in_shell(self) -> bool:
+        """Whether the shell process itself runs it."""
+        return not self.spec.background and self.spec.terminal is None
+
+    @property
+    def lingers(self) -> bool:
+        """Whether a process left behind still holds one of the outputs."""
+        return any(pipe.held for _, pipe in self._outputs)
+
+    @property
+    def touched(self) -> bool:
+        """Whether anything ever happened on one of the outputs, if only that they were opened and closed."""
+        return any(pipe.touched for _, pipe in self._outputs)
+
+    def probe(self) -> None:
+        """Look whether anyone has one of the outputs open."""
+        for _, pipe in self._outputs:
+            pipe.probe()
+
+    def over(self) -> bool:
+        """Whether the command has ended."""
+        return self._ended.done()
+
+    @property
+    def signalled(self) -> bool:
+        """Whether a signal was sent, so that the command may have ended before it began."""
+        return self._signal is not None
+
+    def feed(self, data: bytes | None) -> None:
+        """Open the input; what came with the command is written, and its end is end-of-file."""
+        self._feeding = self._shell.loop.create_task(self._feed(data))
+
+    async def send(self, data: bytes) -> None:
+        """Write to the command's standard input."""
+        await self._typed().send(data)
+
+    async def send_eof(self) -> None:
+        """Close the command's standard input, or type the end-of-file character."""
+        await self._typed().finish()
+
+    async def signal(self, name: Signal) -> None:
+        """Signal the command's processes; work inside the shell is interrupted instead."""
+        if self._ended.done():
+            raise CommandNotRunning("the command is over")
+        self._signal = name
+        processes = self._processes()
+        if self.in_shell and (name == "interrupt" or (name in _ENDING and not processes)):
+            self._interrupt_shell(signals.SIGINT)
+        reached = self._deliver(name, processes)
+        newest = ticks_now() + _SCAN_TICKS
+        self._shell.loop.call_later(_RESCAN_S, self._deliver_late, name, reached, newest)
+
+    async def stop(self) -> CommandEnd:
+        """End the command step by step; a shell that cannot be brought back is ended as `unresponsive`."""
+        for name, patience_s in ESCALATION:
+            if self._ended.done():
+                break
+            self._signal = name
+            await self._press(name, patience_s)
+        if not self._ended.done():
+            await self._shell.close("unresponsive")
+        return await asyncio.shield(self._ended)
+
+    def finish(
+        self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, **last_words: bytes
+    ) -> None:
+        """Take what is left in the pipes and resolve `ended`; outputs that children hold stay open."""
+        if self._ended.done():
+            return
+        if self.release is not None:
+            self.release()
+        still_open: frozenset[Stream] = frozenset(
+            stream for stream, pipe in self._outputs if pipe.settle(last_words.get(stream, b""))
+        )
+        if self._feeding is not None:
+            self._feeding.cancel()
+        if self.keyboard is not None:
+            self.keyboard.close()
+        if self.copied is not None and not self.copied.done():
+            self.copied.set_result(None)
+        self._ended.set_result(
+            CommandEnd(
+                exit_code=exit_code,
+                cwd=cwd,
+                signal=self._signal,
+                shell_ended=shell_ended,
+                streams_open=still_open,
+            )
+        )
+
+    def close_outputs(self) -> None:
+        """Close what is still open; for a shell whose whole tree is gone."""
+        for _, pipe in self._outputs:
+            if pipe.held:
+                pipe.settle()
+                pipe.close()
+
+    async def _feed(self, data: bytes | None) -> None:
+        typed = self._typed()
+        await typed.open()
+        if data is not None:
+            await typed.send(data)
+            await typed.finish()
+
+    def _typed(self) -> InputPipe | TerminalInput:
+        if self._ended.done():
+            raise CommandNotRunning("the command is over")
+        if self.keyboard is None:
+            raise StdinClosed("the command was started with a closed standard input")
+        return self.keyboard
+
+    def _processes(self) -> list[Process]:
+        """Find the processes that this command started; of a copy, the copy itself too."""
+        tree = below(self._shell.reaper_pid, process_table())
+        if not self.in_shell:
+            return [] if self.root is None else _family(self.root, tree)
+        others = {process.pid for root in self._shell.copies for process in _family(root, tree)}
+        own = (process for process in tree if process.pid not in others and process.pid != self._shell.pid)
+        return [process for process in own if process.started >= self._since]
+
+    def _interrupt_shell(self, number: int) -> None:
+        if self._shell.pid is not None:
+            send(self._shell.pid, number)
+            self._shell.nudge_later(self, _NUDGE_S)
+
+    async def _press(self, name: Signal, patience_s: float) -> None:
+        """Send one signal to every process of the command, also to those that come late, until it ends.
+
+        The shell is told first, again and again while there is someone new or nobody: a command that had not begun
+        when the first word came must not go on with its next part.
+        """
+        reached: set[int] = set()
+        deadline = self._shell.loop.time() + patience_s
+        pause_s = 0.02
+        while not self._ended.done() and (left_s := deadline - self._shell.loop.time()) > 0:
+            processes = self._processes()
+            late = [process for process in processes if process.pid not in reached]
+            if self.in_shell and (late or not processes):
+                self._interrupt_shell(DROP_NUMBER)
+            reached |= self._deliver(name, late, wake=True)
+            await asyncio.wait([self._ended], timeout=min(pause_s, left_s))
+            pause_s = min(pause_s * 2, 0.25)
+
+    def _deliver(self, name: Signal, processes: list[Process], *, wake: bool = False) -> set[int]:
+        """Send a signal; a copy's own group gets it at once, so that no child can slip out between two looks.
+
+        Return who is sure to have taken it: a process just forked may lose it on its way to become a program.
+        """
+        number = SIGNAL_NUMBERS[name]
+        grouped = {one.pid for one in processes if one.group == self.root} if self.root is not None else set[int]()
+        if grouped and self.root is not None:
+            send_group(self.root, number)
+        for process in processes:
+            if process.pid not in grouped:
+                send(process.pid, number)
+            if wake:
+                send(process.pid, signals.SIGCONT)
+        young = ticks_now() - _YOUNG_TICKS
+        return {process.pid for process in processes if process.started < young}
+
+    def _deliver_late(self, name: Signal, reached: set[int], newest: int) -> None:
+        """Reach the children that were being started while the process table was read."""
+        if not self._ended.done():
+            late = [one for one in self._processes() if one.pid not in reached and one.started <= newest]
+            self._deliver(name, late)
+
+
+def _family(root: int, tree: list[Process]) -> list[Process]:
+    """Return a process, its descendants, and what left it but kept its group or session."""
+    table = {process.pid: process for process in tree}
+    kin = {process.pid for process in below(root, table)}
+    return [one for one in tree if one.pid == root or one.pid in kin or root in (one.group, one.session)]

@@ -1,0 +1,185 @@
+"""Shells on this machine: the base environment, the private directory, and the start of bash below a reaper.
+
+What bash is told afterwards is the engine's business; what the kernel forbids it is a launcher's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from shiftlog.model.shell_errors import OpenFailed
+from shiftlog.shell.engine import words as framing
+from shiftlog.shell.engine.reaper_link import ReaperLink
+from shiftlog.shell.engine.shell import EngineShell
+from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream
+
+_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY$", re.I)
+_OWN_PREFIX = "SHIFTLOG_"
+_KEPT_OWN = "SHIFTLOG_HOME"
+_SET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "HISTFILE": "/dev/null"}
+_PROFILES = """if [[ -r /etc/profile ]]; then \\builtin . /etc/profile; fi
+for __shiftlog_profile in ~/.bash_profile ~/.bash_login ~/.profile; do
+  if [[ -r $__shiftlog_profile ]]; then \\builtin . "$__shiftlog_profile"; break; fi
+done; \\builtin unset __shiftlog_profile"""
+
+
+class WrappedCommand(Protocol):
+    """How a launcher wants the shell started."""
+
+    @property
+    def argv(self) -> list[str]: ...
+    @property
+    def env(self) -> dict[str, str]: ...
+    @property
+    def pass_fds(self) -> tuple[int, ...]: ...
+
+
+class Launcher(Protocol):
+    """One shell's way into a sandbox; `runtime_dir` is writable inside, None where any directory is."""
+
+    @property
+    def runtime_dir(self) -> Path | None: ...
+
+    def wrap(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> WrappedCommand:
+        """Return what to start instead of the shell."""
+        ...
+
+    def started(self) -> None:
+        """Learn that the descriptors have been handed over."""
+        ...
+
+    def close(self) -> None:
+        """Learn that no process of the shell is left."""
+        ...
+
+
+def base_environment(environ: Mapping[str, str], passed: Sequence[str] = ()) -> dict[str, str]:
+    """Return the environment of a local shell: the server's without what looks secret, unless it is passed by name."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in passed or (not _SECRET_NAME.search(name) and (not name.startswith(_OWN_PREFIX) or name == _KEPT_OWN))
+    }
+    return kept | {name: value for name, value in _SET.items() if name not in passed}
+
+
+def default_runtime_dir() -> Path:
+    """Return a directory for sockets and pipes: the user's own in memory where there is one."""
+    for candidate in (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm"):
+        if candidate and os.access(candidate, os.W_OK | os.X_OK):
+            return Path(candidate)
+    return Path(tempfile.gettempdir())
+
+
+class LocalTarget:
+    """Opens shells on this machine. `environment` is the base one; a launcher, if given, is asked for per shell."""
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str] | None = None,
+        runtime_dir: Path | None = None,
+        launcher: Launcher | None = None,
+    ) -> None:
+        self._environment = base_environment(os.environ) if environment is None else dict(environment)
+        self._runtime_dir = runtime_dir or default_runtime_dir()
+        self._launcher = launcher
+
+    async def open(self, spec: ShellSpec) -> EngineShell:
+        """Start a bash below a reaper of its own; raises `OpenFailed` with the reason."""
+        env = self._environment | dict(spec.env)
+        # On the server's own path: one that the caller gives must not decide what runs as the shell.
+        bash = shutil.which("bash", path=self._environment.get("PATH")) or shutil.which("bash")
+        if bash is None:
+            raise OpenFailed.because("bash was not found on this machine")
+        cwd = spec.cwd or str(Path.cwd())
+        if not Path(cwd).is_dir():
+            raise OpenFailed.because(f"cwd {cwd} does not exist")
+        deadline = asyncio.get_running_loop().time() + spec.ready_s
+        shell = self._start(bash, env, cwd)
+        try:
+            await shell.prepare(spec.ready_s, "sh" if spec.shell == "sh" else "bash")
+            if spec.login:
+                left_s = deadline - asyncio.get_running_loop().time()
+                async with asyncio.timeout(left_s):
+                    shell.startup_output = await _run_profiles(shell)
+        except TimeoutError:
+            await shell.close("unresponsive")
+            raise OpenFailed.because(f"it was not ready within {spec.ready_s:g} s") from None
+        except asyncio.CancelledError:
+            await shell.close()
+            raise
+        if shell.ended.done():
+            raise OpenFailed.because("it ended while it started")
+        return shell
+
+    def _start(self, bash: str, env: Mapping[str, str], cwd: str) -> EngineShell:
+        inside = None if self._launcher is None else self._launcher.runtime_dir
+        directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=inside or self._runtime_dir))
+        ours = [_open_pipe(directory / name) for name in ("script", "reply", "out", "err")]
+        script, reply, out, err = ours
+        try:
+            modes = {"script": os.O_RDONLY, "out": os.O_WRONLY, "err": os.O_WRONLY}
+            theirs = [os.open(directory / name, mode | os.O_CLOEXEC) for name, mode in modes.items()]
+            try:
+                argv = [bash, *framing.WITHOUT_PROFILES, *framing.BASH_OPTIONS]
+                reaper = self._start_reaper(argv, directory, env, cwd, (theirs[0], theirs[1], theirs[2]))
+            finally:
+                for fd in theirs:
+                    os.close(fd)
+                for name in ("out", "err"):
+                    (directory / name).unlink()
+        except OSError as error:
+            for fd in ours:
+                os.close(fd)
+            shutil.rmtree(directory, ignore_errors=True)
+            raise OpenFailed.because(error.strerror or str(error)) from error
+        shell = EngineShell(directory, script=script, reply=reply, words=(out, err), reaper=reaper, bash=bash)
+        shell.on_over = self._launcher.close if self._launcher is not None else None
+        return shell
+
+    def _start_reaper(
+        self, argv: list[str], directory: Path, env: Mapping[str, str], cwd: str, stdio: tuple[int, int, int]
+    ) -> ReaperLink:
+        if self._launcher is None:
+            return ReaperLink(argv, directory, env=env, cwd=cwd, stdio=stdio)
+        wrapped = self._launcher.wrap(argv, env, cwd)
+        try:
+            return ReaperLink(wrapped.argv, directory, env=wrapped.env, cwd=cwd, stdio=stdio, pass_fds=wrapped.pass_fds)
+        finally:
+            self._launcher.started()
+
+
+def _open_pipe(path: Path) -> int:
+    """Make a named pipe and hold both of its ends, so that neither side ever waits for the other to come."""
+    os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+async def _run_profiles(shell: EngineShell) -> bytes:
+    output = _Collected()
+    command = await shell.start(CommandSpec(text=_PROFILES), output)
+    await asyncio.wait([command.ended])
+    return bytes(output.data)
+
+
+class _Collected:
+    """Keeps what profile files print, within reason."""
+
+    limit = 64 * 1024
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        self.data += data[: self.limit - len(self.data)]
+
+    def close(self, stream: Stream) -> None:
+        pass

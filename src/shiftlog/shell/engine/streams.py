@@ -1,0 +1,320 @@
+"""The ends of a command's pipes that stay with the engine: outputs pumped into a sink, one input that is written.
+
+Every pipe is a named one in the shell's private directory, opened by the shell by name, so that no two commands ever
+share one and a child left behind keeps writing to its own command. Nothing here knows bash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import select
+import time
+from typing import TYPE_CHECKING
+
+from shiftlog.model.shell_errors import StdinClosed
+from shiftlog.shell.engine.terminal import end_of_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shiftlog.shell.ports import OutputSink, Stream
+
+READ_BYTES = 256 * 1024
+_DEFAULT_PIPE_BYTES = 64 * 1024
+_WIDE_PIPE_BYTES = 1024 * 1024
+_DRAIN_BYTES = 2 * 1024 * 1024
+_READS_IN_A_ROW = 4
+_TURN_S = 0.02
+_RENDEZVOUS_S = 0.0005
+_TAKEN_S = 2.0
+_TAKEN_STEP_S = 0.005
+
+
+class OutputPoll:
+    """Watches the outputs of one shell: one descriptor for the event loop, however many pipes come and go."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._epoll = select.epoll()
+        self._pumps: dict[int, Callable[[], object]] = {}
+        self._due: set[int] = set()  # descriptors whose pump will be called once more anyway
+        loop.add_reader(self._epoll.fileno(), self.pump)
+
+    def add(self, fd: int, pump: Callable[[], object]) -> None:
+        """Call `pump` whenever something new happens on a descriptor; it reads until there is no more."""
+        self._pumps[fd] = pump
+        self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
+
+    def again(self, fd: int) -> None:
+        """Call its pump once more, after others had their turn."""
+        if fd not in self._due:
+            self._due.add(fd)
+            self._loop.call_soon(self._pump_due, fd)
+
+    def discard(self, fd: int) -> None:
+        """Forget a descriptor that is about to be closed; closing takes it out of the kernel's set."""
+        self._pumps.pop(fd, None)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._loop.remove_reader(self._epoll.fileno())
+        self._epoll.close()
+
+    def pump(self) -> None:
+        """Bring in everything that has happened by now."""
+        for fd, _ in self._epoll.poll(0):
+            # Who writes without end makes an event of each read; another turn for each of them would starve the loop.
+            if fd not in self._due:
+                self._pump_one(fd)
+
+    def _pump_due(self, fd: int) -> None:
+        self._due.discard(fd)
+        self._pump_one(fd)
+
+    def _pump_one(self, fd: int) -> None:
+        pump = self._pumps.get(fd)
+        if pump is not None:
+            pump()
+
+
+class OutputPipe:
+    """One output of a command. While nobody else holds it after the command's end, the next command may have it."""
+
+    def __init__(self, poll: OutputPoll, fd: int, stream: Stream, place: str = "") -> None:
+        self.place = place
+        self._poll = poll
+        self._fd = fd
+        self._stream: Stream = stream
+        self._sink: OutputSink | None = None
+        self._lingers = False
+        self._wide = False
+        self.touched = False
+        poll.add(fd, self.pump)
+
+    @property
+    def held(self) -> bool:
+        """Whether a command's output still comes this way."""
+        return self._sink is not None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last of a command's left-over children has let go of it; then it serves nobody any more."""
+        return self._fd < 0
+
+    def begin(self, sink: OutputSink) -> None:
+        """Send what comes from now on to this sink."""
+        self._sink = sink
+        self.touched = False
+
+    def probe(self) -> None:
+        """Look whether anyone has the pipe open now; reading then waits instead of ending."""
+        if self._read() != 0:
+            self.touched = True
+
+    def settle(self, last_words: bytes = b"") -> bool:
+        """Take what is in the pipe at the command's end; return whether a process still holds it."""
+        taken = 0
+        while self._sink is not None and taken < _DRAIN_BYTES:
+            size = self._read()
+            if size < 0:
+                break
+            if size == 0:
+                if last_words:
+                    self._sink.write(self._stream, last_words)
+                self._detach()
+            taken += size
+        self._lingers = self._sink is not None
+        return self._lingers
+
+    def close(self) -> None:
+        """Stop reading for good."""
+        if self._fd >= 0:
+            self._poll.discard(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+            self._detach()
+
+    def pump(self) -> None:
+        """Read a few times; the end counts only after the command's, before it nobody may have opened the pipe yet."""
+        self.touched = True
+        until = time.monotonic() + _TURN_S
+        for _ in range(_READS_IN_A_ROW):
+            size = self._read()
+            if size == 0 and self._lingers:
+                self.close()
+            if size <= 0:
+                return
+            if time.monotonic() > until:
+                break
+        self._poll.again(self._fd)
+
+    def _read(self) -> int:
+        """Read once; return the number of bytes, 0 at the end, -1 when there is nothing to read now."""
+        try:
+            data = os.read(self._fd, READ_BYTES)
+        except BlockingIOError:
+            return -1
+        except OSError as error:  # a terminal whose last user is gone
+            if error.errno != errno.EIO:
+                raise
+            return 0
+        if not data:
+            return 0
+        if not self._wide and len(data) >= _DEFAULT_PIPE_BYTES:
+            self._widen()
+        if self._sink is not None:
+            self._sink.write(self._stream, data)
+        return len(data)
+
+    def _detach(self) -> None:
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.close(self._stream)
+
+    def _widen(self) -> None:
+        self._wide = True
+        try:
+            fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, _WIDE_PIPE_BYTES)
+        except OSError:
+            pass  # the user's share of pipe memory is used up; the small one works too
+
+
+class LastWords:
+    """What the shell itself writes outside of any command: kept only to show what an exit trap said."""
+
+    def __init__(self, poll: OutputPoll, fd: int) -> None:
+        self._poll = poll
+        self._fd = fd
+        self._data = b""
+        poll.add(fd, self.read)
+
+    def forget(self) -> None:
+        """Drop what was said so far."""
+        if self._data:
+            self._data = b""
+
+    def read(self) -> bytes:
+        """Return the newest of what was said since the last command began."""
+        try:
+            while data := os.read(self._fd, READ_BYTES):
+                self._data = (self._data + data)[-_DEFAULT_PIPE_BYTES:]
+        except BlockingIOError:
+            pass
+        return self._data
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._poll.discard(self._fd)
+        os.close(self._fd)
+
+
+class InputPipe:
+    """The writing end of a command's standard input; opened when the shell opens the other end."""
+
+    def __init__(self, path: str, over: Callable[[], bool]) -> None:
+        self._path = path
+        self._over = over
+        self._fd = -1
+        self._closed = False
+        self._turn = asyncio.Lock()  # keeps the pieces of two callers from mixing
+
+    async def open(self) -> None:
+        """Let the shell have its end: it waits in opening the pipe until this end is open too."""
+        async with self._turn:
+            if not self._closed:
+                await self._rendezvous()
+
+    async def send(self, data: bytes) -> None:
+        """Write all of it; stops silently when the command stops reading."""
+        async with self._turn:
+            if self._closed:
+                raise StdinClosed("the command's standard input is closed")
+            if not await self._rendezvous():
+                return
+            view = memoryview(data)
+            while view and not self._over() and not self._closed:
+                try:
+                    view = view[os.write(self._fd, view) :]
+                except BlockingIOError:
+                    await _writable(self._fd)
+                except BrokenPipeError:
+                    return
+
+    async def finish(self) -> None:
+        """Let the command read end-of-file after what was sent."""
+        await self.open()
+        self.close()
+
+    def close(self) -> None:
+        """Drop the pipe, whatever was read of it."""
+        self._closed = True
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    async def _rendezvous(self) -> bool:
+        while self._fd < 0:
+            if self._over():
+                return False
+            try:
+                self._fd = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                await asyncio.sleep(_RENDEZVOUS_S)
+        return True
+
+
+class TerminalInput:
+    """The keyboard of a command that has a terminal."""
+
+    def __init__(self, fd: int, over: Callable[[], bool]) -> None:
+        self._fd = fd
+        self._over = over
+        self._taken = False
+        self._typed = b""
+
+    async def open(self) -> None:
+        """Wait until somebody sits at the terminal: a control character typed before would signal nobody."""
+        deadline = asyncio.get_running_loop().time() + _TAKEN_S
+        while not self._taken and not self._over() and asyncio.get_running_loop().time() < deadline:
+            try:
+                self._taken = os.tcgetpgrp(self._fd) > 0
+            except OSError:
+                return
+            if not self._taken:
+                await asyncio.sleep(_TAKEN_STEP_S)
+
+    async def send(self, data: bytes) -> None:
+        """Type the bytes."""
+        await self.open()
+        self._typed = data or self._typed
+        view = memoryview(data)
+        while view and not self._over():
+            try:
+                view = view[os.write(self._fd, view) :]
+            except BlockingIOError:
+                await _writable(self._fd)
+
+    async def finish(self) -> None:
+        """Type the end-of-file character."""
+        await self.send(end_of_file(self._typed))
+
+    def close(self) -> None:
+        """Let go; the terminal itself is closed with its output."""
+
+
+async def _writable(fd: int) -> None:
+    """Wait until something can be written, or a moment: the reader may be gone without a word."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))
+    try:
+        await asyncio.wait([ready], timeout=0.1)
+    finally:
+        loop.remove_writer(fd)

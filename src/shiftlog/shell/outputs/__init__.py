@@ -1,0 +1,1 @@
+"""From bytes to spool to pages: viewed, masked, kept, forgotten."""

@@ -1,0 +1,299 @@
+"""A command's output: what the engine writes goes in, results, pages and progress come out.
+
+Implements the engine's `OutputSink`. Budgets and redaction are the guard's, files and limits the keeper's; this is
+where both streams meet and where waiting for more of them happens.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from shiftlog.guard.budgets.shape import Report, Shaped, shape
+from shiftlog.guard.budgets.spec import WHOLE, Budget
+from shiftlog.guard.secrets.scan import Rules
+from shiftlog.model.shell_errors import CursorInvalid, OutputExpired
+from shiftlog.shell.outputs.pages import Page, read_cursor, read_page, write_cursor
+from shiftlog.shell.outputs.spool import SpoolGone
+from shiftlog.shell.outputs.stream import StreamOutput
+from shiftlog.shell.ports import OutputSink, Stream
+
+DEFAULT_CHARS = 30_000
+BINARY_CHARS = 1_000
+PROGRESS_CHARS = 2_000
+SMALL_BYTES = 1_000
+TRUNCATED_HINT = "output was truncated; pass budget (grep/keep/max_chars) to shape it"
+
+_STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownOutput:
+    """The keys of a command's result that its output decides."""
+
+    stdout: str
+    stderr: str
+    truncated: bool
+    budget: dict[str, dict[str, object]] | None
+    output: dict[str, dict[str, object]]
+    redactions: int
+    hint: str | None
+
+
+class CommandOutput(OutputSink):
+    """Both streams of one command, running or over; made by an `OutputKeeper`. Used on the event loop only."""
+
+    def __init__(
+        self,
+        command_id: str,
+        stdout: StreamOutput,
+        stderr: StreamOutput,
+        *,
+        clock: Callable[[], float],
+        settled: Callable[["CommandOutput"], None],
+        finished: bool = False,
+    ) -> None:
+        self.command_id = command_id
+        self.stdout = stdout
+        self.stderr = stderr
+        self.finished = finished
+        self._clock = clock
+        self._settled = settled  # called at the command's end, and again when a left-over child closed a stream
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._newest = b""
+        self._told: bytes = b""  # of a line that is not finished
+        self._whole: ShownOutput | None = None
+
+    def stream(self, name: Stream) -> StreamOutput:
+        """Return one of the streams."""
+        return self.stdout if name == "stdout" else self.stderr
+
+    @property
+    def redactions(self) -> int:
+        """How many secrets were masked in both streams."""
+        return self.stdout.redactions + self.stderr.redactions
+
+    @property
+    def raw_bytes(self) -> int:
+        """How many bytes the command wrote so far."""
+        return self.stdout.raw_bytes + self.stderr.raw_bytes
+
+    @property
+    def over(self) -> bool:
+        """Tell whether nothing more can come."""
+        return self.finished and not (self.stdout.open or self.stderr.open)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether the command has written nothing for so long that an unfinished word may be shown."""
+        return self._clock() >= self.stdout.quiet_at
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        """Take the next bytes of a stream; one that was ended takes none."""
+        output = self.stream(stream)
+        if not output.open:
+            return
+        held = output.held
+        self._added(output.write(data))
+        if output.held and not held:
+            self._wake()  # whoever waits has to wait no longer than until this may be shown
+
+    def close(self, stream: Stream) -> None:
+        """End a stream; also after the command's end, when a left-over child lets go of it."""
+        if self.stream(stream).open:
+            self._added(self.stream(stream).close())
+            if self.finished:
+                self._settled(self)
+            self._wake()
+
+    def finish(self, streams_open: Iterable[Stream] = ()) -> None:
+        """End the command; streams that a left-over child still holds stay open. Repeating it changes nothing."""
+        if self.finished:
+            return
+        held = frozenset(streams_open)
+        for name in _STREAMS:
+            self._added(self.stream(name).release() if name in held else self.stream(name).close())
+        self.finished = True
+        self._settled(self)
+        self._wake()
+
+    def mask_by(self, rules: Rules) -> None:
+        """Mask by other rules from here on, as when a secret was typed into the command."""
+        self.stdout.mask_by(rules)
+        self.stderr.mask_by(rules)
+
+    def newest(self, chars: int = PROGRESS_CHARS) -> str:
+        """Return the newest characters of both streams since the last call, for a progress message.
+
+        An unfinished line is among them as it stands, once for each time that it has changed.
+        """
+        held = self.stdout.peek() + self.stderr.peek()
+        data = self._newest + held if self._newest or held != self._told else b""
+        self._newest, self._told = b"", held
+        return data.decode("utf-8", "ignore")[-chars:]
+
+    def show(self, budget: Budget | None = None, default_chars: int = DEFAULT_CHARS) -> ShownOutput:
+        """Shape both streams by a budget for a command's result."""
+        if budget is None and self._whole is not None:
+            return self._whole
+        shown: dict[Stream, Shaped] = {name: self._shape(name, budget or WHOLE, default_chars) for name in _STREAMS}
+        truncated = any(shaped.truncated for shaped in shown.values())
+        reported = budget is not None and not budget.keeps_everything
+        result = ShownOutput(
+            stdout=shown["stdout"].text,
+            stderr=shown["stderr"].text,
+            truncated=truncated,
+            budget={name: one.report.as_dict() for name, one in shown.items()} if reported else None,
+            output={name: self._totals(name, shaped) for name, shaped in shown.items()},
+            redactions=self.redactions,
+            hint=TRUNCATED_HINT if truncated and not reported else None,
+        )
+        if budget is None and self.over and not truncated and self.raw_bytes <= SMALL_BYTES:
+            self._whole = result  # what is shown whole once is shown so to everybody
+        return result
+
+    def page(
+        self,
+        stream: Stream = "stdout",
+        *,
+        cursor: str | None = None,
+        from_line: int | None = None,
+        max_chars: int = DEFAULT_CHARS,
+    ) -> Page:
+        """Return verbatim text from a cursor, a line (from 1) or the start on.
+
+        Raises `CursorInvalid` or, once the output was removed, `OutputExpired`.
+        """
+        output = self.stream(stream)
+        self._added(output.release_if_quiet())
+        spool = output.spool
+        try:
+            start = self._position(stream, cursor, from_line)
+            data = read_page(spool, start, max_chars)
+            first = spool.line_at(start)
+        except SpoolGone:
+            raise expired(self.command_id) from None
+        finally:
+            self._rest(output)
+        end = start + len(data)
+        eof = end == spool.size and not output.open
+        return Page(
+            text=data.decode(),
+            from_line=first + 1,
+            lines=data.count(b"\n") + (1 if data and not data.endswith(b"\n") else 0),
+            bytes_total=output.raw_bytes,
+            lines_total=spool.lines_total,
+            next_cursor=None if eof else write_cursor(self.command_id, stream, end),
+            eof=eof,
+        )
+
+    def page_by(self, budget: Budget, stream: Stream = "stdout", default_chars: int = DEFAULT_CHARS) -> Page:
+        """Shape one whole stream again; the cursor leads to what comes after it."""
+        output = self.stream(stream)
+        shaped = self._shape(stream, budget, default_chars)
+        end = output.spool.size
+        return Page(
+            text=shaped.text,
+            from_line=1,
+            lines=shaped.report.lines_kept,
+            bytes_total=output.raw_bytes,
+            lines_total=shaped.report.lines_total,
+            next_cursor=write_cursor(self.command_id, stream, end) if output.open else None,
+            eof=not output.open,
+            budget=None if budget.keeps_everything else shaped.report,
+        )
+
+    async def wait(
+        self,
+        stream: Stream = "stdout",
+        *,
+        cursor: str | None = None,
+        from_line: int | None = None,
+        until: Literal["output", "end"] = "output",
+        timeout_s: float,
+    ) -> bool:
+        """Wait until a page from there would show something, or until the command ends; tell whether it was met."""
+        output = self.stream(stream)
+        deadline = self._clock() + timeout_s
+        while True:
+            self._added(output.release_if_quiet())
+            if self.finished and (until == "end" or not output.open):
+                return True
+            if until == "output" and output.spool.size > self._position(stream, cursor, from_line):
+                return True
+            now = self._clock()
+            if now >= deadline:
+                return False
+            until_quiet = output.quiet_at if output.held and until == "output" else deadline
+            await self._wait_for_change(max(0.001, min(deadline, until_quiet) - now))
+
+    async def _wait_for_change(self, seconds: float) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await asyncio.wait((waiter,), timeout=seconds)
+        finally:
+            self._waiters.discard(waiter)
+            waiter.cancel()
+
+    def _position(self, stream: Stream, cursor: str | None, from_line: int | None) -> int:
+        spool = self.stream(stream).spool
+        if from_line is not None:
+            return min(spool.offset_of(from_line - 1), spool.size)  # lines behind a full spool are not kept
+        if cursor is None:
+            return 0
+        offset = read_cursor(cursor, self.command_id, stream)
+        if offset > spool.size:
+            raise CursorInvalid(f"cursor is not valid for {self.command_id}")
+        return offset
+
+    def _shape(self, stream: Stream, budget: Budget, default_chars: int) -> Shaped:
+        output = self.stream(stream)
+        self._added(output.release_if_quiet())
+        if not output.spool.lines_total:
+            return Shaped(text="", report=Report(mode=budget.mode, lines_total=0, lines_kept=0), truncated=False)
+        cap = min(BINARY_CHARS, default_chars) if output.binary else default_chars
+        try:
+            return shape(output.spool, budget, cap)
+        except SpoolGone:
+            raise expired(self.command_id) from None
+        finally:
+            self._rest(output)
+
+    def _totals(self, stream: Stream, shaped: Shaped) -> dict[str, object]:
+        output = self.stream(stream)
+        spool = output.spool
+        place = None if shaped.elided_at is None else min(shaped.elided_at, spool.size)
+        if place is None and not self.finished:
+            place = spool.size
+        return {
+            "bytes": output.raw_bytes,
+            "lines": spool.lines_total,
+            "final_newline": spool.final_newline,
+            "binary": output.binary,
+            "open": output.open and self.finished,
+            "spool_full": spool.full,
+            "sha256": spool.sha256,
+            "cursor": None if place is None else write_cursor(self.command_id, stream, place),
+        }
+
+    def _rest(self, output: StreamOutput) -> None:
+        """Free what a read took; a stream that goes on keeps its file open."""
+        output.spool.forget()
+        if not output.open:
+            output.spool.close_file()
+
+    def _added(self, text: bytes) -> None:
+        if text:
+            self._newest = (self._newest + text[-4 * PROGRESS_CHARS :])[-4 * PROGRESS_CHARS :]
+            self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def expired(command_id: str, expired_at: str | None = None) -> OutputExpired:
+    """Say that an output is no longer kept."""
+    return OutputExpired(f"output of {command_id} is no longer kept", details={"expired_at": expired_at})

@@ -1,0 +1,1 @@
+"""The same bash over any wire: keeper, lines, aside."""

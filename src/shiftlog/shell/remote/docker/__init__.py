@@ -1,0 +1,1 @@
+"""Wires into containers through the docker or podman client."""

@@ -1,0 +1,260 @@
+r"""The small programs that the in-band engine runs on a target: sans-I/O, the same over ssh and into containers.
+
+Each is sent to a plain `sh` over its standard input, so that no argument list shows it. The *keeper* makes a private
+directory, starts the shell below itself and tidies up after it. A *line* carries one command's streams: named pipes in
+that directory, copied to the line's own stdout and stderr, with a mark after each end of file; so a child left behind
+keeps its own line and never writes into another command. The *aside* answers questions while the shell is busy, and
+ends what the shell started where the connection goes without a word. How the shell is spoken to is `remote_words.py`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from shiftlog.shell.engine.words import TOKEN, quote
+
+BASE_ENVIRONMENT: Final = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "HISTFILE": "/dev/null",
+}
+ASIDE_TABLE = (
+    "if [ -r /proc/uptime ]; then cat /proc/uptime /proc/[0-9]*/stat 2>/dev/null; "
+    "else ps -A -o pid= -o ppid= -o pgid= -o stat=; fi"
+)
+
+_KEEPER = r"""{
+trap : INT TERM HUP QUIT USR1 USR2
+unset ENV BASH_ENV CDPATH PROMPT_COMMAND MAIL
+__token=TOKEN
+__fail() { printf '%s fail %s/%s\n' "$__token" "$1" "$__token"; exit 1; }
+for __place in "${TMPDIR:-/tmp}" /tmp /dev/shm "$HOME"; do
+  __dir="$__place/.shiftlog-NAME"
+  (umask 077; mkdir "$__dir") 2>/dev/null && break
+  __dir=
+done
+[ -n "$__dir" ] || __fail directory
+__tidy() { rm -rf "$__dir"; }
+mkfifo -m 600 "$__dir/x" 2>/dev/null || { __tidy; __fail mkfifo; }
+cat /dev/null 2>/dev/null || { __tidy; __fail cat; }
+cd ./ && CD || { __tidy; __fail cwd; }
+ENVIRONMENT
+__kind=sh __words=portable
+if [ WANTED != sh ] && command -v bash >/dev/null 2>&1; then
+  __kind=bash
+  bash --norc --noprofile -c 'trap : RTMAX-3 && [[ $BASHPID && $BASH_VERSION > 4.3 ]]' 2>/dev/null && __words=bash
+fi
+[ WANTED != bash ] || [ "$__kind" = bash ] || { __tidy; __fail bash; }
+__line=
+[ -r /proc/$$/stat ] && read -r __line </proc/$$/stat
+printf '%s kept %s %s %s %s\n%s/%s\n' "$__token" "$__kind" "$__words" "$$" "$__dir" "$__line" "$__token"
+if [ "$__words" = bash ]; then
+  bash --norc --noprofile --noediting -i 8>&1 9>&2 >/dev/null 2>&1
+elif [ "$__kind" = bash ]; then bash --norc --noprofile --noediting -i
+else PS1= PS2= sh -i
+fi
+__status=$?
+__tidy
+printf '%s end %s /%s\n' "$__token" "$__status" "$__token"
+printf %s "$__token" >&2
+exit "$__status"
+}
+"""
+_LINE_START = r"""{
+trap '' INT QUIT HUP
+__dir=DIR
+mkfifo -m 600 "$__dir/oNAME" "$__dir/eNAME" FEED || exit 1
+__gone() { rm -f "$__dir/oNAME" "$__dir/eNAME" "$__dir/iNAME"; }
+"""
+#: A line that is used again and again, until its input ends.
+_LINE = (
+    _LINE_START
+    + r"""
+__copy() {
+  trap 'kill "$__cat"; exit' TERM
+  while [ -p "$1" ]; do cat "$1" 2>/dev/null & __cat=$!; wait "$__cat"; printf MARK; done
+}
+__copy "$__dir/oNAME" </dev/null 2>/dev/null & __out=$!
+__copy "$__dir/eNAME" </dev/null >&2 & __err=$!
+printf '%s line %s/%s\n' TOKEN "$$" TOKEN
+read -r __word
+exec 2>/dev/null
+kill "$__out" "$__err"
+__gone
+}
+"""
+)
+#: A line for one command that reads input or outlives the foreground: it ends with its streams.
+_ONCE = (
+    _LINE_START
+    + r"""
+{ cat "$__dir/oNAME" 2>/dev/null; printf MARK; } </dev/null &
+{ cat "$__dir/eNAME" 2>/dev/null; printf MARK; } </dev/null >&2 &
+printf '%s line %s/%s\n' TOKEN "$$" TOKEN
+INPUT
+wait
+__gone
+}
+"""
+)
+#: The end of its input without a word means that nobody is at the other end any more: then what the shell started is
+#: ended from here, unless another aside has come meanwhile. Questions follow it on its input, line by line.
+_ASIDE = r"""trap '' INT HUP
+__dir=DIR
+echo TOKEN >"$__dir/a"
+__each() {
+  for __proc in /proc/[0-9]*; do
+    read -r __stat <"$__proc/stat" && set -- ${__stat##*) } || continue
+    case "$__sessions" in *" $4 "*) kill "-$__signal" "${__proc#/proc/}";; esac
+  done
+}
+__end() {
+  trap '' TERM PIPE
+  exec </dev/null >/dev/null 2>&1
+  sleep GRACE
+  read -r __name <"$__dir/a" && [ "$__name" = TOKEN ] || exit 0
+  __sessions=" SESSION "
+  for __file in "$__dir"/p*; do read -r __pid <"$__file" && __sessions="$__sessions$__pid "; done
+  for __signal in HUP TERM CONT; do __each; done
+  sleep 2
+  __signal=KILL; __each
+  for __pid in $__sessions; do kill -9 "-$__pid"; done
+  rm -rf "$__dir"
+}
+trap __end EXIT
+printf '%s %s %s' TOKEN "$$" TOKEN
+"""
+ASIDE_BYE = "\ntrap - EXIT; exit 0\n"
+_GRACE_S = 1
+_TERMINAL = r"""printf %s MARK
+rm -f -- "$0"
+echo "$$" >PIDFILE
+cd -- CWD
+[ "${TERM-dumb}" != dumb ] || { TERM=xterm-256color; export TERM; }
+"""
+_KEPT = re.compile(rb"(%b) kept (\w+) (\w+) (\d+) (.*?)\n(.*?)/\1\n" % TOKEN, re.DOTALL)
+_FAIL = re.compile(rb"(%b) fail (\w+)/\1\n" % TOKEN)
+_FAILURES: Final = {
+    "directory": "no directory for its pipes could be made",
+    "mkfifo": "the target has no mkfifo",
+    "cat": "the target has no cat",
+    "bash": "the target has no bash",
+}
+
+WordsName = Literal["bash", "portable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What the keeper told: what shell it starts, its own pid and session, and where the pipes are."""
+
+    kind: Literal["bash", "sh"]
+    words: WordsName
+    keeper: int
+    session: int
+    directory: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why the keeper started nothing."""
+
+    why: str
+
+
+def keeper(token: str, *, name: str, wanted: str, cwd: str | None, env: Mapping[str, str]) -> str:
+    """Return the program that starts the shell and tidies up after it."""
+    exports = "\n".join(f"export {key}={quote(value)}" for key, value in (BASE_ENVIRONMENT | dict(env)).items())
+    return filled(
+        _KEEPER,
+        TOKEN=token,
+        NAME=name,
+        WANTED=wanted,
+        CD=f"cd -- {quote(cwd)} 2>/dev/null" if cwd else ":",
+        ENVIRONMENT=exports,
+    )
+
+
+def read_kept(data: bytes, token: str, cwd: str | None) -> Kept | Refused | None:
+    """Find the keeper's answer in what the target has said so far."""
+    failed = _FAIL.search(data)
+    if failed and failed[1].decode() == token:
+        word = failed[2].decode()
+        return Refused(why=_FAILURES.get(word, f"cwd {cwd} is not a directory there"))
+    kept = _KEPT.search(data)
+    if not kept or kept[1].decode() != token:
+        return None
+    fields = kept[6].rpartition(b")")[2].split()
+    return Kept(
+        kind="bash" if kept[2] == b"bash" else "sh",
+        words="bash" if kept[3] == b"bash" else "portable",
+        keeper=int(kept[4]),
+        session=int(fields[3]) if len(fields) > 3 else int(kept[4]),
+        directory=kept[5].decode("utf-8", "surrogateescape"),
+    )
+
+
+def aside(token: str, kept: Kept) -> str:
+    """Return the beginning of the program that answers questions; it says its token, its pid and the token again."""
+    values = {"DIR": quote(kept.directory), "SESSION": str(kept.session), "GRACE": str(_GRACE_S)}
+    return filled(_ASIDE, TOKEN=token, **values)
+
+
+def line(token: str, mark: str, *, directory: str, name: str) -> str:
+    """Return the program of a line that serves one command after the other."""
+    return filled(_LINE, TOKEN=token, MARK=mark, DIR=quote(directory), NAME=name, FEED="")
+
+
+def line_once(token: str, mark: str, *, directory: str, name: str, feeds: bool) -> str:
+    """Return the program of a line that serves one command, which may read the line's own input."""
+    return filled(
+        _ONCE,
+        TOKEN=token,
+        MARK=mark,
+        DIR=quote(directory),
+        NAME=name,
+        FEED='"$__dir/iNAME"'.replace("NAME", name) if feeds else "",
+        INPUT='cat >"$__dir/iNAME" 2>/dev/null'.replace("NAME", name) if feeds else "",
+    )
+
+
+def waiting(keeper: int, shell: int) -> str:
+    """Return the question whether a shell sleeps with the script as its input, which it has only between commands."""
+    return (
+        f"if [ /proc/{shell}/fd/0 -ef /proc/{keeper}/fd/0 ] && read -r __stat </proc/{shell}/stat; then "
+        '__stat=${__stat##*) }; if [ "${__stat%% *}" = S ]; then echo waiting; fi; fi 2>/dev/null'
+    )
+
+
+def writers(keeper: int) -> str:
+    """Return the question which processes have the wire of a shell as their output."""
+    return (
+        f"__wire=/proc/{keeper}/fd; for __fd in /proc/[0-9]*/fd/[12]; do "
+        "if [ $__fd -ef $__wire/1 ] || [ $__fd -ef $__wire/2 ]; "
+        "then __pid=${__fd#/proc/}; echo ${__pid%%/*}; fi; done 2>/dev/null"
+    )
+
+
+def terminal_script(text: str, mark: str, *, kind: str, cwd: str, exports: str, pid: str) -> str:
+    """Return the program that runs a text on a terminal with the shell's directory and exported variables.
+
+    The mark comes first, so that it is known when somebody sits at the terminal.
+    """
+    start = filled(_TERMINAL, MARK=mark, CWD=quote(cwd), PIDFILE=pid)
+    return f"{start}. {exports}; rm -f {exports}\nexec {kind} -c {quote(text)}\n"
+
+
+def filled(template: str, **values: str) -> str:
+    """Return a program with values in place of its capital words."""
+    return re.sub(r"\b([A-Z]{2,}|oNAME|eNAME|iNAME)\b", lambda found: _value(found[1], values), template)
+
+
+def _value(word: str, values: Mapping[str, str]) -> str:
+    if word.endswith("NAME") and word not in values and "NAME" in values:
+        return word[0] + values["NAME"]
+    return values.get(word, word)

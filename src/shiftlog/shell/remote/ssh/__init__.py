@@ -1,0 +1,1 @@
+"""Wires over asyncssh: hosts, keys, known hosts."""

@@ -1,0 +1,106 @@
+"""Which hosts may be reached, as whom: resolving aliases, jump hosts, and the operator's list of hosts.
+
+All of it is text: nothing is looked up and nobody is contacted before everything on the way is permitted.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shiftlog.model.shell_errors import HostNotAllowed, SshConnectFailed
+from shiftlog.params.arguments import missing
+from shiftlog.shell.remote.settings import SshSettings
+from shiftlog.shell.remote.ssh.config import Alias, read_alias
+
+DEFAULT_PORT = 22
+_LONGEST_WAY = 8
+_JUMP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?/?$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One host on the way: as it was named, and what that resolves to."""
+
+    given: str
+    host: str
+    port: int
+    user: str
+    identity_files: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The hop as results name it."""
+        return f"{self.user}@{self.given}:{self.port}"
+
+
+def resolve(values: Mapping[str, Any], settings: SshSettings) -> tuple[Hop, ...]:
+    """Return the way to the host that the arguments name, itself last; raises what the operator does not permit."""
+    hops = _way(values["host"], values.get("user"), values.get("port"), settings, seen=())
+    for hop in hops:
+        _check(hop, settings)
+    return hops
+
+
+def _way(
+    given: str, user: str | None, port: int | None, settings: SshSettings, seen: tuple[str, ...]
+) -> tuple[Hop, ...]:
+    alias = read_alias(settings.key_dir / "config", given)
+    host = (alias.host_name or given).replace("%h", given).rstrip(".").lower()
+    port = port or alias.port or DEFAULT_PORT
+    if alias.runs:
+        raise _failed(given, port, f"its configuration sets {alias.runs}, which is not supported")
+    if given in seen or len(seen) >= _LONGEST_WAY:
+        raise _failed(given, port, "its jump hosts lead in a circle")
+    user = user or alias.user
+    if user is None:
+        if seen:
+            raise _failed(given, port, "no user is configured for this jump host")
+        raise missing("user")
+    last = Hop(given=given, host=host, port=port, user=user, identity_files=tuple(alias.identity_files))
+    return (*_jumps(alias, last, settings, (*seen, given)), last)
+
+
+def _jumps(alias: Alias, last: Hop, settings: SshSettings, seen: tuple[str, ...]) -> tuple[Hop, ...]:
+    hops: tuple[Hop, ...] = ()
+    for number, text in enumerate(alias.jumps):
+        jump = _JUMP.match(text)
+        if jump is None:
+            raise _failed(last.given, last.port, "its ProxyJump cannot be read")
+        name = jump["six"] or jump["host"]
+        way = _way(name, jump["user"] or None, int(jump["port"]) if jump["port"] else None, settings, seen)
+        # A jump host's own jumps lead to the first one only; later ones are reached from the one before.
+        hops += way if number == 0 else way[-1:]
+    return hops
+
+
+def _check(hop: Hop, settings: SshSettings) -> None:
+    for patterns in settings.hosts:
+        if not any(permits(pattern, hop) for pattern in patterns):
+            raise HostNotAllowed(
+                f"host '{hop.given}' is not permitted by the operator", details={"kind": "host", "value": hop.given}
+            )
+
+
+def permits(pattern: str, hop: Hop) -> bool:
+    """Say whether a glob `[user@]host[:port]` fits a hop, under the name that was given or the one it resolves to."""
+    user, _, rest = pattern.rpartition("@")
+    bracketed = re.fullmatch(r"\[(.*)\](?::([0-9*?]+))?", rest)
+    if bracketed:
+        host, port = bracketed[1], bracketed[2]
+    elif rest.count(":") == 1:
+        host, _, port = rest.partition(":")
+    else:
+        host, port = rest, None
+    if user and not fnmatch.fnmatchcase(hop.user, user):
+        return False
+    if port and not fnmatch.fnmatchcase(str(hop.port), port):
+        return False
+    return any(fnmatch.fnmatchcase(name.lower(), host.lower()) for name in (hop.given, hop.host))
+
+
+def _failed(host: str, port: int, reason: str) -> SshConnectFailed:
+    return SshConnectFailed(f"cannot connect to {host}:{port}: {reason}", details={"reason": reason})

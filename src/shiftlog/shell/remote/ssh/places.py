@@ -1,0 +1,75 @@
+"""Hosts over ssh as places for shells: which arguments name them, and what of it the operator permits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+from shiftlog.model.caller import Caller
+from shiftlog.model.shell_errors import SshAuthFailed, SshConnectFailed
+from shiftlog.params.arguments import conflict, must_be
+from shiftlog.shell.guarding import ShellGuard
+from shiftlog.shell.opening import Place, label_part
+from shiftlog.shell.remote.settings import SshSettings
+from shiftlog.shell.remote.ssh.hosts import DEFAULT_PORT, Hop, resolve
+from shiftlog.shell.remote.ssh.known_hosts import FINGERPRINT
+from shiftlog.shell.remote.target import RemoteTarget
+
+
+class SshPlaces:
+    """The hosts that the operator permits."""
+
+    def __init__(self, settings: SshSettings) -> None:
+        self._settings = settings
+
+    async def check(self, values: Mapping[str, Any], caller: Caller) -> None:
+        """Refuse what is not permitted, before any name is looked up or anyone contacted."""
+        hop = resolve(values, self._settings)[-1]
+        pin = values.get("fingerprint")
+        if pin is not None and not FINGERPRINT.fullmatch(pin):
+            raise must_be("fingerprint", 'a fingerprint like "SHA256:…"', "format")
+        if values.get("password") is not None and values.get("key_path") is not None:
+            raise conflict("key_path", "password")
+        _require_asyncssh(hop)
+        if values.get("password") is not None and not self._settings.password_auth:
+            raise SshAuthFailed(
+                f"authentication as {hop.user} failed",
+                details={"methods": []},
+                hint="The operator does not permit passwords; use a key",
+            )
+        if values.get("key_path") is not None:
+            from shiftlog.shell.remote.ssh.keys import named_key
+
+            named_key(values["key_path"], self._settings.key_dir)
+
+    def place(self, values: Mapping[str, Any], guard: ShellGuard) -> Place:
+        """Return the host that the arguments name."""
+        from shiftlog.shell.remote.ssh.connect import Login, connect
+        from shiftlog.shell.remote.ssh.wire import Connections, SshHost
+
+        settings = self._settings
+        if settings.trusting_dialect and values.get("dialect"):
+            settings = replace(settings, require_known_hosts=False)
+        hops = resolve(values, settings)
+        login = Login(
+            password=values.get("password"), key_path=values.get("key_path"), fingerprint=values.get("fingerprint")
+        )
+
+        async def again() -> Connections:
+            return await connect(hops, login, settings)
+
+        async def host() -> SshHost:
+            return SshHost(await again(), again)
+
+        hop = hops[-1]
+        port = f":{hop.port}" if hop.port != DEFAULT_PORT else ""
+        label = f"ssh_{label_part(hop.user)}@{label_part(hop.given)}{port}"
+        return Place(target=RemoteTarget(host), label=label, shown=hop.shown)
+
+
+def _require_asyncssh(hop: Hop) -> None:
+    if find_spec("asyncssh") is None:
+        reason = "asyncssh is not installed; the operator can install shiftlog[ssh]"
+        raise SshConnectFailed(f"cannot connect to {hop.given}:{hop.port}: {reason}", details={"reason": reason})

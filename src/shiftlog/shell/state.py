@@ -1,0 +1,264 @@
+"""One live shell and its commands as the service keeps them: states, who waits, what results show.
+
+Pure bookkeeping on the event loop: starting, stopping and recording are the service's.
+"""
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from shiftlog.guard.budgets.spec import Budget
+from shiftlog.guard.budgets.text import elide_middle
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.model.shell_errors import ShellBusy
+from shiftlog.model.times import precise
+from shiftlog.shell.guarding import Judged, ShellGuard
+from shiftlog.shell.outputs.command_output import CommandOutput
+from shiftlog.shell.outputs.view import shown_name
+from shiftlog.shell.ports import EndedReason, LiveShell, RunningCommand, Transport
+
+ECHO_CHARS = 2_000
+
+ShellState = Literal["opening", "idle", "busy", "ended", "lost"]
+CommandState = Literal["queued", "running", "finished", "timed_out", "cancelled", "refused", "syntax_error", "unknown"]
+LOST_HINT = "the connection was lost; the command may still be running or may have finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """What a dialect does otherwise: it lowers counts that are too large, shows more, and waits for a busy shell."""
+
+    dialect: bool = False
+    shown_chars: int = 30_000
+    wait_idle_s: float | None = None
+
+
+NATIVE = Manner()
+
+
+@dataclass(slots=True, kw_only=True)
+class Command:
+    """One command from the moment it is known until nobody asks any more."""
+
+    command_id: str
+    text: str
+    judged: Judged
+    shell_id: str
+    session_id: str
+    cwd: str
+    began_in: str = ""  # `cwd` is where it ended, once it has
+    background: bool = False
+    terminal: bool = False
+    request_id: str | None = None
+    checkpoint_id: str | None = None
+    state: CommandState = "queued"
+    exit_code: int | None = None
+    signal: str | None = None
+    started_at: datetime | None = None
+    began: float = field(default_factory=time.perf_counter)
+    duration_ms: float = 0.0
+    output: CommandOutput | None = None
+    running: RunningCommand | None = None
+    stdin_open: bool = False
+    permitted: list[str] = field(default_factory=list[str])
+    programs: list[dict[str, Any]] | None = None
+    programs_total: int = 0
+    stopping: Literal["timed_out", "cancelled"] | None = None
+    is_answerable: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    recorded: bool = True
+    _asking: "asyncio.Future[None] | None" = None
+
+    def answer(self) -> None:
+        """Let whoever waits for the command have an answer, over or not."""
+        self.is_answerable = True
+        self._wake()
+
+    async def answerable(self, within_s: float | None) -> bool:
+        """Wait until there is an answer, or for so long; there is one who waits, the caller of the command."""
+        if self.is_answerable:
+            return True
+        loop = asyncio.get_running_loop()
+        self._asking = loop.create_future()
+        timer = None if within_s is None else loop.call_later(within_s, self._wake)
+        try:
+            await self._asking
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self.is_answerable
+
+    def _wake(self) -> None:
+        if self._asking is not None and not self._asking.done():
+            self._asking.set_result(None)
+
+    def end(self) -> None:
+        """Note that nothing more is to come of the command."""
+        self.over.set()
+        self.answer()
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether it may still do something."""
+        return self.state == "running"
+
+    @property
+    def echo(self) -> str:
+        """Return the text as results show it."""
+        return elide_middle(self.text, ECHO_CHARS)
+
+
+@dataclass(slots=True, kw_only=True)
+class Shell:
+    """One shell in service."""
+
+    shell_id: str
+    session_id: str
+    implicit: bool
+    transport: Transport
+    target: str | None
+    name: str | None
+    live: LiveShell
+    guard: ShellGuard
+    redactor: Redactor
+    workspace: str | None
+    checkpoints: dict[str, Any]
+    timeout_s: int
+    budget: Budget | None
+    created_at: datetime
+    state: ShellState = "idle"
+    ended_reason: EndedReason | None = None
+    exit_code: int | None = None
+    ended_at: datetime | None = None
+    cwd: str = ""
+    numbers: int = 0
+    foreground: Command | None = None
+    commands: dict[str, Command] = field(default_factory=dict[str, Command])
+    last: Command | None = None
+    idle_since: float = field(default_factory=time.monotonic)
+    learned: frozenset[str] = frozenset()
+    beginning: set[str] = field(default_factory=set[str])  # background commands that do not run yet
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    _waiting: deque["asyncio.Future[None]"] = field(default_factory=deque["asyncio.Future[None]"])
+
+    @property
+    def is_live(self) -> bool:
+        """Tell whether commands can be run."""
+        return self.state in ("idle", "busy")
+
+    @property
+    def running(self) -> list[Command]:
+        """Return the commands that run now."""
+        return [command for command in self.commands.values() if command.is_running]
+
+    def roots(self) -> dict[int, str]:
+        """Return the first process of each command that runs in a copy of the shell, where it is known."""
+        found = ((getattr(command.running, "root", None), command.command_id) for command in self.running)
+        return {pid: command_id for pid, command_id in found if isinstance(pid, int)}
+
+    def next_command_id(self) -> str:
+        """Number the next command, also one that will be refused."""
+        self.numbers += 1
+        return f"{self.shell_id}#{self.numbers}"
+
+    def forget(self, command_id: str) -> None:
+        """Let go of what a finished command said and wrote."""
+        command = self.commands.get(command_id)
+        if command is not None and command.over.is_set():
+            command.text = ""
+            del self.commands[command_id]
+
+    async def enter(self, wait_s: float) -> None:
+        """Wait until no foreground command runs, in order; raise ShellBusy when that takes longer than allowed."""
+        if self.state == "idle" and not self._waiting:
+            self.state = "busy"
+            return
+        if wait_s <= 0:
+            raise self._busy()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await asyncio.wait_for(turn, wait_s)
+        except TimeoutError:
+            raise self._busy() from None
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self.leave()
+            raise
+        finally:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+
+    def leave(self) -> None:
+        """Let the next foreground command in."""
+        self.foreground = None
+        self.idle_since = time.monotonic()
+        if not self.is_live:
+            return
+        self.state = "idle"
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.state = "busy"
+                turn.set_result(None)
+                return
+
+    def end(self, state: Literal["ended", "lost"], reason: EndedReason, exit_code: int | None, at: datetime) -> None:
+        """Note that the shell is over; whoever waits for it learns that from its state."""
+        self.state, self.ended_reason, self.exit_code, self.ended_at = state, reason, exit_code, at
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+        self.over.set()
+
+    def _busy(self) -> ShellBusy:
+        command = self.foreground
+        name = command.command_id if command else "a command"
+        since = precise(command.started_at) if command and command.started_at else None
+        return ShellBusy(
+            f"shell {self.shell_id} is running {name}",
+            details={"command_id": command.command_id if command else None, "since": since},
+        )
+
+    @property
+    def shown_workspace(self) -> str | None:
+        """Return the workspace as results show it."""
+        return None if self.workspace is None else shown_name(self.workspace)
+
+    def mask(self, text: str) -> str:
+        """Return a text as this shell may show it."""
+        return self.redactor.text(shown_name(text), by_rule=True).text
+
+    def as_listed(self) -> dict[str, Any]:
+        """Return the shell as lists show it."""
+        last = self.last
+        busy = bool(self.running)
+        return {
+            "shell_id": self.shell_id,
+            "session_id": self.session_id,
+            "name": self.name,
+            "transport": self.transport,
+            "target": self.target,
+            "state": self.state,
+            "ended_reason": self.ended_reason,
+            "exit_code": self.exit_code,
+            "cwd": self.mask(self.cwd),
+            "workspace": self.shown_workspace,
+            "sandbox": self.guard.sandbox,
+            "enforcement": self.guard.enforcement,
+            "running": [command.command_id for command in self.running],
+            "last_command": None
+            if last is None
+            else {
+                "command_id": last.command_id,
+                "command": last.echo,
+                "state": last.state,
+                "exit_code": last.exit_code,
+            },
+            "idle_s": 0 if busy else int(time.monotonic() - self.idle_since),
+            "created_at": precise(self.created_at),
+        }

@@ -1,0 +1,1 @@
+"""Text, figures and pictures made fit for HTML."""

@@ -1,0 +1,176 @@
+"""Pictures made on the server as inline SVG: the strip of a session's turns, bars of usage, and the lineage tree.
+
+Shapes only carry classes; the style sheet gives them their colours, in light and dark.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from shiftlog.model.moves import status_shown
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.web.present.figures import duration, money, short
+from shiftlog.web.present.templates import address
+from shiftlog.web.present.texts import visible
+
+STRIP_MOST = 300
+STRIP_WIDTH = 1000
+# A line of text within its own room: how wide a text is drawn, only the browser knows.
+_LINE = Markup('<svg x="{}" y="{}" width="{}" height="18"><text x="0" y="13" class="{}">{}</text></svg>')
+_SHAPE = Markup('<rect x="{}" y="{}" width="{}" height="{}" class="{}"/>')
+
+BARS_WIDTH, BARS_HEIGHT, AXIS = 640, 180, 44
+LABEL_CHARS, FIGURE_CHAR = 44, 7
+ROW = 44
+INDENT = 26
+BOX, BOX_WIDTH = 34, 520
+# A cost that nobody knows is not nothing.
+UNKNOWN = "–"
+
+
+def strip(turns: Sequence[Turn], session: Session) -> Markup:
+    """Draw a session's turns side by side, as long as they took, each a link to itself."""
+    shown = turns[-STRIP_MOST:]
+    if len(shown) < 2:
+        return Markup("")
+    # The root of what a turn took: an hour beside a second must leave the second visible.
+    spans = [((turn.finished_at or turn.last_updated) - turn.begun_at).total_seconds() for turn in shown]
+    weights = [max(1.0, seconds) ** 0.5 for seconds in spans]
+    scale = (STRIP_WIDTH - 2 * len(shown)) / sum(weights)
+    parts: list[Markup] = []
+    x = 0.0
+    for turn, weight, seconds in zip(shown, weights, spans, strict=True):
+        width = max(1.0, weight * scale)
+        status = status_shown(turn.status, session.state)
+        label = f"{turn.ordinal}. {visible(turn.query_title)[:80]} ({status}, {duration(seconds)})"
+        parts.append(
+            Markup('<a href="{}" aria-label="{}"><title>{}</title>{}</a>').format(
+                address("sessions", session.id, turn=turn.request_id) + f"#t-{turn.request_id}",
+                label,
+                label,
+                _SHAPE.format(f"{x:.1f}", 0, f"{width:.1f}", 24, f"turn-{status}"),
+            )
+        )
+        x += width + 2
+    return Markup('<svg class="strip" viewBox="0 0 {} 24" preserveAspectRatio="none">{}</svg>').format(
+        f"{x:.0f}", Markup("").join(parts)
+    )
+
+
+def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -> Markup:
+    """Draw one upright bar per row: what `value` came to for each `name`."""
+    figures = [float(row.get(value) or 0) for row in rows]
+    most = max(figures, default=0.0)
+    if not most:
+        return Markup("")
+    tell = money if value == "cost_usd" else short
+    top = _round_up(most)
+    plot = BARS_HEIGHT - 22
+    step = (BARS_WIDTH - AXIS) / len(rows)
+    parts = [
+        Markup('<line x1="{}" x2="{}" y1="{}" y2="{}" class="grid"/><text x="{}" y="{}" class="tick">{}</text>').format(
+            AXIS, BARS_WIDTH, f"{plot - plot * part:.1f}", f"{plot - plot * part:.1f}", AXIS - 6,
+            f"{plot - plot * part + 4:.1f}", tell(top * part),
+        )
+        for part in (0.0, 0.5, 1.0)
+    ]  # fmt: skip
+    every = max(1, len(rows) // 6)
+    for number, (row, figure) in enumerate(zip(rows, figures, strict=True)):
+        x, height = AXIS + number * step, plot * figure / top
+        label = visible(str(row.get(name) or "unknown"))
+        shape = _SHAPE.format(
+            f"{x + step * 0.12:.1f}", f"{plot - height:.1f}", f"{step * 0.76:.1f}", f"{height:.1f}", "bar"
+        )
+        parts.append(Markup("<g><title>{}: {}</title>{}</g>").format(label, tell(row.get(value)) or UNKNOWN, shape))
+        if (number % every == 0 and number + every // 2 < len(rows)) or len(rows) == 1:
+            parts.append(
+                Markup('<text x="{}" y="{}" class="tick mid">{}</text>').format(
+                    f"{x + step / 2:.1f}", BARS_HEIGHT - 4, label[5:] if name == "day" else label[:12]
+                )
+            )
+    return _picture(title, rows, f"0 0 {BARS_WIDTH} {BARS_HEIGHT}", parts, "bars")
+
+
+def levels(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str, most_rows: int = 10) -> Markup:
+    """Draw one lying bar per row, the largest first, with its name above it."""
+    tell = money if value == "cost_usd" else short
+    ranked = sorted(rows, key=lambda row: -float(row.get(value) or 0))[:most_rows]
+    top = float(ranked[0].get(value) or 0) if ranked else 0.0
+    if not top:
+        return Markup("")
+    parts: list[Markup] = []
+    for number, row in enumerate(ranked):
+        y, figure = number * 34, float(row.get(value) or 0)
+        label = visible(str(row.get(name) or "unknown"))
+        label = label if len(label) <= LABEL_CHARS else label[: LABEL_CHARS - 1] + "…"
+        told = tell(row.get(value)) or UNKNOWN
+        parts.append(_LINE.format(0, y - 1, BARS_WIDTH // 2 - FIGURE_CHAR * (len(told) + 1), "name", label))
+        parts.append(Markup('<text x="{}" y="{}" class="figure">{}</text>').format(BARS_WIDTH // 2, y + 12, told))
+        parts.append(_SHAPE.format(0, y + 18, BARS_WIDTH // 2, 6, "track"))
+        if figure:
+            parts.append(_SHAPE.format(0, y + 18, f"{max(2.0, BARS_WIDTH / 2 * figure / top):.1f}", 6, "bar"))
+    return _picture(title, ranked, f"0 0 {BARS_WIDTH // 2} {34 * len(ranked)}", parts, "levels")
+
+
+def _picture(title: str, rows: Sequence[object], box: str, parts: Sequence[Markup], kind: str) -> Markup:
+    return Markup('<svg class="chart {}" viewBox="{}" role="img" aria-label="{}">{}</svg>').format(
+        kind, box, f"{title}, {len(rows)} values; the table beside it has them", Markup("").join(parts)
+    )
+
+
+def _round_up(value: float) -> float:
+    """Return the next number that reads well on an axis."""
+    size = 1.0
+    while size * 10 <= value:
+        size *= 10
+    while size > value:
+        size /= 10
+    return next(size * step for step in (1, 2, 4, 5, 8, 10) if size * step >= value)
+
+
+def lineage_picture(tree: Mapping[str, Any], here: str) -> Markup:
+    """Draw which session continues, forks from or was spawned by which, the session at hand marked."""
+    rows: list[tuple[int, int, Mapping[str, Any]]] = []
+    waiting: list[tuple[int, int, Mapping[str, Any]]] = [(0, -1, tree)]
+    while waiting:
+        depth, above, node = waiting.pop()
+        rows.append((depth, above, node))
+        own = len(rows) - 1
+        # A successor goes on where its predecessor stood; only forks and children step in.
+        waiting += [
+            (depth if child["relation"] == "successor" else depth + 1, own, child)
+            for child in reversed(node["children"])
+        ]
+    deepest = max(depth for depth, _, _ in rows)
+    width = 560 + deepest * INDENT
+    parts: list[Markup] = []
+    for number, (depth, above, node) in enumerate(rows):
+        x, y = depth * INDENT + 12, number * ROW + 6
+        if above >= 0:
+            top_x, top_y = rows[above][0] * INDENT + 12, above * ROW + 6 + BOX
+            middle = y + BOX // 2
+            path = f"M{top_x + 8} {top_y}V{y if top_x == x else middle}" + ("" if top_x == x else f"H{x}")
+            parts.append(Markup('<path d="{}" class="link {}"/>').format(path, node["relation"]))
+        parts.append(_node(node, x, y, is_here=node["session_id"] == here))
+    return Markup(
+        '<svg class="lineage" viewBox="0 0 {} {}" width="{}" role="group" aria-label="Lineage">{}</svg>'
+    ).format(width, len(rows) * ROW + 4, width, Markup("").join(parts))
+
+
+def _node(node: Mapping[str, Any], x: int, y: int, *, is_here: bool) -> Markup:
+    title = visible(str(node["title"]))
+    shown = title if len(title) <= 52 else title[:51] + "…"
+    how = "" if node["relation"] == "root" else f"{node['relation']} · "
+    more = f" · {node['left_out']:,} more" if node["left_out"] else ""
+    about = f"{how}{visible(str(node['agent_id']))[:30]} · {str(node['state']).replace('_', ' ')}{more}"
+    return Markup(
+        '<a href="{}" aria-label="{}"{}><rect x="{}" y="{}" width="{}" height="{}" rx="6" class="node{}"/>{}{}</a>'
+    ).format(
+        address("sessions", node["session_id"]),
+        f"{title} · {about}",
+        Markup(' aria-current="page"') if is_here else "",
+        x, y, BOX_WIDTH, BOX, " here" if is_here else "",
+        _LINE.format(x + 10, y + 1, BOX_WIDTH - 20, "name", shown),
+        _LINE.format(x + 10, y + 15, BOX_WIDTH - 20, "about", about),
+    )  # fmt: skip

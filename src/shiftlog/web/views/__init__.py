@@ -1,0 +1,1 @@
+"""One view a page: data first, its JSON twin is the same data."""

@@ -1,0 +1,286 @@
+"""One session: its facts, what it came to at a glance, its timeline in pages, one turn, one entry."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shiftlog.app.app import App
+from shiftlog.journal.continuity.answers import vendor_resume
+from shiftlog.journal.history.items import commit_facts, obligation, session_facts
+from shiftlog.journal.journal import find_session
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.moves import SessionState, TurnStatus, status_shown
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.web.answers import NOT_FOUND, View, refusal
+from shiftlog.web.present.charts import strip
+from shiftlog.web.present.figures import between
+from shiftlog.web.views.steps import steps_of
+from shiftlog.web.views.timeline import (
+    ENTRIES_SHOWN,
+    Stretch,
+    entry_document,
+    find_turn,
+    is_of,
+    place_before,
+    read_children,
+    read_strays,
+    read_stretch,
+    read_turn,
+    turn_document,
+)
+
+GLANCE_TURNS = 2_000
+GLANCE_ITEMS = 50
+FILES_SHOWN = 100
+OPENED_ENTRIES = 40
+SHORT_SESSION = 400
+ENTRIES_MOST = 1_000
+
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionView:
+    """Looks up sessions and what they are made of."""
+
+    app: App
+
+    async def look(self, request: Request) -> View:
+        """Show a session: facts, glance and a page of its timeline; `turn` begins it at that turn."""
+        name, query = request.path_params["session_id"], request.query_params
+        now = self.app.clock.now()
+
+        def work(reader: Reader) -> tuple[Item, Item]:
+            session = find_session(reader, name)
+            place = query.get("place")
+            if query.get("turn"):
+                place = place_before(find_turn(reader, session, query["turn"]))
+            stretch = read_stretch(reader, session, place)
+            children = read_children(reader, session)
+            is_first = not place
+            data: Item = {
+                "session": self.facts(reader, session, now),
+                "timeline": [_piece_document(piece) for piece in stretch.pieces],
+                "next_place": stretch.next_place,
+            }
+            extra: Item = {"timeline": self._blocks(reader, session, stretch, children), "is_first": is_first}
+            if "part" not in query:
+                last = session.turns_total + session.turns_deleted
+                turns = reader.turns(session.id, after=max(0, last - GLANCE_TURNS))
+                data["glance"] = _glance(reader, session, turns)
+                extra["strip"] = strip(turns, session)
+                extra["family"] = _family(reader, session)
+            return data, extra
+
+        data, extra = await self.app.store.read(work)
+        return View(data=data, template="session.html", part="_timeline.html", extra=extra)
+
+    async def look_at_turn(self, request: Request) -> View:
+        """Show the steps of one turn, from the entry `after` on."""
+        name, request_id = request.path_params["session_id"], request.path_params["request_id"]
+        after = number(request.query_params, "after", 0)
+        now = self.app.clock.now()
+
+        def work(reader: Reader) -> tuple[Item, Item]:
+            session = find_session(reader, name)
+            turn = find_turn(reader, session, request_id)
+            entries = read_turn(reader, session, turn, after)
+            more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
+            children = [child for child in read_children(reader, session) if is_of(child, turn)]
+            data: Item = {
+                "session_id": session.id,
+                "turn": turn_document(turn),
+                "entries": [entry_document(entry) for entry in entries],
+                "next_after": entries[-1].seq if more else None,
+            }
+            block = turn_block(session, turn, steps_of(entries, () if more else children), opened=True)
+            block["next_after"] = data["next_after"]
+            return data, {"block": block, "session": self.facts(reader, session, now)}
+
+        data, extra = await self.app.store.read(work)
+        return View(data=data, template="turn.html", part="_turn_steps.html", extra=extra)
+
+    async def look_at_entries(self, request: Request) -> View:
+        """Show the journal itself: entries as they were written."""
+        name, query = request.path_params["session_id"], request.query_params
+        after, limit = number(query, "after", 0), number(query, "limit", 100, ENTRIES_MOST, least=1)
+        now = self.app.clock.now()
+
+        def work(reader: Reader) -> tuple[Item, Item]:
+            session = find_session(reader, name)
+            entries = reader.entries(session.id, after=after, until=session.head_seq, limit=limit)
+            last = entries[-1].seq if entries else session.head_seq
+            data: Item = {
+                "session_id": session.id,
+                "entries": [entry_document(entry) for entry in entries],
+                "total": session.head_seq,
+                "next_after": last if last < session.head_seq else None,
+            }
+            return data, {"session": self.facts(reader, session, now)}
+
+        data, extra = await self.app.store.read(work)
+        return View(data=data, template="entries.html", extra=extra)
+
+    async def look_at_entry(self, request: Request) -> View | Response:
+        """Show one entry whole, and where it belongs."""
+        name, seq = request.path_params["session_id"], number(request.path_params, "seq", 0)
+        now = self.app.clock.now()
+
+        def work(reader: Reader) -> tuple[Item, Item] | None:
+            session = find_session(reader, name)
+            found = reader.entries(session.id, after=seq - 1, until=seq) if 0 < seq <= session.head_seq else []
+            if not found:
+                return None
+            data: Item = {"session_id": session.id, "entry": entry_document(found[0]), "total": session.head_seq}
+            return data, {"session": self.facts(reader, session, now)}
+
+        read = await self.app.store.read(work)
+        if read is None:
+            return refusal(request, InvalidParameter.invalid("seq", f"the session has no entry {seq}", seq), NOT_FOUND)
+        return View(data=read[0], template="entry.html", extra=read[1])
+
+    def facts(self, reader: Reader, session: Session, now: datetime) -> Item:
+        """Return what the head of a session's page shows."""
+        facts = session_facts(session, self.app.runs, reader)
+        ends = None if session.state is SessionState.OPEN and session.turns_open else facts["last_activity"]
+        facts |= obligation(session, now)
+        return facts | {
+            "files": reader.count_files(session.id),
+            "duration_s": int(between(facts["started"], ends, now)),
+            "is_live": session.is_live,
+            "resume_command": vendor_resume(session),
+            "subagent": dict(session.subagent),
+            "project": session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
+        }
+
+    def _blocks(self, reader: Reader, session: Session, stretch: Stretch, children: Sequence[Session]) -> list[Item]:
+        """Return the pieces of a timeline for the template; a short session shows its steps at once."""
+        blocks: list[Item] = []
+        room = SHORT_SESSION if session.head_seq <= SHORT_SESSION else OPENED_ENTRIES
+        for piece in stretch.pieces:
+            if piece.turn is None:
+                blocks.append({"kind": "loose", "seq": piece.seq, "steps": steps_of(piece.entries)})
+                continue
+            turn = piece.turn
+            is_open = not turn.is_terminal
+            size = turn.last_seq - turn.begun_seq
+            if not is_open and size > room:
+                blocks.append(turn_block(session, turn, None if size > 1 else []))
+                continue
+            entries = read_turn(reader, session, turn, 0)
+            more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
+            own = [child for child in children if is_of(child, turn)]
+            block = turn_block(session, turn, steps_of(entries, () if more else own), opened=is_open)
+            block["next_after"] = entries[-1].seq if more else None
+            blocks.append(block)
+            room -= len(entries)
+        if stretch.next_place is None:
+            strays = read_strays(reader, session, children)
+            if strays:
+                blocks.append({"kind": "loose", "seq": session.head_seq, "steps": steps_of((), strays)})
+        return blocks
+
+
+def number(given: Mapping[str, Any], name: str, default: int, most: int = 1 << 30, *, least: int = 0) -> int:
+    """Read a whole number of a query or a path."""
+    text = str(given.get(name) or "")
+    if not text:
+        return default
+    # Measured first: Python refuses to read thousands of digits.
+    if not (text.isascii() and text.isdigit() and len(text) <= 12 and least <= int(text) <= most):
+        raise InvalidParameter.invalid(name, f"a whole number from {least} to {most}", text)
+    return int(text)
+
+
+def turn_block(session: Session, turn: Turn, steps: list[Item] | None, *, opened: bool = False) -> Item:
+    """Return a turn for the template."""
+    document = turn_document(turn)
+    return {
+        "kind": "turn",
+        "seq": turn.begun_seq,
+        "turn": document,
+        "status": status_shown(turn.status, session.state),
+        "steps": steps,
+        # Commands and checkpoints are steps beside dialog and actions, notes are none.
+        "count": max(turn.dialog_items + turn.actions, sum(step["type"] != "quiet" for step in steps or ())),
+        "opened": opened,
+        "next_after": None,
+        "duration_s": between(document["begun_at"], document["finished_at"], turn.last_updated),
+        "tokens": _tokens(turn),
+        "cost_usd": turn.usage.cost_usd if turn.usage else None,
+    }
+
+
+def _tokens(turn: Turn) -> int:
+    used = turn.usage
+    if used is None:
+        return turn.token_count
+    return used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
+
+
+def _piece_document(piece: Any) -> Item:
+    if piece.turn is not None:
+        return {"kind": "turn", "seq": piece.seq, "turn": turn_document(piece.turn)}
+    return {"kind": "entries", "seq": piece.seq, "entries": [entry_document(entry) for entry in piece.entries]}
+
+
+def _glance(reader: Reader, session: Session, turns: Sequence[Turn]) -> Item:
+    """Return what a session was asked and came to: decisions, failures, blockers and commits of its last turns."""
+    files = reader.find_files(Filter(session_id=session.id), Page(limit=FILES_SHOWN * 4))
+    changed: dict[str, Item] = {}
+    for row in reversed(files):
+        known = changed.pop(row.path, {"changes": 0})
+        changed[row.path] = {
+            "path": row.path,
+            "changes": known["changes"] + row.touch.changes,
+            "last_type": row.touch.last_type,
+            "request_id": row.request_id,
+            "seq": row.touch.seq,
+        }
+    first = reader.turns(session.id, limit=GLANCE_ITEMS)
+    final = next((turn for turn in reversed(turns) if turn.response), None)
+    failures = [(turn.failure_note or turn.query_title, turn) for turn in turns if turn.status is TurnStatus.FAILED]
+    failed = _grouped(failures)
+    known = {item["text"] for item in failed}
+    return {
+        "asked": next((turn.query_text for turn in first if turn.query_text), first[0].query_title if first else None),
+        "came_to": final.response if final else None,
+        "came_to_turn": final.request_id if final else None,
+        "failed": failed,
+        "blockers": [item for item in _told(turns, "blockers") if item["text"] not in known],
+        "decisions": _told(turns, "design_decisions"),
+        "requirements": _told(turns, "requirements_discovered"),
+        "commits": [
+            {**commit, "request_id": turn.request_id} for turn in turns for commit in commit_facts(turn.commits)
+        ],
+        "files": list(reversed(changed.values()))[:FILES_SHOWN],
+    }
+
+
+def _told(turns: Sequence[Turn], name: str) -> list[Item]:
+    return _grouped([(text, turn) for turn in turns for text in getattr(turn, name)])
+
+
+def _grouped(told: Sequence[tuple[str, Turn]]) -> list[Item]:
+    """Return each text once, with how often it came and the turn that it came in last."""
+    found: dict[str, Item] = {}
+    for text, turn in told:
+        times = found.pop(text)["times"] + 1 if text in found else 1
+        found[text] = {"text": text, "request_id": turn.request_id, "times": times}
+    return list(found.values())[-GLANCE_ITEMS:]
+
+
+def _family(reader: Reader, session: Session) -> Item:
+    """Return the names of the sessions beside this one."""
+    names = {
+        "parent": session.parent_session_id,
+        "predecessor": session.predecessor_session_id,
+        "successor": session.successor_session_id,
+    }
+    found = {how: reader.session(name) for how, name in names.items() if name}
+    return {how: {"session_id": one.id, "title": one.title} for how, one in found.items() if one is not None}

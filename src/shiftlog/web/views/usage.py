@@ -1,0 +1,135 @@
+"""Usage: tokens and cost per day, model, agent and project, as charts with their tables, as JSON and as CSV."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shiftlog.app.app import App
+from shiftlog.journal.usage.service import runs_filter, total_usage
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.prices import DECIMALS
+from shiftlog.store.protocol import Reader
+from shiftlog.web.answers import HEADERS, View
+from shiftlog.web.present.charts import bars, levels
+
+DIMENSIONS = ("day", "model", "agent", "project")
+ASKED = ("agent", "agent_id", "model", "project", "from", "to")
+DAYS = 30
+DAYS_DRAWN = 120
+_TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
+COLUMNS = ("sessions", *_TOKENS, "tokens", "cost_usd", "cost_unknown")
+
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageView:
+    """Looks up what was used."""
+
+    app: App
+
+    async def look(self, request: Request) -> View:
+        """Show usage of the last month, or of the days that the query names."""
+        asked = self._asked(request.query_params)
+        data = await self._totals(asked)
+        tables: dict[str, list[Item]] = data["by"]
+        days = _every_day(tables["day"])
+        pictures = {
+            "day": [
+                bars(days, "day", "tokens", "Tokens per day"),
+                bars(days, "day", "cost_usd", "Cost per day"),
+            ]
+        }
+        for name in DIMENSIONS[1:]:
+            pictures[name] = [
+                levels(tables[name], name, "tokens", f"Tokens per {name}"),
+                levels(tables[name], name, "cost_usd", f"Cost per {name}"),
+            ]
+        return View(data=data, template="usage.html", extra={"pictures": pictures, "dimensions": DIMENSIONS})
+
+    async def download(self, request: Request) -> Response:
+        """Return one of the tables as CSV."""
+        by = request.query_params.get("by", "day")
+        if by not in DIMENSIONS:
+            raise InvalidParameter.invalid("by", "one of " + ", ".join(DIMENSIONS), by, allowed=list(DIMENSIONS))
+        data = await self._totals(self._asked(request.query_params))
+        file = io.StringIO()
+        writer = csv.writer(file)
+        writer.writerow((by, *COLUMNS))
+        for row in data["by"][by]:
+            writer.writerow((_cell(row[by]), *(row[name] for name in COLUMNS)))
+        headers = {**HEADERS, "Content-Disposition": f'attachment; filename="shiftlog-usage-by-{by}.csv"'}
+        return Response(file.getvalue(), 200, headers, "text/csv; charset=utf-8")
+
+    def _asked(self, query: Mapping[str, str]) -> dict[str, str]:
+        asked = {name: value for name in ASKED if (value := query.get(name, "").strip())}
+        if "from" not in asked and "to" not in asked:
+            asked["from"] = (self.app.clock.now().date() - timedelta(days=DAYS - 1)).isoformat()
+        return asked
+
+    async def _totals(self, asked: Mapping[str, str]) -> Item:
+        now, runs = self.app.clock.now(), self.app.runs
+
+        def work(reader: Reader) -> tuple[Item, Item, list[Item]]:
+            where = runs_filter(reader, asked, now)
+            # A session has one day, agent and project but may have used many models, so models are added up apart.
+            return (
+                total_usage(reader, runs, where, ["day", "agent", "project"]),
+                total_usage(reader, runs, where, ["model"]),
+                list(self.app.budgets.states(reader, runs, now)),
+            )
+
+        rest, models, budgets = await self.app.store.read(work)
+        tables = {name: _summed(rest["rows"], name) for name in DIMENSIONS if name != "model"}
+        tables["model"] = _summed(models["rows"], "model")
+        tables["day"].sort(key=lambda row: str(row["day"]))
+        return {
+            "filters": dict(asked),
+            "total": _with_tokens(rest["total"]),
+            "by": {name: tables[name] for name in DIMENSIONS},
+            "budgets": budgets,
+            "warnings": rest["warnings"],
+        }
+
+
+def _summed(rows: Iterable[Item], name: str) -> list[Item]:
+    """Add up rows that agree in one dimension, the dearest first."""
+    sums: dict[object, Item] = {}
+    for row in rows:
+        group = sums.setdefault(row[name], {name: row[name], **dict.fromkeys(COLUMNS, 0), "cost_usd": None})
+        for column in ("sessions", *_TOKENS, "cost_unknown"):
+            group[column] += row[column]
+        if row["cost_usd"] is not None:
+            group["cost_usd"] = round((group["cost_usd"] or 0.0) + row["cost_usd"], DECIMALS)
+    for group in sums.values():
+        group["tokens"] = sum(group[column] for column in _TOKENS)
+    by_cost: Callable[[Item], tuple[float, int]] = lambda row: (-(row["cost_usd"] or 0.0), -row["tokens"])  # noqa: E731
+    return sorted(sums.values(), key=by_cost)
+
+
+def _every_day(rows: list[Item]) -> list[Item]:
+    """Put the days between the days, where there are not too many to draw."""
+    if not rows:
+        return rows
+    first, last = date.fromisoformat(rows[0]["day"]), date.fromisoformat(rows[-1]["day"])
+    known = {row["day"]: row for row in rows}
+    if (last - first).days > DAYS_DRAWN:
+        return rows
+    names = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
+    return [known.get(name, {"day": name, "tokens": 0, "cost_usd": 0.0}) for name in names]
+
+
+def _with_tokens(total: Item) -> Item:
+    return {**total, "tokens": sum(total[column] for column in _TOKENS)}
+
+
+def _cell(value: object) -> object:
+    """Return a cell that no spreadsheet takes for a formula."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
