@@ -50,6 +50,7 @@ check-types: .venv/.stamp-dev
 
 check-imports: .venv/.stamp-dev
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python scripts/check_dependencies.py
 
 check-docs: .venv/.stamp-dev
 	@$(BIN)/python scripts/generate_docs.py --check
