@@ -11,7 +11,7 @@ import pytest
 
 from shiftlog.cli.continuity import CLOSE_OPTIONS, RESUME_OPTIONS, close, resume
 from shiftlog.dialects.delx.names import RESERVED
-from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
+from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.link.client import connect
 from tests.cli.agent import agent
 from tests.cli.support import shiftlog

@@ -49,8 +49,6 @@ async def test_a_plain_close_gives_reason_policy_receipt_summary_and_capsule(des
     assert answered == {
         "ok": True,
         "tool_name": "close_session",
-        "response_profile": "full",
-        "ritual_stripped": False,
         "session_id": session,
         "agent_id": "Codex",
         "status": "closed",

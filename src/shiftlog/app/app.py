@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftlog import config as configuration
+from shiftlog.dialects.delx.service import Delx
 from shiftlog.dialects.mcpserver.calls import Calls
 from shiftlog.dialects.mcpserver.service import Sessionlog
 from shiftlog.guard.secrets.detectors import RULE_IDS
@@ -58,6 +59,7 @@ class App:
     budgets: Budgets
     sessions: Sessions
     continuity: Continuity
+    delx: Delx
     runs: Runs
     history: History
     maintenance: Maintenance
@@ -188,6 +190,7 @@ def build_app(home: Path, config: configuration.Config, store: Store, environ: M
         budgets=budgets,
         sessions=Sessions(journal, config.runs, processes.started, spending if budgets.are_set else unlimited),
         continuity=continuity,
+        delx=Delx(continuity),
         runs=runs,
         history=History(journal, runs),
         maintenance=Maintenance(journal, keys),

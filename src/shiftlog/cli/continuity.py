@@ -89,13 +89,13 @@ class _Switching(click.Command):
 def _unknown(command: str | None, option: str) -> Facts:
     """Return what a tool says of an argument that it does not have."""
     from shiftlog.dialects.delx.refusals import refusal
-    from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
+    from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
     from shiftlog.model.errors import InvalidParameter
     from shiftlog.params.fields import nearest
 
     tool, fields = ("close_session", CLOSE_SESSION) if command == "close" else ("resume_session", RESUME_SESSION)
     name, near = nearest(option.lstrip("-").replace("-", "_"), fields.fields)
-    return refusal(tool, fields, InvalidParameter.unknown(name, near))
+    return refusal(tool, InvalidParameter.unknown(name, near))
 
 
 def _parameters(options: dict[str, str]) -> Callable[[F], F]:
@@ -198,9 +198,8 @@ def close(session: str | None, as_json: bool, **arguments: Any) -> int:
                 arguments["session_id"] = named_session(client, session)
         except SessionNotFound as error:
             from shiftlog.dialects.delx.refusals import refusal
-            from shiftlog.journal.continuity.requests import CLOSE_SESSION
 
-            return _refuse(refusal("close_session", CLOSE_SESSION, error), as_json)
+            return _refuse(refusal("close_session", error), as_json)
     return _tool("close_session", arguments, as_json)
 
 

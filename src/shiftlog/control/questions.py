@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from shiftlog.app.app import App
-from shiftlog.dialects.delx.profiles import presented
 from shiftlog.dialects.delx.refusals import refusal
 from shiftlog.dialects.mcpserver.current import Binding, Place
 from shiftlog.dialects.mcpserver.errors import payload
@@ -18,7 +17,6 @@ from shiftlog.dialects.mcpserver.objects import turns_with_items
 from shiftlog.journal.continuity.capsule.brief import BRIEF_CHARS, brief
 from shiftlog.journal.continuity.handover import offered, shown_offer
 from shiftlog.journal.continuity.lineage import lineage
-from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.history.following import follow
 from shiftlog.journal.history.items import session_facts, session_item, turn_contents, turn_facts
 from shiftlog.journal.history.requests import filter_of
@@ -252,14 +250,12 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
 
 async def _continuity(app: App, params: Params, caller: Caller) -> object:
     """Close or resume as the tools do: the same answer with its prose, or the same error body."""
-    closing = params.get("tool") == "close_session"
-    tool, fields = ("close_session", CLOSE_SESSION) if closing else ("resume_session", RESUME_SESSION)
-    arguments: Mapping[str, Any] = params.get("arguments") or {}
-    service = app.continuity.close_session if closing else app.continuity.resume_session
+    tool = "close_session" if params.get("tool") == "close_session" else "resume_session"
+    run = app.delx.close_session if tool == "close_session" else app.delx.resume_session
     try:
-        shown, prose = presented(await service(arguments, caller), arguments)
+        shown, prose = await run(params.get("arguments") or {}, caller)
     except ShiftlogError as error:
-        return {"refusal": refusal(tool, fields, error)}
+        return {"refusal": refusal(tool, error)}
     return {"answer": shown, "prose": prose}
 
 

@@ -28,7 +28,6 @@ from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, To
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, UnknownTool, trouble
 from shiftlog.model.nouns import changed
-from shiftlog.params.fields import Record
 
 MAX_DEPTH = 100
 # Revision 2025-11-25 has a code of its own for this; 2026-07-28 uses the code of bad parameters.
@@ -189,7 +188,7 @@ class Face:
             details["nearest"] = near
         error = UnknownTool(f"Unknown tool: {shown}", details=details, hint=hint)
         # Clients of Delx call more tools than there are here; what they are told has the shape that they read.
-        raise MCPError(PROTOCOL_CODES[error.code], error.message, refusal(shown, Record(fields={}), error))
+        raise MCPError(PROTOCOL_CODES[error.code], error.message, refusal(shown, error))
 
     async def list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None

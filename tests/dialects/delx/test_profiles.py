@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from shiftlog.dialects.delx.profiles import PROFILES, SAFE_WORDS
+from shiftlog.dialects.delx.requests import PROFILES, SAFE_WORDS
 from tests.dialects.delx.office import Answer, Office, Said
 from tests.mcp.wire import connected
 

@@ -1,6 +1,6 @@
-"""Views of what close and resume answer: one object is built first, a profile only selects from it.
+"""How answers of close and resume are shown: a profile selects from the whole answer and adds nothing to it.
 
-Prose is for people who read a terminal: one `key=value` line per scalar, so nothing stored can forge a line.
+The prose is for people who read a terminal: one `key=value` line per scalar, so that stored text cannot forge a line.
 """
 
 import json
@@ -8,21 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shiftlog.params.fields import Boolean, Choice, Field
+from shiftlog.dialects.delx.requests import MODEL_SAFE, PRESENTATION, SAFE_WORDS, STANDARD
 
-PROFILES = ("full", "compact", "minimal", "machine")
-STANDARD, MODEL_SAFE = "standard", "model_safe"
-SAFE_WORDS = (
-    MODEL_SAFE,
-    "model-safe",
-    "guardrail_safe",
-    "guardrail-safe",
-    "policy_safe",
-    "policy-safe",
-    "safe",
-    "operational_safe",
-    "operational-safe",
-)
+Presented = tuple[dict[str, Any], str | None]
 
 _MINIMAL = {
     "close_session": (
@@ -52,27 +40,8 @@ _HEADINGS = {"close_session": "SESSION CLOSED", "resume_session": "SESSION RESUM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Profile(Choice):
-    """A profile; the word for a mode is accepted in its place."""
-
-    def read(self, value: object, path: str) -> str:
-        return MODEL_SAFE if value in SAFE_WORDS else Choice.read(self, value, path)
-
-
-VIEW_FIELDS: dict[str, Field] = {
-    "response_profile": _Profile(values=PROFILES, description="Default full."),
-    "response_mode": Choice(
-        values=(STANDARD, MODEL_SAFE),
-        aliases=dict.fromkeys(SAFE_WORDS, MODEL_SAFE),
-        description="Of the prose.",
-    ),
-    "ritual_strip": Boolean(description="True: no prose."),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """How an answer is to be shown; it changes nothing that is stored."""
+class _Presentation:
+    """How an answer is shown; it changes nothing that is stored."""
 
     profile: str = "full"
     mode: str = STANDARD
@@ -80,41 +49,43 @@ class View:
 
     @property
     def is_stripped(self) -> bool:
-        """Tell whether the prose is left out on request."""
+        """Return True if the request wants no prose."""
         return self.strip or self.profile == "machine"
 
 
-def view_of(arguments: Mapping[str, Any]) -> View:
-    """Read the three parameters of a request that was accepted; a mode given as profile counts as the mode."""
-    given = {name: field.read(arguments[name], name) for name, field in VIEW_FIELDS.items() if _given(arguments, name)}
+def _presentation(arguments: Mapping[str, Any]) -> _Presentation:
+    """Read the three parameters of an accepted request; a mode given as profile counts as the mode."""
+    given = {
+        name: field.read(arguments[name], name)
+        for name, field in PRESENTATION.items()
+        if arguments.get(name) is not None
+    }
     profile, mode = given.get("response_profile", "full"), given.get("response_mode", STANDARD)
     if profile == MODEL_SAFE:
         profile, mode = "full", MODEL_SAFE
-    return View(profile=profile, mode=mode, strip=given.get("ritual_strip", False))
+    return _Presentation(profile=profile, mode=mode, strip=given.get("ritual_strip", False))
 
 
-def _given(arguments: Mapping[str, Any], name: str) -> bool:
-    return arguments.get(name) is not None
-
-
-def view_warnings(arguments: Mapping[str, Any]) -> list[dict[str, object]]:
-    """Return the warnings that the three parameters deserve."""
+def _warnings(arguments: Mapping[str, Any]) -> list[dict[str, object]]:
     if arguments.get("response_profile") not in SAFE_WORDS:
         return []
     message = "response_profile holds a mode; it was taken as response_mode"
     return [{"code": "profile_taken_as_mode", "message": message}]
 
 
-def presented(answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Return an answer as the request wants to see it, and the prose, None where it wants none."""
-    view = view_of(arguments)
+def present(answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> Presented:
+    """Return an answer as the request wants to see it, and the prose, None if it wants none."""
+    how = _presentation(arguments)
     shown = {
+        "ok": answer["ok"],
+        "tool_name": answer["tool_name"],
+        "response_profile": how.profile,
+        "ritual_stripped": how.is_stripped,
         **answer,
-        "response_profile": view.profile,
-        "ritual_stripped": view.is_stripped,
-        "data": _selected(answer["tool_name"], answer["data"], view.profile),
+        "data": _selected(answer["tool_name"], answer["data"], how.profile),
+        "warnings": [*_warnings(arguments), *answer["warnings"]],
     }
-    return shown, None if view.profile != "full" or view.is_stripped else prose(shown, view)
+    return shown, None if how.profile != "full" or how.is_stripped else _prose(shown, how)
 
 
 def _selected(tool: str, data: Mapping[str, Any], profile: str) -> dict[str, Any]:
@@ -127,7 +98,7 @@ def _selected(tool: str, data: Mapping[str, Any], profile: str) -> dict[str, Any
     return chosen
 
 
-def prose(answer: Mapping[str, Any], view: View) -> str:
+def _prose(answer: Mapping[str, Any], how: _Presentation) -> str:
     """Return the text for people: a heading, one line per scalar, the closing note under a heading of its own."""
     lines = _headed(_HEADINGS[answer["tool_name"]])
     scalars = {
@@ -138,7 +109,7 @@ def prose(answer: Mapping[str, Any], view: View) -> str:
     lines += [f"{name}={_one_line(value)}" for name, value in scalars.items()]
     note = answer["data"].get("closing_note")
     if note:
-        lines += ["", *_headed("CLOSING NOTE" if view.mode == MODEL_SAFE else "EPITAPH"), json.dumps(note)]
+        lines += ["", *_headed("CLOSING NOTE" if how.mode == MODEL_SAFE else "EPITAPH"), json.dumps(note)]
     return "\n".join(lines)
 
 

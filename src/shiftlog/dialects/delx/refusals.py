@@ -1,7 +1,8 @@
-"""The error shape of close_session and resume_session, which clients of Delx read: our code and theirs."""
+"""The error body of close_session and resume_session: our code, and the code that Delx clients know."""
 
 from typing import Any, cast
 
+from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
 from shiftlog.params.fields import Record
 
@@ -23,11 +24,13 @@ DELX_CODES = {
 }
 DELX_MESSAGES = {"session_closed": "session is closed"}
 RETRYABLE = frozenset({"session_held", "storage_error", "invalid_parameter"})
+_PARAMS = {"close_session": CLOSE_SESSION, "resume_session": RESUME_SESSION}
 FIELDS_HINT = "Fix the fields listed in fields"
 
 
-def refusal(tool: str, params: Record, error: ShiftlogError) -> dict[str, Any]:
+def refusal(tool: str, error: ShiftlogError) -> dict[str, Any]:
     """Return an error of a tool as every face shows it."""
+    params = _PARAMS.get(tool, Record(fields={}))
     parameter, missing, fields = _parameter(error)
     details = {} if isinstance(error, InvalidParameter) else error.details
     hint = FIELDS_HINT if fields else error.hint

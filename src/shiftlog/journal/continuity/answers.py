@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from shiftlog.dialects.delx.profiles import view_of, view_warnings
 from shiftlog.journal.continuity.selection import check_own
 from shiftlog.journal.journal import Answered, Journal, Request
 from shiftlog.journal.signing.tokens import Issued, Tokens
@@ -22,18 +21,15 @@ TOKEN_HASH = "token_hash"
 def shell(
     request: Request, session: Session, status: str, data: Mapping[str, Any], warnings: list[dict[str, object]]
 ) -> Answered:
-    """Return the answer of a request in full; a profile selects from its data later."""
-    view = view_of(request.values)
+    """Return the whole answer of a request; a dialect may show a part of it."""
     return {
         "ok": True,
         "tool_name": request.operation,
-        "response_profile": view.profile,
-        "ritual_stripped": view.is_stripped,
         "session_id": session.id,
         "agent_id": session.agent_id,
         "status": status,
         "data": dict(data),
-        "warnings": [*view_warnings(request.values), *warnings],
+        "warnings": warnings,
     }
 
 

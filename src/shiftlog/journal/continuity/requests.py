@@ -1,12 +1,8 @@
 """The parameters of closing and resuming, and the classes of reasons."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from shiftlog.dialects.delx.names import RESERVED
-from shiftlog.dialects.delx.profiles import VIEW_FIELDS
 from shiftlog.journal.continuity.statement import STATEMENT
 from shiftlog.journal.requests import FENCE, IDEMPOTENCY_KEY, SESSION_ID
 from shiftlog.journal.signing.tokens import MAX_CHARS
@@ -69,7 +65,6 @@ CLOSE_SESSION = Record(
         "allow_rebirth": Boolean(description="False: no successor."),
         "capsule": _Capsule(description=f"Hand-over note, shown as claimed: version 1, {_KEYS}."),
         "include_summary": Boolean(description="Default true."),
-        **VIEW_FIELDS,
         "on_held": Choice(values=("refuse", TAKE_OVER), description="Default refuse."),
         **{name: Repeated(field=spec, or_blank=spec.or_blank) for name, spec in FIGURES.items()},
         "idempotency_key": IDEMPOTENCY_KEY,
@@ -88,15 +83,9 @@ RESUME_SESSION = Record(
         "lookback_days": Integer(minimum=1, maximum=90, description="1..90; default 30."),
         "on_held": Choice(values=("refuse", TAKE_OVER, FORK, READ_ONLY), description="Default refuse."),
         "capsule_budget_bytes": Integer(minimum=2_000, maximum=64_000, description="2000..64000; default 8000."),
-        **VIEW_FIELDS,
         "idempotency_key": IDEMPOTENCY_KEY,
     }
 )
-
-
-def unreserved(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments without those that are accepted for nothing."""
-    return {name: value for name, value in arguments.items() if name not in RESERVED}
 
 
 def reason_class(reason: str) -> str:

@@ -12,7 +12,7 @@ from shiftlog.journal.continuity.closing import Closing, Ending
 from shiftlog.journal.continuity.drift import look
 from shiftlog.journal.continuity.handover import END_OFFER, OFFER, Handover, offered
 from shiftlog.journal.continuity.leases import Holding
-from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION, unreserved
+from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.continuity.resuming import Resuming
 from shiftlog.journal.continuity.selection import check_final
 from shiftlog.journal.journal import LEASE_S, Answered, Check, Journal, Request, find_session
@@ -68,9 +68,11 @@ class Continuity:
             journal, self._tokens, self._holding, self._handover, require_token=terms.require_token
         )
 
-    async def close_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
-        """End a session and return the whole answer; `profiles.presented` shows the part that was asked for."""
-        request = self._request("close_session", CLOSE_SESSION, arguments, caller)
+    async def close_session(
+        self, arguments: Mapping[str, Any], caller: Caller, fields: Record = CLOSE_SESSION
+    ) -> Answered:
+        """End a session and return the whole answer. A dialect passes `fields` with parameters of its own."""
+        request = self._request("close_session", fields, arguments, caller)
         await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._closing.close(writer, request))
 
@@ -97,11 +99,11 @@ class Continuity:
         await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._runs.close(writer, request, close_session))
 
-    async def resume_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
+    async def resume_session(
+        self, arguments: Mapping[str, Any], caller: Caller, fields: Record = RESUME_SESSION
+    ) -> Answered:
         """Continue a session of an agent and return the whole answer. Never opens an empty one."""
-        request = self._request(
-            "resume_session", RESUME_SESSION, arguments, caller, lambda given: agent_key(given["agent_id"])
-        )
+        request = self._request("resume_session", fields, arguments, caller, lambda given: agent_key(given["agent_id"]))
         await self._renew_if_due()
         answered, left = await self._journal.transaction(request, lambda w: self._resuming.resume(w, request))
         return {**answered, "data": {**answered["data"], "drift": await look(left, self.live_shells())}}
@@ -115,11 +117,10 @@ class Continuity:
         check: Check | None = None,
     ) -> Request:
         """Check a request; an error names all its faults, so that they can be mended at once."""
-        given = unreserved(arguments)
         try:
-            return self._journal.request(tool, fields, given, caller, check)
+            return self._journal.request(tool, fields, arguments, caller, check)
         except InvalidParameter as error:
-            faults = [self._journal.masked(fault).details for fault in fields.faults(given)]
+            faults = [self._journal.masked(fault).details for fault in fields.faults(arguments)]
             if not faults:
                 raise  # each field is right by itself
             error.details["faults"] = faults

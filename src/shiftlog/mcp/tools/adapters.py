@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from shiftlog.dialects.delx.profiles import presented
+from shiftlog.dialects.delx.profiles import Presented
 from shiftlog.dialects.delx.refusals import refusal
-from shiftlog.journal.continuity.requests import unreserved
+from shiftlog.dialects.delx.requests import unreserved
 from shiftlog.journal.journal import resolve_session_id
 from shiftlog.mcp.registry import RenderError, Reply, Run
 from shiftlog.model.caller import Caller
@@ -17,11 +17,11 @@ Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
 Reading = Callable[[Mapping[str, Any], Caller, list[dict[str, Any]]], Awaitable[dict[str, Any]]]
 
 
-def in_profile(service: Service) -> Run:
-    """Return a tool that shows what the service answers in the profile that the arguments ask for."""
+def presented(service: Callable[[Mapping[str, Any], Caller], Awaitable[Presented]]) -> Run:
+    """Return a tool that shows an answer and, where the request wants it, its prose."""
 
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
-        shown, prose = presented(await service(arguments, caller), arguments)
+        shown, prose = await service(arguments, caller)
         return Reply(data=shown, extra_texts=() if prose is None else (prose,))
 
     return run
@@ -94,6 +94,6 @@ def without_reserved(params: Record, run: Run) -> Run:
     return dropped
 
 
-def render_error(tool: str, params: Record) -> RenderError:
+def render_error(tool: str) -> RenderError:
     """Return the function that gives errors of a tool their shape."""
-    return lambda error: refusal(tool, params, error)
+    return lambda error: refusal(tool, error)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from shiftlog.app.app import App
-from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
+from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.history.requests import QUERY_HISTORY
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, SESSION_ID, UPDATE_TURN
 from shiftlog.mcp.dialects.execkit import execkit_tools
@@ -17,7 +17,7 @@ from shiftlog.mcp.dialects.nexo import nexo_tools
 from shiftlog.mcp.registry import Registry, Selection, Tool
 from shiftlog.mcp.tools import outputs
 from shiftlog.mcp.tools.adapters import (
-    in_profile,
+    presented,
     reading_with_handle,
     render_error,
     through,
@@ -106,8 +106,8 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             destructive=False,
             idempotent=False,
             open_world=False,
-            run=in_profile(app.continuity.resume_session),
-            render_error=render_error("resume_session", RESUME_SESSION),
+            run=presented(app.delx.resume_session),
+            render_error=render_error("resume_session"),
         ),
         Tool(
             name="close_session",
@@ -120,8 +120,8 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             destructive=False,
             idempotent=True,
             open_world=False,
-            run=with_handle(app.store, in_profile(app.continuity.close_session)),
-            render_error=render_error("close_session", CLOSE_SESSION),
+            run=with_handle(app.store, presented(app.delx.close_session)),
+            render_error=render_error("close_session"),
             aliases=("sovereign_shutdown", "write_epitaph"),
         ),
         Tool(
