@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.tables import print_table
 from shiftlog.guard.secrets.redactor import Redactor
-from shiftlog.guard.secrets.stream import StreamRedactor
+from tests.guard.redaction_chunks import ChunkRedactor
 from tests.guard.redaction_corpus import CASES, Case, draw_cases, score
 
 REDRAWS = range(100, 120)
@@ -77,7 +77,7 @@ def _speed(title: str, text: str, work: Callable[[str], object]) -> tuple[object
 
 
 def _stream(redactor: Redactor, text: str) -> None:
-    stream = StreamRedactor(redactor)
+    stream = ChunkRedactor(redactor)
     for start in range(0, len(text), 4096):
         stream.feed(text[start : start + 4096])
     stream.finish()

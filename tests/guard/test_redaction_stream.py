@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shiftlog.guard.secrets.redactor import Redactor, Rule
 from shiftlog.guard.secrets.scan import LINE_BYTES
-from shiftlog.guard.secrets.stream import MAX_HELD_BYTES, StreamRedactor
+from tests.guard.redaction_chunks import MAX_HELD_BYTES, ChunkRedactor
 from tests.guard.redaction_corpus import CASES
 from tests.guard.redaction_texts import suspicious_texts
 
@@ -18,7 +18,7 @@ MASKED = "password: [REDACTED:password]"
 
 
 def streamed(chunks: list[str], *, by_rule: bool = False) -> str:
-    stream = StreamRedactor(redactor, by_rule=by_rule)
+    stream = ChunkRedactor(redactor, by_rule=by_rule)
     return "".join(stream.feed(chunk) for chunk in chunks) + stream.finish()
 
 
@@ -78,13 +78,13 @@ def test_long_lines_cut_anywhere_give_what_the_whole_gives(seed: int) -> None:
 
 
 def test_whole_lines_are_released_at_once() -> None:
-    stream = StreamRedactor(redactor)
+    stream = ChunkRedactor(redactor)
     assert stream.feed(f"one\ntwo\n{SECRET}\nthr") == f"one\ntwo\n{MASKED}\n"
     assert stream.feed("ee\n") == "three\n"
 
 
 def test_a_key_is_held_back_no_longer_than_its_second_line() -> None:
-    stream = StreamRedactor(redactor)
+    stream = ChunkRedactor(redactor)
     assert stream.feed("-----BEGIN RSA PRIVATE KEY-----\n") == ""
     assert stream.feed("MIIEpAIBAAKCAQEA0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL\n") == "[REDACTED:private_key]"
     assert stream.feed("MIIEpAIBAAKC\n-----END RSA PRIVATE KEY-----\nafter\n") == "\nafter\n"
@@ -104,7 +104,7 @@ def test_a_key_is_held_back_no_longer_than_its_second_line() -> None:
     ],
 )
 def test_what_is_held_back_stays_within_its_bound(chunk: str) -> None:
-    stream = StreamRedactor(redactor)
+    stream = ChunkRedactor(redactor)
     given_bytes = 0
     repeated = chunk * (5000 // len(chunk))
     for _ in range(200):
@@ -115,7 +115,7 @@ def test_what_is_held_back_stays_within_its_bound(chunk: str) -> None:
 
 
 def test_releasing_gives_out_an_unfinished_line_masked_so_far() -> None:
-    stream = StreamRedactor(redactor)
+    stream = ChunkRedactor(redactor)
     assert stream.feed(f"login: {SECRET}") == ""
     assert stream.release() == f"login: {MASKED}"
     assert stream.feed(" done\n") == " done\n"
@@ -124,7 +124,7 @@ def test_releasing_gives_out_an_unfinished_line_masked_so_far() -> None:
 
 def test_the_stream_counts_as_the_whole_does() -> None:
     text = f"{SECRET}\nplain\nurl amqp://u:hunter2@mq\n{SECRET}"
-    stream = StreamRedactor(redactor)
+    stream = ChunkRedactor(redactor)
     for character in text:
         stream.feed(character)
     stream.finish()

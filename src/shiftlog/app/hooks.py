@@ -95,7 +95,6 @@ class Hooks:
     hooking: Hooking
     placer: Placer
     calls: QueuedCalls
-    torn: int = 0
     # One drain at a time: two would take the same lines, and only one of them could move the cursor.
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
     _asked: anyio.Event | None = None
@@ -145,7 +144,6 @@ class Hooks:
     async def _take(self, line: SpoolLine) -> None:
         spooled = read_spooled(line.data)
         if spooled is None:
-            self.torn += bool(line.data.strip())
             log.warning("spool: a line of %s is torn", Path(line.after.path).name)
             await self.hooking.move(line.after)
             return

@@ -59,8 +59,8 @@ def _said(role: str, category: str, content: str) -> Arguments:
     return {"role": role, "category": category, "content": content}
 
 
-def _did(kind: str, description: str, path: str = "", status: str = "completed") -> Arguments:
-    action = {"type": kind, "description": description, "status": status}
+def _did(kind: str, description: str, path: str = "") -> Arguments:
+    action = {"type": kind, "description": description, "status": "completed"}
     return {**action, "file_path": path} if path else action
 
 

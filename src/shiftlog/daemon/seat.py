@@ -91,10 +91,10 @@ class Seat:
         os.close(self._lock)
 
 
-def take_seat(home: str, *, wait_s: float = LOCK_WAIT_S) -> Seat:
+def take_seat(home: str) -> Seat:
     """Take the lock, waiting for a daemon that is stopping; raise SeatTaken when one stays."""
     path = Path(wire.lock_path(home))
-    deadline = time.monotonic() + wait_s
+    deadline = time.monotonic() + LOCK_WAIT_S
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -125,7 +125,7 @@ class Client:
             try:
                 line = self._connection.read_line(timeout_s)
             except TimeoutError as error:
-                raise DaemonUnreachable(f"The daemon did not answer within {timeout_s:.0f} s") from error
+                raise DaemonUnreachable(f"The daemon did not answer within {STOP_S:.0f} s") from error
             if line is None:
                 hint = UNKNOWN_HINT if self._asked in CHANGES else None
                 raise DaemonUnreachable("The daemon went away before it answered", hint=hint)
@@ -154,7 +154,7 @@ def connect(
     return Client(connection, opened)
 
 
-def stop_daemon(home: str | None = None, *, timeout_s: float = STOP_S) -> int | None:
+def stop_daemon(home: str | None = None) -> int | None:
     """Ask the daemon to stop, wait until its process has ended, and return its pid; None when none ran."""
     try:
         client = connect(home, start=False)
@@ -163,10 +163,10 @@ def stop_daemon(home: str | None = None, *, timeout_s: float = STOP_S) -> int | 
     with client:
         pid, started = client.daemon_pid, processes.started(client.daemon_pid)
         client.call("daemon.stop")
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + STOP_S
     while processes.alive(pid, started):
         if time.monotonic() > deadline:
-            raise DaemonUnreachable(f"The daemon (pid {pid}) did not stop within {timeout_s:.0f} s")
+            raise DaemonUnreachable(f"The daemon (pid {pid}) did not stop within {STOP_S:.0f} s")
         time.sleep(wire.RETRY_S)
     return pid
 

@@ -47,7 +47,6 @@ def http_app(
     caller_for: CallerFor | None = None,
     client_gone: ClientGone | None = None,
     routes: Sequence[BaseRoute] = (),
-    hosts: frozenset[str] = LOOPBACK,
     event_store: EventStore | None = None,
     retry_ms: int | None = None,
 ) -> Starlette:
@@ -64,7 +63,7 @@ def http_app(
     endpoint = BearerGate(BodyGate(served, MAX_BODY_BYTES), token=token)
     return Starlette(
         routes=[*(Route(path, endpoint=endpoint) for path in PATHS), *routes],
-        middleware=[Middleware(HostGate, hosts=hosts)],
+        middleware=[Middleware(HostGate, hosts=LOOPBACK)],
         lifespan=lambda _: sessions.run(),
     )
 

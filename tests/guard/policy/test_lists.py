@@ -100,7 +100,7 @@ def test_an_allow_entry_of_several_words_permits_nothing_and_the_refusal_says_ho
     judge = judge_with(allow=("git status", " make "))
     found = judge.judge("git status")
     with pytest.raises(PolicyDenied) as caught:
-        found.require_allowed()
+        raise found.violations[0].as_error()
     said = "An allow entry names a program alone: write 'git' instead of 'git status' "
     said += "(further words count in deny and ask)"
     assert (caught.value.message, caught.value.hint) == ("blocked by policy: 'git' not in allowlist", said)
@@ -122,7 +122,7 @@ def test_the_operators_deny_beats_a_shells_allow_and_says_whose_it_is() -> None:
     policy = read_policy({"deny": ["curl"]}, "policy.json")
     judgement = Judge(shell_rules(policy, allow=["curl"]), kernel=True, files=LocalFiles()).judge("curl -V")
     with pytest.raises(PolicyDenied) as caught:
-        judgement.require_allowed()
+        raise judgement.violations[0].as_error()
     assert caught.value.message == "blocked by operator policy: 'curl' is denylisted"
     assert caught.value.details == {
         "source": "operator",
@@ -154,7 +154,7 @@ def test_all_violations_are_found_and_the_first_in_the_text_is_raised() -> None:
     assert judgement.violations[0].via == ("timeout", "sudo")
     undecided = judge_with(deny=("ls",), kernel=False).judge("$x; ls")
     with pytest.raises(PolicyUndecidable) as caught:
-        undecided.require_allowed()
+        raise undecided.violations[0].as_error()
     assert caught.value.message == "blocked by policy: the program '$x' cannot be decided before it runs"
     assert caught.value.details == {"what": "the program '$x'", "text": "$x", "line": 1, "column": 1}
 

@@ -12,7 +12,6 @@ import pytest
 
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.sandbox import ALLOW_ALL, ExecRules, JudgeSpec
-from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramLog, ProgramStart
 from tests.shell.sandbox.conftest import JUDGE, Shells, needs_broker
 from tests.shell.sandbox.spellings import WAYS
 
@@ -133,16 +132,6 @@ def test_starts_are_recorded_in_order_with_arguments_and_parents(make_shells: Ma
     nested = ran.starts[2]
     assert len(nested.parents) == len(ran.starts[1].parents) + 1
     assert ran.starts[1].pid in nested.parents
-
-
-def test_a_log_keeps_a_thousand_starts_and_counts_the_rest() -> None:
-    log = ProgramLog()
-    start = ProgramStart(
-        pid=1, parents=(), path="/bin/a", argv=("a",), argv_total=1, verdict="allowed", program="a", reason=None
-    )
-    for _ in range(PROGRAMS_KEPT + 7):
-        log.add(start)
-    assert (len(log.programs), log.left_out) == (PROGRAMS_KEPT, 7)
 
 
 def test_many_long_arguments_are_judged_whole_and_recorded_cut(make_shells: Make) -> None:

@@ -10,7 +10,7 @@ from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.engine.shell import EngineShell
 from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream, Terminal
 from shiftlog.shell.sandbox.sandbox import Launch, SandboxSpec
-from shiftlog.shell.sandbox.starts import ProgramLog, ProgramStart
+from shiftlog.shell.sandbox.starts import ProgramStart
 from tests.shell.sandbox.conftest import Shells, needs_broker, needs_confinement
 
 pytestmark = [needs_broker(), needs_confinement(), pytest.mark.anyio]
@@ -40,12 +40,12 @@ class Collected:
         pass
 
 
-async def _open(shells: Shells, spec: SandboxSpec) -> tuple[EngineShell, Launch, ProgramLog]:
-    log = ProgramLog()
-    launch = shells.sandbox.prepare(spec, log.add)
+async def _open(shells: Shells, spec: SandboxSpec) -> tuple[EngineShell, Launch, list[ProgramStart]]:
+    starts: list[ProgramStart] = []
+    launch = shells.sandbox.prepare(spec, starts.append)
     assert launch is not None
     target = LocalTarget(environment=shells.env, launcher=launch)
-    return await target.open(ShellSpec(cwd=str(shells.workspace))), launch, log
+    return await target.open(ShellSpec(cwd=str(shells.workspace))), launch, starts
 
 
 async def _run(shell: EngineShell, text: str, **more: object) -> tuple[int | None, str]:
@@ -58,12 +58,12 @@ async def _run(shell: EngineShell, text: str, **more: object) -> tuple[int | Non
 @MODES
 async def test_a_sandboxed_shell_keeps_its_state_between_commands(make_shells: Make, mode: str, *, bwrap: bool) -> None:
     shells = make_shells(mode, bwrap=bwrap, process=True)
-    shell, launch, log = await _open(shells, replace(shells.base, require_kernel=True))
+    shell, launch, starts = await _open(shells, replace(shells.base, require_kernel=True))
     try:
         assert await _run(shell, "cd /; A=1; f() { echo $A; }") == (0, "")
         assert await _run(shell, "f; pwd; /bin/echo x") == (0, "1\n/\nx\n")
         launch.drain()
-        assert [start.path for start in log.programs] == ["/bin/echo"]
+        assert [start.path for start in starts] == ["/bin/echo"]
         assert (await _run(shell, "for i in 1 2; do /bin/echo $i; done", background=True))[0] == 0
         assert shell.pid == launch.shell_pid
     finally:
@@ -85,7 +85,7 @@ async def test_a_command_can_have_a_terminal_in_every_mode(make_shells: Make, mo
 
 async def test_an_allow_list_leaves_the_engine_its_terminal_helper(make_shells: Make) -> None:
     shells = make_shells()
-    shell, launch, log = await _open(shells, shells.allowing("cat"))
+    shell, launch, starts = await _open(shells, shells.allowing("cat"))
     try:
         code, text = await _run(
             shell, "test -t 1 && echo a | cat; bash -c 'echo b'; python3 -c 'print(3)'", terminal=Terminal()
@@ -93,7 +93,7 @@ async def test_an_allow_list_leaves_the_engine_its_terminal_helper(make_shells: 
         assert code == 126
         assert "a" in text
         launch.drain()
-        assert [(start.program, start.verdict) for start in log.programs] == [
+        assert [(start.program, start.verdict) for start in starts] == [
             ("cat", "allowed"),
             ("bash", "denied"),
             ("python3", "denied"),
@@ -115,8 +115,7 @@ async def test_a_denied_program_is_refused_and_the_shell_lives_on(make_shells: M
 async def test_closing_a_sandboxed_shell_ends_its_tree_and_removes_its_places(make_shells: Make) -> None:
     shells = make_shells("workspace-write", bwrap=True)
     shell, launch, _ = await _open(shells, shells.base)
-    temp, runtime = launch.temp_dir, launch.runtime_dir
-    assert temp is not None
+    runtime = launch.runtime_dir
     assert runtime is not None
     await _run(shell, "setsid sleep 300 & nohup sleep 301 >/dev/null 2>&1 &")
     assert await shell.close() >= 2
@@ -125,11 +124,12 @@ async def test_closing_a_sandboxed_shell_ends_its_tree_and_removes_its_places(ma
 
 async def test_starts_come_home_on_the_event_loop_without_being_asked_for(make_shells: Make) -> None:
     shells = make_shells(process=True)
-    log, all_there = ProgramLog(), asyncio.Event()
+    starts: list[ProgramStart] = []
+    all_there = asyncio.Event()
 
     def take(start: ProgramStart) -> None:
-        log.add(start)
-        if len(log.programs) == 20:
+        starts.append(start)
+        if len(starts) == 20:
             all_there.set()
 
     launch = shells.sandbox.prepare(replace(shells.base, require_kernel=True), take)

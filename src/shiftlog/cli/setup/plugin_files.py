@@ -79,10 +79,10 @@ def claude_files(
     }
 
 
-def codex_files(*, hook: str = "shiftlog-hook codex", per_call: bool = False) -> Files:
+def codex_files() -> Files:
     """Return what Codex is set up with, by the paths in its home; the skills and the script lie beside it."""
     return {
-        "hooks.json": _json({"hooks": hook_groups("codex", hook, per_call=per_call)}),
+        "hooks.json": _json({"hooks": hook_groups("codex", "shiftlog-hook codex")}),
         "config.toml": f'[mcp_servers.{NAME}]\ncommand = "{NAME}"\nargs = ["mcp"]\n',
         "skills/handover/SKILL.md": _text("handover.md"),
         "skills/session/SKILL.md": _text("session.md").replace(

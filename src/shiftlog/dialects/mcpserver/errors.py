@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shiftlog.dialects.mcpserver.requests import dialect_name, to_dialect
-from shiftlog.model.errors import InvalidParameter, ShiftlogError, StorageError, UnknownTool
+from shiftlog.model.errors import InvalidParameter, ShiftlogError, UnknownTool
 from shiftlog.model.moves import LIVE, SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.turn_texts import LIST_FIELDS
@@ -29,13 +29,6 @@ class AmbiguousItem(InvalidParameter):
     def of(cls, key: str, section: str, count: int) -> "AmbiguousItem":
         """Say how many items of which section a key fits."""
         return cls(f"Item key is ambiguous: {key}", details={"section": section, "count": count})
-
-
-class BootstrapFailed(StorageError):
-    """The store cannot be opened."""
-
-    code = "bootstrap_failed"
-    retryable = False
 
 
 class MethodNotFound(UnknownTool):

@@ -24,12 +24,10 @@ ARITH_RUN = re.compile(r"[^()\"'\\$`]+")
 BRACKET_RUN = re.compile(r"[^\[\]\"'\\$`]+")
 PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?\-$!]")
 BRACED_NAME = re.compile(r"[!#]?([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?\-$!])?")
-ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 ARRAY_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[.*\])?\+?=", re.S)
 QUOTE_END = re.compile(r"(?:[^'\\]|\\.)*", re.S)
 TICKED = re.compile(r"(?:[^`\\]|\\.)*", re.S)
 BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
-JOINABLE = frozenset("({['\"")
 
 SIMPLE_ESCAPES = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",

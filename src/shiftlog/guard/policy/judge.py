@@ -109,11 +109,6 @@ class Judgement:
         """The programs found, in text order."""
         return tuple(start.name for start in sorted(self.starts, key=lambda start: start.at))
 
-    def require_allowed(self) -> None:
-        """Raise the first violation in text order, if there is one."""
-        if self.violations:
-            raise self.violations[0].as_error()
-
 
 def shown_program(entry: Entry, program: str) -> str:
     """Return what messages call a program that matched an entry."""

@@ -86,7 +86,6 @@ class Lists:
     def __init__(self, rules: ShellRules, files: FileIdentity) -> None:
         self.rules = rules
         self.files = files
-        self._plain_deny = {entry.program for entry in (*rules.deny, *rules.ask)}
 
     def denied(self, name: str, arguments: Sequence[str], cwd: str) -> Entry | None:
         """Return the first deny entry that a program matches, the operator's before the shell's."""

@@ -109,10 +109,6 @@ class Redactor:
         classes = dict(sorted(scan.classes.items()))
         return Redacted(text=masked.decode("utf-8", "surrogatepass"), count=sum(classes.values()), classes=classes)
 
-    def is_clean(self, value: str) -> bool:
-        """Tell at a glance that a text has nothing to mask; False means that only masking it can tell."""
-        return self._is_clean(value.encode("utf-8", "surrogatepass"))
-
     def is_plain(self, value: str) -> bool:
         """Tell at a glance that a text has nothing to mask and no blob to fold; False means that it may have some."""
         return self._is_plain(value.encode("utf-8", "surrogatepass"))

@@ -187,10 +187,10 @@ class CommandOutput(OutputSink):
             eof=eof,
         )
 
-    def page_by(self, budget: Budget, stream: Stream = "stdout", default_chars: int = DEFAULT_CHARS) -> Page:
+    def page_by(self, budget: Budget, stream: Stream = "stdout") -> Page:
         """Shape one whole stream again; the cursor leads to what comes after it."""
         output = self.stream(stream)
-        shaped = self._shape(stream, budget, default_chars)
+        shaped = self._shape(stream, budget, DEFAULT_CHARS)
         end = output.spool.size
         return Page(
             text=shaped.text,

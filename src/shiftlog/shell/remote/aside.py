@@ -62,7 +62,6 @@ class Table:
     """The processes of a target at one moment; `age_s` is the machine's age then, None where it does not tell."""
 
     processes: dict[int, Process]
-    sleeping: frozenset[int]
     age_s: float | None
     asked_at: float
 
@@ -84,10 +83,6 @@ class Table:
             if not process.zombie and (process.pid in kin or (process.group == group and process.pid != group))
         ]
 
-    def family_below(self, root: int) -> list[Process]:
-        """Return the living descendants of a process."""
-        return below(root, self.processes)
-
     def sessions(self, sessions: Collection[int], roots: Iterable[int]) -> list[Process]:
         """Return what belongs to one of some sessions, or descends from one of some processes."""
         kin = {process.pid for root in roots for process in below(root, self.processes)}
@@ -101,15 +96,12 @@ class Table:
 def read_table(data: bytes, asked_at: float) -> Table:
     """Read what the target says of its processes: the kernel's lines where it has them, else those of `ps`."""
     processes: dict[int, Process] = {}
-    sleeping: set[int] = set()
     age_s: float | None = None
     for line in data.splitlines():
         head, paren, rest = line.partition(b"(")
         if paren and head.strip().isdigit() and b")" in rest:
             fields = rest[rest.rindex(b")") + 2 :].split()
             processes[int(head)] = Process(int(head), fields)
-            if fields[0] == b"S":
-                sleeping.add(int(head))
         elif not paren:
             words = line.split()
             if len(words) == 2 and age_s is None and not processes:
@@ -118,7 +110,7 @@ def read_table(data: bytes, asked_at: float) -> Table:
                 pid, parent, group, state = words
                 fields = [state[:1], parent, group, group, *([b"0"] * 16)]
                 processes[int(pid)] = Process(int(pid), fields)
-    return Table(processes=processes, sleeping=frozenset(sleeping), age_s=age_s, asked_at=asked_at)
+    return Table(processes=processes, age_s=age_s, asked_at=asked_at)
 
 
 class Aside:

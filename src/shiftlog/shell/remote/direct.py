@@ -18,7 +18,6 @@ class Direct:
 
     feeds = False
     reusable = False
-    is_direct = True
 
     def __init__(self, token: str, last: str, sink: OutputSink) -> None:
         self._sink = sink

@@ -57,8 +57,6 @@ class MarkScanner:
 class Line:
     """One line; what comes while no command has it is dropped."""
 
-    is_direct = False
-
     def __init__(self, directory: str, *, reusable: bool, feeds: bool = False) -> None:
         self._directory = directory
         self._name = framing.draw_token()[:12]

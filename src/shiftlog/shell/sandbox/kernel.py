@@ -70,13 +70,10 @@ X32_BIT = 0x40000000  # on x86_64 the same calls answer under a second set of nu
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAPBSET_DROP = 24
 SECCOMP_SET_MODE_FILTER = 1
-SECCOMP_GET_NOTIF_SIZES = 3
 FILTER_FLAG_NEW_LISTENER = 1 << 3
 FILTER_FLAG_WAIT_KILLABLE_RECV = 1 << 5
 LANDLOCK_VERSION = 1 << 0
 LANDLOCK_PATH_BENEATH = 1
-
-_AT_FDCWD = -100
 
 
 def syscall(name: str, *args: object) -> int:

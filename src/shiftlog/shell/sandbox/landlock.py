@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+EXECUTE, WRITE_FILE, READ_FILE = 1 << 0, 1 << 1, 1 << 2
 _MAKE_AND_REMOVE = sum(1 << bit for bit in range(4, 13))
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _BIND_TCP, _CONNECT_TCP = 1, 2

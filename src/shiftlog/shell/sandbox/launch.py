@@ -76,11 +76,6 @@ class Launch:
         self.defers = ground.machine.exec_broker
 
     @property
-    def temp_dir(self) -> str | None:
-        """The private temp directory; None in full-access."""
-        return self._temp
-
-    @property
     def runtime_dir(self) -> Path | None:
         """Where the engine must keep its pipes so that the shell can reach them; None where it may choose."""
         return None if self._runtime is None else Path(self._runtime)

@@ -77,18 +77,3 @@ class ProgramStart:
     verdict: str
     program: str
     reason: str | None
-
-
-class ProgramLog:
-    """The starts of one command, in order; the first thousand are kept, the rest counted."""
-
-    def __init__(self) -> None:
-        self.programs: list[ProgramStart] = []
-        self.left_out = 0
-
-    def add(self, start: ProgramStart) -> None:
-        """Take the next start."""
-        if len(self.programs) < PROGRAMS_KEPT:
-            self.programs.append(start)
-        else:
-            self.left_out += 1

@@ -1,8 +1,4 @@
-"""Masking a text that arrives in chunks, with the same result as masking it whole.
-
-Holds back only what may still become part of a secret: the unfinished last line, and at most four finished ones
-while it is open whether they are a key or an environment dump.
-"""
+"""Feeds a text to a scan in chunks, as the output of a running command reaches it."""
 
 from collections.abc import Mapping
 
@@ -13,11 +9,8 @@ from shiftlog.guard.secrets.scan import LINE_BYTES, Scan
 MAX_HELD_BYTES = LINE_BYTES + 5 * 4096
 
 
-class StreamRedactor:
-    """Masks chunks as they come: `feed` returns what is decided, `finish` the rest.
-
-    Between calls it holds at most `MAX_HELD_BYTES` bytes of text, however long the lines are.
-    """
+class ChunkRedactor:
+    """Masks chunks as they come: `feed` returns the decided text, `finish` the rest."""
 
     def __init__(self, redactor: Redactor, *, by_rule: bool = False) -> None:
         self._scan = Scan(redactor.rules(by_rule=by_rule))
