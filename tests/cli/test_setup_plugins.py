@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shiftlog.cli.setup.plugin_files import HOOK_EVENTS, repository_files
+from shiftlog.model.agents import AGENTS, CODEX
 from tests.cli.setup_runs import report, run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -121,7 +122,9 @@ def test_codex_gets_hooks_beside_those_that_are_there(home: Path) -> None:
     before = files_below(folder)
     run("codex", "--write")
     hooks = json.loads((folder / "hooks.json").read_text())["hooks"]
-    assert set(hooks) == {event.name for event in HOOK_EVENTS if event.codex and not event.per_call}
+    assert set(hooks) == {
+        event.name for event in HOOK_EVENTS if event.name in AGENTS[CODEX].hooks and not event.per_call
+    }
     assert [group["hooks"][0]["command"] for group in hooks["Stop"]] == ["say done", "shiftlog-hook codex"]
     assert hooks["SessionEnd"][0]["hooks"][0]["timeout"] == 3
     assert tomllib.loads((folder / "config.toml").read_text())["mcp_servers"]["shiftlog"]["args"] == ["mcp"]

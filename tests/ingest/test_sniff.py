@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.ingest.readers.sniff import MAX_BYTES, MAX_RECORDS, sniff
+from shiftlog.ingest.readers.formats import MAX_BYTES, MAX_RECORDS, recognise
 from tests.ingest.claude_tally import OWN, SHARED
 
 CASES = {
@@ -34,7 +34,7 @@ CASES = {
 
 @pytest.mark.parametrize(("head", "agent"), CASES.items())
 def test_a_record_tells_its_agent(head: bytes, agent: str) -> None:
-    assert sniff(head) == agent
+    assert recognise(head) == agent
 
 
 @pytest.mark.parametrize(
@@ -42,26 +42,26 @@ def test_a_record_tells_its_agent(head: bytes, agent: str) -> None:
              b'{"history":[{"role":"gemini","parts":[]}]}']
 )  # fmt: skip
 def test_files_of_nobody_are_not_recognised(head: bytes) -> None:
-    assert sniff(head) is None
+    assert recognise(head) is None
 
 
 def test_bad_lines_and_strays_do_not_outvote_the_rest() -> None:
     stray = b'{"role":"user","content":"x"}\n'
     own = b'{"type":"user","uuid":"u","sessionId":"s"}\n'
-    assert sniff(b"{\n[]\n" + stray + own * 3) == "ClaudeCode"
+    assert recognise(b"{\n[]\n" + stray + own * 3) == "ClaudeCode"
 
 
 def test_the_agent_of_more_than_half_of_the_records_is_told_wherever_they_stand() -> None:
     claude, *_, codex = list(CASES)[:5]
     few, many = MAX_RECORDS // 2 - 1, MAX_RECORDS // 2 + 1
-    assert sniff(b"\n".join([codex] * few + [claude] * many)) == "ClaudeCode"
-    assert sniff(b"\n".join([claude] * few + [codex] * many)) == "Codex"
+    assert recognise(b"\n".join([codex] * few + [claude] * many)) == "ClaudeCode"
+    assert recognise(b"\n".join([claude] * few + [codex] * many)) == "Codex"
 
 
 def test_a_first_record_longer_than_what_is_read_is_still_told() -> None:
     """A header of a rollout can exceed the limit."""
     head = b'{"timestamp":"t","type":"session_meta","payload":{"id":"x","base_instructions":"' + b"x" * MAX_BYTES
-    assert sniff(head) == "Codex"
+    assert recognise(head) == "Codex"
 
 
 names = st.sampled_from(["type", "sessionId", "payload", "role", "message", "history", "id", "content", "data", "info"])
@@ -74,13 +74,13 @@ values = st.recursive(
 
 @given(st.binary(max_size=300) | st.dictionaries(names, values, max_size=4).map(lambda made: json.dumps(made).encode()))
 def test_no_bytes_make_it_raise(head: bytes) -> None:
-    assert sniff(head) in {None, *CASES.values()}
+    assert recognise(head) in {None, *CASES.values()}
 
 
 @pytest.mark.parametrize("path", sorted(OWN.glob("*.jsonl")), ids=lambda path: path.name)
 def test_our_own_transcripts_are_told(path: Path) -> None:
     """Case 6: no name or folder is looked at."""
-    assert sniff(path.read_bytes()) == "ClaudeCode"
+    assert recognise(path.read_bytes()) == "ClaudeCode"
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared fixtures are not here")
@@ -96,7 +96,7 @@ def test_our_own_transcripts_are_told(path: Path) -> None:
 )
 def test_every_shared_transcript_is_told(folder: str, agent: str) -> None:
     paths = [*(SHARED / folder).rglob("*.jsonl"), *(SHARED / folder).rglob("*[!a].json")]
-    found = {path.name: sniff(path.read_bytes()) for path in paths}
+    found = {path.name: recognise(path.read_bytes()) for path in paths}
     # The list of fixtures says of this one that it is not recognised.
     assert found.pop("schema_drift.json", None) is None
     assert found == dict.fromkeys(found, agent)

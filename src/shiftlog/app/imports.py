@@ -20,11 +20,12 @@ from shiftlog.app.import_worker import WorkerSettings, placer_for
 from shiftlog.config import Config
 from shiftlog.dialects.mcpserver.transcripts import completed
 from shiftlog.ingest.importing.run import SMALL_BYTES, Importer, ImportJournal, MakeReaders
-from shiftlog.ingest.importing.service import ImportOptions, Imports, IngestSettings, agent_named
+from shiftlog.ingest.importing.service import ImportOptions, Imports, IngestSettings
 from shiftlog.ingest.importing.workers import InProcess, Readers, Workers
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.intake.service import Ingest, import_key
 from shiftlog.link.import_ahead import WORKER, default_jobs, take_ahead
+from shiftlog.model.agents import agent_named, find_kind
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
 from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
@@ -115,21 +116,11 @@ def _forget_old_copies(home: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-_FORMATS = {
-    "Claude": "ClaudeCode",
-    "Codex": "Codex",
-    "Gemini": "GeminiCli",
-    "Copilot": "CopilotCli",
-    "OpenCode": "OpenCode",
-    "Cursor": "Cursor",
-}
-
-
 async def take_transcripts(imports: Imports, values: Mapping[str, Any]) -> dict[str, Any]:
     """Import as the session log asks; raise for what its strictness does not allow."""
     given = os.path.expanduser(str(values["path"]))  # noqa: PTH111 - does not raise for an unknown user
     path, agent = str(Path(values["workspace"] or "/", given)), values["agent"]
-    wanted = _FORMATS.get(values["source"])
+    wanted = find_kind(values["source"])
     options = ImportOptions(
         paths=[path],
         agents=[wanted] if wanted else (),

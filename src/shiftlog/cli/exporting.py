@@ -11,6 +11,7 @@ import click
 
 from shiftlog.cli.asking import asked, named_session, open_client, session_argument
 from shiftlog.cli.screen.output import clean, clean_line, count
+from shiftlog.model.agents import AGENTS, BY_NAME
 from shiftlog.model.errors import ShiftlogError, StorageError
 
 STANDARD_OUTPUT = Path("-")
@@ -24,7 +25,10 @@ ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".js
     "--format", "form", type=click.Choice(FORMATS), help="The format; by default what FILE ends with, else md."
 )
 @click.option(
-    "--as", "vendor", type=click.Choice(["claude", "codex"]), help="Write a transcript that this client can resume."
+    "--as",
+    "vendor",
+    type=click.Choice([agent.name for agent in AGENTS.values() if agent.resume]),
+    help="Write a transcript that this client can resume.",
 )
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to FILE; - is standard output."
@@ -71,7 +75,7 @@ def _restore(session: str, vendor: str, output: Path | None) -> None:
                     file.write(item["line"] + "\n")
                 else:
                     about = item["about"]
-    folder = {"claude": "~/.claude", "codex": "~/.codex"}[vendor]
+    folder = f"~/{BY_NAME[vendor].default_homes[0]}"
     click.echo(f"{count(about['turns'], 'turn')} written; in {folder}/{about['place']} the client finds it:", err=True)
     click.echo(f"  {about['command']}", err=True)
     if about["masked"]:

@@ -61,11 +61,12 @@ def run(demo: bool | None) -> None:
 
 def _print_welcome(screen: Screen, facts: Facts) -> None:
     from shiftlog.cli.setup.agents import AGENT_FILES, connecting_command
+    from shiftlog.cli.setup.plan import HOOKED
 
     screen.line((f"Shiftlog {__version__}", "bold"), " runs", (f" (daemon pid {facts['pid']})", "dim"))
     screen.line("State directory: ", (facts["home"], "cyan"))
     home = os.environ.get("SHIFTLOG_HOME")
-    for agent in ("claude", "codex"):
+    for agent in HOOKED:
         screen.line()
         screen.line(f"Connect {AGENT_FILES[agent].title}; paste this into a terminal:")
         screen.line((connecting_command(agent, home) or "", "green"))

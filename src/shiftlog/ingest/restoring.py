@@ -16,14 +16,13 @@ from shiftlog.ingest.readers.claude.assistant import SYNTHETIC
 from shiftlog.ingest.readers.claude.turns import SUPERSEDED, UNFINISHED
 from shiftlog.ingest.readers.claude.user import STOPS
 from shiftlog.ingest.readers.codex.text import output_of
+from shiftlog.model.agents import BY_NAME
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import parse, precise
 
-VENDORS = ("claude", "codex")
-AGENTS: Mapping[str, str] = {"claude": "ClaudeCode", "codex": "Codex"}
-RESUMING: Mapping[str, str] = {"claude": "claude --resume", "codex": "codex resume"}
+VENDORS = tuple(agent.name for agent in BY_NAME.values() if agent.resume)
 NO_RESULT = "[no result was recorded]"
 NO_ANSWER = "[no answer was recorded]"
 ABORTED = "Turn aborted: "
@@ -55,7 +54,7 @@ class Restored:
             "vendor": self.vendor,
             "vendor_session_id": self.session_id,
             "place": self.place(),
-            "command": f"{RESUMING[self.vendor]} {self.session_id}",
+            "command": f"{BY_NAME[self.vendor].resume} {self.session_id}",
             "turns": self.turns,
             "masked": self.masked,
             "left_out": self.left_out,
@@ -101,7 +100,7 @@ def said_late(turn: Turn) -> list[Entry]:
 
 def restore(session: Session, told: Iterable[Told], vendor: str) -> Restored:
     """Return the transcript of a session in a vendor's form; under its own id where the vendor is its own."""
-    own = session.vendor_session_id if session.agent == AGENTS[vendor] else None
+    own = session.vendor_session_id if session.agent == BY_NAME[vendor].kind else None
     name = own or str(uuid.uuid5(_SPACE, f"{vendor}:{session.id}"))
     cwd = session.cwd or session.workspace or "/"
     restored = Restored(vendor=vendor, session_id=name, cwd=cwd, started=session.started)

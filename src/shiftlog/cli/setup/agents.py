@@ -15,6 +15,7 @@ import click
 from shiftlog.cli.setup.plugin_files import NAME
 from shiftlog.cli.setup.splice_json import Entry, Merge, with_json_entry, with_toml_table
 from shiftlog.config.tool_names import DIALECTS, GROUPS, TOOLSETS
+from shiftlog.model.agents import AGENTS, CLAUDE, CODEX, CURSOR, GEMINI
 
 
 class SetupFailed(click.ClickException):
@@ -51,14 +52,13 @@ class AgentFile:
         return with_json_entry(text, (self.section, NAME), merge, comments=self.comments)
 
 
-def _claude_path(home: Path, environ: Mapping[str, str]) -> Path:
-    moved = environ.get("CLAUDE_CONFIG_DIR", "").split(",")[0].strip()
-    return (Path(moved).expanduser() if moved else home / ".claude") / "settings.json"
+def _below_home(agent: str, name: str) -> Callable[[Path, Mapping[str, str]], Path]:
+    """Return where a file in the first home folder of an agent is."""
 
+    def path(home: Path, environ: Mapping[str, str]) -> Path:
+        return AGENTS[agent].homes(environ, home)[0].expanduser() / name
 
-def _codex_path(home: Path, environ: Mapping[str, str]) -> Path:
-    moved = environ.get("CODEX_HOME", "")
-    return (Path(moved).expanduser() if moved else home / ".codex") / "config.toml"
+    return path
 
 
 def _vscode_path(home: Path, environ: Mapping[str, str]) -> Path:
@@ -87,17 +87,23 @@ def _codex_command(entry: Entry) -> list[str]:
 AGENT_FILES: dict[str, AgentFile] = {
     # Its servers, hooks and skills come with a plugin, which its settings name.
     "claude": AgentFile(
-        title="Claude Code", path=_claude_path, section="extraKnownMarketplaces", typed=True, command=_claude_command
+        title=AGENTS[CLAUDE].title,
+        path=_below_home(CLAUDE, "settings.json"),
+        section="extraKnownMarketplaces",
+        typed=True,
+        command=_claude_command,
     ),
-    "codex": AgentFile(title="Codex", path=_codex_path, section="mcp_servers", command=_codex_command),
+    "codex": AgentFile(
+        title=AGENTS[CODEX].title, path=_below_home(CODEX, "config.toml"), section="mcp_servers", command=_codex_command
+    ),
     "cursor": AgentFile(
-        title="Cursor",
-        path=lambda home, _: home / ".cursor" / "mcp.json",
+        title=AGENTS[CURSOR].title,
+        path=_below_home(CURSOR, "mcp.json"),
         section="mcpServers",
         typed=True,
     ),
     "gemini": AgentFile(
-        title="Gemini CLI",
+        title=AGENTS[GEMINI].title,
         path=lambda home, _: home / ".gemini" / "settings.json",
         section="mcpServers",
         comments=True,

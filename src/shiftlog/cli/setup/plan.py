@@ -23,11 +23,12 @@ from shiftlog.cli.setup.splice_json import (
     without_toml_table,
 )
 from shiftlog.link import wire
+from shiftlog.model.agents import AGENTS
 
 HOOK = "shiftlog-hook"
 PLUGIN = f"{NAME}@{NAME}"
 TRUST = "Codex asks once whether to trust the hooks; say yes, or they do not run."
-HOOKED = ("claude", "codex")
+HOOKED = tuple(agent.name for agent in AGENTS.values() if agent.hooks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

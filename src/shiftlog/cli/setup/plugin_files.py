@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog import __version__
+from shiftlog.model.agents import BY_NAME
 
 NAME = "shiftlog"
 DESCRIPTION = "Session journal, hand-over and history for coding agents"
@@ -26,8 +27,6 @@ class HookEvent:
     """An event that an agent runs hooks for; `per_call` ones come with every tool call and are asked for."""
 
     name: str
-    claude: bool = True
-    codex: bool = True
     per_call: bool = False
     timeout_s: int = TIMEOUT_S
 
@@ -36,20 +35,20 @@ HOOK_EVENTS = (
     HookEvent(name="SessionStart"),
     HookEvent(name="UserPromptSubmit"),
     HookEvent(name="PostToolUse", per_call=True),
-    HookEvent(name="PostToolUseFailure", codex=False, per_call=True),
+    HookEvent(name="PostToolUseFailure", per_call=True),
     HookEvent(name="SubagentStart"),
     HookEvent(name="SubagentStop"),
     HookEvent(name="PreCompact"),
     HookEvent(name="PostCompact"),
     HookEvent(name="Stop"),
-    HookEvent(name="StopFailure", codex=False),
+    HookEvent(name="StopFailure"),
     HookEvent(name="SessionEnd", timeout_s=3),
 )
 
 
 def hook_groups(agent: str, command: str, *, per_call: bool = False) -> Document:
     """Return what an agent runs at each event, as its hook file has it."""
-    events = [event for event in HOOK_EVENTS if getattr(event, agent) and (per_call or not event.per_call)]
+    events = [event for event in HOOK_EVENTS if event.name in BY_NAME[agent].hooks and (per_call or not event.per_call)]
     return {
         event.name: [{"hooks": [{"type": "command", "command": command, "timeout": event.timeout_s}]}]
         for event in events

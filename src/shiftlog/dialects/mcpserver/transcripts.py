@@ -10,10 +10,11 @@ from shiftlog.dialects.mcpserver import requests
 from shiftlog.dialects.mcpserver.calls import Result
 from shiftlog.dialects.mcpserver.current import Place
 from shiftlog.dialects.mcpserver.requests import Params
+from shiftlog.model.agents import AGENTS
 from shiftlog.params.fields import Boolean, Choice, Field, Record, Text
 
 METHOD = "repl.sessionlog.ingestTranscripts"
-SOURCES = ("Auto", "Claude", "Codex", "Gemini", "Copilot", "OpenCode", "Cursor")
+SOURCES = ("Auto", *(agent.short for agent in AGENTS.values()))
 
 AGENT = Text(max_chars=64, description="Kind of agent whose transcripts they must be.")
 FIELDS: dict[str, Field] = {

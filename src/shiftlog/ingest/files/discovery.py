@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from shiftlog.facts.transcript import Hints
+from shiftlog.model.agents import AGENTS
 from shiftlog.model.errors import TranscriptNotFound
 
 SUFFIXES = (".jsonl", ".jsonl.zst", ".json", ".db")
@@ -73,44 +74,11 @@ def expanded(path: str | Path) -> Path:
 
 def default_roots(environ: Mapping[str, str], home: Path) -> list[Root]:
     """Return the folders where the known agents keep their transcripts on this machine."""
-    given = [part.strip() for part in environ.get("CLAUDE_CONFIG_DIR", "").split(",") if part.strip()]
-    claude = [expanded(part) for part in given] or [home / ".claude", home / ".config" / "claude"]
-    codex = expanded(environ.get("CODEX_HOME") or home / ".codex")
-    gemini = expanded(environ.get("GEMINI_CLI_HOME") or home)
-    data = expanded(environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     return [
-        *(
-            Root(
-                agent="ClaudeCode",
-                folder=folder / "projects",
-                patterns=("*/*.jsonl", "*/*/subagents/**/agent-*.jsonl"),
-            )
-            for folder in claude
-        ),
-        *(
-            Root(agent="Codex", folder=codex / name, patterns=("**/rollout-*.jsonl", "**/rollout-*.jsonl.zst"))
-            for name in ("sessions", "archived_sessions")
-        ),
-        Root(
-            agent="GeminiCli",
-            folder=gemini / ".gemini" / "tmp",
-            patterns=("*/chats/session-*.jsonl", "*/chats/session-*.json", "*/chats/*/*.jsonl"),
-        ),
-        Root(
-            agent="CopilotCli",
-            folder=home / ".copilot" / "session-state",
-            patterns=("*/events.jsonl", "*.jsonl"),
-        ),
-        Root(
-            agent="OpenCode",
-            folder=data / "opencode",
-            patterns=("opencode.db", "storage/session/**/*.json"),
-        ),
-        Root(
-            agent="Cursor",
-            folder=home / ".cursor" / "projects",
-            patterns=("*/agent-transcripts/**/*.jsonl",),
-        ),
+        Root(agent=agent.kind, folder=expanded(own / folder), patterns=patterns)
+        for agent in AGENTS.values()
+        for own in agent.homes(environ, home)
+        for folder, patterns in agent.transcripts.items()
     ]
 
 

@@ -20,10 +20,10 @@ from shiftlog.ingest.readers.codex.text import split_prompt
 from shiftlog.ingest.readers.codex.turns import turn_name
 from shiftlog.ingest.readers.formats import reader_for
 from shiftlog.ingest.readers.records import first_line, read_line
+from shiftlog.model.agents import AGENTS, CLAUDE
 from shiftlog.model.times import parse, precise
 
-AGENTS = ("ClaudeCode", "Codex")
-CLAUDE = "ClaudeCode"
+HOOKED = frozenset(agent.kind for agent in AGENTS.values() if agent.hooks)
 ALIASES = {"subagentComplete": "SubagentStop"}
 CALLS = ("PostToolUse", "PostToolUseFailure")
 TURNS = ("UserPromptSubmit", "Stop", "StopFailure")
@@ -56,7 +56,7 @@ def read_spooled(line: bytes) -> Spooled | None:
     name, at, agent, event = (record.get(key) for key in ("id", "at", "agent", "event"))
     if not (isinstance(name, str) and 0 < len(name) <= MAX_ID_CHARS and isinstance(at, str)):
         return None
-    if agent not in AGENTS or not isinstance(event, dict):
+    if agent not in HOOKED or not isinstance(event, dict):
         return None
     try:
         at = precise(parse(at))

@@ -17,8 +17,8 @@ from shiftlog.ingest.files.discovery import hints_of
 from shiftlog.ingest.files.lines import Line, LineFile
 from shiftlog.ingest.files.opencode_db import is_composed, lines_of
 from shiftlog.ingest.importing.composer import Placer
-from shiftlog.ingest.readers.formats import reader_for, recognise
-from shiftlog.ingest.readers.sniff import OPENCODE, first_time
+from shiftlog.ingest.readers.formats import first_time, reader_for, recognise
+from shiftlog.model.agents import OPENCODE
 from shiftlog.model.times import parse, precise
 
 BATCH_FACTS = 2000

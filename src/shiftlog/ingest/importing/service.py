@@ -18,18 +18,10 @@ from shiftlog.ingest.importing.report import Report
 from shiftlog.ingest.importing.run import Importer, ImportJournal, ImportRequest, MakeReaders, StopSign, Tell
 from shiftlog.ingest.importing.side_files import INDEX, side_files, to_read
 from shiftlog.ingest.readers.formats import recognise
+from shiftlog.model.agents import CLAUDE, CODEX, OPENCODE, agent_named
 from shiftlog.model.errors import InvalidParameter, StorageError, TranscriptUnreadable
 from shiftlog.model.times import parse
 
-KINDS = ("ClaudeCode", "Codex", "GeminiCli", "CopilotCli", "OpenCode", "Cursor")
-_SHORT = {
-    "claude": "ClaudeCode",
-    "codex": "Codex",
-    "gemini": "GeminiCli",
-    "copilot": "CopilotCli",
-    "opencode": "OpenCode",
-    "cursor": "Cursor",
-}
 _SPAN = re.compile(r"(\d{1,6})([dhm])")
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
@@ -127,7 +119,7 @@ class Imports:
     ) -> None:
         """Read what lies beside the transcripts and speaks of their sessions."""
         folders = None if options.allowed is None else self._folders(options.allowed)
-        own = {str(root.folder.parent / INDEX) for root in self.roots(options.environ) if root.agent == "Codex"}
+        own = {str(root.folder.parent / INDEX) for root in self.roots(options.environ) if root.agent == CODEX}
 
         def may_read(path: str) -> bool:
             return folders is None or path in own or _is_under(path, folders)
@@ -145,13 +137,13 @@ class Imports:
         await self._recall_places(report)
         for file in report.files:
             # Only Claude Code keeps the transcripts of one project, and no other's, in one folder.
-            folder = str(Path(file.path).parent) if file.agent == "ClaudeCode" else None
+            folder = str(Path(file.path).parent) if file.agent == CLAUDE else None
             for session_id, given in file.places.items():
                 found = [Place(cwd=one.get("cwd"), repository=one.get("repository"), folder=folder) for one in given]
                 places.setdefault(session_id, []).extend(found)
         aliases = self.settings.project_aliases
         found = await anyio.to_thread.run_sync(projects_of, places, aliases)
-        moved = (file for file in report.files if file.status == "renamed" and file.agent == "ClaudeCode")
+        moved = (file for file in report.files if file.status == "renamed" and file.agent == CLAUDE)
         renamed = {str(Path(file.path).parent): file.known for file in moved}
         if found.paths or found.sessions or renamed:
             try:
@@ -226,26 +218,12 @@ def _kind_of(file: Found) -> str | None:
     if file.skip is not None:
         return None
     if is_composed(file.path):
-        return "OpenCode"
+        return OPENCODE
     try:
         with LineFile(file.path, SNIFF_BYTES) as lines:
             return recognise(lines.start(SNIFF_BYTES))
     except TranscriptUnreadable:
         return None
-
-
-def known_kind(name: str) -> str | None:
-    """Return the kind of agent that a name in any letters stands for, its short one too."""
-    whole = {kind.casefold(): kind for kind in KINDS}
-    return (whole | _SHORT).get(name.casefold())
-
-
-def agent_named(name: str, argument: str = "agent") -> str:
-    """Return the kind of agent that a name stands for; `argument` is what an error calls it."""
-    kind = known_kind(name)
-    if kind is not None:
-        return kind
-    raise InvalidParameter.invalid(argument, "one of " + ", ".join(_SHORT), name, allowed=[*_SHORT, *KINDS])
 
 
 def since_time(text: str, now: datetime) -> datetime:

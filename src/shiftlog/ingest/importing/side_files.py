@@ -10,6 +10,7 @@ from pathlib import Path
 
 from shiftlog.ingest.files.discovery import JOURNAL, Found
 from shiftlog.ingest.importing.report import Report
+from shiftlog.model.agents import CLAUDE, CODEX
 from shiftlog.store.sources import Source
 
 INDEX = "session_index.jsonl"
@@ -49,7 +50,7 @@ def to_read(files: Iterable[Found], known: Iterable[Source], report: Report) -> 
     chosen: list[Found] = []
     for file in files:
         source = read.get(file.path)
-        agent = "Codex" if file.path.endswith(INDEX) else "ClaudeCode"
+        agent = CODEX if file.path.endswith(INDEX) else CLAUDE
         if source is None or (source.size, source.mtime_ns) != (file.size, file.mtime_ns) or agent in new:
             chosen.append(file)
     return chosen

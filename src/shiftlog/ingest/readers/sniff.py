@@ -1,18 +1,6 @@
-"""Whose transcript is it? Decided by what the first records hold, never by the name or folder of the file."""
+"""How the records of each agent look: one predicate per format, used by the table in `formats`."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import cast
-
-import msgspec
-
-from shiftlog.ingest.readers.records import Object, object_in, read_line, text_in, utc
-
-MAX_RECORDS = 64
-MAX_BYTES = 1024 * 1024
-
-CLAUDE, CODEX = "ClaudeCode", "Codex"
-GEMINI, COPILOT, OPENCODE, CURSOR = "GeminiCli", "CopilotCli", "OpenCode", "Cursor"
+from shiftlog.ingest.readers.records import Object, object_in, text_in
 
 _CLAUDE_TURNS = frozenset("user assistant system attachment progress".split())
 _CLAUDE_SMALL = {
@@ -32,51 +20,10 @@ _CODEX_ITEMS = frozenset(
 )
 _ROLES = ("user", "assistant", "system", "developer")
 _GEMINI_TYPES = frozenset("user gemini info error warning".split())
-_SQLITE = b"SQLite format 3\x00"
-_BOM = b"\xef\xbb\xbf"
 
 
-def sniff(head: bytes) -> str | None:
-    """Return the agent kind whose records a file begins with, None for a file of nobody known."""
-    if head.startswith(_SQLITE):
-        return OPENCODE
-    head = head[:MAX_BYTES].removeprefix(_BOM)
-    votes: Counter[str] = Counter()
-    for record in _records(head):
-        kind = kind_of_record(record)
-        if kind is not None:
-            votes[kind] += 1
-            if votes[kind] > MAX_RECORDS // 2:
-                return kind  # whatever the rest says
-    if votes:
-        # Of equals the one seen first: a counter keeps that order.
-        return votes.most_common(1)[0][0]
-    return _kind_of_document(head) or _kind_of_cut_line(head)
-
-
-def first_time(head: bytes) -> str | None:
-    """Return the first time that any of a file's first records has."""
-    return next((at for record in _records(head[:MAX_BYTES]) if (at := utc(record.get("timestamp")))), None)
-
-
-def _records(head: bytes) -> Iterator[Object]:
-    count = start = 0
-    while count < MAX_RECORDS and start < len(head):
-        end = head.find(b"\n", start)
-        end = len(head) if end < 0 else end
-        read = read_line(head[start:end])
-        start = end + 1
-        if read is not None and read.record is not None:
-            count += 1
-            yield read.record
-
-
-def kind_of_record(record: Object) -> str | None:
-    """Return the agent kind that writes such records."""
-    return next((kind for kind, fits in _RULES if fits(record)), None)
-
-
-def _is_codex(record: Object) -> bool:
+def is_codex(record: Object) -> bool:
+    """Return True for a record of Codex."""
     kind = text_in(record, "type")
     if kind in _CODEX_ENVELOPES and isinstance(record.get("payload"), dict):
         return True
@@ -92,7 +39,8 @@ def _is_codex(record: Object) -> bool:
     return all(name in record for name in ("id", "timestamp", "instructions"))
 
 
-def _is_claude(record: Object) -> bool:
+def is_claude(record: Object) -> bool:
+    """Return True for a record of Claude Code."""
     kind = text_in(record, "type")
     if kind in _CLAUDE_TURNS:
         return any(name in record for name in _CLAUDE_IDS)
@@ -104,12 +52,14 @@ def _is_claude(record: Object) -> bool:
     return isinstance(record.get("sessionId"), str) and "." not in kind and "projectHash" not in record
 
 
-def _is_copilot(record: Object) -> bool:
+def is_copilot(record: Object) -> bool:
+    """Return True for a record of Copilot CLI."""
     kind = record.get("type")
     return isinstance(kind, str) and "." in kind and isinstance(record.get("data"), dict)
 
 
-def _is_gemini(record: Object) -> bool:
+def is_gemini(record: Object) -> bool:
+    """Return True for a record of Gemini CLI."""
     if "projectHash" in record and "sessionId" in record:
         return True
     if "$set" in record or "$rewindTo" in record:
@@ -118,7 +68,8 @@ def _is_gemini(record: Object) -> bool:
     return typed and not any(name in record for name in (*_CLAUDE_IDS, "message"))
 
 
-def _is_opencode(record: Object) -> bool:
+def is_opencode(record: Object) -> bool:
+    """Return True for a record of OpenCode."""
     if isinstance(record.get("info"), dict) and isinstance(record.get("messages"), list):
         return True
     if "sessionID" in record or "messageID" in record:
@@ -126,7 +77,8 @@ def _is_opencode(record: Object) -> bool:
     return "projectID" in record and "directory" in record
 
 
-def _is_cursor(record: Object) -> bool:
+def is_cursor(record: Object) -> bool:
+    """Return True for a record of Cursor."""
     if record.get("type") == "turn_ended":
         return not any(name in record for name in _CLAUDE_IDS)
     if "type" in record or record.get("role") not in _ROLES:
@@ -134,41 +86,30 @@ def _is_cursor(record: Object) -> bool:
     return "content" in object_in(record, "message")
 
 
-_RULES: tuple[tuple[str, Callable[[Object], bool]], ...] = (
-    (OPENCODE, _is_opencode),
-    (GEMINI, _is_gemini),
-    (COPILOT, _is_copilot),
-    (CLAUDE, _is_claude),
-    (CODEX, _is_codex),
-    (CURSOR, _is_cursor),
-)
+# -- starts of a first record or document that is longer than what was read --------------------------------------------
 
 
-def _kind_of_document(head: bytes) -> str | None:
-    # One JSON document over many lines; the vendors who write such are few.
-    try:
-        document = msgspec.json.decode(head)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict):
-        return None
-    record = cast("Object", document)
-    return next((kind for kind in (OPENCODE, GEMINI) if dict(_RULES)[kind](record)), None)
+def starts_gemini(start: bytes) -> bool:
+    """Return True for the start of a Gemini CLI document."""
+    return b'"projectHash"' in start
 
 
-def _kind_of_cut_line(head: bytes) -> str | None:
-    # A first record, or document, longer than what was read.
-    if len(head) < MAX_BYTES - len(_BOM) or not head.lstrip().startswith(b"{"):
-        return None
-    start = head[:65536]
-    if b'"projectHash"' in start:
-        return GEMINI
-    if b"\n" in start.rstrip() and b'"messages"' in start and b'"info"' in start:
-        return OPENCODE
-    if b"\n" in start.strip():
-        return None
-    if b'"payload"' in start and (b'"session_meta"' in start or b'"response_item"' in start or b'"event_msg"' in start):
-        return CODEX
-    if b'"sessionId"' in start and (b'"parentUuid"' in start or b'"uuid"' in start):
-        return CLAUDE
-    return None
+def starts_opencode(start: bytes) -> bool:
+    """Return True for the start of an OpenCode export."""
+    if starts_gemini(start) or b"\n" not in start.rstrip():
+        return False
+    return b'"messages"' in start and b'"info"' in start
+
+
+def starts_codex(start: bytes) -> bool:
+    """Return True for the start of a Codex record."""
+    if b"\n" in start.strip() or b'"payload"' not in start:
+        return False
+    return b'"session_meta"' in start or b'"response_item"' in start or b'"event_msg"' in start
+
+
+def starts_claude(start: bytes) -> bool:
+    """Return True for the start of a Claude Code record."""
+    if b"\n" in start.strip() or starts_codex(start):
+        return False
+    return b'"sessionId"' in start and (b'"parentUuid"' in start or b'"uuid"' in start)

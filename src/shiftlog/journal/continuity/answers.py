@@ -11,6 +11,7 @@ from typing import Any
 from shiftlog.journal.continuity.selection import check_own
 from shiftlog.journal.journal import Answered, Journal, Request
 from shiftlog.journal.signing.tokens import Issued, Tokens
+from shiftlog.model.agents import AGENTS
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Reader, Writer
@@ -100,9 +101,8 @@ def vendor_resume(session: Session) -> str | None:
     vendor_id = session.vendor_session_id
     if not vendor_id:
         return None
-    commands = {"ClaudeCode": "claude --resume", "Codex": "codex resume"}
-    command = commands.get(session.agent)
-    return f"{command} {shlex.quote(vendor_id)}" if command else None
+    agent = AGENTS.get(session.agent)
+    return f"{agent.resume} {shlex.quote(vendor_id)}" if agent and agent.resume else None
 
 
 def summary_of(reader: Reader, session: Session, *, tokens: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from shiftlog.journal.intake.bulk_pen import Ledger
 from shiftlog.journal.intake.family import WHOLE_SESSION
 from shiftlog.journal.intake.origins import Memory
 from shiftlog.journal.sessions import workspace_of
+from shiftlog.model.agents import CLAUDE
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import RunStatus, SessionState
@@ -23,7 +24,6 @@ UNTITLED = "(untitled)"
 SAME_START = timedelta(seconds=120)
 LOOKED_AT = 50
 SUBAGENT = "subagent"
-CLAUDE = "ClaudeCode"
 
 Body = dict[str, Any]
 

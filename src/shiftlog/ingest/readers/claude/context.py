@@ -39,8 +39,9 @@ from shiftlog.ingest.readers.records import (
     utc,
     whole_in,
 )
+from shiftlog.model.agents import CLAUDE
 
-AGENT = "ClaudeCode"
+AGENT = CLAUDE
 MAX_NOTED = 1000
 MAX_TITLE_CHARS = 500
 MAX_COUNTED_CALLS = 4096

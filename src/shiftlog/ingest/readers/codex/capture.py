@@ -16,9 +16,8 @@ from shiftlog.ingest.files.discovery import default_roots, expanded, hints_of
 from shiftlog.ingest.files.lines import LineFile
 from shiftlog.ingest.importing.batches import SNIFF_BYTES, SNIFF_RECORDS
 from shiftlog.ingest.readers.codex.reader import CodexReader
-from shiftlog.ingest.readers.formats import recognise
+from shiftlog.ingest.readers.formats import first_time, recognise
 from shiftlog.ingest.readers.records import call_line, first_line, read_line
-from shiftlog.ingest.readers.sniff import first_time
 from shiftlog.model.errors import TranscriptNotFound, TranscriptUnreadable
 from shiftlog.model.ids import slug
 from shiftlog.model.times import parse, precise, shown

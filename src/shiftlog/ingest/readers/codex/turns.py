@@ -28,8 +28,9 @@ from shiftlog.facts.transcript import (
 )
 from shiftlog.ingest.readers.codex.state import MAX_KNOWN_TURNS, State, Turn
 from shiftlog.ingest.readers.records import Object, first_line, is_drawn, object_in, text_in, turn_id
+from shiftlog.model.agents import CODEX
 
-AGENT = "Codex"
+AGENT = CODEX
 MAX_SESSION_TALLIES = 20_000
 MAX_WAITING = 256
 

@@ -17,6 +17,7 @@ from shiftlog.ingest.readers.records import (
     utc,
     whole_in,
 )
+from shiftlog.model.agents import COPILOT
 
 _USAGE = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
 _WRITES = {"create": True, "edit": False, "str_replace": False, "write": False, "insert": False}
@@ -57,7 +58,7 @@ _COUNTED = frozenset(
 class CopilotReader(ConversationReader):
     """Reads `events.jsonl` of one session."""
 
-    AGENT = "CopilotCli"
+    AGENT = COPILOT
     BACKEND = "copilot_cli"
     SHELL_TOOLS = frozenset({"bash", "shell", "powershell", "run_in_terminal"})
 

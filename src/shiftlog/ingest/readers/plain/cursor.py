@@ -5,6 +5,7 @@ from typing import cast
 from shiftlog.facts.transcript import Disposition, Image
 from shiftlog.ingest.readers.plain.conversation import ConversationReader, as_raw
 from shiftlog.ingest.readers.records import Object, image_from_base64, list_in, object_in, text_in
+from shiftlog.model.agents import CURSOR
 
 _OPEN, _CLOSE = "<user_query>", "</user_query>"
 _WRITES = {"Write": True, "Edit": False, "MultiEdit": False, "StrReplace": False, "edit_file": False, "write": True}
@@ -15,7 +16,7 @@ _MODEL_ROLES = frozenset({"assistant", "model"})
 class CursorReader(ConversationReader):
     """Reads one agent transcript; children lie in files of their own and are told by the caller's hint."""
 
-    AGENT = "Cursor"
+    AGENT = CURSOR
     BACKEND = "cursor"
     SHELL_TOOLS = frozenset({"Bash", "Shell", "run_terminal_cmd", "run_terminal_command_v2"})
 

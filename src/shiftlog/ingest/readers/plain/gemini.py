@@ -17,6 +17,7 @@ from shiftlog.ingest.readers.records import (
     text_in,
     tokens_in,
 )
+from shiftlog.model.agents import GEMINI
 
 _COUNTERS = ("input", "output", "cached", "thoughts", "tool", "total")
 _MODEL = frozenset({"gemini", "model"})
@@ -29,7 +30,7 @@ _MAX_KNOWN = 100_000
 class GeminiReader(ConversationReader):
     """Reads one chat. A message may be written again; the last version before the next message is the one told."""
 
-    AGENT = "GeminiCli"
+    AGENT = GEMINI
     BACKEND = "gemini_cli"
     SHELL_TOOLS = frozenset({"run_shell_command", "shell"})
 

@@ -30,6 +30,7 @@ from shiftlog.ingest.readers.records import (
     utc,
     whole_in,
 )
+from shiftlog.model.agents import OPENCODE
 
 _COUNTED = frozenset({"step-start", "step-finish", "snapshot", "agent", "retry", "subtask"})
 _ENDED = frozenset({"completed", "success", "error", "failed"})
@@ -55,7 +56,7 @@ def _is_growing(part: Object) -> bool:
 class OpenCodeReader(ConversationReader):
     """Reads one session. A message is told when all its parts are there."""
 
-    AGENT = "OpenCode"
+    AGENT = OPENCODE
     BACKEND = "opencode"
     SHELL_TOOLS = frozenset({"bash", "shell"})
 
