@@ -1,7 +1,6 @@
 """The floor of a tool call: the same daemon, bridge and SDK, with one tool that does nothing.
 
-`python -m bench.noop_daemon sdk --home DIR` serves it as the SDK does by itself; with `registry` it is a tool like
-ours, which the daemon answers on its short way for ordinary calls.
+`python -m bench.noop_daemon sdk --home DIR` serves it with the SDK alone; with `registry` it is a tool of our registry.
 """
 
 import sys

@@ -234,7 +234,7 @@ async def test_an_id_that_cannot_be_kept_names_no_call(revision: str, request_id
 
 
 @both
-async def test_an_unusual_request_takes_the_long_way_to_the_same_result(revision: str):
+async def test_further_parameters_of_a_request_do_not_change_its_result(revision: str):
     async with connected(SERVER, revision) as peer:
         for name, arguments in (("echo", {"text": "a"}), ("refuse", {}), ("picture", {}), ("items", {})):
             quick = await peer.call(name, arguments)
@@ -242,6 +242,34 @@ async def test_an_unusual_request_takes_the_long_way_to_the_same_result(revision
             assert quick["result"] == long["result"]
         bad = await peer.call("echo", {}, _meta={"progressToken": [1]})
         assert bad["error"]["code"] == types.INVALID_PARAMS
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"name": "echo"}, None),
+        ({"name": "echo", "arguments": None}, None),
+        ({"name": "echo", "arguments": {}, "more": 1}, None),
+        ({"name": "parrot", "arguments": {"text": "an alias"}}, None),
+        ({"name": 7, "arguments": {}}, -32602),
+        ({"arguments": {}}, -32602),
+        ({}, -32602),
+        ({"name": "echo", "_meta": None}, None),
+        ({"name": "echo", "_meta": []}, -32602),
+        ({"name": "echo", "_meta": {"progressToken": 1}}, None),
+        ({"name": "echo", "_meta": {"progressToken": True}}, None),
+        ({"name": "echo", "_meta": {"progressToken": None}}, -32602),
+        ({"name": "echo", "_meta": {"progressToken": {}}}, -32602),
+        ({"name": "echo", "_meta": {"claudecode/toolUseId": "1", "com.example/x": {"deep": [1]}}}, None),
+        ({"name": "echo", "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "1"}}}, None),
+        ({"name": "echo", "_meta": {"traceparent": "00-0-0-00"}}, None),
+    ],
+)
+async def test_every_form_of_a_call_is_served_or_refused(params: dict[str, Any], code: int | None):
+    async with connected(SERVER) as peer:
+        answer = await peer.ask("tools/call", params)
+        assert answer.get("error", {}).get("code") == code
+        assert (await peer.call("echo", {}))["result"]["isError"] is False
 
 
 async def test_a_modern_request_with_a_malformed_envelope_is_refused():

@@ -1,5 +1,7 @@
 """Shell tools over the wire: progress, a request that is taken back, a client that vanishes, log messages."""
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,12 @@ from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.entry import Kind
 from tests.mcp.wire import REVISIONS, connected
 from tests.shell.desk import shell_desk, until
+
+# A git that waits while a file exists.
+HELD_GIT = """#!/bin/sh
+if [ -e {hold} ]; then echo >>{entered}; while [ -e {hold} ]; do sleep 0.05; done; fi
+exec {git} "$@"
+"""
 
 both = pytest.mark.parametrize("revision", REVISIONS)
 
@@ -135,3 +143,35 @@ async def test_lines_of_an_output_end_only_where_the_command_ended_them(tmp_path
         assert (shown[0], shown[-1], shown.count("d")) == ("a", "\n", 0)
         assert "b" in shown
         assert "c" in shown
+
+
+@both
+async def test_a_connection_answers_while_begin_turn_waits_for_its_checkpoint(
+    tmp_path: Path, revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, entered, programs = tmp_path / "hold", tmp_path / "entered", tmp_path / "bin"
+    programs.mkdir()
+    (programs / "git").write_text(HELD_GIT.format(hold=hold, entered=entered, git=shutil.which("git")))
+    (programs / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    async with (
+        shell_desk(tmp_path, workspace=str(tmp_path / "place")) as desk,
+        connected(build_server(native_registry(desk.app)), revision) as peer,
+    ):
+        await desk.run("touch changed")
+        turn = {"session_id": desk.session_id, "query_title": "Slow", "query_text": "Slow"}
+        hold.touch()
+        try:
+            begun = peer.request("tools/call", {"name": "begin_turn", "arguments": turn})
+            await peer.send(begun)
+            await until(entered.exists)
+            ping = peer.request("ping")
+            listed = peer.request("tools/call", {"name": "list_shells", "arguments": {}})
+            await peer.send(ping)
+            await peer.send(listed)
+            answered = {(await peer.receive())["id"] for _ in range(2)}
+            assert answered == {ping["id"], listed["id"]}
+        finally:
+            hold.unlink()
+        last = await peer.receive()
+        assert (last["id"], last["result"]["isError"]) == (begun["id"], False)

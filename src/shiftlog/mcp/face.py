@@ -149,18 +149,7 @@ class Face:
         tool = self._tools.get(name)
         if tool is None:
             self._refuse_tool(name)
-        return await self._run(tool, _begin(ctx), arguments)
-
-    def brief_tool(self, name: object) -> Tool | None:
-        """Return the tool of a name if it is a brief one."""
-        tool = self._tools.get(name) if isinstance(name, str) else None
-        return tool if tool is not None and tool.brief else None
-
-    async def answer_briefly(self, request_id: str | int, tool: Tool, arguments: dict[str, Any]) -> HandlerResult:
-        """Run a brief tool, which needs nothing of the SDK's context, and return its result as `answer` does."""
-        return await self._run(tool, _named(request_id), arguments)
-
-    async def _run(self, tool: Tool, caller: Caller, arguments: dict[str, Any] | None) -> HandlerResult:
+        caller = _begin(ctx)
         try:
             given = arguments or {}
             refuse_depth(given)
@@ -267,16 +256,11 @@ class Face:
 
 def _begin(ctx: Context) -> Caller:
     """Make the call of a request the current one and return its caller, named by the request's id."""
-    caller = _named(ctx.request_id)
+    name = str(ctx.request_id)
+    # An id that cannot be kept as it is would name another call.
+    caller = changed(CALLER.get(), call_id=name if printable(name) == name else None)
     enter_call(Call(caller=caller, context=ctx))
     return caller
-
-
-def _named(request_id: str | int | None) -> Caller:
-    """Return the connection's caller, named by a request's id."""
-    name = str(request_id)
-    # An id that cannot be kept as it is would name another call.
-    return changed(CALLER.get(), call_id=name if printable(name) == name else None)
 
 
 def compact(data: object) -> str:

@@ -45,8 +45,7 @@ class Tool:
     `run` takes the arguments as they came, because services check their own requests; with `validates`
     they are read through `params` first. `aliases` can be called but are not listed. A tool that does a part of
     what another one does names it in `part_of`, and is served and excluded with it. `input_schema` replaces the
-    schema of `params` where fields cannot say it. A `brief` tool makes one small write, asks the client nothing and
-    tells it nothing on the way, so the connection may wait for it with reading on.
+    schema of `params` where fields cannot say it.
     """
 
     name: str
@@ -64,7 +63,6 @@ class Tool:
     aliases: tuple[str, ...] = ()
     part_of: str | None = None
     validates: bool = False
-    brief: bool = False
     listed: bool = True
     annotated: bool = True
     input_schema: Schema | None = None

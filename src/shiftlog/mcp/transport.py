@@ -6,7 +6,6 @@ connection. What a line must look like stands in `lines`; the streams are opened
 
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -24,9 +23,6 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 FINISH_S = 5.0
 STALL_S = 60.0
 
-# Answers a request with its `result` or `error`, or with None one that the SDK is to dispatch.
-AtOnce = Callable[[types.JSONRPCRequest], Awaitable[dict[str, Any] | None]]
-
 
 async def serve_lines(
     server: Server[Any],
@@ -43,7 +39,7 @@ async def serve_lines(
     Requests run concurrently. Once no more is read, those in flight have `finish_s` to be answered; the rest
     are cancelled and told so. The streams stay open: they belong to the caller.
     """
-    reading = Reading(receive, _Writing(send), max_line_bytes=max_line_bytes, finish_s=finish_s)
+    reading = _Reading(receive, _Writing(send), max_line_bytes=max_line_bytes, finish_s=finish_s)
     token = CALLER.set(caller)
     enter_connection(lambda: reading.has_ended)
     try:
@@ -82,12 +78,9 @@ class _Writing(ObjectSendStream[SessionMessage]):
 
     async def refuse(self, refused: Refused) -> None:
         """Answer a line that is not a message."""
-        await self.answer(refused.request_id, {"error": {"code": refused.code, "message": refused.message}})
-
-    async def answer(self, request_id: str | int | None, outcome: dict[str, Any]) -> None:
-        """Answer where it was read what the SDK has never seen."""
+        error = {"code": refused.code, "message": refused.message}
         try:
-            await self._write({"jsonrpc": "2.0", "id": request_id, **outcome})
+            await self._write({"jsonrpc": "2.0", "id": refused.request_id, "error": error})
         except anyio.BrokenResourceError:
             pass  # the client is gone, and reading stops with it
 
@@ -130,22 +123,16 @@ def _encoded(body: dict[str, Any]) -> bytes:
         return json.dumps(body, separators=(",", ":")).encode() + b"\n"
 
 
-class Reading(ObjectReceiveStream[SessionMessage | Exception]):
-    """The SDK's way in: lines become messages, and what is no message is answered on the spot.
-
-    So is what `at_once` takes on while nothing else is asked: the SDK would make a task and a context of it, which is
-    a tenth of what a small write costs.
-    """
+class _Reading(ObjectReceiveStream[SessionMessage | Exception]):
+    """The SDK's input: lines become messages; a line that is not a message is answered here."""
 
     def __init__(self, source: ByteReceiveStream, writing: _Writing, *, max_line_bytes: int, finish_s: float) -> None:
         self.writing = writing
-        self.at_once: AtOnce | None = None
         self._source = source
         self._cutter = LineCutter(max_line_bytes)
         self._max_line_bytes = max_line_bytes
         self._finish_s = finish_s
         self._lines: deque[bytes | Overlong] = deque()
-        self._peeked: SessionMessage | None = None
         self._waiting: anyio.CancelScope | None = None
         self._stopped = False
         self._metadata = ServerMessageMetadata(on_request_unanswered=writing.settle)
@@ -162,24 +149,12 @@ class Reading(ObjectReceiveStream[SessionMessage | Exception]):
         if self._waiting is not None:
             self._waiting.cancel()
 
-    async def begins_with(self, method: str) -> bool:
-        """Tell whether the next message is a request of that method, and leave it for who receives."""
-        try:
-            self._peeked = await self.receive()
-        except anyio.EndOfStream:
-            return False
-        opening = self._peeked.message
-        return isinstance(opening, types.JSONRPCRequest) and opening.method == method
-
     async def receive(self) -> SessionMessage:
         """Return the next message; raise EndOfStream when the input has ended and all is answered."""
-        if self._peeked is not None:
-            peeked, self._peeked = self._peeked, None
-            return peeked
         while True:
             while self._lines:
                 message = await self._admit(self._lines.popleft())
-                if message is not None and not await self._is_answered(message.message):
+                if message is not None:
                     return message
             if self._stopped:
                 await self.writing.finish(self._finish_s)
@@ -210,16 +185,6 @@ class Reading(ObjectReceiveStream[SessionMessage | Exception]):
             self.writing.unanswered += 1
             return SessionMessage(message, self._metadata)
         return SessionMessage(message)
-
-    async def _is_answered(self, message: types.JSONRPCMessage) -> bool:
-        """Answer a request that is alone on its connection, if `at_once` does; what comes meanwhile waits for it."""
-        if self.at_once is None or self._lines or not isinstance(message, types.JSONRPCRequest):
-            return False
-        if self.writing.unanswered > 1 or (outcome := await self.at_once(message)) is None:
-            return False
-        await self.writing.answer(message.id, outcome)
-        await self.writing.settle()
-        return True
 
     async def aclose(self) -> None:
         """Leave the stream to its owner."""

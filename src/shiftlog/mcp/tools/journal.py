@@ -136,7 +136,6 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             idempotent=False,
             open_world=False,
             run=with_handle(app.store, through(app.sessions.begin_turn)),
-            brief=True,
         ),
         Tool(
             name="update_turn",
@@ -150,7 +149,6 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             idempotent=False,
             open_world=False,
             run=with_handle(app.store, through(app.sessions.update_turn)),
-            brief=True,
         ),
         Tool(
             name="finish_turn",
@@ -164,7 +162,6 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             idempotent=True,
             open_world=False,
             run=with_handle(app.store, through(app.sessions.finish_turn)),
-            brief=True,
         ),
         Tool(
             name="query_history",
