@@ -1,15 +1,15 @@
-"""What is printed: hostile text made harmless, tables that fit, figures in words."""
+"""What is printed: JSON without terminal controls, tables that fit."""
 
 import json
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from shiftlog.cli.screen.output import Column, Part, ago, clean, clean_line, count, json_text, size
+from shiftlog.cli.screen.output import Column, Part, json_text
 from shiftlog.cli.screen.tables import laid_out
+from shiftlog.text.printable import terminal_line
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\ufeff\r\x00\U000e0041\ud800"
@@ -19,25 +19,6 @@ def is_obeyed(character: str) -> bool:
     kind = unicodedata.category(character)
     turns = unicodedata.bidirectional(character) in {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     return (kind in {"Cc", "Cs", "Zl", "Zp"} and character != "\n") or turns
-
-
-@given(ANY_TEXT)
-def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
-    assert not [character for character in clean(text) if is_obeyed(character)]
-    assert "\n" not in clean_line(text)
-
-
-@given(st.text(st.characters(categories=("L", "N", "P", "S"))))
-def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert clean(text) == text
-
-
-def test_what_was_there_can_still_be_seen() -> None:
-    assert clean("\x1b[2J") == "␛[2J"
-    assert clean("a\u202eb") == "a<U+202E>b"
-    assert clean("a\x7fb\x9bc") == "a␡b<U+009B>c"
-    assert clean("one\r\ntwo\rthree\tfour") == "one\ntwo␍three       four"
-    assert clean("👩\u200d💻 می\u200cخواهم") == "👩\u200d💻 می\u200cخواهم"
 
 
 @given(
@@ -88,7 +69,7 @@ def test_without_a_width_every_cell_stands_there_whole(rows: list[tuple[str, ...
     shown = lines(rows, None)
     assert len(shown) == len(rows) + 1
     for row, line in zip(rows, shown[1:], strict=True):
-        assert all(clean_line(cell) in line for cell in row)
+        assert all(terminal_line(cell) in line for cell in row)
         assert line == line.rstrip()
 
 
@@ -132,23 +113,3 @@ def test_of_several_columns_that_may_be_cut_the_widest_are_so_that_figures_stay(
     assert shown[1] == "2026-01-31  nightly-fixer  /srv/checkouts/deep/deep…  $12.50"
     narrow = [plain(tuple(line)) for line in laid_out(columns, [row], 34)]
     assert narrow[2:] == ["2026-01-31", "  nightly-fi…  /srv/check…  $12.50"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(-3, "0 s"), (59.9, "59 s"), (60, "1 min"), (7_199, "1 h"), (200_000, "2 d")]
-)
-def test_spans_of_time_take_the_largest_unit(seconds: float, shown: str) -> None:
-    assert ago(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [(0, "0 B"), (999, "999 B"), (1_000, "1.0 KB"), (82_400_000_000, "82.4 GB"), (5e15, "5000.0 TB")],
-)
-def test_sizes_take_the_unit_that_suits_them(number: float, shown: str) -> None:
-    assert size(number) == shown
-
-
-def test_counts_agree_with_their_nouns() -> None:
-    assert [count(n, "entry") for n in (0, 1, 2_000)] == ["0 entries", "1 entry", "2,000 entries"]
-    assert [count(n, "turn") for n in (0, 1, 2)] == ["0 turns", "1 turn", "2 turns"]

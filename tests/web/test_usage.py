@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from shiftlog.ingest.importing.service import ImportOptions
-from shiftlog.web.present.figures import short
 from tests.ingest.office import Claude
 from tests.web.place import Place
 from tests.web.stories import Day
@@ -87,11 +86,6 @@ def test_a_table_of_usage_says_what_it_leaves_out(place: Place) -> None:
     html = place.html("/usage?model=crowded")
     assert html.count(">crowd-") == 70, "60 in the table, 10 in the picture"
     assert "1 more; the CSV has all of them." in html
-
-
-@pytest.mark.parametrize(("number", "says"), [(999, "999"), (999_949, "1M"), (999_499, "999k"), (1_000, "1k")])
-def test_a_count_takes_the_unit_that_it_is_rounded_to(number: int, says: str) -> None:
-    assert short(number) == says
 
 
 def test_a_cell_of_a_table_is_never_a_formula(place: Place) -> None:

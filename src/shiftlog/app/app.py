@@ -3,7 +3,6 @@
 Faces get an App and nothing else. What the services decide stands in their rooms; here they are only joined.
 """
 
-import difflib
 import os
 import socket
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -34,6 +33,7 @@ from shiftlog.model.errors import ConfigError
 from shiftlog.model.moves import UNFINISHED
 from shiftlog.store.protocol import Filter, Page, Reader, Store, Writer
 from shiftlog.store.sqlite import SqliteStore
+from shiftlog.text.nearest import nearest
 
 if TYPE_CHECKING:
     from shiftlog.app.hooks import Hooks
@@ -237,8 +237,8 @@ def _redactor(home: Path, config: configuration.Config, policy: "OperatorPolicy 
     silenced = frozenset((*config.redaction.silenced, *(policy.redaction_disable if policy else ())))
     for name in sorted(silenced):
         if name not in known:
-            nearest = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0)[0]
-            raise ConfigError.invalid(source, "redaction.silenced", f"no rule '{name}'; the nearest is '{nearest}'")
+            says = f"no rule '{name}'; the nearest is '{nearest(name, sorted(known))}'"
+            raise ConfigError.invalid(source, "redaction.silenced", says)
     return Redactor(rules, silenced)
 
 

@@ -213,10 +213,10 @@ class Program(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
+            from shiftlog.text.nearest import suggestion
 
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            says = f" Did you mean '{near[0]}'?" if near else ""
+            near = suggestion(args[0], self.list_commands(ctx), least=0.6)
+            says = f" Did you mean '{near}'?" if near else ""
             raise click.UsageError(f"There is no command '{args[0]}'.{says}", ctx) from error
 
     def make_context(
@@ -333,7 +333,8 @@ def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:
 
 
 def _tell(error: ShiftlogError, as_json: bool) -> None:
-    from shiftlog.cli.screen.output import clean_line, print_json
+    from shiftlog.cli.screen.output import print_json
+    from shiftlog.text.printable import terminal_line
 
     if as_json:
         print_json({"error": error.as_dict()})
@@ -348,7 +349,7 @@ def _tell(error: ShiftlogError, as_json: bool) -> None:
     for word, colour, text in (("error:", "red", says), ("hint:", "yellow", hint)):
         if text:
             shown = word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)
-            click.echo(f"{shown} {clean_line(text)}", err=True)
+            click.echo(f"{shown} {terminal_line(text)}", err=True)
 
 
 def _speaks_to_an_agent(hint: str) -> bool:

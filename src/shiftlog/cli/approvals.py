@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from shiftlog.cli.asking import ask, json_option
-from shiftlog.cli.screen.output import Screen, ago, clean_line, print_json, since
+from shiftlog.cli.screen.output import Screen, print_json, since
+from shiftlog.text.figures import largest_unit
+from shiftlog.text.printable import terminal_line
 
 
 @click.command(short_help="List commands that wait for your approval.")
@@ -30,7 +32,9 @@ def approvals(as_json: bool) -> None:
         screen.line("Nothing waits for approval.")
         return
     for item in items:
-        about = f"  asked {since(item['asked_at'])} ago by the rule {clean_line(item['entry'])} for {item['shell_id']}"
+        about = (
+            f"  asked {since(item['asked_at'])} ago by the rule {terminal_line(item['entry'])} for {item['shell_id']}"
+        )
         screen.item((item["approval_id"], "cyan"), (f"{about}, expires in {_left(item['expires_at'])}", "dim"))
         # Whole, whatever the width: nobody should permit what they have not seen.
         screen.block(item["command"], indent=2, style="bold")
@@ -41,7 +45,7 @@ def _left(expires_at: str) -> str:
     import time
     from datetime import datetime
 
-    return ago(datetime.fromisoformat(expires_at).timestamp() - time.time())
+    return largest_unit(datetime.fromisoformat(expires_at).timestamp() - time.time())
 
 
 @click.command(short_help="Permit or refuse a command that waits.")

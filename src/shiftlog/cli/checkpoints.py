@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 import click
 
 from shiftlog.cli.asking import ask, json_option
-from shiftlog.cli.screen.output import Column, Part, Screen, clean, count, print_json, since, size
+from shiftlog.cli.screen.output import Column, Part, Screen, print_json, since
 from shiftlog.cli.shells.commands import complete_shell
+from shiftlog.text.figures import count, size
+from shiftlog.text.printable import terminal_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 Item = dict[str, Any]
@@ -190,7 +192,7 @@ def diff(
 def _file_line(file: Item) -> list[Part]:
     mark = MARKS.get(file["status"], "?")
     lines = "binary" if file["binary"] else f"+{file['insertions'] or 0} -{file['deletions'] or 0}"
-    return [(f"{mark}  ", STYLES.get(mark, "yellow")), clean(file["path"]), (f"  {lines}", "dim")]
+    return [(f"{mark}  ", STYLES.get(mark, "yellow")), terminal_text(file["path"]), (f"  {lines}", "dim")]
 
 
 def _print_patch(screen: Screen, patch: str) -> None:
@@ -279,12 +281,14 @@ def _restoring(dry_run: bool, keep_new: bool, paths: list[str]) -> Item:
 def _print_restored(screen: Screen, done: Item) -> None:
     screen.line((done["workspace"], "dim"))
     for change in done["changes"]:
-        screen.line(f"  {DONE.get(change['action'], change['action']):<13}  ", clean(change["path"]))
+        screen.line(f"  {DONE.get(change['action'], change['action']):<13}  ", terminal_text(change["path"]))
     if done["changes_truncated"]:
         screen.line(("  … and more", "dim"))
     left: Item = done["left_in_place"]
     if left["count"]:
-        screen.line(f"  {count(left['count'], 'newer file')} left in place: ", clean(", ".join(left["paths"][:5])))
+        screen.line(
+            f"  {count(left['count'], 'newer file')} left in place: ", terminal_text(", ".join(left["paths"][:5]))
+        )
     verb = "would change" if done["dry_run"] else "changed"
     screen.line(f"{count(done['files_changed'], 'file')} {verb}.")
     if done["safety_checkpoint_id"] and not done["dry_run"] and done["files_changed"]:

@@ -10,9 +10,10 @@ import click
 
 from shiftlog.cli import HINTS
 from shiftlog.cli.asking import ask, json_option, named_session, open_client, session_argument
-from shiftlog.cli.screen.output import Column, Part, Screen, clean, clean_line, print_json, since, styled, when
+from shiftlog.cli.screen.output import Column, Part, Screen, print_json, since, styled, when
 from shiftlog.dialects.delx.names import RESERVED
 from shiftlog.model.errors import SessionNotFound
+from shiftlog.text.printable import terminal_line, terminal_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 Facts = dict[str, Any]
@@ -91,10 +92,10 @@ def _unknown(command: str | None, option: str) -> Facts:
     from shiftlog.dialects.delx.refusals import refusal
     from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
     from shiftlog.model.errors import InvalidParameter
-    from shiftlog.params.fields import nearest
+    from shiftlog.text.nearest import unknown_and_nearest
 
     tool, fields = ("close_session", CLOSE_SESSION) if command == "close" else ("resume_session", RESUME_SESSION)
-    name, near = nearest(option.lstrip("-").replace("-", "_"), fields.fields)
+    name, near = unknown_and_nearest(option.lstrip("-").replace("-", "_"), fields.fields)
     return refusal(tool, InvalidParameter.unknown(name, near))
 
 
@@ -134,9 +135,9 @@ def _print_answer(said: Facts, as_json: bool) -> int:
     if as_json or said["prose"] is None:
         print_json(said["answer"])
         return 0
-    click.echo(clean(said["prose"]))
+    click.echo(terminal_text(said["prose"]))
     for warning in said["answer"]["warnings"]:  # a list, so not in the prose
-        click.echo(clean_line(f"warning: {warning['message']}"), err=True)
+        click.echo(terminal_line(f"warning: {warning['message']}"), err=True)
     return 0
 
 
@@ -155,7 +156,7 @@ def _refuse(body: Facts, as_json: bool) -> int:
     if hint and not body["fields"]:
         told.append(f"hint: {hint}")  # what is wrong with fields stands above, each in its line
     for line in told:
-        click.echo(clean_line(line), err=True)
+        click.echo(terminal_line(line), err=True)
     return 1
 
 
@@ -314,7 +315,7 @@ def accept(recovery_token: str, agent_id: str | None, as_json: bool) -> int:
     status = _print_answer(said, as_json)
     if status == 0 and not as_json:
         told: Facts = ask("brief", {"session_id": said["answer"]["session_id"]})
-        click.echo(clean(f"\n{told['text']}"))
+        click.echo(terminal_text(f"\n{told['text']}"))
     return status
 
 
@@ -426,7 +427,7 @@ def tree_lines(tree: Facts, marked: str = "") -> Iterator[list[Part]]:
         name = (node["session_id"], "bold cyan" if node["session_id"] == marked else "cyan")
         how = "" if node["relation"] == "root" else f"{node['relation']}: "
         offered = f", offered to {node['offered_to']}" if node["offered_to"] else ""
-        facts = f"  {clean_line(node['agent_id'])}, {since(node['started'])} ago{offered}  "
+        facts = f"  {terminal_line(node['agent_id'])}, {since(node['started'])} ago{offered}  "
         yield [
             (lead, "dim"),
             (how, "dim"),
@@ -434,7 +435,7 @@ def tree_lines(tree: Facts, marked: str = "") -> Iterator[list[Part]]:
             "  ",
             styled(node["state"]),
             (facts, "dim"),
-            clean_line(node["title"]),
+            terminal_line(node["title"]),
             (f"  … and {node['left_out']:,} more" if node["left_out"] else "", "dim"),
         ]
         children: list[Facts] = node["children"]
@@ -464,4 +465,4 @@ def brief(agent: str | None, cwd: str | None, max_chars: int, as_json: bool) -> 
     if as_json:
         print_json(found)
     else:
-        click.echo(clean(found["text"]))
+        click.echo(terminal_text(found["text"]))

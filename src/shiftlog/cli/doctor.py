@@ -18,9 +18,11 @@ import click
 
 from shiftlog import __version__
 from shiftlog.cli.asking import json_option, open_client
-from shiftlog.cli.screen.output import Screen, ago, clean_line, count, print_json, size, styled
+from shiftlog.cli.screen.output import Screen, print_json, styled
 from shiftlog.link import processes, wire
 from shiftlog.model.errors import ConfigError, ShiftlogError, StorageError
+from shiftlog.text.figures import count, largest_unit, size
+from shiftlog.text.printable import terminal_line
 
 LOW_BYTES = 1_000_000_000
 FULL_BYTES = 100_000_000
@@ -84,10 +86,10 @@ def doctor(start: bool, as_json: bool) -> int:
 
 def _print_check(screen: Screen, check: Check) -> None:
     screen.item(
-        styled(check.state), " " * (6 - len(check.state)), f"{check.name:<13}", clean_line(check.message), hang=19
+        styled(check.state), " " * (6 - len(check.state)), f"{check.name:<13}", terminal_line(check.message), hang=19
     )
     if check.hint:
-        screen.item((clean_line(check.hint), "dim"), indent=19, hang=0)
+        screen.item((terminal_line(check.hint), "dim"), indent=19, hang=0)
 
 
 def _checks(start: bool) -> Iterator[Check]:
@@ -246,7 +248,7 @@ def _daemon(start: bool) -> Iterator[Check]:
         else:
             yield _fail("daemon", error.message, error.hint or "")
         return
-    says = f"answers as pid {facts['pid']}, version {facts['version']}, up {ago(facts['uptime_s'])}"
+    says = f"answers as pid {facts['pid']}, version {facts['version']}, up {largest_unit(facts['uptime_s'])}"
     if facts["version"] == __version__:
         yield _ok("daemon", says)
     else:

@@ -10,9 +10,10 @@ from typing import IO, Any
 import click
 
 from shiftlog.cli.asking import asked, named_session, open_client, session_argument
-from shiftlog.cli.screen.output import clean, clean_line, count
 from shiftlog.model.agents import AGENTS, BY_NAME
 from shiftlog.model.errors import ShiftlogError, StorageError
+from shiftlog.text.figures import count
+from shiftlog.text.printable import terminal_line, terminal_text
 
 STANDARD_OUTPUT = Path("-")
 FORMATS = ("html", "md", "jsonl")
@@ -61,7 +62,7 @@ def export(session: str, form: str | None, vendor: str | None, output: Path | No
                 for piece in pieces:
                     _write(file, piece["text"], chosen)
     if output is not None:
-        click.echo(clean_line(f"Wrote {output}"), err=True)
+        click.echo(terminal_line(f"Wrote {output}"), err=True)
 
 
 def _restore(session: str, vendor: str, output: Path | None) -> None:
@@ -105,4 +106,4 @@ def _opened(output: Path | None, mode: int) -> Generator[IO[str]]:
 
 def _write(stream: IO[str], text: str, form: str) -> None:
     # JSON lines go to programs as they are; a terminal gets nothing that it would obey.
-    stream.write(text if form == "jsonl" or not stream.isatty() else clean(text))
+    stream.write(text if form == "jsonl" or not stream.isatty() else terminal_text(text))

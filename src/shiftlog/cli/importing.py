@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from shiftlog.cli.asking import json_option, open_client
-from shiftlog.cli.screen.output import Column, Screen, clean_line, print_json
+from shiftlog.cli.screen.output import Column, Screen, print_json
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.text.figures import tokens
+from shiftlog.text.printable import terminal_line
 
 if TYPE_CHECKING:
     from shiftlog.link.client import Client
@@ -178,7 +180,7 @@ def _show_change(report: Shown, *, as_json: bool) -> None:
         return
     for file in report["files"]:
         if file["status"] not in ("unchanged", "skipped"):
-            name = clean_line(file["path"])
+            name = terminal_line(file["path"])
             click.echo(f"{file['status']:9}  {file['entries']:>6} entries  {file['turns']:>3} turns  {name}")
     sys.stdout.flush()
 
@@ -211,13 +213,15 @@ def _show_report(report: Shown) -> None:
     masked = f"{secrets} ({_listed(report['redactions'])})" if secrets else "–"
     screen.line(
         f"skipped: {_listed({k: v for k, v in report['skipped'].items() if v}) or '–'}     redacted: {masked}"
-        f"     usage: {_tokens(report['totals']['usage_tokens'])}     {report['duration_s']:.1f} s"
+        f"     usage: {tokens(report['totals']['usage_tokens'])}     {report['duration_s']:.1f} s"
     )
     for error in report["errors"]:
-        click.echo(f"{error['code']}: {clean_line(error['message'])}", err=True)
+        click.echo(f"{error['code']}: {terminal_line(error['message'])}", err=True)
     for file in report["files"]:
         for warning in file["warnings"]:
-            click.echo(f"{warning['code']}: {clean_line(file['path'])}: {clean_line(warning['message'])}", err=True)
+            click.echo(
+                f"{warning['code']}: {terminal_line(file['path'])}: {terminal_line(warning['message'])}", err=True
+            )
     if report["dry_run"]:
         screen.line(("Nothing was stored: this was a dry run.", "dim"))
 
@@ -235,13 +239,6 @@ def _row(agent: str, figures: Shown, report: Shown) -> list[str]:
         f"{read / 1e6:.1f} MB",
         f"{speed:.1f}",
     ]
-
-
-def _tokens(count: int) -> str:
-    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
-        if count >= size:
-            return f"{count / size:.2f} {unit} tokens"
-    return f"{count} tokens"
 
 
 def _listed(counts: Shown) -> str:

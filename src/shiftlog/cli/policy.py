@@ -6,7 +6,9 @@ from typing import Any
 import click
 
 from shiftlog.cli.asking import ask, filter_options, filters, json_option, named_session, open_client
-from shiftlog.cli.screen.output import Screen, clean_line, count, json_text, print_json
+from shiftlog.cli.screen.output import Screen, json_text, print_json
+from shiftlog.text.figures import count
+from shiftlog.text.printable import terminal_line
 
 Item = dict[str, Any]
 
@@ -87,7 +89,7 @@ def _print_verdict(found: Item) -> None:
     for violation in found["violations"][1:]:
         screen.line("  ", violation["message"])
     for doubt in found["deferred"]:
-        screen.line(f"  {doubt['what']} is left to the kernel: ", clean_line(doubt["text"]))
+        screen.line(f"  {doubt['what']} is left to the kernel: ", terminal_line(doubt["text"]))
     traits = [f"enforcement {found['enforcement']}"]
     if found["read_only"]:
         traits.append("changes nothing, so no checkpoint is taken before it")
@@ -99,7 +101,7 @@ def _print_verdict(found: Item) -> None:
 
 def _print_tokens(screen: Screen, tokens: list[Item]) -> None:
     """Print a line for each word: where it is, what it was taken for, and what follows from it."""
-    words = [clean_line(token["text"]) for token in tokens]
+    words = [terminal_line(token["text"]) for token in tokens]
     width = min(WORD_CHARS, max(map(len, words)))
     for token, word in zip(tokens, words, strict=True):
         shown = word if len(word) <= width else word[: width - 1] + "…"
@@ -109,7 +111,7 @@ def _print_tokens(screen: Screen, tokens: list[Item]) -> None:
             (f"{token['line']}:{token['column']}".ljust(PLACE_CHARS), "dim"),
             (shown.ljust(width + 2), "bold" if token["role"] == "program" else ""),
             (token["role"].ljust(ROLE_CHARS), "dim"),
-            (clean_line(reasons), style),
+            (terminal_line(reasons), style),
             hang=PLACE_CHARS + width + 2 + ROLE_CHARS,
         )
 
@@ -179,4 +181,4 @@ def suggest(
     if found["undecided_total"]:
         screen.line(f"# {count(found['undecided_total'], 'command')} cannot be decided by their text alone, such as:")
         for text in found["undecided"][:3]:
-            screen.line(("#   " + clean_line(text)[:100], "dim"))
+            screen.line(("#   " + terminal_line(text)[:100], "dim"))

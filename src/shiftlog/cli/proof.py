@@ -10,7 +10,9 @@ from typing import IO, Any
 import click
 
 from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
-from shiftlog.cli.screen.output import Progress, Screen, clean_line, count, print_json
+from shiftlog.cli.screen.output import Progress, Screen, print_json
+from shiftlog.text.figures import count
+from shiftlog.text.printable import terminal_line
 
 EXPLAINED = {
     "edited": "was changed after it was written",
@@ -95,7 +97,7 @@ def _refuse_foreign(receipts: list[tuple[str, object]], session_id: str) -> None
     """Refuse a receipt of another session: that it is not met here says nothing about either."""
     for named, _ in receipts:
         if named != session_id:
-            message = f"It is of {clean_line(named)}, not of {session_id}."
+            message = f"It is of {terminal_line(named)}, not of {session_id}."
             raise click.BadParameter(message, param_hint="--receipt")
 
 
@@ -212,7 +214,7 @@ def erase(session: str, entries: tuple[int, ...], reason: str, yes: bool, as_jso
 def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
         raise click.UsageError("Erasing cannot be undone, and nobody is here to be asked. Add --yes.")
-    return click.confirm(clean_line(question), err=True)
+    return click.confirm(terminal_line(question), err=True)
 
 
 def _print_erased(erased: dict[str, Any], derived: list[int]) -> None:

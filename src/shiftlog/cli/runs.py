@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 import click
 
 from shiftlog.cli.asking import agent_option, ask, filters, json_option
-from shiftlog.cli.screen.output import Column, Part, Screen, clean_line, count, dollars, print_json, styled, when
+from shiftlog.cli.screen.output import Column, Part, Screen, print_json, styled, when
 from shiftlog.model.moves import RunStatus
+from shiftlog.text.figures import count, exact_money, stopwatch
+from shiftlog.text.printable import terminal_line
 
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
 STATUSES = tuple(map(str, RunStatus))
@@ -117,7 +119,7 @@ def _run_row(item: Item) -> list[Part]:
         (item["model"] or "", "bold"),
         item["caller"] or "",
         when(item["started"]),
-        _duration(item["duration_ms"]),
+        stopwatch(item["duration_ms"]),
         *(_tokens(used, name) for name in ("input_tokens", "cached_input_tokens", "output_tokens")),
         _cost(used.get("cost_usd")),
         item["session_id"],
@@ -207,7 +209,7 @@ def _print_csv(dimensions: Sequence[str], found: Item) -> None:
 
 def _cell(value: str | None) -> str:
     """Return a name that a spreadsheet cannot take for a formula."""
-    text = clean_line(value or "")
+    text = terminal_line(value or "")
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
@@ -218,14 +220,4 @@ def _tokens(used: Item, name: str) -> str:
 
 
 def _cost(amount: float | None) -> str:
-    return UNKNOWN if amount is None else dollars(amount)
-
-
-def _duration(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return ""
-    seconds = milliseconds // 1000
-    if seconds < 60:
-        return f"{milliseconds / 1000:.1f} s"
-    minutes, seconds = divmod(seconds, 60)
-    return f"{minutes}:{seconds:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+    return UNKNOWN if amount is None else exact_money(amount)

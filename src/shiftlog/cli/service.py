@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from shiftlog.cli.asking import json_option, open_client
-from shiftlog.cli.screen.output import Column, Part, Screen, ago, count, print_json, since, size
+from shiftlog.cli.screen.output import Column, Part, Screen, print_json, since
 from shiftlog.link import processes, wire
+from shiftlog.text.figures import count, largest_unit, size
 
 if TYPE_CHECKING:
     from shiftlog.link.client import Client
@@ -61,7 +62,7 @@ def status_lines(facts: Facts) -> list[tuple[str, list[Part]]]:
     """Return the facts of a status by name, as they are shown."""
     clients = sum(one["role"] == "mcp" for one in facts["connections"])
     memory = f", {size(facts['rss_bytes'])}" if facts["rss_bytes"] else ""
-    up = f"pid {facts['pid']}, version {facts['version']}, up {ago(facts['uptime_s'])}{memory}"
+    up = f"pid {facts['pid']}, version {facts['version']}, up {largest_unit(facts['uptime_s'])}{memory}"
     record = (
         f"{count(facts['sessions'], 'session')} ({facts['sessions_open']:,} open), "
         f"{count(facts['turns'], 'turn')}, {count(facts['entries'], 'entry')}, {size(facts['database_bytes'])}"
@@ -235,4 +236,4 @@ def _print_daemon(client: "Client", as_json: bool) -> None:
         screen.line((f"{name:<10}", "dim"), *parts)
     for one in facts["connections"]:
         where = f" in {one['cwd']}" if one["cwd"] else ""
-        screen.line((f"{'client':<10}", "dim"), f"{one['face']}, pid {one['pid']}, {ago(one['age_s'])}{where}")
+        screen.line((f"{'client':<10}", "dim"), f"{one['face']}, pid {one['pid']}, {largest_unit(one['age_s'])}{where}")

@@ -20,8 +20,10 @@ from shiftlog.cli.asking import (
     open_client,
     session_argument,
 )
-from shiftlog.cli.screen.output import Column, Part, Screen, clean_line, count, print_json, since, styled, when
+from shiftlog.cli.screen.output import Column, Part, Screen, print_json, since, styled, when
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.text.figures import count
+from shiftlog.text.printable import terminal_line
 
 if TYPE_CHECKING:
     from shiftlog.link.client import Client
@@ -197,7 +199,7 @@ def _print_hit(screen: Screen, item: dict[str, Any]) -> None:
             heading = ""
     screen.line(*place)
     if heading:
-        screen.line("  ", (clean_line(heading), "bold"))
+        screen.line("  ", (terminal_line(heading), "bold"))
     screen.line("  ", *_highlighted(screen, item["snippet"]))
 
 
@@ -266,4 +268,4 @@ def entry_parts(entry: dict[str, Any], *, dated: bool = True) -> Iterator[Part]:
     yield f"{entry['entry_kind']:<16}  ", "green" if entry["entry_kind"] == "turn.completed" else "cyan"
     if entry.get("category"):
         yield f"{entry.get('role')} {entry['category']}: ", "dim"
-    yield clean_line(entry["summary"])
+    yield terminal_line(entry["summary"])

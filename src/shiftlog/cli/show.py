@@ -9,10 +9,12 @@ from typing import Any
 import click
 
 from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
-from shiftlog.cli.screen.output import Part, Screen, ago, clean_line, count, dollars, json_text, styled, when
+from shiftlog.cli.screen.output import Part, Screen, json_text, styled, when
 from shiftlog.model.errors import TurnNotFound
 from shiftlog.model.moves import status_shown
 from shiftlog.model.times import parse
+from shiftlog.text.figures import count, exact_money, largest_unit
+from shiftlog.text.printable import terminal_line
 
 MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("…", "yellow")}
 LISTS = (
@@ -89,12 +91,12 @@ def _print_document(facts: Facts, turns: Iterable[Facts]) -> None:
 
 
 def _print_session(screen: Screen, facts: Facts) -> None:
-    screen.line((clean_line(facts["title"]), "bold"))
+    screen.line((terminal_line(facts["title"]), "bold"))
     screen.line((facts["session_id"], "cyan"))
     agent = facts["agent"]
     if facts["agent_id"] != agent:
         agent = f"{agent} as {facts['agent_id']}"
-    reason = f" ({clean_line(facts['reason'])})" if facts["reason"] else ""
+    reason = f" ({terminal_line(facts['reason'])})" if facts["reason"] else ""
     _facts(screen, styled(facts["state"]), reason, _dotted(agent, facts["model"], facts["workspace"]))
     ended = facts["closed_at"] or facts["last_activity"]
     _facts(screen, _span(facts["started"], ended))
@@ -104,7 +106,7 @@ def _print_session(screen: Screen, facts: Facts) -> None:
     if facts["tokens_total"]:
         figures.append(count(facts["tokens_total"], "token"))
     if facts["cost_usd"] is not None:
-        figures.append(dollars(facts["cost_usd"]))
+        figures.append(exact_money(facts["cost_usd"]))
     run: Facts = facts["run"] or {}
     _facts(screen, " · ".join(figures))
     if run:
@@ -122,7 +124,7 @@ def _facts(screen: Screen, *parts: Part) -> None:
 
 
 def _dotted(*words: str | None) -> str:
-    return "".join(f" · {clean_line(word)}" for word in words if word)
+    return "".join(f" · {terminal_line(word)}" for word in words if word)
 
 
 def _span(start: str, end: str | None) -> str:
@@ -130,12 +132,12 @@ def _span(start: str, end: str | None) -> str:
     if end is None:
         return when(start)
     until = when(end) if start[:10] != end[:10] else when(end)[11:]
-    return f"{when(start)} – {until} ({ago((parse(end) - parse(start)).total_seconds())})"
+    return f"{when(start)} – {until} ({largest_unit((parse(end) - parse(start)).total_seconds())})"
 
 
 def _print_turn(screen: Screen, turn: Facts, status: str, contents: list[Facts], max_lines: int | None) -> None:
     screen.line()
-    title = clean_line(turn["query_title"])
+    title = terminal_line(turn["query_title"])
     screen.item((f"Turn {turn['ordinal']}  ", "bold"), styled(status), "  ", (title, "bold"))
     _facts(screen, f"  {turn['request_id']}")
     _facts(screen, f"  {_span(turn['begun_at'], turn['finished_at'])}{_dotted(*turn['tags'])}")
@@ -155,12 +157,12 @@ def _print_turn(screen: Screen, turn: Facts, status: str, contents: list[Facts],
         if turn[name]:
             _heading(screen, heading)
             for text in turn[name]:
-                screen.item(f"- {clean_line(text)}", indent=4)
+                screen.item(f"- {terminal_line(text)}", indent=4)
     if turn["commits"]:
         _heading(screen, "Commits")
         for commit in turn["commits"]:
-            message = clean_line(commit.get("message") or "")
-            screen.item((clean_line(commit["sha"])[:12], "yellow"), f" {message}", indent=4)
+            message = terminal_line(commit.get("message") or "")
+            screen.item((terminal_line(commit["sha"])[:12], "yellow"), f" {message}", indent=4)
     _section(screen, "Response", turn["response"], max_lines)
     if turn["failure_note"]:
         _section(screen, "Failed", turn["failure_note"], max_lines)
@@ -190,7 +192,7 @@ def _print_action(screen: Screen, item: Facts) -> None:
         screen.line("    ", (f"  #{item['seq']} (erased)", "dim"))
         return
     mark = MARKS.get(str(item.get("status")), ("·", ""))
-    path = f" {clean_line(item['file_path'])}" if item.get("file_path") else ""
-    described = clean_line(item.get("description") or "")
+    path = f" {terminal_line(item['file_path'])}" if item.get("file_path") else ""
+    described = terminal_line(item.get("description") or "")
     number = (f" #{item['seq']} ", "dim")
     screen.item(mark, number, str(item.get("type")), (path, "cyan"), f"  {described}", indent=4)

@@ -3,8 +3,10 @@
 import click
 
 from shiftlog.cli.asking import ask, json_option
-from shiftlog.cli.screen.output import Screen, clean_line, count, print_json
+from shiftlog.cli.screen.output import Screen, print_json
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.text.figures import count
+from shiftlog.text.printable import terminal_line
 
 
 @click.command(short_help="Show what waits in the spool, and what was set aside.")
@@ -31,13 +33,13 @@ def spool(item: str | None, as_json: bool) -> int:
     if item:
         receipt = answer["receipt"]
         session = f" in {receipt['session_id']}, entry {receipt['seq']}" if receipt.get("session_id") else ""
-        screen.line(clean_line(f"{receipt['code']}{session}{_because(receipt)}"))
+        screen.line(terminal_line(f"{receipt['code']}{session}{_because(receipt)}"))
         return 0
     waiting = answer["waiting"]
     screen.line(f"{count(waiting['events'], 'file')} of events and {count(waiting['calls'], 'queued call')} waiting")
     for one in answer["set_aside"]:
         what, at = one.get("event") or one.get("kind") or "item", one.get("at") or "an unknown time"
-        screen.item(clean_line(f"set aside: {what} {one.get('id')} of {at}{_because(one)}"))
+        screen.item(terminal_line(f"set aside: {what} {one.get('id')} of {at}{_because(one)}"))
     return 0
 
 

@@ -13,11 +13,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from shiftlog.config.settings import BY_KEY, PREFIX, SECTIONS, SETTINGS, Setting, nearest
+from shiftlog.config.settings import BY_KEY, PREFIX, SECTIONS, SETTINGS, Setting
 from shiftlog.model.errors import ConfigError, InvalidParameter
 from shiftlog.model.prices import Price, Prices
 from shiftlog.model.resonance import Backend, Level, Resonance
 from shiftlog.params.fields import Boolean, Field, Integer, ListOf, Number
+from shiftlog.text.nearest import nearest
 
 FILE_NAME = "config.toml"
 POLICY = "policy"

@@ -4,9 +4,8 @@ The checks, the values of `Config`, the reference in the docs and the commented 
 `SETTINGS`. Reading files and variables is the work of the package itself.
 """
 
-import difflib
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, cast
@@ -16,18 +15,9 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import AGENT_PATTERN
 from shiftlog.model.resonance import DEFAULT_TIER, TIERS
 from shiftlog.params.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, Schema, Text
+from shiftlog.text.nearest import nearest
 
 PREFIX = "SHIFTLOG_"
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return the name most like the given one; the part after the last dot alone may decide."""
-
-    def closeness(other: str) -> float:
-        last = difflib.SequenceMatcher(None, name.rpartition(".")[2], other.rpartition(".")[2]).ratio()
-        return max(last, difflib.SequenceMatcher(None, name, other).ratio())
-
-    return max(names, key=closeness)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """Opening sessions and working through their turns: the services behind open, begin, update and finish."""
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from os.path import normpath
@@ -20,9 +19,9 @@ from shiftlog.model.nouns import Session
 from shiftlog.model.resonance import Resonance, known_backend, resolve_run, resolve_tier
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
+from shiftlog.text.printable import CONTROLS
 
 EXCERPT_CHARS = 2_048
-_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 _RUN_FIELDS = (
     "model",
@@ -264,7 +263,7 @@ def spelling(reader: Reader, agent_id: str) -> str:
     """Return the spelling of an agent id that was used first; a new one is kept in one line, without outer space."""
     key = agent_key(agent_id)
     rows = reader.find_sessions(Filter(agent_key=key), Page(limit=1), by_activity=True)
-    return rows[0].session.agent_id if rows else _BREAKS.sub(" ", agent_id).strip()
+    return rows[0].session.agent_id if rows else CONTROLS.sub(" ", agent_id).strip()
 
 
 def _predecessor(reader: Reader, agent_id: str, workspace: str | None) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from shiftlog.model.entry import Body, Entry, Kind
+from shiftlog.text.printable import one_line
 
 DECISION = "decision"
 COMMAND = "command"
@@ -48,15 +49,6 @@ _SEARCHED_KINDS = frozenset(
 )
 
 _WORDLESS = frozenset({int, float, bool, type(None)})
-
-# Controls, direction marks, zero-width and tag characters: what could make a line show other than what it says.
-_UNSEEN = {
-    **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " "),
-    **dict.fromkeys(
-        (0xAD, 0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF), None
-    ),
-    **dict.fromkeys(range(0xE0000, 0xE0080), None),
-}
 
 
 def search_text(entry: Entry) -> str:
@@ -171,11 +163,3 @@ def _figures(facts: Mapping[str, Any]) -> str:
         if name == "status" or (isinstance(value, int | float) and not isinstance(value, bool))
     )
     return ", ".join(shown)
-
-
-def one_line(text: str, max_chars: int) -> str:
-    """Return a text on one line, cut with an ellipsis, without characters that nobody sees."""
-    if len(text) > max_chars * 8:
-        text = text[: max_chars * 8]
-    text = " ".join(text.translate(_UNSEEN).split())
-    return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"

@@ -24,10 +24,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from shiftlog.dialects.delx.refusals import refusal
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.mcp.calls import CALLER, Call, Context, enter_call, level_set
-from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool, nearest
+from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, UnknownTool, trouble
 from shiftlog.model.nouns import changed
+from shiftlog.text.nearest import suggestion
+from shiftlog.text.printable import excerpt
 
 MAX_DEPTH = 100
 # Revision 2025-11-25 has a code of its own for this; 2026-07-28 uses the code of bad parameters.
@@ -173,7 +175,7 @@ class Face:
         hint = None
         if name in self._known:
             hint = "This server was started without it: see --toolsets, --tools, --read-only and --dialect"
-        elif near := nearest(shown, self._tools):
+        elif near := suggestion(shown, self._tools):
             details["nearest"] = near
         error = UnknownTool(f"Unknown tool: {shown}", details=details, hint=hint)
         # Clients of Delx call more tools than there are here; what they are told has the shape that they read.
@@ -242,7 +244,7 @@ class Face:
         prompt = self._prompts.get(params.name)
         if prompt is None:
             shown = repeated(params.name)
-            near = nearest(shown, self._prompts)
+            near = suggestion(shown, self._prompts)
             says = f"; did you mean '{near}'?" if near else ""
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {shown}{says}")
         with _edge(f"prompt {prompt.name}", protocol_error):
@@ -258,7 +260,7 @@ def _begin(ctx: Context) -> Caller:
     """Make the call of a request the current one and return its caller, named by the request's id."""
     name = str(ctx.request_id)
     # An id that cannot be kept as it is would name another call.
-    caller = changed(CALLER.get(), call_id=name if printable(name) == name else None)
+    caller = changed(CALLER.get(), call_id=name if excerpt(name) == name else None)
     enter_call(Call(caller=caller, context=ctx))
     return caller
 
@@ -371,14 +373,9 @@ def _nested(items: Iterable[Any]) -> list[Iterable[Any]]:
     ]
 
 
-def printable(text: str) -> str:
-    """Return what can be shown of a text that came from outside: valid Unicode, at most 200 characters."""
-    return text.encode("utf-8", "replace").decode("utf-8")[:200]
-
-
 def repeated(text: str) -> str:
     """Return what an error may repeat of a text that came from outside: printable, and its secrets masked."""
-    return printable(_REDACTOR.text(text).text)
+    return excerpt(_REDACTOR.text(text).text)
 
 
 def _contents(uri: str, mime_type: str, content: Content) -> _Contents:
@@ -404,7 +401,7 @@ def _prompt_arguments(prompt: Prompt, given: dict[str, str]) -> dict[str, str]:
     known = {argument.name: argument for argument in prompt.arguments}
     for name in given:
         if name not in known:
-            raise InvalidParameter.unknown(repeated(name), nearest(name, known))
+            raise InvalidParameter.unknown(repeated(name), suggestion(name, known))
     for argument in known.values():
         if argument.required and not given.get(argument.name, "").strip():
             raise InvalidParameter.missing(argument.name)

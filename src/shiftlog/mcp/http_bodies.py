@@ -17,11 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from shiftlog.mcp.face import refuse_depth, repeated
 from shiftlog.mcp.lines import Refused, parse_line
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.text.printable import SURROGATES
 
 VERSION_HEADER = "mcp-protocol-version"
 
 _MAYBE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class BodyGate:
@@ -79,7 +79,7 @@ def _refused(body: bytes) -> Refused | None:
 
 def _refuse_surrogates(arguments: dict[str, Any]) -> None:
     for name, value in arguments.items():
-        if _SURROGATE.search(json.dumps([name, value], ensure_ascii=False)):
+        if SURROGATES.search(json.dumps([name, value], ensure_ascii=False)):
             raise InvalidParameter.invalid(repeated(name), "valid Unicode is expected, without lone surrogates")
 
 

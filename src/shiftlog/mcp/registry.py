@@ -4,7 +4,6 @@ Here are the declarations and the choice among them. What they do stands in the 
 how they are spoken stands in `server`.
 """
 
-import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,6 +14,7 @@ from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, GROUPS, TOOLS
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
 from shiftlog.params.fields import Boolean, ListOf, Record, Schema, Text
+from shiftlog.text.nearest import suggestion
 
 # A client of execkit expects its seven tools and no others.
 LONE_DIALECTS = frozenset({"execkit"})
@@ -274,15 +274,9 @@ class Registry:
         return active
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the name that was probably meant, if one is close enough."""
-    near = difflib.get_close_matches(name.casefold(), list(names), n=1, cutoff=0.5)
-    return near[0] if near else None
-
-
 def _check(parameter: str, noun: str, given: Sequence[str], allowed: Sequence[str]) -> None:
     for name in given:
         if name not in allowed:
-            near = nearest(name, allowed)
+            near = suggestion(name, allowed)
             says = f"there is no {noun} '{name}'" + (f"; did you mean '{near}'?" if near else "")
             raise InvalidParameter.invalid(parameter, says, name, allowed=sorted(allowed))

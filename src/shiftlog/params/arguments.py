@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.params.fields import SURROGATE, Schema, as_name, nearest
+from shiftlog.params.fields import Schema, as_name
+from shiftlog.text.nearest import unknown_and_nearest
+from shiftlog.text.printable import SURROGATES
 
 LONGEST = 1 << 31  # characters of a text that is bounded otherwise
 
@@ -78,7 +80,7 @@ class String(Argument):
     def read(self, value: object, path: str) -> str:
         if not isinstance(value, str):
             raise must_be(path, "a string")
-        if SURROGATE.search(value):
+        if SURROGATES.search(value):
             raise must_be(path, "valid Unicode without lone surrogates", "format")
         if not value and not self.empty and self.max_chars == LONGEST:
             raise must_be(path, "a string that is not empty", "range")
@@ -241,7 +243,7 @@ class Arguments:
         arguments = cast(Mapping[object, object], given)
         for name in arguments:
             if name not in self.fields:
-                raise unknown(*nearest(name, self.fields), list(self.fields))
+                raise unknown(*unknown_and_nearest(name, self.fields), list(self.fields))
         values: dict[str, Any] = {}
         for name, argument in self.fields.items():
             value = arguments.get(name)

@@ -4,23 +4,22 @@ Here are the building blocks (`Text`, `Integer`, `Choice`, `ListOf`, `Record` â€
 stand beside the service that takes it. `null` always counts as absent.
 """
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.text.nearest import unknown_and_nearest
+from shiftlog.text.printable import CONTROLS, SURROGATES
 
 Schema = dict[str, Any]
 
 # Of names that do not exist so many are answered; the nearest to each is looked for.
 MOST_FAULTS = 20
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # What terminals and editors really write (\a \b \t \n \v \f \r ESC) stays; the rest is never text.
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
-SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Sums of larger figures would not stay finite.
 MAX_FIGURE = 1e290
 # Whole numbers beyond it are not the same for every reader of JSON.
@@ -82,8 +81,8 @@ class Text(Field):
         if not isinstance(value, str):
             raise InvalidParameter.invalid(path, "a string is expected", value)
         if self.mends:
-            value = SURROGATE.sub("\ufffd", _BINARY.sub("\ufffd", value))
-        if SURROGATE.search(value):
+            value = SURROGATES.sub("\ufffd", _BINARY.sub("\ufffd", value))
+        if SURROGATES.search(value):
             raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
         if self.required and not value.strip():
             raise InvalidParameter.missing(path)
@@ -92,7 +91,7 @@ class Text(Field):
         if self.lines:
             if _BINARY.search(value):
                 raise InvalidParameter.invalid(path, "text without binary control characters", value)
-        elif _CONTROL.search(value):
+        elif CONTROLS.search(value):
             raise InvalidParameter.invalid(path, "one line of text without control characters", value)
         if value and self.pattern is not None and not re.fullmatch(self.pattern, value, re.ASCII):
             raise InvalidParameter.invalid(path, self.pattern_says or f"must match {self.pattern}", value)
@@ -266,7 +265,7 @@ class SessionRef(Field):
         value = as_name(value)
         if not isinstance(value, str):
             raise InvalidParameter.invalid(path, "a session id (text or integer) is expected", value)
-        if SURROGATE.search(value):
+        if SURROGATES.search(value):
             raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
         if self.required and not value.strip():
             raise InvalidParameter.missing(path)
@@ -318,7 +317,7 @@ class Record(Field):
         return found
 
     def _refuse(self, name: str, path: str) -> None:
-        name, near = nearest(name, self.fields)
+        name, near = unknown_and_nearest(name, self.fields)
         prefix = f"{path}." if path else ""
         raise InvalidParameter.unknown(prefix + name, near)
 
@@ -373,12 +372,6 @@ class Plain(Field):
 
     def type_schema(self) -> Schema:
         return {"type": self.record.type_schema()["type"]}
-
-
-def nearest(name: object, known: Iterable[str]) -> tuple[str, str | None]:
-    """Return a name that is not known as it may be shown, and the known one that is nearest to it."""
-    shown = str(name).encode("utf-8", "replace").decode("utf-8")[:200]
-    return shown, next(iter(difflib.get_close_matches(shown.casefold(), list(known), n=1, cutoff=0.0)), None)
 
 
 def _described(schema: Schema, description: str) -> Schema:

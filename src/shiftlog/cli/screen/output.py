@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from shiftlog.text.figures import count, largest_unit
+from shiftlog.text.printable import OBEYED, terminal_text
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
@@ -22,12 +25,6 @@ if TYPE_CHECKING:
 
 Part = str | tuple[str, str]
 
-# Controls, marks that turn the direction of text, separators, invisible tags, halves of pairs. Joiners stay:
-# emoji and some scripts are written with them.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 PROGRESS_AFTER_S = 1.0
 STATE_STYLES = {
     "open": "green",
@@ -46,26 +43,9 @@ STATE_STYLES = {
 }
 
 
-def clean(text: str) -> str:
-    """Return a text of any number of lines with everything a terminal would obey made visible."""
-    return _UNSAFE.sub(_visible, text.replace("\r\n", "\n")).expandtabs(8)
-
-
-def clean_line(text: object) -> str:
-    """Return a value as one clean line."""
-    return clean(" ".join(str(text).split()))
-
-
-def _visible(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"<U+{code:04X}>"
-
-
 def json_text(document: object, *, indent: int | None = 2) -> str:
     """Return a document as JSON; what a terminal would obey stands there as an escape."""
-    return _UNSAFE.sub(_escaped, json.dumps(document, ensure_ascii=False, indent=indent))
+    return OBEYED.sub(_escaped, json.dumps(document, ensure_ascii=False, indent=indent))
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -116,7 +96,7 @@ class Screen:
 
     def block(self, text: str, *, indent: int = 0, style: str = "", max_lines: int | None = None) -> None:
         """Print a text of many lines, wrapped on a terminal; beyond `max_lines` it says how much is left."""
-        lines, left = self._lines(clean(text).strip("\n"), indent, max_lines)
+        lines, left = self._lines(terminal_text(text).strip("\n"), indent, max_lines)
         for line in lines:
             self.line(" " * indent, (line, style))
         if left:
@@ -165,7 +145,7 @@ class Column:
 
 
 def _plain(part: Part) -> str:
-    return clean(part if isinstance(part, str) else part[0])
+    return terminal_text(part if isinstance(part, str) else part[0])
 
 
 def text_of(parts: Iterable[Part]) -> "Text":
@@ -181,14 +161,6 @@ def text_of(parts: Iterable[Part]) -> "Text":
 def styled(state: str) -> Part:
     """Return a state's name in its colour."""
     return state, STATE_STYLES.get(state, "")
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 turn`, `2,000 turns`."""
-    if number == 1:
-        return f"1 {noun}"
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {plural}"
 
 
 class Progress:
@@ -241,39 +213,15 @@ class Progress:
             self._bar.update(self._bar.task_ids[0], total=self._total, completed=self._done)
 
 
-def ago(seconds: float) -> str:
-    """Return a span of time in the largest unit that fits: `5 s`, `12 min`, `3 h`, `4 d`."""
-    for unit_s, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= unit_s:
-            return f"{int(seconds // unit_s)} {name}"
-    return f"{max(0, int(seconds))} s"
-
-
 def since(time_text: str | None) -> str:
     """Return how long ago a time of an answer was."""
     if not time_text:
         return ""
     from datetime import datetime
 
-    return ago(time.time() - datetime.fromisoformat(time_text).timestamp())
+    return largest_unit(time.time() - datetime.fromisoformat(time_text).timestamp())
 
 
 def when(time_text: str | None) -> str:
     """Return a time of an answer as people read it, still in UTC."""
     return "" if not time_text else time_text.replace("T", " ")
-
-
-def dollars(amount: float) -> str:
-    """Return a cost with as many decimals as it needs to be read as more than nothing."""
-    if 0 < amount < 0.00005:
-        return "<$0.0001"
-    return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
-
-
-def size(number: float) -> str:
-    """Return a number of bytes in the unit that suits it."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, chop_cells
 
-from shiftlog.cli.screen.output import Column, Part, clean_line
+from shiftlog.cli.screen.output import Column, Part
+from shiftlog.text.printable import terminal_line
 
 GAP = 2
 CUT_TO = 16
@@ -88,7 +89,7 @@ def _trimmed(parts: list[Part]) -> list[Part]:
 
 
 def _cleaned(part: Part) -> Part:
-    return clean_line(_word(part)), _style(part)
+    return terminal_line(_word(part)), _style(part)
 
 
 def _word(part: Part) -> str:

@@ -13,9 +13,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from shiftlog.cli.asking import asked, json_option, named_session, open_client
-from shiftlog.cli.screen.output import Column, Part, Screen, ago, clean, clean_line, count, print_json, styled
+from shiftlog.cli.screen.output import Column, Part, Screen, print_json, styled
 from shiftlog.cli.shells.view import ShellView
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.text.figures import count, largest_unit
+from shiftlog.text.printable import terminal_line, terminal_text
 
 if TYPE_CHECKING:
     from shiftlog.link.client import Client
@@ -95,7 +97,7 @@ def _row(shell: Item) -> list[Part]:
     return [
         shell["shell_id"],
         (state, "yellow" if shell["state"] == "busy" else "green" if live else "dim"),
-        ago(shell["idle_s"]) if live else "",
+        largest_unit(shell["idle_s"]) if live else "",
         shell["sandbox"] or "",
         shell["enforcement"] or "",
         shell["session_id"],
@@ -256,7 +258,7 @@ def exec_(
     if as_json:
         print_json(result)
     elif result["state"] not in ("finished", "cancelled"):
-        click.echo(clean_line(_said(result)), err=True)
+        click.echo(terminal_line(_said(result)), err=True)
     code = result["exit_code"]
     return 1 if code is None else int(code)
 
@@ -280,17 +282,17 @@ def _follow(client: "Client", params: Item, as_json: bool) -> Item:
 def _write(stream: str, text: str) -> None:
     out = sys.stdout if stream == "stdout" else sys.stderr
     # Programs get the text as it is; a terminal gets nothing that it would obey.
-    out.write(clean(text) if out.isatty() else text)
+    out.write(terminal_text(text) if out.isatty() else text)
     out.flush()
 
 
 def _answer(question: Item, as_json: bool) -> None:
     """Let the person at the terminal decide; elsewhere say how somebody can."""
-    approval_id, shown = question["approval_id"], clean_line(question["command"])
+    approval_id, shown = question["approval_id"], terminal_line(question["command"])
     if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         click.echo(f"needs approval: '{question['entry']}'; waiting for: shiftlog approve {approval_id}", err=True)
         return
-    click.echo(f"The policy asks before '{clean_line(question['entry'])}' is run:\n  {shown}", err=True)
+    click.echo(f"The policy asks before '{terminal_line(question['entry'])}' is run:\n  {shown}", err=True)
     granted = click.confirm("Run it?", default=False, err=True)
     with open_client() as other:  # the first connection waits for the command
         other.call("approve", {"approval_id": approval_id, "granted": granted})

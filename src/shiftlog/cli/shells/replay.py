@@ -16,8 +16,9 @@ from typing import Any
 import click
 
 from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
-from shiftlog.cli.screen.output import clean_line, print_json
+from shiftlog.cli.screen.output import print_json
 from shiftlog.cli.shells.view import ShellView
+from shiftlog.text.printable import terminal_line
 
 Item = dict[str, Any]
 
@@ -130,7 +131,7 @@ def _show(view: ShellView, kind: str, event: Item) -> None:
             view.finished({**event, "message": said})
         case "command.input":
             said = event.get("text", f"({event['chars']} characters)" if "chars" in event else "")
-            view.note(f"input to {event['command_id']}: {clean_line(said)} {event.get('signal') or ''}")
+            view.note(f"input to {event['command_id']}: {terminal_line(said)} {event.get('signal') or ''}")
         case "command.asked":
             view.asked(event)
         case "command.decided":

@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.screen.output import Part, Screen, clean, clean_line, count
+from shiftlog.cli.screen.output import Part, Screen
+from shiftlog.text.figures import count
+from shiftlog.text.printable import terminal_line, terminal_text
 
 Item = dict[str, Any]
 
@@ -37,9 +39,9 @@ class ShellView:
         number = self._shown if self._several else f"#{self._shown.rpartition('#')[2]}"
         self._end_line()
         self._print(f"{number} ", "dim")
-        self._print(clean_line(item.get("cwd") or ""), "blue")
+        self._print(terminal_line(item.get("cwd") or ""), "blue")
         self._print("$ ", "bold blue")
-        self._print(clean(str(item.get("command", "(erased)")).rstrip("\n")), "bold")
+        self._print(terminal_text(str(item.get("command", "(erased)")).rstrip("\n")), "bold")
         self._print(" &\n" if item.get("background") else "\n", "dim")
         if item.get("skipped_lines"):
             self._line((f"… {count(item['skipped_lines'], 'earlier line')} left out", "dim"))
@@ -49,7 +51,7 @@ class ShellView:
         if item["command_id"] != self._shown:
             self._shown = str(item["command_id"])
             self._line((f"--- {self._shown}", "dim"))
-        text = clean(str(item["text"]))
+        text = terminal_text(str(item["text"]))
         self._print(text, "red" if item["stream"] == "stderr" else "")
         self._in_line = not text.endswith("\n")
 
@@ -57,7 +59,7 @@ class ShellView:
         """Say how a command ended."""
         state, code = str(item.get("state")), item.get("exit_code")
         if item.get("message"):
-            self._line((clean_line(item["message"]), "red"))
+            self._line((terminal_line(item["message"]), "red"))
         words = [STATES.get(state, state.replace("_", " "))] if state != "finished" else []
         if code is not None:
             words.append(f"exit {code}")
@@ -72,7 +74,7 @@ class ShellView:
         """Say that a person is asked, and how to answer."""
         self._line(
             ("needs approval: ", "bold yellow"),
-            (clean_line(item["command"]), "bold"),
+            (terminal_line(item["command"]), "bold"),
             (f"  (shiftlog approve {item['approval_id']})", "yellow"),
         )
 
@@ -82,7 +84,7 @@ class ShellView:
 
     def note(self, text: str) -> None:
         """Print a line of our own."""
-        self._line((clean_line(text), "dim"))
+        self._line((terminal_line(text), "dim"))
 
     def _line(self, *parts: Part) -> None:
         self._end_line()

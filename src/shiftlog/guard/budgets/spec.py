@@ -6,12 +6,12 @@ patterns are in `budget_patterns`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal, cast
 
 from shiftlog.guard.budgets.patterns import LinePattern, PatternRefused
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.shell_errors import BudgetInvalid
+from shiftlog.text.nearest import nearest
 
 KeepMode = Literal["all", "tail", "head", "head_tail"]
 Problem = Literal["unknown", "missing", "type", "range", "conflict", "format"]
@@ -127,11 +127,10 @@ def _read_members(value: object, path: str, known: tuple[str, ...]) -> Mapping[s
     members = cast(Mapping[object, object], value)
     for name in members:
         if name not in known:
-            nearest = get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
             raise InvalidParameter(
                 f'unknown argument "{path}.{name}"',
                 details={"parameter": f"{path}.{name}", "problem": "unknown", "expected": ", ".join(known)},
-                hint=f"The nearest known name is {path}.{nearest}",
+                hint=f"The nearest known name is {path}.{nearest(str(name), known)}",
             )
     return cast(Mapping[str, object], members)
 

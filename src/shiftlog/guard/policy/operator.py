@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from functools import reduce
 from typing import Literal, cast
 
@@ -16,6 +15,7 @@ from shiftlog.guard.policy.files import DEFAULT_PATH
 from shiftlog.guard.policy.lists import DenyPattern, ShellRules, entries
 from shiftlog.guard.secrets.redactor import InvalidRule, Rule
 from shiftlog.model.errors import ConfigError
+from shiftlog.text.nearest import nearest
 
 Sandbox = Literal["read-only", "workspace-write", "full-access"]
 SANDBOXES: tuple[Sandbox, ...] = ("read-only", "workspace-write", "full-access")
@@ -88,7 +88,7 @@ def read_policy(mapping: Mapping[str, object], source: str) -> OperatorPolicy:
     for key, value in mapping.items():
         reader = READERS.get(key)
         if reader is None:
-            raise ConfigError.unknown(source, key, _nearest(key, READERS))
+            raise ConfigError.unknown(source, key, nearest(key, sorted(READERS)))
         if value is not None:
             values.update(reader(value, key, source))
     return OperatorPolicy(**cast(dict[str, object], {**values, "given": frozenset(values)}))  # pyright: ignore[reportArgumentType]
@@ -227,11 +227,6 @@ _TIGHTER: dict[str, Callable[..., object]] = {
 Reader = Callable[[object, str, str], dict[str, object]]
 
 
-def _nearest(key: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    return next(iter(get_close_matches(key, names, n=1, cutoff=0.0)), names[0])
-
-
 def _fault(key: str, source: str, expected: str) -> ConfigError:
     return ConfigError(f"{source}: policy key '{key}' must be {expected}", details={"key": key, "source": source})
 
@@ -340,7 +335,7 @@ def _read_limits(value: object, key: str, source: str) -> dict[str, object]:
     limits: dict[str, int] = {}
     for name, number in cast(Mapping[str, object], value).items():
         if name not in LIMITS:
-            raise ConfigError.unknown(source, f"{key}.{name}", f"{key}.{_nearest(name, LIMITS)}")
+            raise ConfigError.unknown(source, f"{key}.{name}", f"{key}.{nearest(name, sorted(LIMITS))}")
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise _fault(f"{key}.{name}", source, "a whole number that is not negative")
         if not number and name in AT_LEAST_ONE:

@@ -1,6 +1,5 @@
 """Choosing the session that an agent resumes, who may resume it, and errors that name the near misses."""
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,6 +20,7 @@ from shiftlog.model.moves import UNFINISHED, SessionState
 from shiftlog.model.nouns import Session, changed
 from shiftlog.model.times import shown, shown_or_none
 from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.text.nearest import similar_names
 
 OTHERS = 5
 
@@ -173,7 +173,7 @@ def _similar(reader: Reader, key: str) -> list[str]:
     # Stores list names in order and not without end, so those that share a beginning are asked for by themselves.
     known = dict(reader.agent_ids(like=key[:2])) | dict(reader.agent_ids())
     known.pop(key, None)
-    similar = difflib.get_close_matches(key, list(known), n=OTHERS, cutoff=0.4)
+    similar = similar_names(key, known, most=OTHERS, least=0.4)
     similar += [other for other in known if key in other and other not in similar]
     return [known[other] for other in similar[:OTHERS]]
 

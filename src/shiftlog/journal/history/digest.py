@@ -4,10 +4,10 @@ from datetime import datetime
 from pathlib import PurePosixPath
 
 from shiftlog.journal.runs.service import Runs
-from shiftlog.journal.texts import one_line
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.text.printable import one_line
 
 SESSIONS_SHOWN = 20
 TURNS_SHOWN = 10

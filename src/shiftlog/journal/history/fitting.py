@@ -7,7 +7,7 @@ import msgspec
 
 from shiftlog.journal.history.cursors import Cursor
 from shiftlog.journal.history.items import Item
-from shiftlog.journal.texts import one_line
+from shiftlog.text.printable import one_line
 
 Answered = dict[str, Any]
 

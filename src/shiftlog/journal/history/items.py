@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from shiftlog.journal.runs.service import Runs
-from shiftlog.journal.texts import one_line, summary
+from shiftlog.journal.texts import summary
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Run, Session, Turn, Usage
 from shiftlog.model.times import shown, shown_or_none, shown_text
 from shiftlog.store.protocol import FileRow, Reader
+from shiftlog.text.printable import one_line
 
 Item = dict[str, Any]
 

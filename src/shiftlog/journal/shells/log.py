@@ -14,13 +14,14 @@ from shiftlog.journal.continuity.service import Continuity
 from shiftlog.journal.journal import Journal, check_fence, closed_error, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessions import Sessions
-from shiftlog.journal.texts import SHELL, one_line
+from shiftlog.journal.texts import SHELL
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Session
 from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
 from shiftlog.store.protocol import EntryRow, Filter, Page, Reader, Writer
+from shiftlog.text.printable import one_line
 
 DESCRIPTION_CHARS = 500
 LOOKED_AT = 2_000

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn, cast
 
+from shiftlog.text.printable import SURROGATES
+
 MAX_DEPTH = 100
 ENVELOPE_BYTES = 8 * 1024 * 1024
 TOO_LARGE = f"larger than {ENVELOPE_BYTES >> 20} MiB"
@@ -26,7 +28,6 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Unreadable(ValueError):
@@ -105,7 +106,7 @@ def check(value: Any, *, surrogates: bool) -> None:
     """Raise Unreadable for a value that is nested too deeply or, where that can be, holds half a character."""
     level = [value]
     for _ in range(MAX_DEPTH):
-        if surrogates and any(isinstance(item, str) and _SURROGATE.search(item) for item in level):
+        if surrogates and any(isinstance(item, str) and SURROGATES.search(item) for item in level):
             raise Unreadable("text with half a surrogate pair")
         level = [part for item in level for part in _parts(item)]
         if not level:

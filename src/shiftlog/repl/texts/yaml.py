@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from shiftlog.repl.texts.json import Unreadable, check
+from shiftlog.text.printable import SURROGATES
 
 _NULL = re.compile(r"null|Null|NULL|~|")
 _TRUE = re.compile(r"true|True|TRUE")
@@ -20,7 +21,6 @@ _OCTAL = re.compile(r"0o[0-7]{1,4000}")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,4000}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _CORE = "tag:yaml.org,2002:"
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Line ends in YAML 1.1 and for the parser; in 1.2 characters like any other.
 _FORMER_ENDS = "\x85\u2028\u2029"
 _PRIVATE_USE = range(0xE000, 0xF900)
@@ -214,6 +214,6 @@ def _core(text: str) -> Any:
 
 def _whole(text: str) -> str:
     """Join surrogate pairs that came as two escapes."""
-    if not _SURROGATE.search(text):
+    if not SURROGATES.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

@@ -8,7 +8,7 @@ import re
 
 from markupsafe import Markup, escape
 
-from shiftlog.web.present.texts import visible
+from shiftlog.text.printable import page_text
 
 _SEQUENCE = re.compile(
     r"\x1b\[(?P<codes>[0-9;:]*)(?P<final>[@-~])"  # control sequences; `m` sets the looks
@@ -46,7 +46,7 @@ def _overwritten(line: str) -> str:
 def _span(text: str, looks: set[str], colour: str) -> str:
     if not text:
         return ""
-    inner = str(escape(visible(text)))
+    inner = str(escape(page_text(text)))
     names = sorted(looks) + ([colour] if colour else [])
     return f'<span class="{" ".join(f"t-{name}" for name in names)}">{inner}</span>' if names else inner
 

@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from shiftlog.model.moves import status_shown
 from shiftlog.model.nouns import Session, Turn
-from shiftlog.web.present.figures import duration, money, short
+from shiftlog.text.figures import duration, money, short_count
+from shiftlog.text.printable import page_text
 from shiftlog.web.present.templates import address
-from shiftlog.web.present.texts import visible
 
 STRIP_MOST = 300
 STRIP_WIDTH = 1000
@@ -43,7 +43,7 @@ def strip(turns: Sequence[Turn], session: Session) -> Markup:
     for turn, weight, seconds in zip(shown, weights, spans, strict=True):
         width = max(1.0, weight * scale)
         status = status_shown(turn.status, session.state)
-        label = f"{turn.ordinal}. {visible(turn.query_title)[:80]} ({status}, {duration(seconds)})"
+        label = f"{turn.ordinal}. {page_text(turn.query_title)[:80]} ({status}, {duration(seconds)})"
         parts.append(
             Markup('<a href="{}" aria-label="{}"><title>{}</title>{}</a>').format(
                 address("sessions", session.id, turn=turn.request_id) + f"#t-{turn.request_id}",
@@ -64,7 +64,7 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -
     most = max(figures, default=0.0)
     if not most:
         return Markup("")
-    tell = money if value == "cost_usd" else short
+    tell = money if value == "cost_usd" else short_count
     top = _round_up(most)
     plot = BARS_HEIGHT - 22
     step = (BARS_WIDTH - AXIS) / len(rows)
@@ -78,7 +78,7 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -
     every = max(1, len(rows) // 6)
     for number, (row, figure) in enumerate(zip(rows, figures, strict=True)):
         x, height = AXIS + number * step, plot * figure / top
-        label = visible(str(row.get(name) or "unknown"))
+        label = page_text(str(row.get(name) or "unknown"))
         shape = _SHAPE.format(
             f"{x + step * 0.12:.1f}", f"{plot - height:.1f}", f"{step * 0.76:.1f}", f"{height:.1f}", "bar"
         )
@@ -94,7 +94,7 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -
 
 def levels(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str, most_rows: int = 10) -> Markup:
     """Draw one lying bar per row, the largest first, with its name above it."""
-    tell = money if value == "cost_usd" else short
+    tell = money if value == "cost_usd" else short_count
     ranked = sorted(rows, key=lambda row: -float(row.get(value) or 0))[:most_rows]
     top = float(ranked[0].get(value) or 0) if ranked else 0.0
     if not top:
@@ -102,7 +102,7 @@ def levels(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str,
     parts: list[Markup] = []
     for number, row in enumerate(ranked):
         y, figure = number * 34, float(row.get(value) or 0)
-        label = visible(str(row.get(name) or "unknown"))
+        label = page_text(str(row.get(name) or "unknown"))
         label = label if len(label) <= LABEL_CHARS else label[: LABEL_CHARS - 1] + "…"
         told = tell(row.get(value)) or UNKNOWN
         parts.append(_LINE.format(0, y - 1, BARS_WIDTH // 2 - FIGURE_CHAR * (len(told) + 1), "name", label))
@@ -159,11 +159,11 @@ def lineage_picture(tree: Mapping[str, Any], here: str) -> Markup:
 
 
 def _node(node: Mapping[str, Any], x: int, y: int, *, is_here: bool) -> Markup:
-    title = visible(str(node["title"]))
+    title = page_text(str(node["title"]))
     shown = title if len(title) <= 52 else title[:51] + "…"
     how = "" if node["relation"] == "root" else f"{node['relation']} · "
     more = f" · {node['left_out']:,} more" if node["left_out"] else ""
-    about = f"{how}{visible(str(node['agent_id']))[:30]} · {str(node['state']).replace('_', ' ')}{more}"
+    about = f"{how}{page_text(str(node['agent_id']))[:30]} · {str(node['state']).replace('_', ' ')}{more}"
     return Markup(
         '<a href="{}" aria-label="{}"{}><rect x="{}" y="{}" width="{}" height="{}" rx="6" class="node{}"/>{}{}</a>'
     ).format(

@@ -13,9 +13,11 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from shiftlog import __version__
-from shiftlog.web.present import figures
+from shiftlog.text import figures
+from shiftlog.text.printable import page_text
+from shiftlog.web.present import times
 from shiftlog.web.present.ansi import terminal
-from shiftlog.web.present.texts import FOLD_CHARS, FOLD_LINES, Folded, diff, folded, markdown, marked, visible
+from shiftlog.web.present.texts import FOLD_CHARS, FOLD_LINES, Folded, diff, folded, markdown, marked
 
 HERE = Path(__file__).parent.parent
 TEMPLATES = HERE / "templates"
@@ -45,13 +47,13 @@ def _environment(exporting: bool = False) -> Environment:
         auto_reload=False,
     )
     environment.filters |= {
-        "short": figures.short,
+        "short": figures.short_count,
         "money": figures.money,
         "duration": figures.duration,
-        "millis": figures.millis,
-        "size": figures.size,
-        "clock": figures.clock,
-        "moment": figures.moment,
+        "millis": figures.milliseconds,
+        "size": figures.binary_size,
+        "clock": times.clock,
+        "moment": times.moment,
         "markdown": markdown,
         "marked": marked,
         "terminal": terminal,
@@ -79,7 +81,7 @@ def _inner_address(*parts: object, **query: object) -> str:
 def _finalized(value: object) -> object:
     if value is None:
         return ""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return page_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def render(template: str, context: Mapping[str, Any], *, exporting: bool = False) -> str:

@@ -1,6 +1,6 @@
 """Recorded text made fit to be shown: nothing in it can hide, turn the line around, run or flood the page.
 
-Everything that templates print goes through `visible`; the rest here is folding, Markdown and differences.
+Everything that templates print goes through `page_text`; the rest here is folding, Markdown and differences.
 """
 
 import re
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from shiftlog.text.printable import page_text
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
@@ -17,27 +19,6 @@ FOLD_CHARS = 6_000
 FOLD_LINES = 60
 MARKDOWN_CHARS = 24_000
 DIFF_LINES = 400
-
-# Controls but for tab and line feed, direction marks, zero-width and tag characters, lone surrogates. Joiners count
-# only beside ASCII: emoji and some scripts are written with them.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]|[\u200c\u200d](?![^\x00-\x7f])|(?<![^\x00-\x7f])[\u200c\u200d]"
-)
-
-
-def visible(text: str) -> str:
-    """Return a text in which what nobody would see stands as a mark: `␛` for escape, `⟨U+202E⟩` for a turned line."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _UNSEEN.sub(_mark, text.replace("\r\n", "\n"))
-
-
-def _mark(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +57,7 @@ def _markdown() -> "MarkdownIt":
 
 def markdown(text: object) -> Markup:
     """Return a text as the HTML of its Markdown; one that is too long for that stays as it is."""
-    shown = visible(text if isinstance(text, str) else "" if text is None else str(text))
+    shown = page_text(text if isinstance(text, str) else "" if text is None else str(text))
     if len(shown) > MARKDOWN_CHARS:
         return Markup('<pre class="text">{}</pre>').format(shown)
     html = _markdown().render(shown)
@@ -91,7 +72,7 @@ def markdown(text: object) -> Markup:
 
 def marked(snippet: str) -> Markup:
     """Return a snippet with its « » as marks."""
-    shown = str(escape(visible(snippet)))
+    shown = str(escape(page_text(snippet)))
     return Markup(shown.replace("«", "<mark>").replace("»", "</mark>"))  # noqa: S704 - escaped before
 
 

@@ -6,8 +6,9 @@ Recorded text is data: it stands in quotes or in fences longer than any run of b
 import re
 from typing import Any
 
-from shiftlog.web.present.figures import duration, millis, moment, money, short
-from shiftlog.web.present.texts import visible
+from shiftlog.text.figures import duration, milliseconds, money, short_count
+from shiftlog.text.printable import page_text
+from shiftlog.web.present.times import moment
 
 Item = dict[str, Any]
 
@@ -24,7 +25,7 @@ def markdown_head(session: Item) -> str:
         ("Last activity", session["last_activity"]),
         ("Duration", duration(session["duration_s"])),
         ("Turns", f"{session['turns_total']} ({session['turns_failed']} failed)"),
-        ("Tokens", short(session["tokens_total"])),
+        ("Tokens", short_count(session["tokens_total"])),
         ("Cost", money(session["cost_usd"])),
         ("Head", session["head_hash"]),
     ]
@@ -40,7 +41,7 @@ def markdown_piece(block: Item) -> str:
     parts = [f"## {turn['ordinal']}. {_inline(turn['query_title'])}\n\n"]
     facts = [block["status"], moment(turn["begun_at"]) + " UTC", duration(block["duration_s"])]
     if block["tokens"]:
-        facts.append(f"{short(block['tokens'])} tokens")
+        facts.append(f"{short_count(block['tokens'])} tokens")
     parts.append("*" + " · ".join(str(fact) for fact in facts) + "*\n\n")
     if turn["query_text"] and turn["query_text"] != turn["query_title"]:
         parts.append("**Request**\n\n" + _quoted(turn["query_text"]))
@@ -82,7 +83,7 @@ def _command(step: Item) -> str:
     ending = (
         "running" if step["live"] else f"exit {step['exit_code']}" if step["exit_code"] is not None else step["state"]
     )
-    took = f", {millis(step['duration_ms'])}" if step["duration_ms"] is not None else ""
+    took = f", {milliseconds(step['duration_ms'])}" if step["duration_ms"] is not None else ""
     shown = _fenced(f"$ {step['command']}\n{step['stdout'] or ''}{step['stderr'] or ''}", "console")
     return f"{shown}*{ending}{took}*\n\n" + "".join(_action(action) for action in step["actions"])
 
@@ -94,17 +95,17 @@ def _action(action: Item) -> str:
 
 
 def _inline(text: object) -> str:
-    line = " ".join(visible(str(text)).split())
+    line = " ".join(page_text(str(text)).split())
     return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", line)
 
 
 def _quoted(text: object) -> str:
     # A quote keeps Markdown readable; only what could become a tag, or load an image from elsewhere, is broken.
-    shown = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", visible(str(text))).replace("![", "!\\[")
+    shown = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", page_text(str(text))).replace("![", "!\\[")
     return "".join(f"> {line}".rstrip() + "\n" for line in shown.strip("\n").split("\n")) + "\n"
 
 
 def _fenced(text: object, language: str = "") -> str:
-    shown = visible(str(text)).strip("\n")
+    shown = page_text(str(text)).strip("\n")
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     return f"{fence}{language}\n{shown}\n{fence}\n\n"

@@ -18,7 +18,7 @@ from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.web.answers import NOT_FOUND, View, refusal
 from shiftlog.web.present.charts import strip
-from shiftlog.web.present.figures import between
+from shiftlog.web.present.times import between
 from shiftlog.web.views.steps import steps_of
 from shiftlog.web.views.timeline import (
     ENTRIES_SHOWN,

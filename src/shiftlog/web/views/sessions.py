@@ -23,7 +23,7 @@ from shiftlog.model.nouns import Session
 from shiftlog.model.times import parse, shown
 from shiftlog.store.protocol import Filter, Page, Reader, SessionRow
 from shiftlog.web.answers import View
-from shiftlog.web.present.figures import between, day_name
+from shiftlog.web.present.times import between, day_name
 
 FAMILIES = 40
 ROWS_AT_ONCE = 60

@@ -1,0 +1,28 @@
+"""Which known name a mistyped one meant."""
+
+from shiftlog.text.nearest import nearest, similar_names, suggestion, unknown_and_nearest
+
+
+def test_there_is_always_a_nearest_name() -> None:
+    assert nearest("titel", ["body", "title"]) == "title"
+    assert nearest("SHIFTLOG_HTTP_PROT", ["SHIFTLOG_HTTP_HOST", "SHIFTLOG_HTTP_PORT"]) == "SHIFTLOG_HTTP_PORT"
+    assert nearest("日本", ["body", "title"]) in {"body", "title"}
+
+
+def test_the_last_part_of_a_dotted_name_can_decide() -> None:
+    assert nearest("web.port", ["shell.web_part", "http.port"]) == "http.port"
+
+
+def test_a_suggestion_is_made_only_if_it_is_alike_enough() -> None:
+    assert suggestion("ekho", ["echo", "mood"]) == "echo"
+    assert suggestion("zzz", ["echo", "mood"]) is None
+    assert suggestion("Echo", ["echo"]) == "echo"
+
+
+def test_similar_names_come_most_alike_first() -> None:
+    assert similar_names("alice", ["bob", "alicia", "alice2"], most=2, least=0.4) == ["alice2", "alicia"]
+
+
+def test_an_unknown_name_is_cut_and_made_printable() -> None:
+    shown, near = unknown_and_nearest("\ud800" + "x" * 500, [])
+    assert (len(shown), near) == (200, None)
