@@ -84,8 +84,6 @@ class NoopServices:
 
     async def client_gone(self, caller: Caller) -> None: ...
 
-    def watch_clients(self, connected: Callable[[], Collection[str]]) -> None: ...
-
     async def renew_leases(self, client_ids: Iterable[str]) -> None: ...
 
     async def sweep(self, client_ids: Iterable[str]) -> None: ...
@@ -103,7 +101,7 @@ if __name__ == "__main__":
     made = MADE[sys.argv.pop(1)]
 
     @asynccontextmanager
-    async def open_noop_services(home: str) -> AsyncGenerator[NoopServices]:
+    async def open_noop_services(home: str, connected: Callable[[], Collection[str]]) -> AsyncGenerator[NoopServices]:
         yield NoopServices(made())
 
     sys.exit(main(open_services=open_noop_services))

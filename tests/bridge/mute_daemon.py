@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -33,8 +33,8 @@ class MuteServices(AppServices):
 
 
 @asynccontextmanager
-async def open_mute(home: str) -> AsyncGenerator[MuteServices]:
-    async with open_app(Path(home)) as app:
+async def open_mute(home: str, connected: Callable[[], Collection[str]]) -> AsyncGenerator[MuteServices]:
+    async with open_app(Path(home), connected=connected) as app:
         yield MuteServices(app)
 
 

@@ -26,7 +26,7 @@ from shiftlog.model.errors import InvalidParameter, SessionNotFound
 #: A client whose child connects and ends, so that the kernel names a process that is gone.
 BY_CHILD = """
 import os, socket, sys
-from shiftlog import wire
+from shiftlog.link import wire
 sock = socket.socket(socket.AF_UNIX)
 child = os.fork()
 if not child:
@@ -141,9 +141,6 @@ class Echo:
     async def client_gone(self, caller: Caller) -> None:
         self.gone.append(caller.client_id)
 
-    def watch_clients(self, connected: Callable[[], Collection[str]]) -> None:
-        pass
-
     async def renew_leases(self, client_ids: Iterable[str]) -> None:
         pass
 
@@ -161,7 +158,7 @@ class Echo:
 
 
 @asynccontextmanager
-async def open_echo(home: str) -> AsyncGenerator[Echo]:
+async def open_echo(home: str, connected: Callable[[], Collection[str]]) -> AsyncGenerator[Echo]:
     refusal = Path(home, "refuse")
     if refusal.exists():
         raise InvalidParameter.invalid("setting", refusal.read_text())

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from shiftlog.app.app import App, open_app
+from shiftlog.app.app import App, Connected, open_app
 from shiftlog.journal.chain import Finding
 from shiftlog.journal.maintenance import Rebuilt
 from shiftlog.link import processes
@@ -167,7 +167,11 @@ class Desk:
 
 @asynccontextmanager
 async def open_desk(
-    home: Path, *, now: datetime | None = NOON, environ: Mapping[str, str] | None = None
+    home: Path,
+    *,
+    now: datetime | None = NOON,
+    environ: Mapping[str, str] | None = None,
+    connected: Connected = tuple,
 ) -> AsyncGenerator[Desk]:
     """Open an app in a folder; without a time it has the real clock."""
     home.mkdir(mode=0o700, exist_ok=True)
@@ -178,7 +182,7 @@ async def open_desk(
         if not clock.exists():
             clock.write_text(now.isoformat(), encoding="utf-8")
         given |= {"SHIFTLOG_TEST": "1", "SHIFTLOG_NOW": f"@{clock}"}
-    async with open_app(home, given) as app:
+    async with open_app(home, given, connected=connected) as app:
         yield Desk(home=home, app=app, clock=clock)
 
 

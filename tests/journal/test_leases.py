@@ -6,13 +6,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from shiftlog.link import processes
 from shiftlog.model.caller import LIBRARY, Caller
-from tests.journal.desk import Desk, client
+from tests.journal.desk import Desk, client, open_desk
 
 OTHERS_HOST = "somewhere-else"
 
@@ -212,15 +213,15 @@ async def test_a_sweep_after_the_machine_slept_takes_nothing_from_clients_that_a
     assert error.code == "session_held"
 
 
-async def test_who_wakes_first_after_a_sleep_takes_nothing_from_clients_that_are_connected(desk: Desk) -> None:
-    held, left = await desk.open(client("present")), await desk.open(client("absent"), agent_id="beta")
-    desk.app.continuity.connected = lambda: ["client-present"]
-    desk.wait(minutes=10)
-    named = {"session_id": held}
-    for tool, given in (("resume_session", {"agent_id": "Codex", **named}), ("close_session", named)):
-        assert (await desk.refusal(tool, given, client("newer"))).code == "session_held"
-    assert await desk.app.continuity.suspend_stale(timedelta(0)) == [left]
-    assert (await resume(desk, client("present")))["data"]["lease"]["fence"] == 1
+async def test_who_wakes_first_after_a_sleep_takes_nothing_from_clients_that_are_connected(tmp_path: Path) -> None:
+    async with open_desk(tmp_path / "home", connected=lambda: ["client-present"]) as desk:
+        held, left = await desk.open(client("present")), await desk.open(client("absent"), agent_id="beta")
+        desk.wait(minutes=10)
+        named = {"session_id": held}
+        for tool, given in (("resume_session", {"agent_id": "Codex", **named}), ("close_session", named)):
+            assert (await desk.refusal(tool, given, client("newer"))).code == "session_held"
+        assert await desk.app.continuity.suspend_stale(timedelta(0)) == [left]
+        assert (await resume(desk, client("present")))["data"]["lease"]["fence"] == 1
 
 
 async def test_a_client_that_never_held_a_session_does_not_hold_it_by_waking_it(desk: Desk) -> None:

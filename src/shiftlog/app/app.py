@@ -1,14 +1,14 @@
 """The composition root: one object per state directory that holds the store and the services over it.
 
-Faces get an App and nothing else. What the services decide stands in their rooms; here they are only joined.
+Every face works with an App. Here services are only constructed and joined; what they decide is in their packages.
 """
 
 import os
 import socket
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from shiftlog.journal.journal import KEYS_KEPT, OUTCOMES_KEPT, Journal
 from shiftlog.journal.maintenance import Maintenance
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.sessions import Sessions, unlimited
+from shiftlog.journal.shells.log import ShellLog
 from shiftlog.journal.signing.keys import Keys
 from shiftlog.journal.usage.limits import Budgets, Limit
 from shiftlog.link import processes
@@ -45,87 +46,119 @@ if TYPE_CHECKING:
 WORKSPACES_EVERY = timedelta(days=1)
 CLIENTS_KEPT = timedelta(days=100)  # longer than any recovery token lives
 
+# Reads the parameters of a queued call as the client script that queued it writes them.
+ReadParams = Callable[[str], Any]
+# Returns the ids of the clients that are connected now.
+Connected = Callable[[], Collection[str]]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class App:
-    """Everything that one state directory offers."""
+    """Everything that one state directory offers. What few starts need is imported and built on first use."""
 
-    home: Path
-    config: configuration.Config
-    clock: Clock
-    store: Store
-    keys: Keys
-    redactor: Redactor
-    budgets: Budgets
-    sessions: Sessions
-    continuity: Continuity
-    delx: Delx
-    runs: Runs
-    history: History
-    maintenance: Maintenance
-    sessionlog: Sessionlog
-    journal: Journal
-    policy: "OperatorPolicy | None"
-    environ: Mapping[str, str]
-    _swept: list[datetime] = field(default_factory=list[datetime])
-    _shells: list[tuple["Shells", "Workspaces"]] = field(default_factory=list[tuple["Shells", "Workspaces"]])
-    _imports: list["Imports"] = field(default_factory=list["Imports"])
-    _hooks: list["Hooks"] = field(default_factory=list["Hooks"])
+    def __init__(
+        self,
+        home: Path,
+        config: configuration.Config,
+        store: Store,
+        environ: Mapping[str, str],
+        *,
+        connected: Connected = tuple,
+        read_params: ReadParams | None = None,
+    ) -> None:
+        self.home = home
+        self.config = config
+        self.store = store
+        self.environ = environ
+        self.read_params = read_params
+        self.clock = Clock.from_environ(environ)
+        self.policy = _policy(home, config, environ)
+        self.redactor = _redactor(home, config, self.policy)
+        self.keys = Keys.load(home / "keys")
+        self.journal = Journal(store, self.redactor, self.clock)
+        host = socket.gethostname()
+        self.runs = Runs(self.journal, config.runs, config.prices, processes.started, host)
+        self.budgets = _budgets(config)
+        check_spending = self._check_spending if self.budgets.are_set else unlimited
+        self.sessions = Sessions(self.journal, config.runs, processes.started, check_spending)
+        self.continuity = Continuity(
+            self.journal,
+            self.keys,
+            self.runs,
+            processes.started,
+            host,
+            _terms(config),
+            connected=connected,
+            live_shells=self.live_shells,
+        )
+        self.delx = Delx(self.continuity)
+        self.history = History(self.journal, self.runs)
+        self.maintenance = Maintenance(self.journal, self.keys)
+        self.shell_log = ShellLog(self.journal, self.sessions, self.continuity, self.redactor)
+        calls = Calls(self.journal, self.redactor, self.continuity, timedelta(minutes=config.idle_suspend_minutes))
+        self.sessionlog = Sessionlog(calls, self.continuity, self.runs, self._take_transcripts)
+        self._workspaces_swept_at: datetime | None = None
 
-    @property
+    @cached_property
     def imports(self) -> "Imports":
-        """Return the import service, made when it is first asked for."""
-        if not self._imports:
-            from shiftlog.app.imports import build_imports
+        """Return the import service."""
+        from shiftlog.app.imports import build_imports
 
-            self._imports.append(build_imports(self, self.environ))
-        return self._imports[0]
+        return build_imports(self)
 
-    @property
-    def is_importing(self) -> bool:
-        """Tell whether an import is under way."""
-        return any(imports.running for imports in self._imports)
-
-    @property
+    @cached_property
     def hooks(self) -> "Hooks":
-        """Return what takes the events of agents' hooks, made when it is first asked for."""
-        if not self._hooks:
-            from shiftlog.app.hooks import build_hooks
+        """Return what takes the events of agents' hooks."""
+        from shiftlog.app.hooks import build_hooks
 
-            self._hooks.append(build_hooks(self))
-        return self._hooks[0]
+        return build_hooks(self)
+
+    @cached_property
+    def _shell_services(self) -> tuple["Shells", "Workspaces"]:
+        from shiftlog.app.shells import build_shells
+
+        return build_shells(self)
 
     @property
     def shells(self) -> "Shells":
-        """Return the shells of this state directory, made when they are first asked for."""
-        return self._shell_rooms()[0]
+        """Return the shells of this state directory."""
+        return self._shell_services[0]
 
     @property
     def workspaces(self) -> "Workspaces":
-        """Return the checkpoints of workspaces, made when they are first asked for."""
-        return self._shell_rooms()[1]
+        """Return the checkpoints of workspaces."""
+        return self._shell_services[1]
 
-    def _shell_rooms(self) -> tuple["Shells", "Workspaces"]:
-        if not self._shells:
-            from shiftlog.app.shells import build_shells
+    def _is_built(self, name: str) -> bool:
+        """Return True if a cached property was used already."""
+        return name in self.__dict__
 
-            self._shells.append(build_shells(self))
-        return self._shells[0]
+    @property
+    def is_importing(self) -> bool:
+        """Return True if an import is running."""
+        return self._is_built("imports") and self.imports.running > 0
 
-    def has_live_shells(self) -> bool:
-        """Tell whether a shell lives, without making anything."""
-        return bool(self._shells and self._shells[0][0].live_ids())
+    def live_shells(self) -> list[str]:
+        """Return the ids of the live shells, without building the shell services."""
+        return self.shells.live_ids() if self._is_built("_shell_services") else []
+
+    def _check_spending(self, reader: Reader, agent_id: str, now: datetime) -> list[dict[str, Any]]:
+        return self.budgets.check(reader, self.runs, agent_id, now)
+
+    async def _take_transcripts(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        from shiftlog.app.imports import take_transcripts
+
+        return await take_transcripts(self.imports, values)
 
     async def aclose(self) -> None:
-        """End what lives: the shells of this server."""
-        for shells, workspaces in self._shells:
-            await shells.aclose()
-            await workspaces.aclose()
+        """End the live shells."""
+        if self._is_built("_shell_services"):
+            await self.shells.aclose()
+            await self.workspaces.aclose()
 
     async def sweep(self, present: Iterable[str] = ()) -> None:
-        """Do what is due now and then: suspend what idles or lost its holder, forget old answers.
+        """Suspend sessions that idle or lost their holder, and delete what is kept for a limited time.
 
-        The clients that are present keep their leases, which ran out if the machine slept.
+        Clients that are `present` keep their leases, which ran out if the machine slept.
         """
         await self.continuity.renew(list(present))
         await self.continuity.suspend_stale(timedelta(minutes=self.config.idle_suspend_minutes))
@@ -142,83 +175,45 @@ class App:
 
     async def _sweep_workspaces(self) -> None:
         """Once a day, remove automatic checkpoints beyond their limit, if any workspace was worked in."""
-        now = self.clock.now()
-        if not self._shells or (self._swept and now - self._swept[-1] < WORKSPACES_EVERY):
+        now, last = self.clock.now(), self._workspaces_swept_at
+        if not self._is_built("_shell_services") or (last is not None and now - last < WORKSPACES_EVERY):
             return
-        self._swept[:] = [now]
+        self._workspaces_swept_at = now
         where = Filter(states=frozenset(map(str, UNFINISHED)))
         rows = await self.store.read(lambda reader: reader.find_sessions(where, Page(limit=10_000), by_activity=True))
         await self.workspaces.gc([row.session.id for row in rows])
 
 
-def build_app(home: Path, config: configuration.Config, store: Store, environ: Mapping[str, str]) -> App:
-    """Join the services over an open store."""
-    clock = Clock.from_environ(environ)
-    policy = _policy(home, config, environ)
-    redactor = _redactor(home, config, policy)
-    keys = Keys.load(home / "keys")
-    journal = Journal(store, redactor, clock)
-    host = socket.gethostname()
-    runs = Runs(journal, config.runs, config.prices, processes.started, host)
-    budgets = Budgets(
-        total=Limit(day_usd=config.budgets.day_usd, day_tokens=config.budgets.day_tokens),
+def _budgets(config: configuration.Config) -> Budgets:
+    given = config.budgets
+    return Budgets(
+        total=Limit(day_usd=given.day_usd, day_tokens=given.day_tokens),
         agents={
-            name: Limit(day_usd=given.get("day_usd", 0.0), day_tokens=int(given.get("day_tokens", 0)))
-            for name, given in config.budgets.agents.items()
+            name: Limit(day_usd=own.get("day_usd", 0.0), day_tokens=int(own.get("day_tokens", 0)))
+            for name, own in given.agents.items()
         },
-        refuse=config.budgets.on_exceeded == "refuse",
+        refuse=given.on_exceeded == "refuse",
     )
 
-    def spending(reader: Reader, agent_id: str, now: datetime) -> list[dict[str, Any]]:
-        return budgets.check(reader, runs, agent_id, now)
 
-    terms = Terms(
+def _terms(config: configuration.Config) -> Terms:
+    return Terms(
         token_ttl=timedelta(days=config.token_ttl_days),
         require_token=config.resume.require_token,
         idle_limit=timedelta(minutes=config.idle_suspend_minutes),
     )
-    continuity = Continuity(journal, keys, runs, processes.started, host, terms)
-    calls = Calls(journal, redactor, continuity, timedelta(minutes=config.idle_suspend_minutes))
-    sessionlog = Sessionlog(calls, continuity, runs)
-    app = App(
-        home=home,
-        config=config,
-        clock=clock,
-        store=store,
-        keys=keys,
-        redactor=redactor,
-        budgets=budgets,
-        sessions=Sessions(journal, config.runs, processes.started, spending if budgets.are_set else unlimited),
-        continuity=continuity,
-        delx=Delx(continuity),
-        runs=runs,
-        history=History(journal, runs),
-        maintenance=Maintenance(journal, keys),
-        sessionlog=sessionlog,
-        journal=journal,
-        policy=policy,
-        environ=environ,
-    )
-
-    async def take_transcripts(values: Mapping[str, Any]) -> dict[str, Any]:
-        from shiftlog.app.imports import take_transcripts as take
-
-        return await take(app.imports, values)
-
-    sessionlog.take_transcripts = take_transcripts
-    return app
 
 
 def check_settings(home: Path, environ: Mapping[str, str]) -> None:
-    """Raise ConfigError for whatever would keep a server from starting with the settings as they are now."""
+    """Raise ConfigError if a server cannot start with the present settings."""
     config = configuration.load(home, environ)
     _redactor(home, config, _policy(home, config, environ))
 
 
 def _policy(home: Path, config: configuration.Config, environ: Mapping[str, str]) -> "OperatorPolicy | None":
-    """Read the operator's policy if there is one: what is wrong with it keeps the server from starting."""
-    told = ("EXECKIT_MCP_", ASKED_POLICY)
-    if not config.policy and not config.policy_file and not any(name.startswith(told) for name in environ):
+    """Read the operator's policy, if there is one; a fault in it keeps the server from starting."""
+    prefixes = ("EXECKIT_MCP_", ASKED_POLICY)
+    if not config.policy and not config.policy_file and not any(name.startswith(prefixes) for name in environ):
         return None
     from shiftlog.app.policy import operator_policy
 
@@ -226,7 +221,7 @@ def _policy(home: Path, config: configuration.Config, environ: Mapping[str, str]
 
 
 def _redactor(home: Path, config: configuration.Config, policy: "OperatorPolicy | None") -> Redactor:
-    """Build the redactor of the operator's rules; what cannot be used is an error that names the key."""
+    """Build the redactor from the operator's rules; an error names the key of an unusable rule."""
     source = str(home / configuration.FILE_NAME)
     try:
         rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in config.redaction.rules]
@@ -243,11 +238,21 @@ def _redactor(home: Path, config: configuration.Config, policy: "OperatorPolicy 
 
 
 @asynccontextmanager
-async def open_app(home: Path, environ: Mapping[str, str] = os.environ) -> AsyncGenerator[App]:
-    """Open the state directory with its embedded store for the time of a with block."""
+async def open_app(
+    home: Path,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    connected: Connected = tuple,
+    read_params: ReadParams | None = None,
+) -> AsyncGenerator[App]:
+    """Open a state directory with its embedded store for the time of a with block.
+
+    `connected` names the clients whose leases outlast a sleep of the machine. Without `read_params`, calls that client
+    scripts queued stay queued.
+    """
     config = configuration.load(home, environ)
     async with SqliteStore(home / DATABASE, durability=config.durability) as store:
-        app = build_app(home, config, store, environ)
+        app = App(home, config, store, environ, connected=connected, read_params=read_params)
         try:
             yield app
         finally:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -19,26 +19,21 @@ import msgspec
 from shiftlog.app.import_worker import placer_for
 from shiftlog.app.imports import worker_settings
 from shiftlog.app.queued_calls import QueuedCalls
-from shiftlog.config import Config
-from shiftlog.dialects.mcpserver.service import Sessionlog
 from shiftlog.facts.hook import HookFact
-from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.ingest.hooks.events import Spooled, fact_of, name_of, read_spooled
 from shiftlog.ingest.hooks.spool import HOOKS, Spool, SpoolLine
 from shiftlog.ingest.hooks.transcripts import Transcripts, transcripts_of
 from shiftlog.ingest.importing.composer import Placer
-from shiftlog.ingest.importing.service import ImportOptions, Imports
-from shiftlog.journal.clock import Clock
+from shiftlog.ingest.importing.service import ImportOptions
 from shiftlog.journal.intake.hooks import Hooking, Stop
 from shiftlog.journal.intake.start_brief import start_brief
 from shiftlog.link import processes
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.times import parse
-from shiftlog.store.protocol import Store
 from shiftlog.store.sources import Source
 
 if TYPE_CHECKING:
-    from shiftlog.guard.policy.operator import OperatorPolicy
+    from shiftlog.app.app import App
 
 LOOK_EVERY_S = 0.5
 AGAIN_S = 5.0
@@ -50,28 +45,7 @@ STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
 log = logging.getLogger(__name__)
 
 
-class _Place(Protocol):
-    """What of an app the hooks need."""
-
-    @property
-    def home(self) -> Path: ...
-    @property
-    def config(self) -> Config: ...
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def store(self) -> Store: ...
-    @property
-    def redactor(self) -> Redactor: ...
-    @property
-    def imports(self) -> Imports: ...
-    @property
-    def sessionlog(self) -> Sessionlog: ...
-    @property
-    def policy(self) -> "OperatorPolicy | None": ...
-
-
-def build_hooks(app: _Place) -> "Hooks":
+def build_hooks(app: "App") -> "Hooks":
     """Join the hooks over an app's store."""
     settings = worker_settings(app)
     spool = Spool(folder=app.home / "spool")
@@ -81,7 +55,12 @@ def build_hooks(app: _Place) -> "Hooks":
         hooking=Hooking(app.store, app.clock, app.config.runs.backend_of, socket.gethostname()),
         placer=placer_for(settings),
         calls=QueuedCalls(
-            spool=spool, sessionlog=app.sessionlog, redactor=app.redactor, store=app.store, now=app.clock.now
+            spool=spool,
+            sessionlog=app.sessionlog,
+            redactor=app.redactor,
+            store=app.store,
+            now=app.clock.now,
+            read_params=app.read_params,
         ),
     )
 
@@ -90,7 +69,7 @@ def build_hooks(app: _Place) -> "Hooks":
 class Hooks:
     """Takes what hooks and client scripts spooled, and answers starts."""
 
-    app: _Place
+    app: "App"
     spool: Spool
     hooking: Hooking
     placer: Placer

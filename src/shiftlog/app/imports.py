@@ -10,51 +10,32 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from shiftlog.app.import_worker import WorkerSettings, placer_for
-from shiftlog.config import Config
 from shiftlog.dialects.mcpserver.transcripts import completed
 from shiftlog.ingest.importing.run import SMALL_BYTES, Importer, ImportJournal, MakeReaders
 from shiftlog.ingest.importing.service import ImportOptions, Imports, IngestSettings
 from shiftlog.ingest.importing.workers import InProcess, Readers, Workers
-from shiftlog.journal.clock import Clock
 from shiftlog.journal.intake.service import Ingest, import_key
 from shiftlog.link.import_ahead import WORKER, default_jobs, take_ahead
 from shiftlog.model.agents import agent_named, find_kind
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
-from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.copying import copy_database
 
 if TYPE_CHECKING:
-    from shiftlog.guard.policy.operator import OperatorPolicy
+    from shiftlog.app.app import App
 
 KEY_FILE = "import.key"
 COPY_PREFIX = "dry-run-"
 COPIES_KEPT_S = 86_400.0
 
 
-class _Place(Protocol):
-    """What of an app the import needs."""
-
-    @property
-    def home(self) -> Path: ...
-    @property
-    def config(self) -> Config: ...
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def store(self) -> Store: ...
-    @property
-    def policy(self) -> "OperatorPolicy | None": ...
-
-
-def worker_settings(app: _Place) -> WorkerSettings:
+def worker_settings(app: "App") -> WorkerSettings:
     """Return what readers in other processes must know: the operator's redaction rules, those of a policy too."""
     redaction, policy = app.config.redaction, app.policy
     rules = [(rule.name, rule.pattern, rule.kind) for rule in redaction.rules]
@@ -67,7 +48,7 @@ def worker_settings(app: _Place) -> WorkerSettings:
     )
 
 
-def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Imports:
+def build_imports(app: "App") -> Imports:
     """Join the import over an app's store."""
     settings = worker_settings(app)
 
@@ -91,9 +72,6 @@ def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Impor
             async with SqliteStore(copy, durability="process") as store:
                 yield Ingest(store, app.clock, settings.mac_key)
 
-    def now() -> datetime:
-        return app.clock.now()
-
     return Imports(
         importer=Importer(journal=Ingest(app.store, app.clock, settings.mac_key)),
         readers=readers,
@@ -103,9 +81,9 @@ def build_imports(app: _Place, environ: Mapping[str, str] = os.environ) -> Impor
             max_line_mb=app.config.ingest.max_line_mb,
             project_aliases=app.config.ingest.project_aliases,
         ),
-        environ=environ,
-        now=now,
-        home=Path(environ.get("HOME") or Path.home()),
+        environ=app.environ,
+        now=app.clock.now,
+        home=Path(app.environ.get("HOME") or Path.home()),
     )
 
 

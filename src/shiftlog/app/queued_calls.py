@@ -50,8 +50,8 @@ class QueuedCalls:
     redactor: Redactor
     store: Store
     now: Callable[[], datetime]
-    read_params: Callable[[str], Any] | None = None
-    """Reads parameters as the script's own program would; calls wait until a face has put it here."""
+    # Reads parameters as the script's own program would; without it calls stay queued.
+    read_params: Callable[[str], Any] | None
     _attempts: dict[str, int] = field(default_factory=dict[str, int])
 
     def are_waiting(self) -> bool:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from shiftlog.app.checkpoint_log import JournalCheckpointLog
 from shiftlog.app.workspaces import Workspaces
 from shiftlog.guard.policy.operator import OperatorPolicy
-from shiftlog.journal.shells.log import ShellLog
 from shiftlog.link import processes
 from shiftlog.shell.guard import Policing
 from shiftlog.shell.opening import Opener, Places
@@ -20,7 +19,6 @@ from shiftlog.shell.remote.shell import InbandShell
 from shiftlog.shell.remote.ssh.places import SshPlaces
 from shiftlog.shell.service import ShellLimits, Shells
 from shiftlog.shell.state import Shell
-from shiftlog.workspace.checkpoints import Checkpoints
 from shiftlog.workspace.ports import Limits as CheckpointLimits
 from shiftlog.workspace.ports import Ran, Runner
 from shiftlog.workspace.runner import CommandRunner, LocalRunner
@@ -33,10 +31,22 @@ OUTPUTS = "outputs"
 
 def build_shells(app: "App") -> tuple[Shells, Workspaces]:
     """Join what shells and checkpoints need; nothing is opened or recorded before the first one."""
-    log = ShellLog(app.journal, app.sessions, app.continuity, app.redactor)
     policy = app.policy or OperatorPolicy()
     limits = policy.limits
     policing = Policing(policy=policy, state_dir=app.home, redactor=app.redactor, environment=app.environ)
+    log = app.shell_log
+    workspaces = Workspaces(
+        log=JournalCheckpointLog(app.store, log),
+        shell_log=log,
+        shells=lambda: shells,  # shells ask for checkpoints, and a checkpoint is of a shell's workspace
+        redactor=app.redactor,
+        runner_of=_runner_of,
+        permit=policing.check_workspace,
+        sandbox_max=policy.sandbox_max,
+        data=app.home,
+        now=app.clock.now,
+        limits=_checkpoints(limits),
+    )
     shells = Shells(
         journal=log,
         outputs=OutputKeeper(app.home / OUTPUTS, app.redactor, limits=_outputs(limits), now=app.clock.now),
@@ -50,27 +60,10 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         redactor=app.redactor,
         now=app.clock.now,
         limits=_shells(limits),
+        snapshots=workspaces,
         on_close=policing.close,
         is_inside=processes.descends_from,
     )
-    records = JournalCheckpointLog(app.store, log)
-    workspaces = Workspaces(
-        checkpoints=Checkpoints(records, data=str(app.home), now=app.clock.now, limits=_checkpoints(limits)),
-        log=records,
-        shell=shells.find,
-        usable=shells.usable,
-        live_shells=lambda: [shell for shell in shells.live.values() if shell.is_live],
-        open_turn=log.open_turn,
-        check_live=log.check_live,
-        redactor=app.redactor,
-        runner_of=_runner_of,
-        permit=policing.check_workspace,
-        check_restoring=shells.check_restoring,
-        sandbox_max=policy.sandbox_max,
-    )
-    workspaces.checkpoints.busy = workspaces.busy
-    shells.snapshots = workspaces
-    app.continuity.live_shells = shells.live_ids
     app.journal.turn_began = workspaces.turn_began
     return shells, workspaces
 

@@ -5,8 +5,8 @@ What a checkpoint is and how one is restored stands in `workspace`; here is who 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +15,7 @@ from shiftlog.app.checkpoint_log import JournalCheckpointLog
 from shiftlog.guard.budgets.spec import read_budget
 from shiftlog.guard.budgets.text import shape_text
 from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.journal.shells.log import ShellLog
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import (
@@ -26,9 +27,10 @@ from shiftlog.model.shell_errors import (
 from shiftlog.params.arguments import Arguments, Enum, Flag, Int, String, Strings, conflict, missing
 from shiftlog.shell import requests
 from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
+from shiftlog.shell.service import Shells
 from shiftlog.shell.state import Command, Shell
 from shiftlog.workspace.checkpoints import LABEL_CHARS, Checkpoints, Workspace
-from shiftlog.workspace.ports import Busy, Cause, Kind, Place, Runner, Scope
+from shiftlog.workspace.ports import Busy, Cause, Kind, Limits, Place, Runner, Scope
 from shiftlog.workspace.rules import read_scope
 from shiftlog.workspace.runner import LocalRunner
 from shiftlog.workspace.shadow import WorkspaceGone
@@ -90,24 +92,33 @@ class Attached:
     automatic: bool
 
 
-@dataclass(slots=True, kw_only=True)
 class Workspaces:
     """Checkpoints of the workspaces of shells, and of local ones that have some."""
 
-    checkpoints: Checkpoints
-    log: JournalCheckpointLog
-    shell: Callable[[str], Shell | None]
-    usable: Callable[[str], Awaitable[Shell]]
-    live_shells: Callable[[], list[Shell]]
-    open_turn: Callable[[str], Awaitable[str | None]]
-    check_live: Callable[[str], Awaitable[None]]
-    redactor: Redactor
-    runner_of: Callable[[Shell], Runner | None] = lambda _shell: LocalRunner()
-    permit: Callable[[str, Caller], None]
-    check_restoring: Callable[[str | None, Caller], None]
-    sandbox_max: str = "full-access"
-    _settling: set["asyncio.Task[bool]"] = field(default_factory=set["asyncio.Task[bool]"])
-    _attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
+    def __init__(
+        self,
+        *,
+        log: JournalCheckpointLog,
+        shell_log: ShellLog,
+        shells: Callable[[], Shells],
+        redactor: Redactor,
+        runner_of: Callable[[Shell], Runner | None],
+        permit: Callable[[str, Caller], None],
+        sandbox_max: str,
+        data: Path,
+        now: Callable[[], datetime],
+        limits: Limits,
+    ) -> None:
+        self.log = log
+        self._shell_log = shell_log
+        self._shells = shells
+        self._redactor = redactor
+        self._runner_of = runner_of
+        self._permit = permit
+        self._sandbox_max = sandbox_max
+        self.checkpoints = Checkpoints(log, data=str(data), busy=self._busy, now=now, limits=limits)
+        self._attached: dict[str, Attached] = {}
+        self._completing: set[asyncio.Task[bool]] = set()
 
     # What shells ask for
 
@@ -115,7 +126,7 @@ class Workspaces:
         """Begin to cover a shell's workspace with a first checkpoint."""
         if shell.workspace is None:
             return {"enabled": False, "reason": "no_workspace", "baseline_id": None}
-        runner = self.runner_of(shell)
+        runner = self._runner_of(shell)
         scope = _scope(values)
         try:
             if runner is None:
@@ -127,7 +138,7 @@ class Workspaces:
             if automatic:
                 created = await self.checkpoints.save(workspace, kind="open", cause=Cause(session_id=shell.session_id))
                 baseline = created.checkpoint_id
-                self._settle(workspace)
+                self._complete(workspace)
         except GitMissing:
             return {"enabled": False, "reason": "git_missing", "baseline_id": None}
         return {"enabled": True, "reason": None, "baseline_id": baseline}
@@ -136,16 +147,16 @@ class Workspaces:
         """Refuse sub-paths and patterns that cannot be used, before a shell is opened."""
         _scope(values)
 
-    def _settle(self, workspace: Workspace) -> None:
+    def _complete(self, workspace: Workspace) -> None:
         """Make a first checkpoint independent of the user's own objects, while the shell is in use already."""
         task = asyncio.get_running_loop().create_task(self.checkpoints.settle(workspace))
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        self._completing.add(task)
+        task.add_done_callback(self._completing.discard)
 
     async def aclose(self) -> None:
         """Wait for what goes on in the background."""
-        if self._settling:
-            await asyncio.wait(self._settling)
+        if self._completing:
+            await asyncio.wait(self._completing)
 
     async def before(self, shell: Shell, command: Command) -> str | None:
         """Return the checkpoint that undoes a command that is about to run."""
@@ -155,10 +166,10 @@ class Workspaces:
         if command.judged.read_only:
             here = await self.checkpoints.current(attached.workspace)
             return here.checkpoint_id if here else None
-        await self.check_live(shell.session_id)
+        await self._shell_log.check_live(shell.session_id)
         cause = Cause(
             session_id=shell.session_id,
-            request_id=await self.open_turn(shell.session_id),
+            request_id=await self._shell_log.open_turn(shell.session_id),
             command_id=command.command_id,
         )
         try:
@@ -168,7 +179,7 @@ class Workspaces:
 
     async def turn_began(self, session_id: str, request_id: str) -> None:
         """Save the workspaces of a session's live shells as they are when a turn opens."""
-        for shell in self.live_shells():
+        for shell in self._live_shells():
             attached = self._attached.get(shell.shell_id)
             if shell.session_id == session_id and attached is not None and attached.automatic:
                 cause = Cause(session_id=session_id, request_id=request_id)
@@ -177,9 +188,12 @@ class Workspaces:
                 except ShiftlogError as error:  # the turn is begun all the same
                     log.warning("No checkpoint of %s for turn %s: %s", shell.workspace, request_id, error.message)
 
-    def busy(self, place: Place) -> Busy | None:
+    def _live_shells(self) -> list[Shell]:
+        return [shell for shell in self._shells().live.values() if shell.is_live]
+
+    def _busy(self, place: Place) -> Busy | None:
         """Return the command that runs in a shell on a workspace, if one does."""
-        for shell in self.live_shells():
+        for shell in self._live_shells():
             attached = self._attached.get(shell.shell_id)
             if attached is None or attached.workspace.place != place:
                 continue
@@ -240,13 +254,13 @@ class Workspaces:
     async def restore_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Go back to a checkpoint; a safety checkpoint holds what is overwritten."""
         values = RESTORE_CHECKPOINT.read(arguments)
-        shell = await self.usable(values["shell_id"]) if values.get("shell_id") else None
-        mode = shell.guard.sandbox if shell is not None else self.sandbox_max
+        shell = await self._shells().usable(values["shell_id"]) if values.get("shell_id") else None
+        mode = shell.guard.sandbox if shell is not None else self._sandbox_max
         if mode == "read-only":
-            details = {"mode": mode, "max": self.sandbox_max}
+            details = {"mode": mode, "max": self._sandbox_max}
             raise SandboxNotAllowed(f"sandbox '{mode}' is not permitted", details=details)
         if not values.get("dry_run"):
-            self.check_restoring(values.get("shell_id"), caller)
+            self._shells().check_restoring(values.get("shell_id"), caller)
         workspace, cause = await self._asked(values, caller)
         if not values.get("dry_run"):
             await self._check_session(cause)
@@ -274,20 +288,20 @@ class Workspaces:
         if values.get("shell_id") is not None and values.get("workspace") is not None:
             raise conflict("workspace", "shell_id")
         if values.get("shell_id") is not None:
-            shell = await self.usable(values["shell_id"])
+            shell = await self._shells().usable(values["shell_id"])
             attached = self._attached.get(shell.shell_id)
             if attached is None:
                 if shell.workspace is not None:
                     raise GitMissing("checkpoints need git on the target", details={"found": None})
                 raise WorkspaceRequired("checkpoints require an explicit workspace")
-            request_id = await self.open_turn(shell.session_id)
+            request_id = await self._shell_log.open_turn(shell.session_id)
             by = caller.client_name if caller.operator else None
             return attached.workspace, Cause(session_id=shell.session_id, request_id=request_id, by=by)
         if values.get("workspace") is None:
             raise missing("shell_id")
         workspace = await self.checkpoints.open(LocalRunner(), values["workspace"])
         if not caller.operator:
-            self.permit(workspace.place.path, caller)
+            self._permit(workspace.place.path, caller)
         if not await self.log.read(workspace.place):
             why = "it has no checkpoints"
             raise WorkspaceInvalid(f"workspace {values['workspace']} cannot be used: {why}", details={"why": why})
@@ -296,16 +310,16 @@ class Workspaces:
     async def _check_session(self, cause: Cause) -> None:
         """Refuse what would be recorded in a session that has ended."""
         if cause.session_id is not None:
-            await self.check_live(cause.session_id)
+            await self._shell_log.check_live(cause.session_id)
 
     def _mask(self, values: Mapping[str, Any], text: str) -> str:
-        shell = self.shell(values["shell_id"]) if values.get("shell_id") else None
-        return shell.mask(text) if shell is not None else self.redactor.text(text, by_rule=True).text
+        shell = self._shells().find(values["shell_id"]) if values.get("shell_id") else None
+        return shell.mask(text) if shell is not None else self._redactor.text(text, by_rule=True).text
 
     def _with_names(self, values: Mapping[str, Any], answer: Result) -> Result:
         """Mask secrets that are, or are in, names of files."""
-        shell = self.shell(values["shell_id"]) if values.get("shell_id") else None
-        redactor = self.redactor if shell is None else shell.redactor
+        shell = self._shells().find(values["shell_id"]) if values.get("shell_id") else None
+        redactor = self._redactor if shell is None else shell.redactor
         lists = {key: answer[key] for key in LISTS_OF_NAMES if key in answer}
         return answer | redactor.value(lists, by_rule=True, path_fields=frozenset(("path", "paths")))[0]
 

@@ -5,7 +5,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from shiftlog import __version__
@@ -79,10 +79,12 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
         seat.close()
 
 
-def _open_app_services(home: str) -> "AbstractAsyncContextManager[Services]":
+def _open_app_services(
+    home: str, connected: "Callable[[], Collection[str]]"
+) -> "AbstractAsyncContextManager[Services]":
     from shiftlog.daemon.app_services import open_app_services
 
-    return open_app_services(home)
+    return open_app_services(home, connected)
 
 
 def _complain(message: str) -> int:

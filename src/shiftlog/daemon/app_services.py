@@ -5,24 +5,23 @@ command line is answered meanwhile, and only MCP clients wait for it.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.to_thread
 
-from shiftlog.app.app import App, open_app
-from shiftlog.control.questions import answer, calls_wait
+from shiftlog.app.app import App, Connected, open_app
+from shiftlog.control.questions import answer
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
 from shiftlog.daemon.until import until
 from shiftlog.journal.sessions import workspace_of
-from shiftlog.journal.shells.log import ShellLog
 from shiftlog.link.import_ahead import take_ahead
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.errors import InvalidParameter, ShiftlogError, StorageError, Unauthorized
@@ -114,8 +113,6 @@ class AppServices:
             return self._open_page(params, caller)
         if method == "export":
             return self._export(params)
-        if method in ("sessionlog", "spool") and calls_wait(self._app):
-            self._read_queued()
         return answer(self._app, method, params, _placed(caller))
 
     async def _open_page(self, params: dict[str, object], caller: Caller) -> object:
@@ -140,36 +137,27 @@ class AppServices:
         async for piece in pieces:
             yield {"text": piece}
 
-    def _read_queued(self) -> None:
-        """Let queued calls of client scripts be read as their own program would read them."""
-        from shiftlog.repl.one_shot import parsed
-
-        self._app.hooks.calls.read_params = parsed
-
     async def client_gone(self, caller: Caller) -> None:
         """End the leases of a client whose last connection has closed."""
         if caller.client_id is not None:
             await self._app.continuity.client_gone(caller.client_id)
 
-    def watch_clients(self, connected: Callable[[], Collection[str]]) -> None:
-        """Let the leases of connected clients, and of those that came over HTTP lately, outlast a sleep."""
-        self._app.continuity.connected = lambda: self._present(connected())
-
     async def renew_leases(self, client_ids: Iterable[str]) -> None:
         """Keep the leases of connected clients alive, and of those that came over HTTP lately."""
-        await self._app.continuity.renew(self._present(client_ids))
+        await self._app.continuity.renew(self.present(client_ids))
 
     async def sweep(self, client_ids: Iterable[str]) -> None:
         """Do what is due now and then, while these clients are connected."""
-        await self._app.sweep(self._present(client_ids))
+        await self._app.sweep(self.present(client_ids))
 
-    def _present(self, client_ids: Iterable[str]) -> list[str]:
+    def present(self, client_ids: Iterable[str]) -> list[str]:
+        """Return the connected clients and those that came over HTTP lately."""
         over_http = self._http.clients() if self._http is not None else []
         return [*client_ids, *over_http]
 
     def busy(self) -> bool:
         """Say whether a shell lives, transcripts are watched, or somebody came over HTTP since this was last asked."""
-        if self._app.has_live_shells() or self._app.config.ingest.watch:
+        if self._app.live_shells() or self._app.config.ingest.watch:
             return True
         return self._http is not None and self._http.was_used()
 
@@ -197,7 +185,6 @@ class AppServices:
             beside.start_soon(self._load_mcp, draining)
             beside.start_soon(self._end_unasked, draining)
             await self._recover_shells()
-            self._read_queued()
             beside.start_soon(self._app.hooks.run, draining)
             if self._app.config.ingest.watch:
                 beside.start_soon(self._watch, draining)
@@ -205,10 +192,8 @@ class AppServices:
 
     async def _recover_shells(self) -> None:
         """Record the end of what an earlier daemon left; where that is nothing, shells are not even loaded."""
-        app = self._app
-        log = ShellLog(app.journal, app.sessions, app.continuity, app.redactor)
-        if await log.left(app.clock.now()):
-            await app.shells.recover()
+        if await self._app.shell_log.left(self._app.clock.now()):
+            await self._app.shells.recover()
 
     async def _end_unasked(self, draining: anyio.Event) -> None:
         """End workers that were started ahead of an import that never came."""
@@ -287,7 +272,15 @@ def _placed(caller: Caller) -> Caller:
 
 
 @asynccontextmanager
-async def open_app_services(home: str) -> AsyncGenerator[AppServices]:
+async def open_app_services(home: str, connected: Connected) -> AsyncGenerator[AppServices]:
     """Open the app of a state directory for the time of a with block."""
-    async with open_app(Path(home)) as app:
-        yield AppServices(app)
+    async with open_app(Path(home), connected=lambda: services.present(connected()), read_params=_read_params) as app:
+        services = AppServices(app)
+        yield services
+
+
+def _read_params(text: str) -> Any:
+    """Read the parameters of a queued call as the client script's own program, the REPL, does."""
+    from shiftlog.repl.one_shot import parsed
+
+    return parsed(text)

@@ -35,14 +35,13 @@ def serve_in_process(home: str, options: Mapping[str, object]) -> int:
 
 
 async def _serve(home: Path, options: Mapping[str, object]) -> None:
-    async with open_app(home) as app:
+    caller = _caller()
+    present = [str(caller.client_id)]
+    async with open_app(home, connected=lambda: present) as app:
         server = build_server(native_registry(app), selection_for(app, options))
-        caller = _caller()
         drain = anyio.Event()
         async with anyio.create_task_group() as beside:
             beside.start_soon(_obey_signals, drain)
-            present = [str(caller.client_id)]
-            app.continuity.connected = lambda: present
             beside.start_soon(_every, RENEW_EVERY_S, lambda: app.continuity.renew(present))
             beside.start_soon(_every, SWEEP_EVERY_S, lambda: app.sweep(present))
             await serve_stdio(server, caller, drain=drain)

@@ -40,10 +40,15 @@ async def serve(seat: Seat, listener: socket.socket, open_services: OpenServices
 
     Clients may connect before the services are open: they wait for the hello, and are told if opening fails.
     """
+    daemon: Daemon | None = None
+
+    def connected() -> set[str]:
+        return daemon.mcp_client_ids() if daemon is not None else set()
+
     try:
         async with AsyncExitStack() as stack:
             try:
-                services = await stack.enter_async_context(open_services(seat.home))
+                services = await stack.enter_async_context(open_services(seat.home, connected))
             except Exception as error:
                 # No client has been heard yet, so the text of the error is ours to show.
                 refusal = _start_error(error)
@@ -52,7 +57,8 @@ async def serve(seat: Seat, listener: socket.socket, open_services: OpenServices
                 return 1
             set_level(services.log_level)
             _settle_memory()
-            await Daemon(seat, listener, services, idle_stop_s=idle_stop_s).run()
+            daemon = Daemon(seat, listener, services, idle_stop_s=idle_stop_s)
+            await daemon.run()
         return 0
     finally:
         listener.close()
@@ -99,11 +105,14 @@ class Daemon:
         self._services = services
         self._idle_stop_s = services.idle_stop_s if idle_stop_s is None else idle_stop_s or None
         self._connections = Connections(seat.home, services, self.end)
-        services.watch_clients(self._connections.mcp_client_ids)
         self._reason = ""
         self._ending = anyio.Event()
         self._hurried = anyio.Event()
         self._beside_ended = anyio.Event()
+
+    def mcp_client_ids(self) -> set[str]:
+        """Return the ids of the MCP clients that are connected."""
+        return self._connections.mcp_client_ids()
 
     async def run(self) -> None:
         """Serve until something ends the daemon, then drain."""

@@ -42,10 +42,6 @@ class Services(Protocol):
         """Take notice that the last connection of an MCP client has closed."""
         ...
 
-    def watch_clients(self, connected: Callable[[], Collection[str]]) -> None:
-        """Take the way to learn at any time which MCP clients are connected."""
-        ...
-
     async def renew_leases(self, client_ids: Iterable[str]) -> None:
         """Keep the leases of connected clients alive."""
         ...
@@ -67,4 +63,5 @@ class Services(Protocol):
         ...
 
 
-OpenServices = Callable[[str], AbstractAsyncContextManager[Services]]
+# Opens the services of a state directory; the function it is given returns the ids of the connected MCP clients.
+OpenServices = Callable[[str, Callable[[], Collection[str]]], AbstractAsyncContextManager[Services]]

@@ -30,7 +30,7 @@ class InProcess:
             cwd=processes.working_directory(),
         )
         try:
-            self._app: App = self._runner.run(self._stack.enter_async_context(open_app(Path(home))))
+            self._app: App = self._runner.run(self._stack.enter_async_context(open_app(Path(home), read_params=parsed)))
             self._runner.run(self._drained(Path(home)))
         except BaseException:
             self._runner.close()
@@ -40,7 +40,6 @@ class InProcess:
         """Take what waits in the spool, as whoever starts first does."""
         spool = home / "spool"
         if spool.is_dir() and any(path.suffix == ".jsonl" for path in spool.iterdir()):
-            self._app.hooks.calls.read_params = parsed
             await self._app.hooks.drain()
 
     def ask(self, question: dict[str, object]) -> dict[str, Any]:

@@ -191,7 +191,7 @@ class _Outputs:
 
     def running(self) -> list[str]:
         """Name the commands that run now."""
-        if not self._app.has_live_shells():
+        if not self._app.live_shells():
             return []
         shells = [shell for shell in self._app.shells.live.values() if shell.session_id == self._session_id]
         return [command.command_id for shell in shells for command in shell.running]

@@ -206,13 +206,13 @@ async def test_shells_that_are_gone_are_named(desk: Desk, tmp_path: Path) -> Non
 
     def work(writer: Writer) -> None:
         pen = Pen(writer, session, writer.session(session), desk.now())
-        for name in ("sh-gone", "sh-alive", "sh-ended"):
+        for name in ("sh-gone", "sh-ended"):
             pen.write(Kind.SHELL_OPENED, {"shell_id": name, "cwd": str(workspace.root)})
         pen.write(Kind.SHELL_ENDED, {"shell_id": "sh-ended"})
         pen.commit(writer)
 
     await desk.app.store.write(work)
-    desk.app.continuity.live_shells = lambda: {"sh-alive"}
+    await desk.app.shells.open_shell({"session_id": session, "cwd": str(workspace.root)}, LIBRARY)
     assert (await resumed(desk))["shells_gone"] == ["sh-gone"]
 
 

@@ -52,12 +52,11 @@ PERSISTED = {
 class Sessionlog:
     """Answer the session log's calls."""
 
-    def __init__(self, calls: Calls, continuity: Continuity, runs: Runs) -> None:
+    def __init__(self, calls: Calls, continuity: Continuity, runs: Runs, take_transcripts: TakeTranscripts) -> None:
         self.calls = calls
         self.runs = runs
         self._continuity = continuity
-        # The import is another room's work; the app joins it in.
-        self.take_transcripts: TakeTranscripts | None = None
+        self._take_transcripts = take_transcripts
 
     async def call(self, method: str, params: object, place: Place) -> Result | None:
         """Answer a method by its name within its time; raise ShiftlogError."""
@@ -77,9 +76,7 @@ class Sessionlog:
 
     async def take(self, values: Mapping[str, Any], place: Place) -> Result:
         """Hand a checked request to the import."""
-        if self.take_transcripts is None:
-            raise MethodNotFound(f"Method not found: {ingest.METHOD}", details={"method_name": ingest.METHOD})
-        return ingest.completed(await self.take_transcripts(ingest.values_from(dict(values), place)))
+        return ingest.completed(await self._take_transcripts(ingest.values_from(dict(values), place)))
 
     async def bootstrap(self, asked: Asked) -> Result:
         """Say that the log can be used; an open store is all that it takes."""

@@ -52,13 +52,14 @@ class Continuity:
         process_started: Callable[[int], str | None],
         host: str,
         terms: Terms,
+        *,
+        connected: Callable[[], Collection[str]] = tuple,
+        live_shells: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._journal = journal
         self._runs = runs
-        # Whoever keeps shells alive puts the ids of those that live here.
-        self.live_shells: Callable[[], Collection[str]] = tuple
-        # Whoever serves clients puts the ids of those that are connected here.
-        self.connected: Callable[[], Collection[str]] = tuple
+        self._connected = connected
+        self._live_shells = live_shells
         self._renewed_at: datetime | None = None
         self._holding = Holding(journal, runs, process_started, host, terms.idle_limit)
         self._tokens = Tokens(keys, terms.token_ttl)
@@ -106,7 +107,7 @@ class Continuity:
         request = self._request("resume_session", fields, arguments, caller, lambda given: agent_key(given["agent_id"]))
         await self._renew_if_due()
         answered, left = await self._journal.transaction(request, lambda w: self._resuming.resume(w, request))
-        return {**answered, "data": {**answered["data"], "drift": await look(left, self.live_shells())}}
+        return {**answered, "data": {**answered["data"], "drift": await look(left, self._live_shells())}}
 
     def _request(
         self,
@@ -186,7 +187,7 @@ class Continuity:
     async def _renew_if_due(self) -> None:
         """Prolong the leases of connected clients that ran out unrenewed: the machine slept, and they with it."""
         if self._renewed_at is None or self._journal.clock.now() - self._renewed_at >= timedelta(seconds=LEASE_S):
-            await self.renew(list(self.connected()))
+            await self.renew(list(self._connected()))
 
     async def suspend_stale(self, idle_limit: timedelta) -> list[str]:
         """Suspend open sessions whose holder or run is gone, or that idle for longer than the limit (0: never)."""
