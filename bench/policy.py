@@ -5,7 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from bench.tables import print_table
-from shiftlog.guard.policy import Judge, Judgement, LocalFiles, NoFiles, OperatorPolicy, read_policy, shell_rules
+from shiftlog.guard.policy.files import LocalFiles, NoFiles
+from shiftlog.guard.policy.judge import Judge, Judgement
+from shiftlog.guard.policy.operator import OperatorPolicy, read_policy, shell_rules
 from tests.guard.policy.innocent import DENY, INNOCENT
 from tests.guard.policy.marker import DENIED
 from tests.guard.policy.spellings import SPELLINGS

@@ -11,7 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from shiftlog.guard.policy import Judge, NoFiles, OperatorPolicy, shell_rules  # noqa: E402
+from shiftlog.guard.policy.files import NoFiles  # noqa: E402
+from shiftlog.guard.policy.judge import Judge  # noqa: E402
+from shiftlog.guard.policy.operator import OperatorPolicy, shell_rules  # noqa: E402
 from tests.guard.policy.marker import DENIED  # noqa: E402
 from tests.guard.policy.spellings import SPELLINGS, Spelling  # noqa: E402
 

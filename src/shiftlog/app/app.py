@@ -225,7 +225,7 @@ def _redactor(home: Path, config: configuration.Config, policy: "OperatorPolicy 
     source = str(home / configuration.FILE_NAME)
     try:
         rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in config.redaction.rules]
-        rules += [Rule(id=rule.id, pattern=rule.pattern) for rule in (policy.redaction_add if policy else ())]
+        rules += policy.redaction_add if policy else ()
     except InvalidRule as error:
         raise ConfigError.invalid(source, "redaction.rules", str(error)) from None
     known = RULE_IDS | {rule.id for rule in rules}

@@ -9,8 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from shiftlog.app.app import App
-from shiftlog.guard.policy import Judge, LocalFiles, NoFiles, OperatorPolicy, explain, shell_rules, suggest_allow
-from shiftlog.guard.policy.files import DEFAULT_PATH
+from shiftlog.guard.policy.explain import explain
+from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles, NoFiles
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, shell_rules
+from shiftlog.guard.policy.suggest import suggest_allow
 from shiftlog.journal.history.requests import filter_of
 from shiftlog.journal.texts import COMMAND
 from shiftlog.model.caller import Caller

@@ -1,6 +1,4 @@
-"""Judging text before it is stored, shown or run.
+"""Checks text before it is stored, shown or run: `secrets`, `budgets`, `bash` and `policy`.
 
-The masking of secrets (`redaction`, with the detectors beside it), budgets of output (`budget`) and the command policy
-(`policy`). Nothing here keeps state between calls or knows about sessions; all of it is pure but `policy.LocalFiles`,
-which looks at a disk to say which file a program is.
+Nothing here keeps state between calls or knows about sessions. Only `policy.files` reads the disk.
 """

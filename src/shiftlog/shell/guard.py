@@ -12,9 +12,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
-from shiftlog.guard.policy import Judge, Known, LocalFiles, NoFiles, OperatorPolicy, ShellRules, shell_rules
-from shiftlog.guard.policy.files import DEFAULT_PATH
-from shiftlog.guard.policy.operator import SANDBOXES
+from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles, NoFiles
+from shiftlog.guard.policy.found import Definitions
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.lists import ShellRules
+from shiftlog.guard.policy.operator import SANDBOXES, OperatorPolicy, shell_rules
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
@@ -48,7 +50,7 @@ class PolicyGuard:
     said: str | None
     launcher: Launcher | None
     defers: bool
-    _known: Known = field(default_factory=Known)
+    _known: Definitions = field(default_factory=Definitions)
     _current: str = ""
     _roots: Callable[[], Mapping[int, str]] = dict[int, str]
     _starts: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
@@ -79,8 +81,8 @@ class PolicyGuard:
             ],
             cwd=cwd,
             before=known,
-            after=found.known,
-            after_stop=found.known_if_stopped,
+            after=found.definitions,
+            after_stop=found.definitions_if_stopped,
         )
 
     def still_holds(self, judged: Judged, cwd: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from shiftlog.guard.policy import Known
+from shiftlog.guard.policy.found import Definitions
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.shell.engine.local import Launcher
 
@@ -56,9 +56,9 @@ class Judged:
     learned: frozenset[str] = frozenset()
     asks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     cwd: str = ""
-    before: Known = field(default_factory=Known)
-    after: Known = field(default_factory=Known)
-    after_stop: Known = field(default_factory=Known)
+    before: Definitions = field(default_factory=Definitions)
+    after: Definitions = field(default_factory=Definitions)
+    after_stop: Definitions = field(default_factory=Definitions)
 
 
 class ShellGuard(Protocol):

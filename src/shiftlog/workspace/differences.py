@@ -35,7 +35,7 @@ class Side:
 
     @property
     def is_link(self) -> bool:
-        """Say whether it is a symbolic link."""
+        """Return True if it is a symbolic link."""
         return self.mode == _LINK
 
 

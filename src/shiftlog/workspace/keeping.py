@@ -102,6 +102,6 @@ async def stand_alone(shadow: Shadow) -> None:
 
 
 async def is_borrowing(shadow: Shadow) -> bool:
-    """Say whether checkpoints still need the user's own objects."""
+    """Return True if checkpoints still need the user's own objects."""
     output = await shadow.script('echo "$lenders"')
     return bool(output.strip())

@@ -17,7 +17,7 @@ def read(text: str) -> bytes:
 
 
 def within(name: bytes, roots: tuple[bytes, ...]) -> bool:
-    """Say whether a name is one of `roots` or lies below one; no roots is everything."""
+    """Return True if a name is one of `roots` or lies below one; no roots is everything."""
     return not roots or any(name == root or name.startswith(root + b"/") for root in roots)
 
 

@@ -47,7 +47,7 @@ def data_pattern(root: str, data: str) -> str | None:
 
 
 def is_secret(name: bytes, pattern: str | None) -> bool:
-    """Say whether an excluded name was excluded by a final pattern."""
+    """Return True if an excluded name was excluded by a final pattern."""
     text = name.rstrip(b"/").decode("utf-8", "surrogateescape")
     if pattern is not None and "/" + text == pattern.replace("\\", ""):
         return True
@@ -56,7 +56,7 @@ def is_secret(name: bytes, pattern: str | None) -> bool:
 
 
 def is_capturable(name: bytes) -> bool:
-    """Say whether git can hold a name at all: nothing called .git in any case."""
+    """Return True if git can hold a name at all: nothing called .git in any case."""
     return not any(part.lower() == b".git" for part in name.split(b"/"))
 
 

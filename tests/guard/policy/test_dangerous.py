@@ -2,7 +2,8 @@
 
 import pytest
 
-from shiftlog.guard.policy import Judge, OperatorPolicy, read_policy, shell_rules
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, read_policy, shell_rules
 
 judge = Judge(shell_rules(OperatorPolicy(), home="/home/me"), kernel=False)
 

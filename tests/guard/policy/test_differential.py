@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.guard.policy import Judge, NoFiles, OperatorPolicy, shell_rules
+from shiftlog.guard.policy.files import NoFiles
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, shell_rules
 from tests.guard.policy.marker import make_marker
 
 RUNS = 250

@@ -2,7 +2,11 @@
 
 import pytest
 
-from shiftlog.guard.policy import Judge, LocalFiles, OperatorPolicy, explain, read_policy, shell_rules, suggest_allow
+from shiftlog.guard.policy.explain import explain
+from shiftlog.guard.policy.files import LocalFiles
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, read_policy, shell_rules
+from shiftlog.guard.policy.suggest import suggest_allow
 
 judge = Judge(shell_rules(OperatorPolicy()), kernel=True)
 

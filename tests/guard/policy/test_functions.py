@@ -2,7 +2,10 @@
 
 import pytest
 
-from shiftlog.guard.policy import Judge, Known, NoFiles, OperatorPolicy, read_policy, shell_rules
+from shiftlog.guard.policy.files import NoFiles
+from shiftlog.guard.policy.found import Definitions
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, read_policy, shell_rules
 
 WRAPPERS = ["echo", "env", "xargs", "find", "nohup", "timeout", "bash", "git", "watch"]
 judge = Judge(shell_rules(OperatorPolicy(), allow=WRAPPERS), kernel=False, files=NoFiles())
@@ -10,10 +13,10 @@ judge = Judge(shell_rules(OperatorPolicy(), allow=WRAPPERS), kernel=False, files
 
 def verdicts(*texts: str) -> list[str]:
     """Judge the commands of one shell, each of which ran to its end."""
-    known, found = Known(), list[str]()
+    known, found = Definitions(), list[str]()
     for text in texts:
         judgement = judge.judge(text, known)
-        known = judgement.known
+        known = judgement.definitions
         found.append(judgement.verdict)
     return found
 
@@ -51,8 +54,8 @@ def test_a_function_of_an_earlier_command_may_be_called() -> None:
 
 def test_of_a_command_that_broke_off_only_what_came_first_is_known() -> None:
     judgement = judge.judge("f() { echo; }; readonly x=1; x=2; ls() { echo; }")
-    assert judgement.known.functions == {"f", "ls"}
-    assert judgement.known_if_stopped.functions == {"f"}
+    assert judgement.definitions.functions == {"f", "ls"}
+    assert judgement.definitions_if_stopped.functions == {"f"}
 
 
 @pytest.mark.parametrize("text", ["env kill 1", "exec true", "find . -exec test -f {} ;", "timeout 3 printf x"])

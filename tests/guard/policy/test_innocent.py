@@ -4,7 +4,9 @@ import subprocess
 
 import pytest
 
-from shiftlog.guard.policy import Judge, LocalFiles, NoFiles, read_policy, shell_rules
+from shiftlog.guard.policy.files import LocalFiles, NoFiles
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import read_policy, shell_rules
 from tests.guard.policy.innocent import DENY, INNOCENT
 
 POLICY = read_policy({"deny": list(DENY)}, "policy.json")

@@ -6,17 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.guard.policy import (
-    Judge,
-    Known,
-    LocalFiles,
-    NoFiles,
-    OperatorPolicy,
-    combine,
-    explain,
-    read_policy,
-    shell_rules,
-)
+from shiftlog.guard.policy.explain import explain
+from shiftlog.guard.policy.files import LocalFiles, NoFiles
+from shiftlog.guard.policy.found import Definitions
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, combine, read_policy, shell_rules
 from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -180,17 +174,17 @@ def test_functions_judged_before_may_be_called_under_an_allow_list_unless_denied
     judge = judge_with(allow=("echo", "git"), kernel=False)
     defined = judge.judge("build() { git status; }")
     assert defined.verdict == "allowed"
-    assert judge.judge("build", defined.known).verdict == "allowed"
+    assert judge.judge("build", defined.definitions).verdict == "allowed"
     assert judge.judge("build").verdict == "denied"
-    assert judge.judge("unset -f build; build", defined.known).verdict == "denied"
+    assert judge.judge("unset -f build; build", defined.definitions).verdict == "denied"
     assert judge.judge("false && curl() { :; }; curl x").verdict == "denied"
     named = Judge(shell_rules(OperatorPolicy(), deny=["curl"]), kernel=True, files=LocalFiles())
-    assert named.judge("curl", Known(functions=frozenset({"curl"}))).verdict == "denied"
+    assert named.judge("curl", Definitions(functions=frozenset({"curl"}))).verdict == "denied"
 
 
 def test_an_alias_of_an_earlier_command_is_expanded_with_its_arguments() -> None:
     judge = judge_with(deny=("ls",))
-    known = judge.judge("alias run='env A=1'").known
+    known = judge.judge("alias run='env A=1'").definitions
     assert judge.judge("run ls", known).verdict == "denied"
     assert judge.judge("run date", known).verdict == "allowed"
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from shiftlog.guard.policy import OperatorPolicy, combine, read_policy
-from shiftlog.guard.policy.operator import READERS, tightening
+from shiftlog.guard.policy.operator import READERS, OperatorPolicy, combine, read_policy, tightening
 from shiftlog.model.errors import ConfigError
 
 EVERYTHING: dict[str, object] = {

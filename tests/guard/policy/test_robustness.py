@@ -6,7 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.guard.policy import Judge, OperatorPolicy, explain, read_policy, shell_rules
+from shiftlog.guard.policy.explain import explain
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, read_policy, shell_rules
 
 PIECES = st.sampled_from(
     [

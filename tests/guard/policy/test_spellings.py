@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.guard.policy import Judge, Judgement, LocalFiles, NoFiles, OperatorPolicy, shell_rules
+from shiftlog.guard.policy.files import LocalFiles, NoFiles
+from shiftlog.guard.policy.judge import Judge, Judgement
+from shiftlog.guard.policy.operator import OperatorPolicy, shell_rules
 from tests.guard.policy.marker import DENIED, Marker, make_marker
 from tests.guard.policy.spellings import SPELLINGS, Spelling
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.guard.policy import Judge, LocalFiles, OperatorPolicy, read_policy, shell_rules
+from shiftlog.guard.policy.files import LocalFiles
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, read_policy, shell_rules
 
 LOADERS = [path for path in ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1") if Path(path).exists()]
 

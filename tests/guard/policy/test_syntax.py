@@ -4,9 +4,10 @@ import subprocess
 
 import pytest
 
-from shiftlog.guard.bash.faults import Unfinished
-from shiftlog.guard.bash.syntax import read_text
-from shiftlog.guard.policy import Judge, OperatorPolicy, shell_rules
+from shiftlog.guard.bash.script import read_script
+from shiftlog.guard.bash.tree import Unclosed
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, shell_rules
 from tests.guard.policy.innocent import INNOCENT
 from tests.guard.policy.spellings import SPELLINGS
 
@@ -101,18 +102,18 @@ def test_what_is_never_closed_is_a_syntax_error_with_its_place(text: str, line: 
 @pytest.mark.parametrize("text", ODD_BUT_FINE)
 def test_odd_text_that_bash_reads_is_read_whole(text: str) -> None:
     assert bash_accepts(text)
-    assert read_text(text).fault is None
+    assert read_script(text)[1] is None
 
 
 def test_nothing_of_the_corpora_is_called_broken() -> None:
     texts = [*INNOCENT, *(spelling.text for spelling in SPELLINGS)]
-    assert [text for text in texts if read_text(text).fault is not None] == []
+    assert [text for text in texts if read_script(text)[1] is not None] == []
 
 
 def test_every_cut_of_a_command_that_bash_accepts_is_not_called_broken() -> None:
     texts = [text for text in [*INNOCENT[::9], *ODD_BUT_FINE] if len(text) < 60]
     cuts = {text[:length] for text in texts for length in range(1, len(text), 5)}
-    broken = sorted(text for text in cuts if isinstance(read_text(text).fault, Unfinished))
+    broken = sorted(text for text in cuts if isinstance(read_script(text)[1], Unclosed))
     assert len(broken) > 20
     assert [text for text in broken if bash_accepts(text)] == []
 

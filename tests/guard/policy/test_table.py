@@ -2,7 +2,9 @@
 
 import pytest
 
-from shiftlog.guard.policy import Judge, LocalFiles, NoFiles, OperatorPolicy, shell_rules
+from shiftlog.guard.policy.files import LocalFiles, NoFiles
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, shell_rules
 
 LETTERS = {"A": "allowed", "D": "denied", "K": "deferred", "U": "undecidable"}
 ROWS: list[tuple[str, str, str]] = [

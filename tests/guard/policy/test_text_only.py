@@ -3,7 +3,9 @@
 import pytest
 
 from shiftlog.guard.bash.words import literal
-from shiftlog.guard.policy import Judge, NoFiles, OperatorPolicy, shell_rules
+from shiftlog.guard.policy.files import NoFiles
+from shiftlog.guard.policy.judge import Judge
+from shiftlog.guard.policy.operator import OperatorPolicy, shell_rules
 from shiftlog.guard.policy.sed import sed_runs
 
 DENYING = Judge(shell_rules(OperatorPolicy(), deny=["ls"]), kernel=False, files=NoFiles())

@@ -1,1 +1,4 @@
-"""Read bash text into a tree, or say why not. Knows no policy. Door: read_script(text) -> Script | Fault."""
+"""Reads bash text into a syntax tree, or reports why it cannot; knows no policy.
+
+Doors: `script` (reading), `tree` (the result) and `words` (a command's arguments).
+"""

@@ -1,13 +1,24 @@
-"""The grammar of what encloses commands: groups, conditions, loops, cases, tests, functions, coprocesses."""
+"""Parses compound commands: groups, conditions, loops, cases, tests, functions and coprocesses."""
 
 from __future__ import annotations
 
 import re
 from abc import abstractmethod
 
-from shiftlog.guard.bash.faults import Unfinished, Unreadable
-from shiftlog.guard.bash.reader import Reader
-from shiftlog.guard.bash.tree import Compound, Dyn, Function, Lit, Node, Part, Script, Simple, Word
+from shiftlog.guard.bash.reader import WordReader
+from shiftlog.guard.bash.tree import (
+    Compound,
+    Dyn,
+    Function,
+    Lit,
+    Node,
+    Part,
+    Script,
+    ShellWord,
+    Simple,
+    Unclosed,
+    UnknownSyntax,
+)
 
 KEYWORDS = frozenset("if while until for select case function { [[ time coproc !".split())
 CLOSERS = frozenset("then elif else fi do done esac }".split())
@@ -16,16 +27,16 @@ TOKEN = re.compile(r"[^ \t\n\\'\"`$|&;()<>]+(?=[ \t\n|&;()<>]|$)")
 NO_PARAMETERS = re.compile(r"\([ \t]*\)")
 
 
-class Compounds(Reader):
+class Compounds(WordReader):
     """The half of the parser that reads compound commands."""
 
     @abstractmethod
     def original(self, at: int) -> int:
-        """Translate an offset back to the text as it was given."""
+        """Translate an offset back to the original text."""
 
     @abstractmethod
     def read_into(self, script: Script, closer: str) -> None:
-        """Read commands into `script` until something closes it."""
+        """Read commands into `script` up to the word that closes it."""
 
     @abstractmethod
     def read_command(self) -> Node:
@@ -33,22 +44,22 @@ class Compounds(Reader):
 
     @abstractmethod
     def skip_separators(self) -> None:
-        """Pass over blanks, comments and line ends."""
+        """Skip blanks, comments and line ends."""
 
     @abstractmethod
     def peek_token(self) -> str:
-        """Return the unquoted word at the position, or an empty text."""
+        """Return the unquoted word at the position, or an empty string."""
 
     @abstractmethod
     def peek_operator(self) -> str:
-        """Return the operator at the position, or an empty text."""
+        """Return the operator at the position, or an empty string."""
 
     @abstractmethod
     def with_redirects(self, node: Compound) -> Compound:
         """Read the redirections that follow a compound command."""
 
     def read_keyword(self, token: str, start: int) -> Node:
-        """Read what a keyword opens; the keyword itself is read."""
+        """Read the command that a keyword opens; the keyword itself was already read."""
         self.deeper()
         if token == "coproc":
             node = self._read_coproc()
@@ -83,8 +94,8 @@ class Compounds(Reader):
         token = self.peek_token() if self.at < self.end else ""
         if token not in closers:
             if self.at >= self.end:
-                raise Unfinished(start, f"brace ({opener})" if opener == "{" else f"'{opener}'")
-            raise Unreadable(self.at, f"'{token or self.char()}' here")
+                raise Unclosed(start, f"brace ({opener})" if opener == "{" else f"'{opener}'")
+            raise UnknownSyntax(self.at, f"'{token or self.char()}' here")
         self.read_word()
         return body
 
@@ -98,8 +109,8 @@ class Compounds(Reader):
             token = self.peek_token() if self.at < self.end else ""
             if token not in ("elif", "else", "fi"):
                 if self.at >= self.end:
-                    raise Unfinished(start, "'if'")
-                raise Unreadable(self.at, f"'{token or self.char()}' here")
+                    raise Unclosed(start, "'if'")
+                raise UnknownSyntax(self.at, f"'{token or self.char()}' here")
             self.read_word()
             if token == "else":
                 bodies.append(self._read_until(("fi",), start, "if"))
@@ -108,13 +119,13 @@ class Compounds(Reader):
 
     def _read_for(self, start: int, token: str) -> Compound:
         self.skip_blanks()
-        words: list[Word] = []
+        words: list[ShellWord] = []
         name = ""
         if self.text.startswith("((", self.at):
             inner = self.read_arithmetic(self.at + 2)
             if inner is None:
-                raise Unreadable(start, "'for ((' here")
-            words.append(Word(start, self.at, [Dyn("arith", "", True, inner)]))
+                raise UnknownSyntax(start, "'for ((' here")
+            words.append(ShellWord(start, self.at, [Dyn("arith", "", True, inner)]))
         else:
             name = self.read_word().bare or ""
             self.skip_separators()
@@ -133,13 +144,13 @@ class Compounds(Reader):
             self.read_word()
             body = self._read_until(("done",), start, token)
         elif self.at >= self.end:
-            raise Unfinished(start, f"'{token}'")
+            raise Unclosed(start, f"'{token}'")
         else:
-            raise Unreadable(self.at, f"'{opener}' here")
+            raise UnknownSyntax(self.at, f"'{opener}' here")
         return Compound("loop", self.original(start), words, [body], [], name)
 
-    def _read_words(self) -> list[Word]:
-        words: list[Word] = []
+    def _read_words(self) -> list[ShellWord]:
+        words: list[ShellWord] = []
         while True:
             self.skip_blanks()
             before = self.at
@@ -154,12 +165,12 @@ class Compounds(Reader):
         bodies: list[list[Node]] = []
         self.skip_separators()
         if self.peek_token() != "in":
-            raise Unfinished(start, "'case'") if self.at >= self.end else Unreadable(self.at, "'case' here")
+            raise Unclosed(start, "'case'") if self.at >= self.end else UnknownSyntax(self.at, "'case' here")
         self.at += 2
         while True:
             self.skip_separators()
             if self.at >= self.end:
-                raise Unfinished(start, "'case'")
+                raise Unclosed(start, "'case'")
             if self.peek_token() == "esac":
                 self.read_word()
                 return Compound("case", self.original(start), words, bodies, [])
@@ -173,10 +184,10 @@ class Compounds(Reader):
             if operator in (";;", ";&", ";;&"):
                 self.at += len(operator)
             elif self.peek_token() != "esac":
-                raise Unfinished(start, "'case'") if self.at >= self.end else Unreadable(self.at, "'case' here")
+                raise Unclosed(start, "'case'") if self.at >= self.end else UnknownSyntax(self.at, "'case' here")
 
-    def _read_patterns(self, start: int) -> list[Word]:
-        words: list[Word] = []
+    def _read_patterns(self, start: int) -> list[ShellWord]:
+        words: list[ShellWord] = []
         while True:
             self.skip_blanks()
             before = self.at
@@ -188,15 +199,15 @@ class Compounds(Reader):
             if self.char() == "|" and self.at > before:
                 self.at += 1
                 continue
-            raise Unfinished(start, "'case'") if self.at >= self.end else Unreadable(self.at, "a pattern")
+            raise Unclosed(start, "'case'") if self.at >= self.end else UnknownSyntax(self.at, "a pattern")
 
     def _read_test(self, start: int) -> Compound:
-        words: list[Word] = []
+        words: list[ShellWord] = []
         regex = False
         while True:
             self.skip_separators()
             if self.at >= self.end:
-                raise Unfinished(start, "brackets ([[)")
+                raise Unclosed(start, "brackets ([[)")
             if regex:
                 words.append(self._read_regex())
                 regex = False
@@ -204,17 +215,17 @@ class Compounds(Reader):
             character = self.char()
             if character in "&|()<>" and not (character in "<>" and self.char(1) == "("):
                 self.at += 1
-                words.append(Word(self.at - 1, self.at, [Lit(character, True)]))
+                words.append(ShellWord(self.at - 1, self.at, [Lit(character, True)]))
                 continue
             if character == ";":
-                raise Unreadable(self.at, "';' inside [[")
+                raise UnknownSyntax(self.at, "';' inside [[")
             word = self.read_word()
             if word.bare == "]]":
                 return Compound("test", self.original(start), words, [], [])
             regex = word.bare == "=~"
             words.append(word)
 
-    def _read_regex(self) -> Word:
+    def _read_regex(self) -> ShellWord:
         start, level = self.at, 0
         parts: list[Part] = []
         while self.at < self.end:
@@ -229,7 +240,7 @@ class Compounds(Reader):
                 continue
             level += (character == "(") - (character == ")" and level > 0)
             self.at += 1
-        return Word(start, self.at, [*parts, Lit("", True)])
+        return ShellWord(start, self.at, [*parts, Lit("", True)])
 
     def read_parenthesised(self, start: int) -> Compound:
         """Read `(…)` or `((…))`."""
@@ -241,7 +252,7 @@ class Compounds(Reader):
             if inner is not None:
                 self.depth -= 1
                 return Compound(
-                    "arith", self.original(start), [Word(start, self.at, [Dyn("arith", "", True, inner)])], [], []
+                    "arith", self.original(start), [ShellWord(start, self.at, [Dyn("arith", "", True, inner)])], [], []
                 )
             self.at = start
         self.at += 1
@@ -249,8 +260,8 @@ class Compounds(Reader):
         self.read_into(body, ")")
         if self.char() != ")":
             if self.at >= self.end:
-                raise Unfinished(start, "parenthesis (()")
-            raise Unreadable(self.at, f"'{self.char()}' here")
+                raise Unclosed(start, "parenthesis (()")
+            raise UnknownSyntax(self.at, f"'{self.char()}' here")
         self.at += 1
         self.depth -= 1
         return Compound("subshell", self.original(start), [], [body], [])
@@ -258,7 +269,7 @@ class Compounds(Reader):
     def _read_coproc(self) -> Node:
         self.skip_blanks()
         kept = self.at
-        names: list[Word] = []
+        names: list[ShellWord] = []
         if self.char() != "(" and self.peek_token() not in OPENERS:
             names.append(self.read_word())
             self.skip_blanks()
@@ -282,15 +293,15 @@ class Compounds(Reader):
         token = self.peek_token()
         if self.char() != "(" and token not in OPENERS:
             if self.at >= self.end:
-                raise Unfinished(start, f"function '{name}'")
-            raise Unreadable(self.at, "a function body")
+                raise Unclosed(start, f"function '{name}'")
+            raise UnknownSyntax(self.at, "a function body")
         return Function(name, self.original(start), self.read_command())
 
     def read_definition(self, node: Simple, start: int) -> Function:
-        """Read `name() body`; the name is read, the parenthesis is next."""
+        """Read `name() body`; the name was already read, the parenthesis is next."""
         found = NO_PARAMETERS.match(self.text, self.at, self.end)
         if found is None or len(node.words) != 1 or node.assigns or node.redirects:
-            raise Unreadable(self.at, "'(' here")
+            raise UnknownSyntax(self.at, "'(' here")
         self.at = found.end()
         name = node.words[0]
         self.deeper()

@@ -1,25 +1,30 @@
-"""The grammar of lists, pipelines, simple commands, redirections and here-documents, over the words of a `Reader`."""
+"""Parses commands: lists, pipelines, simple commands, redirections and here-documents.
+
+Words are read by `reader`, compound commands by `compounds`; nothing outside this package imports these three.
+"""
 
 from __future__ import annotations
 
 import re
 
 from shiftlog.guard.bash.compounds import CLOSERS, KEYWORDS, TOKEN, Compounds
-from shiftlog.guard.bash.faults import TooMuch, Unfinished, Unreadable
-from shiftlog.guard.bash.reader import Work
 from shiftlog.guard.bash.tree import (
+    AndOr,
     Assign,
-    Choice,
     Compound,
     Dyn,
+    Effort,
     Lit,
     Node,
     Part,
     Pipeline,
     Redirect,
     Script,
+    ShellWord,
     Simple,
-    Word,
+    TooMuch,
+    Unclosed,
+    UnknownSyntax,
 )
 
 OPERATOR = re.compile(r"&>>|&>|&&|\|\||\|&|;;&|;;|;&|<<<|<<-|<<|<&|<>|>>|>&|>\||[|&;()<>\n]")
@@ -28,18 +33,18 @@ NAMED_FD = re.compile(r"(?:[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})(?=[<>])")
 NAME_EQUALS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[.*\])?\+?=", re.S)
 
 
-class Parser(Compounds):
-    """The grammar of commands over the words of a `Reader`."""
+class ScriptParser(Compounds):
+    """Reads whole scripts: the grammar of commands on top of words and compound commands."""
 
-    def __init__(self, text: str, *, work: Work | None = None, depth: int = 0, fixed: int | None = None) -> None:
-        super().__init__(text, work=work, depth=depth)
+    def __init__(self, text: str, *, effort: Effort | None = None, depth: int = 0, fixed: int | None = None) -> None:
+        super().__init__(text, effort=effort, depth=depth)
         self.fixed = fixed
         self.pending: list[tuple[Redirect, str, bool]] = []
-        self.nested = ""
+        self.nested = False
         self.prefixed = False
 
     def original(self, at: int) -> int:
-        """Translate an offset back to the text as it was given."""
+        """Translate an offset back to the original text."""
         if self.fixed is not None:
             return self.fixed
         for removed in reversed(self.joined):
@@ -48,31 +53,31 @@ class Parser(Compounds):
         return at
 
     def read_nested(self, text: str, at: int) -> Script:
-        """Read the text of backquotes; its positions are theirs."""
-        parser = Parser(text, work=self.work, depth=self.depth, fixed=self.original(at))
+        """Read the text inside backquotes; every position in it is theirs."""
+        parser = ScriptParser(text, effort=self.effort, depth=self.depth, fixed=self.original(at))
         script: Script = []
         try:
             parser.read_into(script, "")
-        except Unfinished:
-            # Bash reads what backquotes hold only when it runs it: the text around them is not broken.
-            raise Unreadable(at, "backquotes") from None
+        except Unclosed:
+            # Bash parses the inside of backquotes only when it runs them, so the outer text is not broken.
+            raise UnknownSyntax(at, "backquotes") from None
         if parser.at < parser.end:
-            raise Unreadable(at, "backquotes")
+            raise UnknownSyntax(at, "backquotes")
         return script
 
-    def read_script(self, closer: str) -> Script:
-        """Read commands until `closer`; here-documents of the outside wait for a line end outside."""
+    def read_substituted(self) -> Script:
+        """Read the commands of a substitution; here-documents outside it wait for a line end outside."""
         kept, self.pending = self.pending, []
-        outer, self.nested = self.nested, closer
+        outer, self.nested = self.nested, True
         script: Script = []
-        self.read_into(script, closer)
+        self.read_into(script, ")")
         if self.pending:
             self._require_body(self.pending[0])
         self.pending, self.nested = kept, outer
         return script
 
     def read_into(self, script: Script, closer: str) -> None:
-        """Read commands into `script`, so that what came before a fault is known."""
+        """Read commands into `script`, so that the commands before a fault are kept."""
         while True:
             self.skip_separators()
             if self.at >= self.end:
@@ -93,7 +98,7 @@ class Parser(Compounds):
         return self.peek_token() in CLOSERS
 
     def peek_token(self) -> str:
-        """Return the unquoted word at the position, or an empty text."""
+        """Return the unquoted word at the position, or an empty string."""
         found = TOKEN.match(self.text, self.at, self.end)
         if found:
             return found.group()
@@ -105,7 +110,7 @@ class Parser(Compounds):
         return ""
 
     def skip_separators(self) -> None:
-        """Pass over blanks, comments and line ends, and the here-documents that wait for one."""
+        """Skip blanks, comments and line ends, and read the here-documents that wait for a line end."""
         while True:
             self.skip_blanks()
             if self.char() != "\n":
@@ -113,7 +118,7 @@ class Parser(Compounds):
             self._pass_newline()
 
     def _read_separator(self, closer: str) -> str:
-        """Pass what ends a command, and return it."""
+        """Skip the separator after a command, and return it."""
         self.skip_blanks()
         character = self.char()
         if character in (";", "&"):
@@ -121,17 +126,17 @@ class Parser(Compounds):
             if operator in (";", "&"):
                 self.at += 1
             elif operator not in (";;", ";&", ";;&"):
-                raise Unreadable(self.at, f"'{operator}' here")
+                raise UnknownSyntax(self.at, f"'{operator}' here")
         elif character == "\n":
             self._pass_newline()
         elif character and character != ")" and self.peek_token() not in CLOSERS:
-            raise Unreadable(self.at, f"'{character}' here")
+            raise UnknownSyntax(self.at, f"'{character}' here")
         elif character == ")" and closer != ")" and not self.depth:
-            raise Unreadable(self.at, "')' here")
+            raise UnknownSyntax(self.at, "')' here")
         return character
 
     def peek_operator(self) -> str:
-        """Return the operator at the position, or an empty text."""
+        """Return the operator at the position, or an empty string."""
         found = OPERATOR.match(self.text, self.at, self.end)
         operator = found.group() if found else ""
         if self.joins and operator and operator != "\n" and self.text.startswith("\\\n", self.at + len(operator)):
@@ -151,7 +156,7 @@ class Parser(Compounds):
 
     def _require_body(self, waiting: tuple[Redirect, str, bool]) -> None:
         redirect, mark, _ = waiting
-        raise Unfinished(redirect.start, f"here-document ({redirect.op}{mark})")
+        raise Unclosed(redirect.start, f"here-document ({redirect.op}{mark})")
 
     def _read_heredoc(self, redirect: Redirect, mark: str, quoted: bool) -> None:
         start = at = self.at
@@ -165,12 +170,11 @@ class Parser(Compounds):
             if shown == mark:
                 self._close_heredoc(redirect, start, at, quoted)
                 self.at = min(stop + 1, self.end) if stop < self.end else self.end
-                # The line end stays for whoever reads on, so that a command after the body starts anew.
                 return
-            if self.nested == ")" and shown.startswith(mark) and ")" in shown[len(mark) :]:
+            if self.nested and shown.startswith(mark) and ")" in shown[len(mark) :]:
                 rest = shown[len(mark) :]
                 if not rest.lstrip(" \t").startswith(")"):
-                    raise Unreadable(at, "a here-document whose end mark is followed by more")
+                    raise UnknownSyntax(at, "a here-document whose end mark is followed by more")
                 self._close_heredoc(redirect, start, at, quoted)
                 self.at = stop - len(rest)
                 return
@@ -196,9 +200,9 @@ class Parser(Compounds):
         self.at = stop
         try:
             redirect.body = self.read_body(start, stop)
-        except Unfinished as fault:
-            # Bash expands a body only when it runs the command: the text around it is not broken.
-            raise Unreadable(fault.at, "a here-document's body") from None
+        except Unclosed as fault:
+            # Bash expands a body only when it runs the command, so the outer text is not broken.
+            raise UnknownSyntax(fault.at, "a here-document's body") from None
         if len(self.joined) != before:
             raise TooMuch(start, "a here-document with continued expansions")
         self.at = kept
@@ -215,7 +219,7 @@ class Parser(Compounds):
                 break
             self._pass_operator(operator)
             nodes.append(self._read_pipeline())
-        return first if len(nodes) == 1 else Choice(nodes=nodes, start=self.original(self.at))
+        return first if len(nodes) == 1 else AndOr(nodes=nodes, start=self.original(self.at))
 
     def _read_pipeline(self) -> Node:
         self._skip_prefixes()
@@ -232,15 +236,15 @@ class Parser(Compounds):
         return stages[0] if len(stages) == 1 else Pipeline(self.original(self.at), stages)
 
     def _pass_operator(self, operator: str) -> None:
-        """Pass over an operator after which a command must follow."""
+        """Skip an operator that must be followed by a command."""
         start = self.at
         self.at += len(operator)
         self.skip_separators()
         if self.at >= self.end:
-            raise Unfinished(start, f"'{operator}'")
+            raise Unclosed(start, f"'{operator}'")
 
     def _skip_prefixes(self) -> None:
-        """Pass over `!` and `time`, which stand before a pipeline and start nothing."""
+        """Skip `!` and `time`, which precede a pipeline and start no program."""
         self.prefixed = False
         while True:
             self.skip_blanks()
@@ -271,19 +275,19 @@ class Parser(Compounds):
         if character == "(":
             return self.with_redirects(self.read_parenthesised(start))
         if (not character or character in "\n;&|)") and self.peek_operator() not in REDIRECTION:
-            # `!` and `time` may stand alone; anything else that is missing is the shell's to complain about.
+            # `!` and `time` may stand alone; bash itself reports any other missing command.
             if character in ("\n", ";", "", ")") and self.prefixed:
                 return Simple(self.original(start), start, [], [], [])
-            raise Unreadable(start, "a missing command")
+            raise UnknownSyntax(start, "a missing command")
         token = self.peek_token()
-        # After a pipe `time` is a program like any other; `!` there is the shell's to complain about.
+        # After a pipe `time` is an ordinary program; bash itself reports a `!` there.
         if token == "!":
-            raise Unreadable(start, "'!' here")
+            raise UnknownSyntax(start, "'!' here")
         if token in KEYWORDS and token != "time":
             self.read_word()
             return self.read_keyword(token, start)
         if token in CLOSERS:
-            raise Unreadable(start, f"'{token}' here")
+            raise UnknownSyntax(start, f"'{token}' here")
         return self._read_simple()
 
     def with_redirects(self, node: Compound) -> Compound:
@@ -297,8 +301,8 @@ class Parser(Compounds):
 
     def _read_simple(self) -> Node:
         start = self.at
-        place = self.original(start) if self.joined or self.fixed is not None else start
-        node = Simple(place, start, [], [], [])
+        first = self.original(start) if self.joined or self.fixed is not None else start
+        node = Simple(first, start, [], [], [])
         while True:
             self.skip_blanks()
             if self.at >= self.end:
@@ -318,24 +322,24 @@ class Parser(Compounds):
             if not node.words and self._add_assignment(node, word):
                 continue
             if word.end == word.start:
-                raise Unreadable(self.at, f"'{character}' here")
+                raise UnknownSyntax(self.at, f"'{character}' here")
             if self.fixed is not None or self.joined:
                 word.start = self.original(word.start)
             node.words.append(word)
         node.end = self.at
         return node
 
-    def _add_assignment(self, node: Simple, word: Word) -> bool:
+    def _add_assignment(self, node: Simple, word: ShellWord) -> bool:
         first = word.parts[0] if word.parts else None
         if not isinstance(first, Lit) or first.quoted:
             return False
         simple = NAME_EQUALS.match(first.text)
-        place = self.original(word.start)
+        at = self.original(word.start)
         if simple and not simple.group(2):
             rest: list[Part] = list(word.parts[1:])
             if len(first.text) > simple.end():
                 rest.insert(0, Lit(first.text[simple.end() :], False))
-            node.assigns.append(_assignment(simple.group(1), place, word, rest, [], ""))
+            node.assigns.append(_assignment(simple.group(1), at, word, rest, [], ""))
             return True
         subscript = word.parts[1] if len(word.parts) > 2 else None
         if not (isinstance(subscript, Dyn) and subscript.kind == "subscript"):
@@ -345,7 +349,7 @@ class Parser(Compounds):
             return False
         value = closing.text.split("=", 1)[1]
         rest = [*([Lit(value, False)] if value else []), *word.parts[3:]]
-        node.assigns.append(_assignment(first.text[:-1], place, word, rest, subscript.inner, subscript.name))
+        node.assigns.append(_assignment(first.text[:-1], at, word, rest, subscript.inner, subscript.name))
         return True
 
     def _read_redirect(self) -> Redirect | None:
@@ -370,27 +374,27 @@ class Parser(Compounds):
         before = self.at
         word = self.read_word()
         if self.at == before:
-            raise Unreadable(self.at, f"'{operator}' without a target")
+            raise UnknownSyntax(self.at, f"'{operator}' without a target")
         redirect.target = word
         if operator in ("<<", "<<-"):
             self._expect_heredoc(redirect, word)
         return redirect
 
-    def _expect_heredoc(self, redirect: Redirect, word: Word) -> None:
+    def _expect_heredoc(self, redirect: Redirect, word: ShellWord) -> None:
         raw = self.text[word.start : word.end]
         quoted = any(character in raw for character in "\\'\"")
         if any(isinstance(part, Dyn) for part in word.parts):
             if quoted:
-                raise Unreadable(word.start, "this here-document mark")
+                raise UnknownSyntax(word.start, "this here-document mark")
             mark = raw
         else:
             mark = "".join(part.text for part in word.parts if isinstance(part, Lit))
         self.pending.append((redirect, mark, quoted and raw.replace("\\\n", "") != mark))
 
 
-def _assignment(name: str, at: int, word: Word, rest: list[Part], subscript: list[Part], key: str) -> Assign:
+def _assignment(name: str, at: int, word: ShellWord, rest: list[Part], subscript: list[Part], key: str) -> Assign:
     array = rest[0] if rest else None
     if isinstance(array, Dyn) and array.kind == "array":
-        elements = [Word(at, at, part.inner, part.name or None) for part in array.inner if isinstance(part, Dyn)]
+        elements = [ShellWord(at, at, part.inner, part.name or None) for part in array.inner if isinstance(part, Dyn)]
         return Assign(name, at, None, subscript, key, elements)
-    return Assign(name, at, Word(at, word.end, rest), subscript, key)
+    return Assign(name, at, ShellWord(at, word.end, rest), subscript, key)

@@ -1,7 +1,7 @@
 """Reads the words of bash text: quotes, escapes, expansions and substitutions, with every script nested in them.
 
-The grammar of commands is in `syntax`; this half knows what a word is. It follows bash's own reading rules where they
-surprise: line continuations vanish inside operators, `$((…)` may turn out to be a subshell, backquotes ignore quotes.
+`grammar` and `compounds` read commands. This module follows bash's rules where they are surprising: line continuations
+disappear inside operators, `$((…)` may turn out to be a subshell, and backquotes ignore quotes.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
-from shiftlog.guard.bash.faults import TooMuch, Unfinished, Unreadable
-from shiftlog.guard.bash.tree import Dyn, Lit, Part, Script, Word
+from shiftlog.guard.bash.tree import Dyn, Effort, Lit, Part, Script, ShellWord, TooMuch, Unclosed, UnknownSyntax
 
 MAX_DEPTH = 40
-MAX_WORK = 30_000
 MAX_JOINS = 64
 
 RUN = re.compile(r"[^ \t\n\\'\"`$|&;()<>]+")
@@ -36,42 +34,33 @@ SIMPLE_ESCAPES = {
 ANSI = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))", re.S)
 
 
-class Work:
-    """What is left of the effort that one verdict may cost, shared by every text nested in it."""
+class WordReader(ABC):
+    """A position in a text, and the methods that read the word there."""
 
-    __slots__ = ("left",)
-
-    def __init__(self, left: int = MAX_WORK) -> None:
-        self.left = left
-
-
-class Reader(ABC):
-    """A position in a text and the words from there on."""
-
-    def __init__(self, text: str, *, work: Work | None = None, depth: int = 0) -> None:
+    def __init__(self, text: str, *, effort: Effort | None = None, depth: int = 0) -> None:
         self.text: str = text
         self.at: int = 0
         self.end: int = len(text)
         self.depth: int = depth
-        self.work: Work = work or Work()
+        self.effort: Effort = effort or Effort()
         self.joins: bool = "\\\n" in text
         self.joined: list[int] = []
 
     @abstractmethod
-    def read_script(self, closer: str) -> Script:
-        """Read commands until `closer`, which is left unread."""
+    def read_substituted(self) -> Script:
+        """Read the commands of a substitution up to its `)`, which is left unread."""
 
     @abstractmethod
     def read_nested(self, text: str, at: int) -> Script:
-        """Read another text whose every position is reported as `at`."""
+        """Read another text; every position in it is reported as `at`."""
 
     def char(self, offset: int = 0) -> str:
-        """Return the character at the position, or an empty text at the end."""
-        place = self.at + offset
-        return self.text[place] if place < self.end else ""
+        """Return the character at the position; an empty string at the end."""
+        index = self.at + offset
+        return self.text[index] if index < self.end else ""
 
     def skip_blanks(self) -> None:
-        """Pass over blanks, line continuations and a comment."""
+        """Skip blanks, line continuations and a comment."""
         found = BLANKS.match(self.text, self.at, self.end)
         if found:
             self.at = found.end()
@@ -80,19 +69,19 @@ class Reader(ABC):
             self.at = self.end if newline < 0 else newline
 
     def spend(self, amount: int = 1) -> None:
-        """Count effort; raises `TooMuch` when a verdict would take too long."""
-        self.work.left -= amount
-        if self.work.left < 0:
+        """Spend effort; raise `TooMuch` if the verdict would take too long."""
+        self.effort.left -= amount
+        if self.effort.left < 0:
             raise TooMuch(self.at, "a command this long")
 
     def deeper(self) -> None:
-        """Go one level down; raises `TooMuch` long before Python would."""
+        """Go one level down; raise `TooMuch` well before Python's own recursion limit."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise TooMuch(self.at, "nesting this deep")
 
     def join(self) -> None:
-        """Remove line continuations right after the current character, as bash does before it looks at the next one."""
+        """Remove line continuations right after the current character, as bash does before it reads the next one."""
         while self.text.startswith("\\\n", self.at + 1):
             if len(self.joined) >= MAX_JOINS:
                 raise TooMuch(self.at, "a command with this many line continuations")
@@ -100,8 +89,8 @@ class Reader(ABC):
             self.joined.append(self.at + 1)
             self.end -= 2
 
-    def read_word(self, *, subscripts: bool = False) -> Word:
-        """Read a word at the position; an empty one where none starts."""
+    def read_word(self, *, subscripts: bool = False) -> ShellWord:
+        """Read the word at the position; an empty word if none starts there."""
         self.spend()
         text, start = self.text, self.at
         run = RUN.match(text, start, self.end)
@@ -109,10 +98,10 @@ class Reader(ABC):
             stop = run.end()
             if stop >= self.end or text[stop] in " \t\n|&;)":
                 self.at = stop
-                return Word(start, stop, [Lit(run.group(), False)], run.group())
+                return ShellWord(start, stop, [Lit(run.group(), False)], run.group())
         return self._read_parts(start, subscripts)
 
-    def _read_parts(self, start: int, subscripts: bool) -> Word:
+    def _read_parts(self, start: int, subscripts: bool) -> ShellWord:
         parts: list[Part] = []
         bare = True
         while self.at < self.end:
@@ -141,7 +130,7 @@ class Reader(ABC):
             else:
                 run = RUN.match(self.text, self.at, self.end)
                 if run is None:
-                    raise Unreadable(self.at, "a word")
+                    raise UnknownSyntax(self.at, "a word")
                 piece = run.group()
                 if subscripts and bare and "[" in piece and self._read_subscript(parts, piece):
                     continue
@@ -149,7 +138,7 @@ class Reader(ABC):
                 self._add_literal(parts, piece)
                 continue
             bare = False
-        return Word(
+        return ShellWord(
             start, self.at, parts, "".join(part.text for part in parts if isinstance(part, Lit)) if bare else None
         )
 
@@ -162,7 +151,7 @@ class Reader(ABC):
             parts.append(Lit(piece, False))
 
     def _read_subscript(self, parts: list[Part], piece: str) -> bool:
-        """Read `name[…]` at a place where an assignment may stand, blanks inside the brackets included."""
+        """Read `name[…]` where an assignment may start, including blanks inside the brackets."""
         name = piece[: piece.index("[")]
         if parts or not name.isidentifier():
             return False
@@ -175,7 +164,7 @@ class Reader(ABC):
         return True
 
     def _read_parenthesis(self, parts: list[Part], bare: bool) -> bool:
-        """Read an array value or an extended glob; say whether the parenthesis belonged to the word at all."""
+        """Read an array value or an extended glob; return False if the parenthesis is not part of the word."""
         last = parts[-1] if parts else None
         if not isinstance(last, Lit) or last.quoted:
             return False
@@ -201,7 +190,7 @@ class Reader(ABC):
             self.skip_blanks()
             character = self.char()
             if not character:
-                raise Unfinished(opened, "parenthesis (()")
+                raise Unclosed(opened, "parenthesis (()")
             if character == "\n":
                 self.at += 1
             elif character == ")":
@@ -211,11 +200,11 @@ class Reader(ABC):
                 before = self.at
                 word = self.read_word()
                 if self.at == before:
-                    raise Unreadable(self.at, "an array")
+                    raise UnknownSyntax(self.at, "an array")
                 elements.append(Dyn("element", word.bare or "", False, word.parts))
 
     def read_expansion(self, character: str) -> list[Part]:
-        """Read a quotation or expansion that starts at the position, outside double quotes."""
+        """Read the quotation or expansion at the position, outside double quotes."""
         self.spend()
         if character == "'":
             return [Lit(self._read_single(), True)]
@@ -236,7 +225,7 @@ class Reader(ABC):
     def _read_single(self) -> str:
         closing = self.text.find("'", self.at + 1, self.end)
         if closing < 0:
-            raise Unfinished(self.at, "single quote (')")
+            raise Unclosed(self.at, "single quote (')")
         value = self.text[self.at + 1 : closing]
         self.at = closing + 1
         return value
@@ -245,7 +234,7 @@ class Reader(ABC):
         found = QUOTE_END.match(self.text, self.at + 2, self.end)
         stop = found.end() if found else self.end
         if stop >= self.end:
-            raise Unfinished(self.at + 1, "single quote (')")
+            raise Unclosed(self.at + 1, "single quote (')")
         value = self.text[self.at + 2 : stop]
         self.at = stop + 1
         return decode_ansi(value)
@@ -260,7 +249,7 @@ class Reader(ABC):
                 self.at += 1
                 return parts
             self._read_quoted_piece(parts, character, DOUBLE_RUN, '$`"\\')
-        raise Unfinished(opened, 'double quote (")')
+        raise Unclosed(opened, 'double quote (")')
 
     def _read_quoted_piece(self, parts: list[Part], character: str, run: re.Pattern[str], escapable: str) -> None:
         self.spend()
@@ -282,7 +271,7 @@ class Reader(ABC):
             self.at = stop
 
     def read_body(self, start: int, stop: int) -> list[Part]:
-        """Read the expansions of a here-document's body, or of any text that is expanded like one."""
+        """Read the expansions in a here-document's body, or in any text that bash expands like one."""
         kept = self.at, self.end
         self.at, self.end = start, stop
         joined = len(self.joined)
@@ -322,18 +311,18 @@ class Reader(ABC):
         return Dyn("param", found.group(), quoted, [])
 
     def _read_subshells(self, quoted: bool) -> Dyn:
-        """Read `$((…)` that is no arithmetic; where bash would have taken it for some, nothing is called broken."""
+        """Read a `$((…)` that is not arithmetic; never call it broken, because bash may read it as arithmetic."""
         start = self.at
         self.at += 2
         try:
             return self._read_substitution("command", quoted=quoted)
-        except Unfinished as fault:
+        except Unclosed as fault:
             if "${" in self.text[start : self.end]:
-                raise Unreadable(fault.at, "an expansion in parentheses") from None
+                raise UnknownSyntax(fault.at, "an expansion in parentheses") from None
             raise
 
     def _try_arithmetic(self, quoted: bool) -> Dyn | None:
-        """Read `$((…))`; None, with nothing consumed, where it is a substitution that starts with a subshell."""
+        """Read `$((…))`; return None and consume nothing if it is a substitution that starts with a subshell."""
         start = self.at
         inner = self.read_arithmetic(start + 3)
         if inner is None:
@@ -342,12 +331,12 @@ class Reader(ABC):
         return Dyn("arith", "", quoted, inner)
 
     def read_arithmetic(self, start: int) -> list[Part] | None:
-        """Read an arithmetic expression up to its `))`; None where a lone `)` shows that it is none."""
+        """Read an arithmetic expression up to its `))`; return None if a single `)` shows that it is not one."""
         self.at = start
         depth = self.depth
         try:
             inner = self.read_matched("(", ")", ARITH_RUN)
-        except Unfinished:
+        except Unclosed:
             self.depth = depth
             return None
         if self.char() != ")":
@@ -358,9 +347,9 @@ class Reader(ABC):
     def _read_substitution(self, kind: str, *, quoted: bool, name: str = "") -> Dyn:
         opened = self.at - 1
         self.deeper()
-        script = self.read_script(")")
+        script = self.read_substituted()
         if self.char() != ")":
-            raise Unfinished(opened, "parenthesis (()")
+            raise Unclosed(opened, "parenthesis (()")
         self.at += 1
         self.depth -= 1
         return Dyn(kind, name, quoted, [], script)
@@ -369,7 +358,7 @@ class Reader(ABC):
         found = TICKED.match(self.text, self.at + 1, self.end)
         stop = found.end() if found else self.end
         if stop >= self.end:
-            raise Unfinished(self.at, "backquote (`)")
+            raise Unclosed(self.at, "backquote (`)")
         inside = self.text[self.at + 1 : stop]
         if "\\" in inside:
             inside = re.sub(r'\\([$`\\"])' if quoted else r"\\([$`\\])", r"\1", inside)
@@ -383,7 +372,7 @@ class Reader(ABC):
         opened = self.at
         self.at += 2
         if self.char() and self.char() in " \t\n|(":
-            raise Unreadable(self.at, "a substitution in braces")
+            raise UnknownSyntax(self.at, "a substitution in braces")
         found = BRACED_NAME.match(self.text, self.at, self.end)
         name = (found.group(1) if found else "") or ""
         inner: list[Part] = []
@@ -396,16 +385,16 @@ class Reader(ABC):
                 self.depth -= 1
                 several = "[@]" in whole or "[*]" in whole or "@" in whole[2:4]
                 return Dyn("prompt" if whole.endswith("@P") else "param", name, quoted and not several, inner)
-            # Bash reads a subscript twice: what single quotes keep together there is expanded all the same.
+            # Bash reads a subscript twice, so single quotes do not prevent expansion there.
             subscript = character == "'" and found is not None and self._in_subscript(found.end())
             self._read_inside(inner, character, BRACE_RUN, quoted or subscript)
-        raise Unfinished(opened + 1, "brace ({)")
+        raise Unclosed(opened + 1, "brace ({)")
 
     def _in_subscript(self, start: int) -> bool:
         return self.text.startswith("[", start) and self.text.find("]", start, self.at) < 0
 
     def read_matched(self, opener: str, closer: str, run: re.Pattern[str]) -> list[Part]:
-        """Read to the closing bracket that fits, quotes and expansions understood; the opener is already read."""
+        """Read up to the matching bracket, through quotes and expansions; the opener was already read."""
         opened = self.at - 1
         inner: list[Part] = []
         level = 1
@@ -424,7 +413,7 @@ class Reader(ABC):
                     return inner
             else:
                 self._read_inside(inner, character, run, quoted=False)
-        raise Unfinished(opened, "parenthesis (()" if opener == "(" else "bracket ([)")
+        raise Unclosed(opened, "parenthesis (()" if opener == "(" else "bracket ([)")
 
     def _read_inside(self, inner: list[Part], character: str, run: re.Pattern[str], quoted: bool) -> None:
         self.spend()
@@ -434,7 +423,7 @@ class Reader(ABC):
         elif character == "'":
             start = self.at + 1
             value = self._read_single()
-            # Inside double quotes bash pairs these quotes when it reads, yet expands what is between them.
+            # Inside double quotes bash pairs single quotes, but still expands the text between them.
             if quoted and ("$" in value or "`" in value):
                 inner.extend(self.read_body(start, self.at - 1))
             else:
@@ -464,7 +453,7 @@ class Reader(ABC):
 
 
 def decode_ansi(value: str) -> str:
-    """Return what `$'…'` stands for; as in bash, a NUL ends it."""
+    """Decode the content of `$'…'`; as in bash, a NUL ends it."""
     if "\\" not in value:
         return value
     decoded = ANSI.sub(_decode_escape, value)

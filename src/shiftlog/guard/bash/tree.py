@@ -1,17 +1,49 @@
-"""The nouns of a bash syntax tree, as far as a verdict needs them; no reading and no judging.
+"""What reading bash text gives: the nodes of a syntax tree, or the fault that stopped the reading.
 
-Positions are offsets into the text that was given. The classes are plain instead of frozen because a verdict has
-200 µs and builds dozens of them; nobody outside the policy sees one.
+Only as much of bash's grammar as a verdict needs. Nothing here reads or judges. Positions are offsets into the original
+text. The nodes are not frozen, because a verdict builds dozens of them within 200 µs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+MAX_EFFORT = 30_000
+
+
+class Fault(Exception):
+    """The reading stopped at offset `at`; `what` names the construct."""
+
+    def __init__(self, at: int, what: str) -> None:
+        super().__init__(what)
+        self.at = at
+        self.what = what
+
+
+class Unclosed(Fault):
+    """Something was opened and never closed, so bash would reject the text too."""
+
+
+class UnknownSyntax(Fault):
+    """The text leaves the grammar that we know; bash may accept it."""
+
+
+class TooMuch(Fault):
+    """The text is too long or too deeply nested to be judged in time."""
+
+
+class Effort:
+    """The steps left for one verdict, shared by every text nested in the command."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_EFFORT
+
 
 @dataclass(slots=True)
 class Lit:
-    """Literal characters; `quoted` ones are never expanded any further."""
+    """Literal characters; quoted ones are not expanded any further."""
 
     text: str
     quoted: bool
@@ -19,7 +51,10 @@ class Lit:
 
 @dataclass(slots=True)
 class Dyn:
-    """A part that only the running shell knows: `kind` is param, command, process, arith, array or glob."""
+    """A part whose value only the running shell knows.
+
+    `kind` is param, prompt, command, process, arith, array, element, subscript or glob.
+    """
 
     kind: str
     name: str
@@ -33,8 +68,8 @@ Part = Lit | Dyn
 
 
 @dataclass(slots=True)
-class Word:
-    """One word; `bare` is its text when every character of it is literal and unquoted."""
+class ShellWord:
+    """One word; `bare` is its text if every character is literal and unquoted."""
 
     start: int
     end: int
@@ -44,24 +79,24 @@ class Word:
 
 @dataclass(slots=True)
 class Assign:
-    """`name=value` before a command; `elements` for an array, `subscript` for what `name[…]=` evaluates."""
+    """`name=value` before a command; `elements` of an array, or the `subscript` that `name[…]=` evaluates."""
 
     name: str
     start: int
-    value: Word | None
+    value: ShellWord | None
     subscript: list[Part]
     key: str = ""
-    elements: list[Word] = field(default_factory=list[Word])
+    elements: list[ShellWord] = field(default_factory=list[ShellWord])
 
 
 @dataclass(slots=True)
 class Redirect:
-    """A redirection; `body` holds a here-document's parts, one quoted literal when its mark was quoted."""
+    """A redirection; `body` holds the parts of a here-document, one quoted literal if its mark was quoted."""
 
     op: str
     fd: str
     start: int
-    target: Word | None
+    target: ShellWord | None
     body: list[Part] | None = None
 
 
@@ -72,7 +107,7 @@ class Simple:
     start: int
     end: int
     assigns: list[Assign]
-    words: list[Word]
+    words: list[ShellWord]
     redirects: list[Redirect]
 
 
@@ -85,8 +120,8 @@ class Pipeline:
 
 
 @dataclass(slots=True)
-class Choice:
-    """Commands joined by `&&` and `||`: only the first is certain to run."""
+class AndOr:
+    """A list joined by `&&` and `||`; only its first command is certain to run."""
 
     start: int
     nodes: list[Node]
@@ -94,11 +129,11 @@ class Choice:
 
 @dataclass(slots=True)
 class Compound:
-    """A group, loop, condition, case, test or arithmetic command, with what it holds in text order."""
+    """A group, loop, condition, case, test or arithmetic command, with its contents in text order."""
 
     kind: str
     start: int
-    words: list[Word]
+    words: list[ShellWord]
     bodies: list[list[Node]]
     redirects: list[Redirect]
     variable: str = ""
@@ -106,12 +141,12 @@ class Compound:
 
 @dataclass(slots=True)
 class Function:
-    """The definition of a function."""
+    """A function definition."""
 
     name: str
     start: int
     body: Node
 
 
-Node = Simple | Pipeline | Choice | Compound | Function
+Node = Simple | Pipeline | AndOr | Compound | Function
 Script = list[Node]

@@ -1,7 +1,7 @@
-"""Resolves the words of a command as bash would: quotes, escapes, braces and tilde, to literal or dynamic arguments.
+"""Resolves words to arguments as bash would: quotes, escapes, braces and the tilde.
 
-A word with a parameter, a substitution or a glob stays dynamic; what is known of it (its literal beginning, the
-parameter it names, the pattern) is kept for the rules that can use it.
+A word with a parameter, substitution or glob stays dynamic. Its known parts (literal beginning, parameter name,
+pattern) are kept for the rules that can use them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from posixpath import basename, normpath
 
-from shiftlog.guard.bash.tree import Dyn, Lit, Part, Word
+from shiftlog.guard.bash.tree import Dyn, Lit, Part, ShellWord
 
-HOLE = "\ue000"  # stands for the unknown part of a text that is otherwise literal
+HOLE = "\ue000"  # replaces each unknown part of a text
 MAX_BRACES = 256
 MAX_BRACED_CHARS = 2000
 MAX_HOLES = 4
@@ -27,12 +27,12 @@ Atom = tuple[str, bool] | Dyn
 
 @dataclass(slots=True)
 class Arg:
-    """One argument: `value` when it is literal, else `text` with a `HOLE` for each unknown part."""
+    """One argument: `value` if it is literal, otherwise `text` with a `HOLE` for each unknown part."""
 
     value: str | None
     text: str
     at: int
-    word: Word | None = None
+    word: ShellWord | None = None
     splits: bool = False
     glob: bool = False
     tilde: bool = False
@@ -41,7 +41,7 @@ class Arg:
 
     @property
     def prefix(self) -> str:
-        """The literal beginning, which the argument has whatever the unknown parts are."""
+        """The literal beginning, which does not depend on the unknown parts."""
         return self.text.split(HOLE, 1)[0]
 
 
@@ -51,12 +51,12 @@ def literal(value: str, at: int) -> Arg:
 
 
 def unknown(at: int, *, splits: bool = True) -> Arg:
-    """Make an argument of which nothing is known."""
+    """Make a completely unknown argument."""
     return Arg(None, HOLE, at, splits=splits)
 
 
-def resolve_word(word: Word) -> list[Arg]:
-    """Return the arguments that a word becomes; more than one by braces."""
+def resolve_word(word: ShellWord) -> list[Arg]:
+    """Return the arguments that a word expands to; braces can make several."""
     bare = word.bare
     if bare is not None and not SPECIAL.search(bare):
         return [Arg(bare, bare, word.start, word)]
@@ -68,8 +68,8 @@ def resolve_word(word: Word) -> list[Arg]:
     return [_resolve_atoms(_whole_atoms(parts), word)]
 
 
-def resolve_words(words: list[Word]) -> list[Arg]:
-    """Return the arguments of several words; what braces leave of one without a sign or a quote is none."""
+def resolve_words(words: list[ShellWord]) -> list[Arg]:
+    """Return the arguments of several words; an empty result of braces counts only if it was quoted."""
     arguments: list[Arg] = []
     for word in words:
         resolved = resolve_word(word)
@@ -78,7 +78,7 @@ def resolve_words(words: list[Word]) -> list[Arg]:
 
 
 def text_of(parts: list[Part]) -> tuple[str, bool]:
-    """Return the text of parts as one string, and whether all of it is literal."""
+    """Return the text of parts as one string, and True if all of it is literal."""
     known = True
     pieces: list[str] = []
     for part in parts:
@@ -91,7 +91,7 @@ def text_of(parts: list[Part]) -> tuple[str, bool]:
 
 
 def show(arg: Arg) -> str:
-    """Return an argument as a reader would recognise it, unknown parts as they were written."""
+    """Return an argument for display, with unknown parts as they were written."""
     if arg.word is None or arg.value is not None or arg.text.count(HOLE) < 1:
         return arg.text.replace(HOLE, "…")
     return "".join(_show_part(part) for part in arg.word.parts)
@@ -105,12 +105,12 @@ def _show_part(part: Part) -> str:
 
 
 def is_process(arg: Arg) -> bool:
-    """Say whether an argument is the file of a process substitution."""
+    """Return True if an argument is the file of a process substitution."""
     return arg.word is not None and any(isinstance(part, Dyn) and part.kind == "process" for part in arg.word.parts)
 
 
 def holds_subscript_code(text: str) -> bool:
-    """Say whether a text has a substitution in the subscript of a name, which arithmetic would run."""
+    """Return True if a text has a substitution in the subscript of a name: arithmetic would run it."""
     for part in text.split("]") if "[" in text else ():
         opened = SUBSCRIPT.search(part)
         if opened and ("$(" in part[opened.end() :] or "`" in part[opened.end() :]):
@@ -119,13 +119,13 @@ def holds_subscript_code(text: str) -> bool:
 
 
 def is_stdin(arg: Arg) -> bool:
-    """Say whether an argument is the path of the standard input, also as seen from `/dev`."""
+    """Return True if an argument is a path of the standard input, such as `/dev/stdin`."""
     path = normpath(arg.value or "")
     return basename(path) == "stdin" or path == "/dev/fd/0" or (path.startswith("/proc/") and path.endswith("/fd/0"))
 
 
 def may_become(arg: Arg, word: str) -> bool:
-    """Say whether an argument that is not literal can turn out to be, or to hold, this word."""
+    """Return True if a dynamic argument can expand to this word."""
     if arg.splits or arg.text.count(HOLE) > MAX_HOLES:
         return True
     pattern = ".*".join(re.escape(piece) for piece in arg.text.split(HOLE))
@@ -148,7 +148,7 @@ def _atoms(parts: list[Part]) -> list[Atom]:
     return atoms
 
 
-def _resolve_atoms(atoms: list[Atom], word: Word) -> Arg:
+def _resolve_atoms(atoms: list[Atom], word: ShellWord) -> Arg:
     pieces: list[str] = []
     dynamic = splits = glob = False
     parameter = ""
@@ -183,7 +183,7 @@ def _resolve_atoms(atoms: list[Atom], word: Word) -> Arg:
 
 
 def _expand_braces(atoms: list[Atom]) -> list[list[Atom]]:
-    """Expand the leftmost brace expression, then what follows it; literal braces stay."""
+    """Expand brace expressions from left to right; literal braces stay."""
     results: list[list[Atom]] = []
     waiting: list[tuple[list[Atom], int]] = [(atoms, 0)]
     while waiting:
@@ -206,19 +206,19 @@ def _find_braces(atoms: list[Atom], start: int) -> tuple[int, int, list[list[Ato
             continue
         level = 0
         commas: list[int] = []
-        for place in range(opened, len(atoms)):
-            atom = atoms[place]
+        for index in range(opened, len(atoms)):
+            atom = atoms[index]
             if atom == ("{", False):
                 level += 1
             elif atom == ("}", False):
                 level -= 1
                 if not level:
-                    choices = _choices(atoms, opened, place, commas)
+                    choices = _choices(atoms, opened, index, commas)
                     if choices is not None:
-                        return opened, place, choices
+                        return opened, index, choices
                     break
             elif atom == (",", False) and level == 1:
-                commas.append(place)
+                commas.append(index)
     return None
 
 

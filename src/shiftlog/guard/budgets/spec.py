@@ -51,7 +51,7 @@ class Budget:
 
     @property
     def keeps_everything(self) -> bool:
-        """Tell whether it asks for nothing but the default; then no report is given."""
+        """Return True if it asks for nothing but the default; then no report is given."""
         return self.mode == "all" and self.max_chars is None
 
     @property

@@ -1,13 +1,13 @@
-"""What bash's own commands and variables can start: `trap`, `alias`, `hash -p`, `mapfile -C`, `PS4`, `BASH_ENV`, …"""
+"""Follows what bash's builtins and variables start: `trap`, `alias`, `hash -p`, `mapfile -C`, `PS4`, `BASH_ENV`, …"""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
 
-from shiftlog.guard.bash.tree import Assign, Dyn, Word
+from shiftlog.guard.bash.tree import Assign, Dyn, ShellWord
 from shiftlog.guard.bash.words import HOLE, Arg, holds_subscript_code, is_stdin, text_of
-from shiftlog.guard.policy.found import Danger, Place, When
+from shiftlog.guard.policy.found import Danger, Position, When
 from shiftlog.guard.policy.options import NAME_VALUE
 from shiftlog.guard.policy.tables import (
     BUILTINS,
@@ -21,20 +21,20 @@ from shiftlog.guard.policy.tools import option_values
 
 ARITHMETIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 NAME_BUILTINS = frozenset("unset read getopts wait let mapfile readarray".split())
-#: Letters of builtins' options that have a value, in front those whose value is a variable's name.
+#: Option letters of builtins that take a value: first those whose value is a variable name, then the others.
 VALUED_OPTIONS = {"read": ("a", "dinNptu"), "mapfile": ("", "dnOsuCc"), "readarray": ("", "dnOsuCc"), "wait": ("p", "")}
 COMPLETION_VALUES = "oAGWFCXPSV"
-#: Variables that name or hold programs for this shell itself, so that a deny list does not see them start.
+#: Variables through which this shell itself runs a program, so that a deny list would not see its name.
 NAMING = frozenset("BASH_CMDS BASH_ALIASES BASH_ENV ENV".split())
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: What makes arithmetic assign to the name before it; an element of an array counts as one.
+#: The operators by which arithmetic assigns to the name before them; an array subscript counts as one.
 SETS = re.compile(r"\s*(?:(?:<<|>>|[-+*/%&^|])?=(?!=)|\+\+|--|\[)")
-#: The inside of `${…}` up to where it assigns a value or counts characters; a leading `!` names the name.
+#: The inside of `${…}` up to an assignment or offset; a leading `!` means an indirect name.
 BRACED_SETTING = re.compile(r"(!?)([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(:?=|:(?![-=?+]))?")
 
 
 class Builtins(ABC):
-    """The half of a survey that knows the shell's own commands."""
+    """The part of a survey that handles builtins and variables."""
 
     names: re.Pattern[str] | None
     functions: dict[str, bool]
@@ -49,20 +49,20 @@ class Builtins(ABC):
     def doubt(self, what: str, text: str, at: int, when: When) -> None: ...
 
     @abstractmethod
-    def visit_text(self, arg: Arg, place: Place, *, data: bool = False) -> None: ...
+    def visit_text(self, arg: Arg, position: Position, *, data: bool = False) -> None: ...
 
     @abstractmethod
-    def visit_expansions(self, text: str, at: int, place: Place) -> None: ...
+    def visit_expansions(self, text: str, at: int, position: Position) -> None: ...
 
     @abstractmethod
-    def visit_argv(self, args: list[Arg], place: Place) -> None: ...
+    def visit_argv(self, args: list[Arg], position: Position) -> None: ...
 
     @abstractmethod
-    def visit_script(self, arg: Arg, place: Place) -> None: ...
+    def visit_script(self, arg: Arg, position: Position) -> None: ...
 
-    def visit_builtin(self, name: str, args: list[Arg], place: Place) -> None:
-        """Follow what a builtin starts or will make the shell start later."""
-        inside = place._replace(via=(*place.via, name), depth=place.depth + 1, certain=False)
+    def visit_builtin(self, name: str, args: list[Arg], position: Position) -> None:
+        """Follow the programs that a builtin starts now or sets up for later."""
+        inside = position._replace(via=(*position.via, name), depth=position.depth + 1, certain=False)
         match name:
             case "trap":
                 self._visit_trap(args, inside)
@@ -78,7 +78,7 @@ class Builtins(ABC):
                         self.visit_argv(args[index + 1 :], inside)
                         break
             case "mapfile" | "readarray":
-                self._visit_names(name, args, inside, certain=place.certain)
+                self._visit_names(name, args, inside, certain=position.certain)
                 for text in option_values(args, ("-C",), "dnOsuCc"):
                     self.visit_text(
                         Arg(text.value, text.text + " " + HOLE, text.at, text.word), inside, data=text.value is not None
@@ -96,9 +96,9 @@ class Builtins(ABC):
                 self._visit_enable(args)
             case "fc":
                 if not any(arg.text.startswith("-l") for arg in args):
-                    self.doubt("a command from the history", "fc", place.at, "lists")
+                    self.doubt("a command from the history", "fc", position.at, "lists")
             case "source" | ".":
-                self._visit_source(args, place._replace(via=(*place.via, name)))
+                self._visit_source(args, position._replace(via=(*position.via, name)))
             case "set":
                 self._visit_set(args)
             case "printf":
@@ -110,28 +110,28 @@ class Builtins(ABC):
             case _ if name in DECLARATIONS:
                 self._visit_declaration(name, args, inside)
             case _ if name in NAME_BUILTINS:
-                self._visit_names(name, args, inside, certain=place.certain)
+                self._visit_names(name, args, inside, certain=position.certain)
             case _:
                 pass
 
-    def _visit_trap(self, args: list[Arg], place: Place) -> None:
+    def _visit_trap(self, args: list[Arg], position: Position) -> None:
         rest = args[1:] if args and args[0].value == "--" else args
         if len(rest) < 2 or rest[0].value in ("-", "-l", "-p", ""):
             return
-        self.visit_text(rest[0], place)
+        self.visit_text(rest[0], position)
 
-    def _define_alias(self, arg: Arg, place: Place) -> None:
+    def _define_alias(self, arg: Arg, position: Position) -> None:
         name, equals, value = arg.text.partition("=")
         if HOLE in name:
             self.doubt("an alias whose name is not literal", arg.text, arg.at, "lists")
         elif equals:
             if HOLE in value:
                 self.doubt(f"the alias '{name}'", arg.text, arg.at, "lists")
-            self.visit_text(Arg(value, value, arg.at), place, data=True)
+            self.visit_text(Arg(value, value, arg.at), position, data=True)
             self.aliases[name] = value
 
     def _visit_set(self, args: list[Arg]) -> None:
-        """Doubt the option that makes variables of the arguments of every later command."""
+        """Doubt `set -k`, which turns arguments of every later command into variables."""
         before = ""
         for arg in args:
             names = before[:1] in ("-", "+") and before.endswith("o")
@@ -144,30 +144,30 @@ class Builtins(ABC):
     def _visit_enable(self, args: list[Arg]) -> None:
         for arg in args:
             option = arg.text.startswith("-")
-            # Bash looks for a file of the name of a builtin that it does not have.
+            # For an unknown builtin bash looks for a file of that name.
             if arg.value is None or ("f" in arg.value if option else arg.value not in BUILTINS):
                 self.doubt(
                     "a builtin loaded from a file", arg.text, arg.at, "always" if arg.value is not None else "lists"
                 )
 
-    def _visit_source(self, args: list[Arg], place: Place) -> None:
+    def _visit_source(self, args: list[Arg], position: Position) -> None:
         rest = args[1:] if args and args[0].value == "--" else args
         if not rest:
             return
         if is_stdin(rest[0]):
-            if place.stdin.kind == "text" and place.stdin.text is not None:
-                self.visit_text(place.stdin.text, place)
+            if position.stdin.kind == "text" and position.stdin.text is not None:
+                self.visit_text(position.stdin.text, position)
             else:
-                if place.stdin.download:
-                    self.dangers.append(Danger(rest[0].at, place.via[:-1], "source"))
+                if position.stdin.download:
+                    self.dangers.append(Danger(rest[0].at, position.via[:-1], "source"))
                 self.doubt("what 'source' reads from its input", rest[0].text, rest[0].at, "lists")
             return
-        self.visit_script(rest[0], place)
+        self.visit_script(rest[0], position)
 
-    def _visit_declaration(self, name: str, args: list[Arg], place: Place) -> None:
+    def _visit_declaration(self, name: str, args: list[Arg], position: Position) -> None:
         for arg in args:
             if arg.text.startswith("-") and "n" in arg.text and name in ("declare", "typeset", "local"):
-                # What is assigned by the one name is the other's from then on, in later commands too.
+                # Assignments to one name change the other from then on, in later commands too.
                 self.doubt("a name that stands for another variable", arg.text, arg.at, "lists")
         number = any(arg.text.startswith("-") and "i" in arg.text for arg in args)
         for arg in args:
@@ -175,18 +175,18 @@ class Builtins(ABC):
                 continue
             if NAME_VALUE.match(arg.prefix):
                 if number or arg.text.partition("=")[2].startswith("("):
-                    self.visit_expansions(arg.text.partition("=")[2].replace(HOLE, ""), arg.at, place)
+                    self.visit_expansions(arg.text.partition("=")[2].replace(HOLE, ""), arg.at, position)
                 if number:
                     self.set_by_arithmetic(arg.text.partition("=")[2], arg.at)
-                self.set_from_argument(arg, place)
+                self.set_from_argument(arg, position)
             elif arg.value is None and not arg.glob:
                 self.doubt("a variable whose name is not literal", arg.text, arg.at, "allow")
 
-    def _visit_names(self, name: str, args: list[Arg], place: Place, *, certain: bool) -> None:
+    def _visit_names(self, name: str, args: list[Arg], position: Position, *, certain: bool) -> None:
         removed = self.removed if certain else self.perhaps_removed
         for arg in args:
-            self._name_argument(arg, place)
-            if place.stdin.download and name in ("read", "mapfile", "readarray"):
+            self._name_argument(arg, position)
+            if position.stdin.download and name in ("read", "mapfile", "readarray"):
                 self.downloaded.add(arg.text)
             if name == "unset":
                 removed.update(self.functions if arg.value is None else (arg.value,))
@@ -195,9 +195,9 @@ class Builtins(ABC):
         for arg in _names_given(name, args):
             self._doubt_name(arg)
 
-    def _name_argument(self, arg: Arg, place: Place) -> None:
-        """Follow a variable's name given to a builtin: its subscript is expanded a second time."""
-        self.visit_expansions(arg.text.replace(HOLE, ""), arg.at, place)
+    def _name_argument(self, arg: Arg, position: Position) -> None:
+        """Follow a variable name given to a builtin; bash expands its subscript a second time."""
+        self.visit_expansions(arg.text.replace(HOLE, ""), arg.at, position)
         name, bracket, key = arg.text.partition("[")
         if bracket:
             self.set_by_arithmetic(key, arg.at)
@@ -208,35 +208,35 @@ class Builtins(ABC):
             self.doubt("a variable whose name is not literal", arg.text, arg.at, "allow")
 
     def doubt_hidden(self, text: str, at: int) -> None:
-        """Doubt quoted text that arithmetic would run where a variable carries it there."""
+        """Doubt quoted text that arithmetic would run if a variable carries it there."""
         if holds_subscript_code(text):
             self.doubt("text that arithmetic would run", text, at, "text only")
 
     def doubt_read(self, text: str, program: str, at: int) -> None:
-        """Doubt it also in a text that this shell itself reads from its input."""
+        """Doubt such text also in the standard input of this shell itself."""
         if not program or program in BUILTINS or program in self.functions:
             self.doubt_hidden(text, at)
 
-    def set_by_expansion(self, part: Dyn, place: Place) -> None:
-        """Follow what an expansion sets by itself: `${NAME:=value}`, `$((NAME=1))`, `${x[NAME=1]}`."""
+    def set_by_expansion(self, part: Dyn, position: Position) -> None:
+        """Follow the variables that an expansion sets: `${NAME:=value}`, `$((NAME=1))`, `${x[NAME=1]}`."""
         text, known = text_of(part.inner)
         if part.kind == "arith":
-            self.set_by_arithmetic(text, place.at)
+            self.set_by_arithmetic(text, position.at)
             return
         found = BRACED_SETTING.match(text)
         if found is None:
             return
         indirect, name, key, operator = found.groups("")
         value = text[found.end() :]
-        self.set_by_arithmetic(key, place.at)
+        self.set_by_arithmetic(key, position.at)
         if operator == ":":
-            self.set_by_arithmetic(value, place.at)
+            self.set_by_arithmetic(value, position.at)
         elif operator and indirect:
-            self.doubt("a variable whose name is not literal", name, place.at, "allow")
+            self.doubt("a variable whose name is not literal", name, position.at, "allow")
         elif operator:
-            downloaded = name in self.downloaded  # a variable that has a value keeps it
-            word = Word(place.at, place.at, part.inner)
-            self.set_variable(name, Arg(value if known else None, value, place.at, word), place)
+            downloaded = name in self.downloaded  # an existing value is kept
+            word = ShellWord(position.at, position.at, part.inner)
+            self.set_variable(name, Arg(value if known else None, value, position.at, word), position)
             self.downloaded.update({name} if downloaded else ())
 
     def set_by_arithmetic(self, text: str, at: int) -> None:
@@ -246,44 +246,46 @@ class Builtins(ABC):
             if counted or SETS.match(text, found.end()):
                 self.set_elsewhere(found.group(), at)
 
-    def test_arguments(self, args: list[Arg], place: Place, *, arithmetic: bool) -> None:
+    def test_arguments(self, args: list[Arg], position: Position, *, arithmetic: bool) -> None:
         """Follow the operands of a test that bash evaluates as names or numbers."""
         for index, arg in enumerate(args):
             before = args[index - 1].value if index else ""
             after = args[index + 1].value if index + 1 < len(args) else ""
             if before in ("-v", "-R") or (arithmetic and (before in ARITHMETIC_TESTS or after in ARITHMETIC_TESTS)):
-                self.visit_expansions(arg.text.replace(HOLE, ""), arg.at, place)
+                self.visit_expansions(arg.text.replace(HOLE, ""), arg.at, position)
                 if before not in ("-v", "-R"):
                     self.set_by_arithmetic(arg.text, arg.at)
 
     def set_elsewhere(self, name: str, at: int) -> None:
-        """Note a variable that a loop or builtin sets to a value out of sight."""
+        """Note a variable that a loop or builtin sets to an unknown value."""
         if LOOKUP.fullmatch(name):
             self.doubt(f"assigning {name}", name, at, "lists" if name in NAMING else "allow")
         elif name in PROMPTS or name in SHELL_TEXT_VARIABLES:
             self.doubt(f"the value of {name}", name, at, "lists")
 
-    def set_from_argument(self, arg: Arg, place: Place) -> None:
+    def set_from_argument(self, arg: Arg, position: Position) -> None:
         """Follow `NAME=value` given as an argument, to `export` or `env`."""
         name, _, value = arg.text.partition("=")
         plain, bracket, key = name.partition("[")
         if bracket:
-            self.visit_expansions(key, arg.at, place)
+            self.visit_expansions(key, arg.at, position)
         self.set_variable(
-            plain, Arg(None if HOLE in value else value, value, arg.at, arg.word), place, key=key.rstrip("]")
+            plain, Arg(None if HOLE in value else value, value, arg.at, arg.word), position, key=key.rstrip("]")
         )
 
-    def set_array(self, assign: Assign, place: Place) -> None:
-        """Follow an array assignment: every element may be one of the dangerous settings."""
+    def set_array(self, assign: Assign, position: Position) -> None:
+        """Follow an array assignment, element by element."""
         for word in assign.elements:
             text, known = text_of(word.parts)
             key, _, value = text.partition("]=") if text.startswith("[") else ("", "", text)
-            self.visit_expansions(key.replace(HOLE, ""), assign.start, place)
+            self.visit_expansions(key.replace(HOLE, ""), assign.start, position)
             self.set_by_arithmetic(key, assign.start)
-            self.set_variable(assign.name, Arg(value if known else None, value, assign.start, word), place, key=key[1:])
+            self.set_variable(
+                assign.name, Arg(value if known else None, value, assign.start, word), position, key=key[1:]
+            )
 
-    def set_variable(self, name: str, value: Arg, place: Place, *, key: str = "") -> None:
-        """Follow an assignment: some values are run, some decide which programs are found."""
+    def set_variable(self, name: str, value: Arg, position: Position, *, key: str = "") -> None:
+        """Follow an assignment: some values are run, others decide where programs are found."""
         if value.value is not None:
             self.assigned.append((name, value.value))
         name = name.removesuffix("+")
@@ -291,39 +293,39 @@ class Builtins(ABC):
             self.downloaded.add(name)
         else:
             self.downloaded.discard(name)
-        if LOOKUP.fullmatch(name) and place.surety == "sure":
-            self._set_lookup(name, value, place, key)
+        if LOOKUP.fullmatch(name) and position.surety == "sure":
+            self._set_lookup(name, value, position, key)
         elif name in PROMPTS:
             if value.value is None:
                 self.doubt(f"the value of {name}", value.text, value.at, "lists")
-            self.visit_expansions(value.text.replace(HOLE, ""), value.at, place)
+            self.visit_expansions(value.text.replace(HOLE, ""), value.at, position)
         elif name in SHELL_TEXT_VARIABLES:
-            self.visit_text(value, place._replace(certain=False))
+            self.visit_text(value, position._replace(certain=False))
         elif name == "GIT_CONFIG_PARAMETERS":
             self.doubt(f"the value of {name}", value.text, value.at, "lists")
         elif name == "TAR_OPTIONS":
             self.visit_text(
-                Arg(value.value, "tar " + value.text, value.at), place._replace(surety="setting"), data=True
+                Arg(value.value, "tar " + value.text, value.at), position._replace(surety="setting"), data=True
             )
         elif name in COMMAND_VARIABLES or name.startswith("GIT_CONFIG_VALUE"):
             text = value.text.lstrip("!") if name.startswith("GIT_CONFIG") else value.text
             text = text.lstrip("|-") if name.startswith("LESS") else text
-            self.visit_text(Arg(value.value, text, value.at), place._replace(surety="setting"), data=True)
+            self.visit_text(Arg(value.value, text, value.at), position._replace(surety="setting"), data=True)
         elif self.names is not None and ("$(" in value.text or "`" in value.text) and value.value is not None:
-            self.visit_expansions(value.text, value.at, place._replace(surety="stored"))
+            self.visit_expansions(value.text, value.at, position._replace(surety="stored"))
 
-    def _set_lookup(self, name: str, value: Arg, place: Place, key: str) -> None:
+    def _set_lookup(self, name: str, value: Arg, position: Position, key: str) -> None:
         self.doubt(f"assigning {name}", f"{name}={value.text}", value.at, "allow")
         if name == "BASH_CMDS":
-            self.visit_argv([value], place)
+            self.visit_argv([value], position)
         elif name == "BASH_ALIASES":
-            self._define_alias(Arg(None, f"{key or 'alias'}={value.text}", value.at), place)
+            self._define_alias(Arg(None, f"{key or 'alias'}={value.text}", value.at), position)
         elif name.startswith("BASH_FUNC_"):
-            self.visit_text(Arg(value.value, "shared_function " + value.text, value.at), place)
+            self.visit_text(Arg(value.value, "shared_function " + value.text, value.at), position)
         elif name in ("BASH_ENV", "ENV"):
-            self.visit_expansions(value.text.replace(HOLE, ""), value.at, place)
+            self.visit_expansions(value.text.replace(HOLE, ""), value.at, position)
             if value.value != "":
-                self.visit_script(value, place._replace(via=(*place.via, name)))
+                self.visit_script(value, position._replace(via=(*position.via, name)))
 
 
 def _names_given(name: str, args: list[Arg]) -> list[Arg]:
@@ -346,7 +348,7 @@ def _names_given(name: str, args: list[Arg]) -> list[Arg]:
 
 
 def _clustered(args: list[Arg], letter: str) -> list[Arg]:
-    """Return the values of a builtin's one-letter option, which may follow others behind one dash."""
+    """Return the values of a builtin's one-letter option, which may share a dash with others."""
     found: list[Arg] = []
     for index, arg in enumerate(args):
         head, given, value = arg.text.partition(letter)

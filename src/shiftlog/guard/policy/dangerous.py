@@ -1,4 +1,7 @@
-"""The dangerous rules: commands that an agent never means, found on the tree so that quoted text never matches."""
+"""The dangerous rules: commands that no agent should run, such as `rm -rf /`.
+
+They look at programs and arguments, so quoted text never matches.
+"""
 
 from __future__ import annotations
 

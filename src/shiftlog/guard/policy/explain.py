@@ -1,4 +1,4 @@
-"""Explains a verdict token by token: what each word of a command was taken for, and what follows from it."""
+"""Explains a verdict word by word: the role of each word in the command, and the reasons that follow from it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from shiftlog.guard.bash.syntax import place_of, read_text
+from shiftlog.guard.bash.script import line_and_column, read_script
 from shiftlog.guard.bash.tree import (
-    Choice,
+    AndOr,
     Compound,
     Dyn,
     Function,
@@ -17,10 +17,10 @@ from shiftlog.guard.bash.tree import (
     Pipeline,
     Redirect,
     Script,
+    ShellWord,
     Simple,
-    Word,
 )
-from shiftlog.guard.policy.found import Known, Start
+from shiftlog.guard.policy.found import Definitions, Start
 from shiftlog.guard.policy.judge import Judge, Judgement
 
 Role = Literal["assignment", "program", "argument", "redirection", "function", "keyword"]
@@ -28,8 +28,8 @@ SHOWN_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """One word: where it is, what it was taken for, and the reasons that hang on it."""
+class ExplainedToken:
+    """One word of a command: its position, its role, and the reasons that start there."""
 
     line: int
     column: int
@@ -40,27 +40,29 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A judgement with the tokens that led to it, in text order."""
+    """A judgement with the words that led to it, in text order."""
 
     judgement: Judgement
-    tokens: tuple[Token, ...]
+    tokens: tuple[ExplainedToken, ...]
 
 
-def explain(judge: Judge, text: str, known: Known | None = None, *, cwd: str = "/") -> Explanation:
-    """Judge a command and say what each token of it meant; text that cannot be read has the tokens before the fault."""
-    judgement = judge.judge(text, known, cwd=cwd)
-    reading = read_text(text)
+def explain(judge: Judge, text: str, definitions: Definitions | None = None, *, cwd: str = "/") -> Explanation:
+    """Judge a command and explain its words; of a text that cannot be read, the words before the fault."""
+    judgement = judge.judge(text, definitions, cwd=cwd)
+    script, _ = read_script(text)
     spans: dict[int, tuple[int, Role]] = {}
-    for start, stop, role in _spans(reading.script):
+    for start, stop, role in _spans(script):
         spans.setdefault(start, (stop, role))
     for at in {*(start.at for start in judgement.starts), *(violation.at for violation in judgement.violations)}:
         spans.setdefault(at, (at, "keyword"))
-    tokens: list[Token] = []
+    tokens: list[ExplainedToken] = []
     for at in sorted(spans):
         stop, role = spans[at]
-        line, column = place_of(text, at)
+        line, column = line_and_column(text, at)
         shown = " ".join(text[at:stop].split())[:SHOWN_CHARS]
-        tokens.append(Token(line=line, column=column, text=shown, role=role, reasons=tuple(_reasons(judgement, at))))
+        tokens.append(
+            ExplainedToken(line=line, column=column, text=shown, role=role, reasons=tuple(_reasons(judgement, at)))
+        )
     return Explanation(judgement=judgement, tokens=tuple(tokens))
 
 
@@ -78,11 +80,11 @@ def _reasons(judgement: Judgement, at: int) -> Iterator[str]:
             if violation.hint is not None:
                 yield violation.hint
     for ask in judgement.asks:
-        if (ask.line, ask.column) == _place_of_start(judgement, at, ask.program):
+        if (ask.line, ask.column) == _position_of_ask(judgement, at, ask.program):
             yield ask.message
 
 
-def _place_of_start(judgement: Judgement, at: int, program: str) -> tuple[int, int] | None:
+def _position_of_ask(judgement: Judgement, at: int, program: str) -> tuple[int, int] | None:
     for ask in judgement.asks:
         if ask.program == program and any(start.at == at and start.name == program for start in judgement.starts):
             return ask.line, ask.column
@@ -110,13 +112,13 @@ def _node_spans(node: Node) -> Iterator[tuple[int, int, Role]]:
     if isinstance(node, Simple):
         for assign in node.assigns:
             yield assign.start, assign.value.end if assign.value else assign.start, "assignment"
-        for place, word in enumerate(node.words):
-            yield word.start, word.end, "argument" if place else "program"
+        for index, word in enumerate(node.words):
+            yield word.start, word.end, "argument" if index else "program"
             yield from _part_spans(word.parts)
         yield from _redirect_spans(node.redirects)
     elif isinstance(node, Pipeline):
         yield from _spans(node.stages)
-    elif isinstance(node, Choice):
+    elif isinstance(node, AndOr):
         yield from _spans(node.nodes)
     elif isinstance(node, Function):
         yield node.start, node.start + len(node.name), "function"
@@ -136,7 +138,7 @@ def _compound_spans(node: Compound) -> Iterator[tuple[int, int, Role]]:
 
 def _redirect_spans(redirects: list[Redirect]) -> Iterator[tuple[int, int, Role]]:
     for redirect in redirects:
-        target: Word | None = redirect.target
+        target: ShellWord | None = redirect.target
         yield redirect.start, target.end if target else redirect.start, "redirection"
         yield from _part_spans([*(target.parts if target else []), *(redirect.body or [])])
 

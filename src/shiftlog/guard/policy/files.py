@@ -1,6 +1,6 @@
-"""What a verdict asks about files, and the two answers: this machine's files, or none where they are out of reach.
+"""Which file a program name means: on this machine, or unknown because the files are out of reach.
 
-The only part of the policy that looks at a disk, behind a protocol so that every rule can be tested without one.
+The only part of the policy that reads the disk. It sits behind a protocol so that rules can be tested without files.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class FileIdentity(Protocol):
-    """Which file a name or path is. Paths are absolute; an unknown file is never the same as another."""
+    """Identifies files. Paths are absolute; an unknown file never equals another one."""
 
     @property
     def reachable(self) -> bool:
-        """Whether files can be looked at here at all."""
+        """Whether files can be read here at all."""
         ...
 
     def find(self, name: str) -> str | None:
-        """Find a bare name on the shell's opening PATH."""
+        """Find a name without a slash on the shell's initial PATH."""
         ...
 
     def real_path(self, path: str) -> str | None:
-        """Follow every link to the file itself; None when there is none."""
+        """Resolve every link; None if the file does not exist."""
         ...
 
     def same_file(self, one: str, other: str) -> bool:
-        """Say whether two paths are one file."""
+        """Return True if two paths are the same file."""
         ...
 
     def same_content(self, one: str, other: str) -> bool:
-        """Say whether two files hold the same bytes."""
+        """Return True if two files have the same content."""
         ...
 
     def interpreter(self, path: str) -> tuple[str, ...]:
-        """Return the words of a script's `#!` line, none for anything else."""
+        """Return the words of a script's `#!` line; empty for other files."""
         ...
 
 
 class NoFiles:
-    """Files that cannot be looked at: another host's, a container's."""
+    """Files out of reach, on another host or in a container."""
 
     reachable = False
 
@@ -55,24 +55,24 @@ class NoFiles:
         return None
 
     def real_path(self, path: str) -> str | None:
-        """Follow nothing."""
+        """Resolve nothing."""
         return None
 
     def same_file(self, one: str, other: str) -> bool:
-        """Compare the paths themselves."""
+        """Compare the normalized paths."""
         return os.path.normpath(one) == os.path.normpath(other)
 
     def same_content(self, one: str, other: str) -> bool:
-        """Know nothing."""
+        """Return False: the contents are unknown."""
         return False
 
     def interpreter(self, path: str) -> tuple[str, ...]:
-        """Know nothing."""
+        """Return nothing: the content is unknown."""
         return ()
 
 
 class LocalFiles:
-    """This machine's files. Answers about names and links are kept for a second, contents until the file changes."""
+    """This machine's files. Names and links are cached for a second, digests until the file changes."""
 
     reachable = True
 
@@ -83,7 +83,7 @@ class LocalFiles:
         self._digests: dict[tuple[int, int, int, int], bytes] = {}
 
     def find(self, name: str) -> str | None:
-        """Find a bare name on the opening PATH."""
+        """Find a name without a slash on the initial PATH."""
         now = time.monotonic()
         kept = self._found.get(name)
         if kept is not None and now - kept[0] < FRESH_S:
@@ -98,7 +98,7 @@ class LocalFiles:
         return found
 
     def real_path(self, path: str) -> str | None:
-        """Follow every link."""
+        """Resolve every link."""
         try:
             return str(Path(path).resolve(strict=True))
         except (OSError, ValueError, RuntimeError):

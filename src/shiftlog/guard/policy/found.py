@@ -1,4 +1,4 @@
-"""What a survey of a command finds: program starts, doubts, and what the shell will know afterwards."""
+"""The findings of a survey: program starts, doubts, dangers, and the definitions a shell keeps. Data only."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Literal, NamedTuple
 
 from shiftlog.guard.bash.words import Arg
 
-Kind = Literal["program", "builtin", "function", "script"]
+StartKind = Literal["program", "builtin", "function", "script"]
 Surety = Literal["sure", "setting", "stored"]
 When = Literal["always", "refuse", "lists", "allow", "text only"]
 
 
 @dataclass(slots=True)
 class Start:
-    """A program that the command would start, as far as its text says.
+    """A program that the command would start, according to its text.
 
-    `surety`: a `setting` names a program that another may start (PAGER, GIT_SSH_COMMAND); `stored` is code that the
-    text keeps in a variable. `later`: in a function's body, so that the name may by then be a function's; `defined`: a
-    function that is sure to be there.
+    `surety`: a `setting` names a program that another one may start (PAGER, GIT_SSH_COMMAND); `stored` is code in a
+    variable. `later`: inside a function body, where the name may be a function by then. `defined`: a function that is
+    certain to exist.
     """
 
     name: str
     args: list[Arg]
     at: int
     via: tuple[str, ...]
-    kind: Kind
+    kind: StartKind
     surety: Surety = "sure"
     later: bool = False
     defined: bool = False
@@ -34,7 +34,7 @@ class Start:
 
 @dataclass(slots=True)
 class Doubt:
-    """Something that the text does not decide; `when` says under which rules that matters."""
+    """Something that the text leaves open; `when` says under which rules it matters."""
 
     what: str
     text: str
@@ -44,7 +44,7 @@ class Doubt:
 
 @dataclass(slots=True)
 class Danger:
-    """A place where downloaded text is run by a shell."""
+    """Downloaded text that a shell runs."""
 
     at: int
     via: tuple[str, ...]
@@ -59,8 +59,8 @@ class Stdin(NamedTuple):
     text: Arg | None = None
 
 
-class Place(NamedTuple):
-    """Where in the command the survey is."""
+class Position(NamedTuple):
+    """Where in a command the survey is, and what holds there."""
 
     via: tuple[str, ...] = ()
     stdin: Stdin = Stdin()
@@ -69,17 +69,17 @@ class Place(NamedTuple):
     surety: Surety = "sure"
     depth: int = 0
     at: int = 0
-    #: A program starts the argument list, so that its first word is no builtin and no function.
+    #: A program starts the argument list, so its first word is neither a builtin nor a function.
     started: bool = False
-    #: Another shell than this one reads the text, so that this one's functions mean nothing there.
+    #: Another shell reads the text, so this shell's functions do not exist there.
     elsewhere: bool = False
-    #: Inside a function's body, which runs later than it is read.
+    #: Inside a function body, which runs later.
     body: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What a shell remembers of earlier commands: functions and aliases whose bodies were judged."""
+class Definitions:
+    """The functions and aliases that earlier commands of a shell defined; their bodies were judged then."""
 
     functions: frozenset[str] = frozenset()
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])

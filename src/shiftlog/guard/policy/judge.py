@@ -1,7 +1,7 @@
-"""Judges a command's text, and a program start that the kernel reports, against one shell's rules.
+"""The judge: verdicts on the text of a command, and on a program start reported by the kernel.
 
-Pure: a judge holds the rules and a way to ask about files, and keeps nothing between calls. The shell remembers what a
-`Judgement` says was defined and passes it back as `Known`.
+A judge holds one shell's rules and a way to identify files. It keeps nothing between calls: the shell stores the
+`Definitions` of each `Judgement` and passes them to the next call.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from shiftlog.guard.bash.faults import Fault, TooMuch, Unfinished
-from shiftlog.guard.bash.reader import Work
-from shiftlog.guard.bash.syntax import SyntaxFault, describe_fault, place_of, read_text
+from shiftlog.guard.bash.script import SyntaxFault, describe_fault, line_and_column, read_script
+from shiftlog.guard.bash.tree import Effort, Fault, TooMuch, Unclosed
 from shiftlog.guard.bash.words import HOLE, may_become, show
 from shiftlog.guard.policy.dangerous import DOWNLOAD_RULE, dangerous_rule
 from shiftlog.guard.policy.files import FileIdentity, NoFiles
-from shiftlog.guard.policy.found import Danger, Doubt, Known, Place, Start
-from shiftlog.guard.policy.lists import Entry, ListName, Lists, ShellRules, Source
+from shiftlog.guard.policy.found import Danger, Definitions, Doubt, Position, Start
+from shiftlog.guard.policy.lists import ListEntry, ListName, Lists, ShellRules, Source
 from shiftlog.guard.policy.programs import Survey
 from shiftlog.guard.policy.readonly import proves_read_only
 from shiftlog.guard.policy.starts import StartJudge, StartVerdict
@@ -30,13 +29,13 @@ from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
 Verdict = Literal["allowed", "denied", "asked", "deferred", "undecidable", "not_checked"]
 
 SOURCE_RANK: dict[str, int] = {"operator": 0, "builtin": 1, "shell": 2}
-MAX_VIOLATIONS = 50  # each is located in the text, and only the first is raised
+MAX_VIOLATIONS = 50  # each costs a line and column, and only the first is raised
 LIST_RANK: dict[str, int] = {"deny_patterns": 0, "deny": 1, "allow": 2, "dangerous": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One reason to refuse; `list` is None when the text leaves something undecided."""
+    """One reason to refuse; `list` is None if the text leaves something undecided."""
 
     message: str
     at: int
@@ -52,7 +51,7 @@ class Violation:
     hint: str | None = None
 
     def as_error(self) -> ShiftlogError:
-        """Make the error that the caller gets."""
+        """Return the error for the caller."""
         if self.list is None:
             details = {"what": self.what, "text": self.text, "line": self.line, "column": self.column}
             return PolicyUndecidable(self.message, details=details)
@@ -72,7 +71,7 @@ class Violation:
 class Ask:
     """A program that a person must approve first."""
 
-    entry: Entry
+    entry: ListEntry
     program: str
     via: tuple[str, ...]
     line: int
@@ -80,16 +79,16 @@ class Ask:
 
     @property
     def message(self) -> str:
-        """The contract's words for it."""
+        """The message that the contract fixes."""
         return f"needs approval: '{shown_program(self.entry, self.program)}'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What is decided about one command before anything of it runs.
+    """The verdict on one command before it runs.
 
-    `doubts` are those that matter under the rules, `open_doubts` all that would matter under any list. `known` is what
-    the shell remembers once all of it ran, `known_if_stopped` what it does wherever the command broke off.
+    `doubts` matter under these rules, `open_doubts` would matter under any list. `definitions` hold after the command
+    ran to its end, `definitions_if_stopped` no matter where it stopped.
     """
 
     verdict: Verdict
@@ -100,8 +99,8 @@ class Judgement:
     starts: tuple[Start, ...] = ()
     syntax_error: SyntaxFault | None = None
     read_only: bool = False
-    known: Known = field(default_factory=Known)
-    known_if_stopped: Known = field(default_factory=Known)
+    definitions: Definitions = field(default_factory=Definitions)
+    definitions_if_stopped: Definitions = field(default_factory=Definitions)
     learned: frozenset[str] = frozenset()
 
     @property
@@ -110,13 +109,13 @@ class Judgement:
         return tuple(start.name for start in sorted(self.starts, key=lambda start: start.at))
 
 
-def shown_program(entry: Entry, program: str) -> str:
-    """Return what messages call a program that matched an entry."""
+def shown_program(entry: ListEntry, program: str) -> str:
+    """Return the name that messages use for a program that matched an entry."""
     return entry.text if len(entry.words) > 1 else program
 
 
 class Judge:
-    """Verdicts under one shell's rules. `kernel` says whether every program start will be judged again."""
+    """Judges under one shell's rules. With `kernel`, every program start will be judged again."""
 
     def __init__(self, rules: ShellRules, *, kernel: bool, files: FileIdentity | None = None) -> None:
         self.rules = rules
@@ -126,33 +125,34 @@ class Judge:
         self._starts = StartJudge(self._lists)
         self._names = None if kernel else _names_pattern(rules)
 
-    def judge(self, text: str, known: Known | None = None, *, cwd: str = "/") -> Judgement:
-        """Judge a command; `known` is what the shell remembers of earlier ones, `cwd` where it stands."""
-        known = known or Known()
-        work = Work()
-        reading = read_text(text, work=work)
-        if isinstance(reading.fault, Unfinished):
+    def judge(self, text: str, definitions: Definitions | None = None, *, cwd: str = "/") -> Judgement:
+        """Judge a command, given the definitions of earlier commands and the working directory."""
+        definitions = definitions or Definitions()
+        effort = Effort()
+        script, fault = read_script(text, effort=effort)
+        if isinstance(fault, Unclosed):
             return Judgement(
                 verdict="not_checked",
-                syntax_error=describe_fault(text, reading.fault),
-                known=known,
-                known_if_stopped=known,
+                syntax_error=describe_fault(text, fault),
+                definitions=definitions,
+                definitions_if_stopped=definitions,
             )
-        survey = Survey(known, work=work, names=self._names)
-        fault = reading.fault
+        survey = Survey(definitions, effort=effort, names=self._names)
         try:
-            survey.walk(reading.script, Place())
+            survey.walk(script, Position())
         except Fault as caught:
             fault = caught
         except RecursionError:
             fault = TooMuch(0, "nesting this deep")
-        return self._conclude(text, survey, fault, known, cwd)
+        return self._conclude(text, survey, fault, definitions, cwd)
 
     def judge_start(self, path: str, argv: Sequence[str], *, cwd: str = "/") -> StartVerdict:
-        """Judge one program start as the kernel sees it: an absolute path and literal arguments."""
+        """Judge one program start as the kernel reports it: a path and literal arguments."""
         return self._starts.judge(path, argv, cwd)
 
-    def _conclude(self, text: str, survey: Survey, fault: Fault | None, known: Known, cwd: str) -> Judgement:
+    def _conclude(
+        self, text: str, survey: Survey, fault: Fault | None, definitions: Definitions, cwd: str
+    ) -> Judgement:
         rules = self.rules
         violations = self._pattern_violations(text)
         asks: list[Ask] = []
@@ -180,8 +180,8 @@ class Judge:
             open_doubts=tuple(doubt for doubt in survey.doubts if doubt.when == "lists"),
             starts=tuple(survey.starts),
             read_only=fault is None and proves_read_only(survey),
-            known=_remember(known, survey, {name for name in survey.defined if survey.functions.get(name)}),
-            known_if_stopped=_remember(known, survey, survey.first),
+            definitions=_remember(definitions, survey, {name for name in survey.defined if survey.functions.get(name)}),
+            definitions_if_stopped=_remember(definitions, survey, survey.first),
             learned=_learned(survey),
         )
 
@@ -195,7 +195,7 @@ class Judge:
             if match is None:
                 continue
             at = len(data[: match.start()].decode("utf-8", "surrogatepass"))
-            line, column = place_of(text, at)
+            line, column = line_and_column(text, at)
             message = f"blocked by operator policy: matches deny pattern {rule.number}"
             found.append(
                 Violation(message=message, at=at, line=line, column=column, source="operator", list="deny_patterns",
@@ -230,7 +230,7 @@ class Judge:
             self._judge_permission(text, start, survey, cwd, violations)
             asked = lists.asked(start.name, literals, cwd) if rules.ask else None
             if asked is not None:
-                line, column = place_of(text, start.at)
+                line, column = line_and_column(text, start.at)
                 asks.append(Ask(entry=asked, program=start.name, via=start.via, line=line, column=column))
         elif start.surety == "setting" and start.kind == "program" and rules.allow and not self.kernel:
             self._judge_setting(text, start, cwd, violations)
@@ -255,7 +255,7 @@ class Judge:
 
     @staticmethod
     def _violation(text: str, start: Start, what: str, source: Source, name: ListName, entry: str | None) -> Violation:
-        line, column = place_of(text, start.at)
+        line, column = line_and_column(text, start.at)
         whose = "policy" if source == "shell" else "operator policy"
         return Violation(message=f"blocked by {whose}: {what}", at=start.at, line=line, column=column, source=source,
                          list=name, entry=entry, program=start.name, via=start.via)  # fmt: skip
@@ -282,7 +282,7 @@ class Judge:
         return relevant
 
     def _copies(self, survey: Survey, cwd: str) -> list[Doubt]:
-        """Doubt a command that copies or links a denied program: what it makes has another name."""
+        """Doubt commands that copy or link a denied program, because the copy has another name."""
         taken = [
             (arg, start.name)
             for start in survey.starts
@@ -300,7 +300,7 @@ class Judge:
         return found
 
     def _open_arguments(self, survey: Survey, cwd: str) -> list[Doubt]:
-        """Doubt an argument that may turn out to be the one that an entry of several words forbids."""
+        """Doubt dynamic arguments that may complete an entry of several words."""
         found: dict[int, Doubt] = {}
         for entry in (*self.rules.deny, *self.rules.ask):
             if len(entry.words) < 2:
@@ -322,8 +322,7 @@ class Judge:
     def _add_fault(self, fault: Fault, questions: list[Doubt]) -> None:
         too_much = isinstance(fault, TooMuch)
         if self.rules.has_lists or (too_much and self.rules.dangerous):
-            # Nothing of an unread text is known, so with the dangerous rules on it cannot be left to the kernel's
-            # lists.
+            # The kernel checks lists only, so with the dangerous rules on an unread text cannot be left to it.
             when = "refuse" if too_much and self.rules.dangerous else "lists"
             questions.append(Doubt(fault.what, "", fault.at, when))
 
@@ -342,7 +341,7 @@ def _names_pattern(rules: ShellRules) -> re.Pattern[str] | None:
 
 
 def _undecidable(text: str, doubt: Doubt) -> Violation:
-    line, column = place_of(text, doubt.at)
+    line, column = line_and_column(text, doubt.at)
     message = f"blocked by policy: {doubt.what} cannot be decided before it runs"
     return Violation(message=message, at=doubt.at, line=line, column=column, what=doubt.what, text=doubt.text)
 
@@ -361,12 +360,12 @@ def _verdict(violations: list[Violation], asks: list[Ask], deferred: list[Doubt]
     return "not_checked" if unread else "allowed"
 
 
-def _remember(known: Known, survey: Survey, certain: set[str]) -> Known:
+def _remember(definitions: Definitions, survey: Survey, certain: set[str]) -> Definitions:
     removed = survey.removed | survey.perhaps_removed
-    if not survey.defined and not removed and survey.aliases == known.aliases:
-        return known
-    functions = (known.functions | certain) - removed
-    return Known(functions=frozenset(functions), aliases=dict(survey.aliases))
+    if not survey.defined and not removed and survey.aliases == definitions.aliases:
+        return definitions
+    functions = (definitions.functions | certain) - removed
+    return Definitions(functions=frozenset(functions), aliases=dict(survey.aliases))
 
 
 def _learned(survey: Survey) -> frozenset[str]:
@@ -375,5 +374,5 @@ def _learned(survey: Survey) -> frozenset[str]:
 
 
 def _is_directory(name: str, value: str) -> bool:
-    """Say whether what looks like a short word for a password is what shells call their directory."""
+    """Return True if a variable that looks like a password is the shell's working directory."""
     return name.upper() in ("PWD", "OLDPWD") and value.startswith(("/", "~", "."))

@@ -1,7 +1,7 @@
-"""The lists of a shell, the operator's and its own, and whether a program is on one.
+"""The deny, allow and ask lists of a shell, and matching a program against them.
 
-Deny is united, allow intersected: a program passes when every allow list that is set permits it. What a text would
-start is found elsewhere; here a program is a name or a path and literal arguments.
+Deny lists are united, allow lists intersected: every allow list must permit a program. Here a program is a name or path
+with literal arguments; `programs` finds the programs of a command.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Literal
 
 from shiftlog.guard.linear import LinearPattern
 from shiftlog.guard.policy.files import DEFAULT_PATH, FileIdentity
-from shiftlog.guard.policy.wrappers_table import MULTI_CALL
+from shiftlog.guard.policy.tables import MULTI_CALL
 
 Source = Literal["operator", "shell", "builtin"]
 ListName = Literal["deny", "allow", "ask", "deny_patterns", "dangerous"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One line of a list: a program, and for deny and ask the arguments that must be there, too."""
+class ListEntry:
+    """One entry of a list: a program, and for deny and ask also the arguments that must be present."""
 
     text: str
     source: Source
@@ -33,13 +33,13 @@ class Entry:
 
     @property
     def program(self) -> str:
-        """The program that the entry is about."""
+        """The program that the entry names."""
         return self.words[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenyPattern:
-    """An operator's pattern over the raw text; `number` counts from 1."""
+    """An operator's pattern for the raw text; `number` counts from 1."""
 
     number: int
     pattern: LinearPattern
@@ -47,11 +47,11 @@ class DenyPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellRules:
-    """Everything that bounds the programs of one shell, and where its names are looked up."""
+    """The rules for the programs of one shell, and the PATH on which it finds them."""
 
-    deny: tuple[Entry, ...] = ()
-    allow: tuple[tuple[Entry, ...], ...] = ()
-    ask: tuple[Entry, ...] = ()
+    deny: tuple[ListEntry, ...] = ()
+    allow: tuple[tuple[ListEntry, ...], ...] = ()
+    ask: tuple[ListEntry, ...] = ()
     patterns: tuple[DenyPattern, ...] = ()
     dangerous: bool = True
     path: str = DEFAULT_PATH
@@ -59,13 +59,13 @@ class ShellRules:
 
     @property
     def has_lists(self) -> bool:
-        """Whether any program list is in force, so that undecidable text matters."""
+        """Whether any program list is set, so that undecidable text matters."""
         return bool(self.deny or self.allow or self.ask)
 
 
-def entries(texts: Iterable[str], source: Source, name: ListName) -> tuple[Entry, ...]:
+def entries(texts: Iterable[str], source: Source, name: ListName) -> tuple[ListEntry, ...]:
     """Make the entries of a list."""
-    return tuple(Entry(text=text, source=source, list=name) for text in texts)
+    return tuple(ListEntry(text=text, source=source, list=name) for text in texts)
 
 
 def base_name(path: str) -> str:
@@ -74,7 +74,7 @@ def base_name(path: str) -> str:
 
 
 def absolute(name: str, cwd: str, home: str | None = None) -> str:
-    """Return the absolute path that a program word with a slash means."""
+    """Return the absolute path of a program given with a slash."""
     if name.startswith("~/") and home:
         name = home + name[1:]
     return os.path.normpath(name if name.startswith("/") else f"{cwd or '/'}/{name}")
@@ -87,23 +87,23 @@ class Lists:
         self.rules = rules
         self.files = files
 
-    def denied(self, name: str, arguments: Sequence[str], cwd: str) -> Entry | None:
+    def denied(self, name: str, arguments: Sequence[str], cwd: str) -> ListEntry | None:
         """Return the first deny entry that a program matches, the operator's before the shell's."""
         return self._first(self.rules.deny, name, arguments, cwd)
 
-    def asked(self, name: str, arguments: Sequence[str], cwd: str) -> Entry | None:
+    def asked(self, name: str, arguments: Sequence[str], cwd: str) -> ListEntry | None:
         """Return the first ask entry that a program matches."""
         return self._first(self.rules.ask, name, arguments, cwd)
 
-    def not_permitted(self, name: str, cwd: str) -> Entry | None:
-        """Return an entry of the first allow list that lacks the program."""
+    def not_permitted(self, name: str, cwd: str) -> ListEntry | None:
+        """Return an entry of the first allow list that does not permit the program."""
         for listed in self.rules.allow:
             if not any(self.permits(entry, name, cwd) for entry in listed):
                 return listed[0]
         return None
 
     def allow_hint(self, name: str) -> str | None:
-        """Say how an allow entry of several words that was meant for a program has to be written."""
+        """Explain how to rewrite an allow entry of several words that was meant for this program."""
         for entry in (entry for listed in self.rules.allow for entry in listed):
             if len(entry.words) > 1 and base_name(entry.program) == base_name(name):
                 return (
@@ -112,14 +112,14 @@ class Lists:
                 )
         return None
 
-    def _first(self, listed: tuple[Entry, ...], name: str, arguments: Sequence[str], cwd: str) -> Entry | None:
+    def _first(self, listed: tuple[ListEntry, ...], name: str, arguments: Sequence[str], cwd: str) -> ListEntry | None:
         for entry in listed:
             if all(word in arguments for word in entry.words[1:]) and self.matches(entry, name, cwd):
                 return entry
         return None
 
-    def matches(self, entry: Entry, name: str, cwd: str) -> bool:
-        """Say whether a deny or ask entry is about this program."""
+    def matches(self, entry: ListEntry, name: str, cwd: str) -> bool:
+        """Return True if a deny or ask entry names this program."""
         wanted = entry.program
         base = name.rsplit("/", 1)[-1]
         if "/" not in wanted:
@@ -137,8 +137,8 @@ class Lists:
             return False
         return path == known or (self.files.same_file(path, known) and not self.is_multi_call(known))
 
-    def permits(self, entry: Entry, name: str, cwd: str) -> bool:
-        """Say whether an allow entry permits this program."""
+    def permits(self, entry: ListEntry, name: str, cwd: str) -> bool:
+        """Return True if an allow entry permits this program."""
         wanted = entry.text.strip()
         if "/" not in name:
             if "/" not in wanted:
@@ -157,12 +157,12 @@ class Lists:
         return not self.is_multi_call(known) or base_name(path) == base_name(known)
 
     def is_multi_call(self, path: str) -> bool:
-        """Say whether a file is one program for many names, so that being that file means nothing."""
+        """Return True if a file serves many program names, so that sharing the file proves nothing."""
         real = self.files.real_path(path) or path
         base = base_name(real)
         return base in MULTI_CALL or base.split(".", 1)[0] in ("busybox", "toybox")
 
-    def copy_of(self, path: str) -> Entry | None:
+    def copy_of(self, path: str) -> ListEntry | None:
         """Return the deny entry whose program has the same content as a file."""
         for entry in self.rules.deny:
             if len(entry.words) > 1:

@@ -1,6 +1,6 @@
-"""The operator's policy: every key of it, reading it from JSON or TOML, and joining several into the tightest.
+"""The operator's policy: its keys, reading it from JSON or TOML, and combining several into the tightest.
 
-Nothing an agent sends reaches this noun; a shell's own lists are laid over it by `shell_rules` and only tighten.
+No input of an agent changes it. `shell_rules` adds a shell's own lists, which can only tighten it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LIMITS = frozenset(
     "spool_command_bytes spool_total_bytes spool_days "
     "checkpoint_file_bytes checkpoint_files checkpoint_tree_bytes checkpoints_auto".split()
 )
-# What holds where nobody sets them.
+# The limits that apply by default.
 USUAL_LIMITS: Mapping[str, int] = {
     "timeout_s_max": 3600,
     "shells": 64,
@@ -41,18 +41,10 @@ ANY = (("*",),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedactionRule:
-    """A redaction rule that the operator adds."""
-
-    id: str
-    pattern: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPolicy:
-    """What the operator set. `allow`, `hosts`, `containers` and `workspaces` hold one list per policy; all must permit.
+    """The operator's settings. `allow`, `hosts`, `containers` and `workspaces` hold a list per policy; all must permit.
 
-    None stands for a default that depends on where it is used: the user's ssh directory, the face, the sandbox.
+    None means a default that depends on its use: the user's ssh directory, the face or the sandbox.
     """
 
     allow: tuple[tuple[str, ...], ...] = ()
@@ -76,14 +68,14 @@ class OperatorPolicy:
     require_kernel: bool = False
     env_pass: tuple[str, ...] = ()
     redaction_disable: tuple[str, ...] = ()
-    redaction_add: tuple[RedactionRule, ...] = ()
+    redaction_add: tuple[Rule, ...] = ()
     workspaces: tuple[tuple[str, ...], ...] | None = None
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
     given: frozenset[str] = frozenset()
 
 
 def read_policy(mapping: Mapping[str, object], source: str) -> OperatorPolicy:
-    """Read a policy from parsed JSON or TOML; raises `ConfigError` naming the source and the key at fault."""
+    """Read a policy from parsed JSON or TOML; raise `ConfigError` with the source and the key at fault."""
     values: dict[str, object] = {}
     for key, value in mapping.items():
         reader = READERS.get(key)
@@ -95,12 +87,12 @@ def read_policy(mapping: Mapping[str, object], source: str) -> OperatorPolicy:
 
 
 def combine(*policies: OperatorPolicy) -> OperatorPolicy:
-    """Join policies so that all hold: deny united, allow intersected, of every other key the tighter."""
+    """Combine policies so that all hold: deny united, allow intersected, the tighter value of every other key."""
     return reduce(_combine_two, policies, OperatorPolicy())
 
 
 def tightening(policy: OperatorPolicy, other: OperatorPolicy) -> list[str]:
-    """Return the keys by which `other` would be tighter than `policy`; none means that `policy` holds all of it."""
+    """Return the keys in which `other` is tighter than `policy`."""
     return [name for name in sorted(other.given) if _tightens(name, getattr(policy, name), getattr(other, name))]
 
 
@@ -109,7 +101,7 @@ def _tightens(name: str, mine: object, theirs: object) -> bool:
         held = {**USUAL_LIMITS, **cast("Mapping[str, int]", mine)}
         return _lower_limits(held, cast("Mapping[str, int]", theirs)) != held
     if mine is None:
-        # The default depends on where it is used; only what permits everything is surely no tighter.
+        # The default depends on its use; only a value that permits everything is certainly not tighter.
         return theirs not in (False, SANDBOXES[-1], ANY)
     if name in ("key_dir", "known_hosts"):
         return mine != theirs
@@ -124,7 +116,7 @@ def shell_rules(
     path: str = DEFAULT_PATH,
     home: str | None = None,
 ) -> ShellRules:
-    """Lay a shell's own lists over the operator's; they can only tighten."""
+    """Add a shell's own lists to the operator's; they can only tighten."""
     own_allow, own_deny = tuple(allow), tuple(deny)
     lists = [entries(listed, "operator", "allow") for listed in policy.allow if listed]
     if own_allow:
@@ -224,7 +216,7 @@ _TIGHTER: dict[str, Callable[..., object]] = {
     "limits": _lower_limits,
 }
 
-Reader = Callable[[object, str, str], dict[str, object]]
+KeyReader = Callable[[object, str, str], dict[str, object]]
 
 
 def _fault(key: str, source: str, expected: str) -> ConfigError:
@@ -248,7 +240,7 @@ def _read_list(value: object, key: str, source: str) -> dict[str, object]:
 
 def _read_nested(value: object, key: str, source: str) -> dict[str, object]:
     listed = _texts(value, key, source, longest=4096 if key == "workspaces" else MAX_ENTRY_CHARS)
-    # An empty allow list means that there is none; an empty list of hosts permits no host.
+    # An empty allow list means no list; an empty list of hosts permits no host.
     return {} if key == "allow" and not listed else {key: (listed,)}
 
 
@@ -312,8 +304,8 @@ def _read_redaction(value: object, key: str, source: str) -> dict[str, object]:
     return read
 
 
-def _redaction_rules(value: object, key: str, source: str) -> tuple[RedactionRule, ...]:
-    rules: list[RedactionRule] = []
+def _redaction_rules(value: object, key: str, source: str) -> tuple[Rule, ...]:
+    rules: list[Rule] = []
     if not isinstance(value, list):
         raise _fault(key, source, "a list of tables with id and pattern")
     for item in cast(list[object], value):
@@ -322,10 +314,9 @@ def _redaction_rules(value: object, key: str, source: str) -> tuple[RedactionRul
         if set(table) != {"id", "pattern"} or not isinstance(name, str) or not isinstance(pattern, str):
             raise _fault(key, source, "a list of tables with exactly id and pattern, both strings")
         try:
-            Rule(id=name, pattern=pattern)
+            rules.append(Rule(id=name, pattern=pattern))
         except InvalidRule as error:
             raise _fault(key, source, f"rules that can be used: {error}") from None
-        rules.append(RedactionRule(id=name, pattern=pattern))
     return tuple(rules)
 
 
@@ -344,7 +335,7 @@ def _read_limits(value: object, key: str, source: str) -> dict[str, object]:
     return {key: limits}
 
 
-READERS: dict[str, Reader] = {
+READERS: dict[str, KeyReader] = {
     "allow": _read_nested,
     "deny": _read_list,
     "ask": _read_list,

@@ -1,6 +1,6 @@
-"""Finds where a wrapper's own options end and the program that it starts begins.
+"""Reads the options of a wrapper, to find where the program that it starts begins.
 
-One reader for all wrappers, driven by tables in `wrappers`; an option that the table does not know hides the program.
+One reader for all wrappers, driven by option tables. An option that is not in its table hides the program.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ NAME_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?(?:%%|\(\))?=")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The options of one program: letters alone, with a value, with an attached value; long names, `=` for a value."""
+class OptionTable:
+    """The options of one program: letters with no value, a value, an attached value; long names, `=` for a value."""
 
     flags: str = ""
     takes: str = ""
@@ -25,53 +25,53 @@ class Options:
 
 
 @dataclass(slots=True)
-class Found:
-    """The options given and the operands after them; `hidden` when an unknown option may swallow the next word."""
+class GivenOptions:
+    """The options found and the operands after them; `hidden` if an unknown option may take the next word."""
 
     given: list[tuple[str, Arg | None]] = field(default_factory=list[tuple[str, "Arg | None"]])
     rest: list[Arg] = field(default_factory=list[Arg])
     hidden: bool = False
 
     def value(self, *names: str) -> Arg | None:
-        """Return the value of the last of these options that was given."""
+        """Return the value of the last given option with one of these names."""
         for name, value in reversed(self.given):
             if name in names:
                 return value
         return None
 
     def has(self, *names: str) -> bool:
-        """Say whether one of these options was given."""
+        """Return True if one of these options was given."""
         return any(name in names for name, _ in self.given)
 
 
 def part_of(arg: Arg, value: str) -> Arg:
-    """Make the argument that is attached to an option, with what is unknown of it."""
+    """Return the value attached to an option as an argument."""
     return Arg(None if HOLE in value else value, value, arg.at, arg.word)
 
 
-def read_options(args: list[Arg], spec: Options, *, stop: tuple[str, ...] = ()) -> Found:
-    """Read options up to the first operand, or to one of those in `stop`, after which others count."""
-    found = Found()
-    place = 0
-    while place < len(args):
-        arg = args[place]
+def read_options(args: list[Arg], spec: OptionTable, *, stop: tuple[str, ...] = ()) -> GivenOptions:
+    """Read options up to the first operand or the first option in `stop`."""
+    found = GivenOptions()
+    index = 0
+    while index < len(args):
+        arg = args[index]
         text = arg.text
         if arg.value is None and _may_be_anything(arg, spec):
             found.hidden = True
             break
         if text == "--":
-            place += 1
+            index += 1
             break
         if spec.assignments and "=" in arg.prefix and not text.startswith("-"):
             found.given.append(("=", arg))
-            place += 1
+            index += 1
             continue
         if not text.startswith("-") or text == "-":
             if text == "-" and "-" in spec.flags:
-                place += 1
+                index += 1
                 continue
             break
-        following = args[place + 1] if place + 1 < len(args) else None
+        following = args[index + 1] if index + 1 < len(args) else None
         step = (
             _read_long(arg, following, spec, found)
             if text.startswith("--")
@@ -80,14 +80,14 @@ def read_options(args: list[Arg], spec: Options, *, stop: tuple[str, ...] = ()) 
         if not step:
             found.hidden = True
             break
-        place += step
+        index += step
         if stop and found.given[-1][0] in stop:
             break
-    found.rest = args[place:]
+    found.rest = args[index:]
     return found
 
 
-def _may_be_anything(arg: Arg, spec: Options) -> bool:
+def _may_be_anything(arg: Arg, spec: OptionTable) -> bool:
     if arg.splits:
         return True
     prefix = arg.prefix
@@ -96,7 +96,7 @@ def _may_be_anything(arg: Arg, spec: Options) -> bool:
     return not prefix or prefix == "-" or prefix == "--"
 
 
-def _read_long(arg: Arg, following: Arg | None, spec: Options, found: Found) -> int:
+def _read_long(arg: Arg, following: Arg | None, spec: OptionTable, found: GivenOptions) -> int:
     name, equals, value = arg.text[2:].partition("=")
     matching = [known for known in spec.long if known.rstrip("=") == name]
     matching = matching or [known for known in spec.long if known.startswith(name)]
@@ -116,10 +116,10 @@ def _read_long(arg: Arg, following: Arg | None, spec: Options, found: Found) -> 
     return 2
 
 
-def _read_short(arg: Arg, following: Arg | None, spec: Options, found: Found) -> int:
+def _read_short(arg: Arg, following: Arg | None, spec: OptionTable, found: GivenOptions) -> int:
     letters = arg.text[1:]
-    for place, letter in enumerate(letters):
-        attached = letters[place + 1 :]
+    for index, letter in enumerate(letters):
+        attached = letters[index + 1 :]
         if letter in spec.takes:
             if attached:
                 found.given.append(("-" + letter, part_of(arg, attached)))

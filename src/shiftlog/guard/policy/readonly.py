@@ -1,7 +1,7 @@
-"""Proves from the tree that a command changes no file, so that no checkpoint is needed before it.
+"""Proves that a command changes no file, so that it needs no checkpoint.
 
-Only programs whose every effect is known from their arguments count; whatever runs hooks, drivers or other programs
-(`git`, `make`, an interpreter) is never proven.
+Only programs count whose arguments show every effect. A program that runs hooks, drivers or other programs (`git`,
+`make`, an interpreter) is never proven read-only.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from shiftlog.guard.bash.words import HOLE, Arg, is_process
 from shiftlog.guard.policy.found import Start
-from shiftlog.guard.policy.tables import LOOKUP
-from shiftlog.guard.policy.wrappers_table import FIND_VALUES
+from shiftlog.guard.policy.tables import FIND_VALUES, LOOKUP
 
 if TYPE_CHECKING:
     from shiftlog.guard.policy.programs import Survey
@@ -32,8 +31,7 @@ SHELL_READERS = frozenset(
     "printf pushd pwd read readonly return set shift shopt test times true type typeset ulimit umask unalias "
     "unset wait".split()
 )
-# Options that write or start something: single letters, which also stand in clusters (`sort -uo f`), and long names,
-# which may be shortened.
+# Options that write or start something: letters, also in clusters (`sort -uo f`), and long names, also abbreviated.
 WRITING_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sort": ("o", ("output",)),
     "tree": ("oR", ()),
@@ -48,7 +46,7 @@ FIND_WRITERS = ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fp
 
 
 def proves_read_only(survey: Survey) -> bool:
-    """Say whether nothing that the survey found can change a file."""
+    """Return True if none of the survey's findings can change a file."""
     if survey.writes_something or survey.doubts or survey.dangers:
         return False
     if any(LOOKUP.fullmatch(name) for name, _ in survey.assigned):
@@ -72,12 +70,12 @@ def _reads_only(start: Start) -> bool:
 
 
 def _find_may_write(args: list[Arg]) -> bool:
-    values = {place + 1 for place, arg in enumerate(args) if arg.value in FIND_VALUES}
-    for place, arg in enumerate(args):
+    values = {index + 1 for index, arg in enumerate(args) if arg.value in FIND_VALUES}
+    for index, arg in enumerate(args):
         if arg.splits and HOLE in arg.text:
             return True
         may_be_any = arg.value is None and (not arg.prefix or arg.prefix[0] in "-(!,")
-        if place not in values and (may_be_any or arg.text.startswith(FIND_WRITERS)):
+        if index not in values and (may_be_any or arg.text.startswith(FIND_WRITERS)):
             return True
     return False
 
@@ -89,7 +87,7 @@ def _operands(args: list[Arg]) -> int:
 
 
 def _may_write(args: list[Arg], letters: str, names: tuple[str, ...]) -> bool:
-    """Say whether one of the options is given, or may be by an argument that is not literal."""
+    """Return True if one of the options is given, or a dynamic argument may be one."""
     for arg in args:
         if arg.value is None and not is_process(arg) and (not arg.prefix or arg.prefix.startswith("-")):
             return True

@@ -1,15 +1,17 @@
-"""Reads scripts of `sed` as far as it takes to say whether they run a program: the command `e`, or the flag of `s`."""
+"""Detects `sed` scripts that run a program, by the command `e` or the flag `e` of `s`."""
 
 from __future__ import annotations
 
 import re
 
 from shiftlog.guard.bash.words import Arg
-from shiftlog.guard.policy.options import Options, read_options
+from shiftlog.guard.policy.options import OptionTable, read_options
 
-OPTIONS = Options("nErsuzbd", "efl", "i", ("quiet", "silent", "regexp-extended", "separate", "unbuffered", "null-data",
-                  "posix", "debug", "sandbox", "follow-symlinks", "zero-terminated", "binary", "in-place",
-                  "expression=", "file=", "line-length="))  # fmt: skip
+LONG_OPTIONS = (
+    "quiet silent regexp-extended separate unbuffered null-data posix debug sandbox follow-symlinks zero-terminated "
+    "binary in-index expression= file= line-length="
+)
+OPTIONS = OptionTable("nErsuzbd", "efl", "i", tuple(LONG_OPTIONS.split()))
 ADDRESSES = frozenset("0123456789$,~+! \t\n;{}IM")
 TO_LINE_END = frozenset("aicrRwW#v")
 COMMAND_END = re.compile(r"[;\n]")
@@ -17,7 +19,7 @@ TO_NEXT = frozenset(":btTqQlL")
 
 
 def sed_runs(args: list[Arg]) -> bool:
-    """Say whether one of the scripts that `sed` is given runs a program."""
+    """Return True if one of the scripts given to `sed` runs a program."""
     given: list[tuple[str, Arg | None]] = []
     operands: list[Arg] = []
     rest = args
@@ -33,46 +35,46 @@ def sed_runs(args: list[Arg]) -> bool:
 
 
 def _runs(script: str) -> bool:
-    place = 0
-    while place < len(script):
-        sign = script[place]
+    index = 0
+    while index < len(script):
+        sign = script[index]
         if sign in ADDRESSES:
-            place += 1
+            index += 1
         elif sign == "/":
-            place = _after(script, place + 1, sign)
+            index = _after(script, index + 1, sign)
         elif sign == "\\":
-            place = _after(script, place + 2, script[place + 1 : place + 2])
+            index = _after(script, index + 2, script[index + 1 : index + 2])
         elif sign == "e":
             return True
         elif sign in "sy":
-            mark = script[place + 1 : place + 2]
-            place = _after(script, _after(script, place + 2, mark), mark)
-            flags = place
-            while place < len(script) and script[place] in "gpiImMe0123456789":
-                place += 1
-            if sign == "s" and "e" in script[flags:place]:
+            mark = script[index + 1 : index + 2]
+            index = _after(script, _after(script, index + 2, mark), mark)
+            flags = index
+            while index < len(script) and script[index] in "gpiImMe0123456789":
+                index += 1
+            if sign == "s" and "e" in script[flags:index]:
                 return True
-            if script[place : place + 1] == "w":
-                place = _line_end(script, place)
+            if script[index : index + 1] == "w":
+                index = _line_end(script, index)
         elif sign in TO_LINE_END:
-            place = _line_end(script, place)
+            index = _line_end(script, index)
         elif sign in TO_NEXT:
-            ends = COMMAND_END.search(script, place)
-            place = ends.start() if ends else len(script)
+            ends = COMMAND_END.search(script, index)
+            index = ends.start() if ends else len(script)
         else:
-            place += 1
+            index += 1
     return False
 
 
-def _after(script: str, place: int, mark: str) -> int:
-    """Return the place behind the next `mark` that no backslash hides."""
-    while place < len(script) and script[place] != mark:
-        place += 2 if script[place] == "\\" else 1
-    return place + 1
+def _after(script: str, index: int, mark: str) -> int:
+    """Return the index after the next `mark` that is not escaped."""
+    while index < len(script) and script[index] != mark:
+        index += 2 if script[index] == "\\" else 1
+    return index + 1
 
 
-def _line_end(script: str, place: int) -> int:
-    """Return the end of the line, which a backslash before it continues."""
-    while place < len(script) and script[place] != "\n":
-        place += 2 if script[place] == "\\" else 1
-    return place
+def _line_end(script: str, index: int) -> int:
+    """Return the end of the line; a backslash before it continues the line."""
+    while index < len(script) and script[index] != "\n":
+        index += 2 if script[index] == "\\" else 1
+    return index

@@ -1,7 +1,7 @@
-"""Judges a program start that already happened in the kernel's eyes: a path and literal arguments, nothing hidden.
+"""Judges a program start as the kernel reports it: an absolute path and literal arguments.
 
-The same lists and argument rules as for text. A dynamic loader is judged as the program it is given, a multi-call
-binary by its applet, a script by itself and its interpreter, a copy or link by the file that it is.
+The lists and argument rules are those for text. A dynamic loader is judged as the program that it loads, a multi-call
+binary by its applet, a script also by its interpreter, and a copy or link by its real file.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Literal
 
 from shiftlog.guard.bash.words import literal
 from shiftlog.guard.policy.dangerous import dangerous_rule
-from shiftlog.guard.policy.lists import Entry, ListName, Lists, Source, absolute, base_name
+from shiftlog.guard.policy.lists import ListEntry, ListName, Lists, Source, absolute, base_name
 from shiftlog.guard.policy.options import read_options
+from shiftlog.guard.policy.tables import LOADER, LOADER_OPTIONS, SHELLS
 from shiftlog.guard.policy.wrappers import unwrap
-from shiftlog.guard.policy.wrappers_table import LOADER, LOADER_OPTIONS, SHELLS
 
 APPLET_HOSTS = frozenset("busybox toybox coreutils uutils sbase-box ubase-box".split())
 MAX_HOPS = 8
@@ -24,7 +24,7 @@ MAX_HOPS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartVerdict:
-    """What is decided about one program start."""
+    """The verdict on one program start."""
 
     verdict: Literal["allowed", "denied", "asked"]
     program: str
@@ -41,7 +41,7 @@ class StartJudge:
         self._rules = lists.rules
 
     def judge(self, path: str, argv: Sequence[str], cwd: str) -> StartVerdict:
-        """Judge a start; the path is made absolute against `cwd`."""
+        """Judge a start; a relative path is resolved against `cwd`."""
         path = path if path.startswith("/") else os.path.normpath(f"{cwd}/{path}")
         asked: StartVerdict | None = None
         for name, arguments, interpreter in self._programs(path, list(argv), cwd):
@@ -53,7 +53,7 @@ class StartJudge:
         return asked or StartVerdict(verdict="allowed", program=path)
 
     def _programs(self, path: str, argv: list[str], cwd: str) -> list[tuple[str, list[str], bool]]:
-        """Return the programs that a start amounts to, with arguments, and whether each only interprets another."""
+        """Return each program behind a start with its arguments, and True if it only interprets another one."""
         found: list[tuple[str, list[str], bool]] = []
         for _ in range(MAX_HOPS):
             real = self._lists.files.real_path(path) or path
@@ -80,7 +80,7 @@ class StartJudge:
         return path, rest
 
     def _applet(self, path: str, base: str, argv: list[str]) -> str:
-        """Return the name by which a multi-call binary acts; for anything else its path."""
+        """Return the applet name of a multi-call binary; the path of any other program."""
         if base.split(".", 1)[0] in APPLET_HOSTS and argv and base_name(path) not in APPLET_HOSTS:
             return base_name(argv[0].lstrip("-")) or path
         return path
@@ -113,8 +113,8 @@ class StartJudge:
         asked = lists.asked(name, arguments, "/") if rules.ask else None
         return _start(asked, name, "asked") if asked is not None else None
 
-    def _denied_real(self, name: str, arguments: list[str]) -> Entry | None:
-        """Look behind links, and at the content of a copy."""
+    def _denied_real(self, name: str, arguments: list[str]) -> ListEntry | None:
+        """Return the deny entry that a link's target or a copy's content matches."""
         if "/" not in name or not self._rules.deny:
             return None
         real = self._lists.files.real_path(name)
@@ -126,16 +126,16 @@ class StartJudge:
                 return entry
         return self._lists.copy_of(real)
 
-    def _not_permitted(self, name: str) -> Entry | None:
+    def _not_permitted(self, name: str) -> ListEntry | None:
         for listed in self._rules.allow:
             if not any(self._permits(entry, name) for entry in listed):
                 return listed[0]
         return None
 
-    def _permits(self, entry: Entry, name: str) -> bool:
+    def _permits(self, entry: ListEntry, name: str) -> bool:
         if self._lists.permits(entry, name, "/"):
             return True
-        # A listed script starts its interpreter by itself, by way of `env` as often as not.
+        # A listed script starts its interpreter itself, often through `env`.
         files = self._lists.files
         listed = entry.text if "/" in entry.text else files.find(entry.text)
         shebang = files.interpreter(listed) if listed is not None else ()
@@ -149,5 +149,5 @@ class StartJudge:
         return any(files.same_file(name, path) for path in wanted)
 
 
-def _start(entry: Entry, name: str, verdict: Literal["denied", "asked"]) -> StartVerdict:
+def _start(entry: ListEntry, name: str, verdict: Literal["denied", "asked"]) -> StartVerdict:
     return StartVerdict(verdict=verdict, program=name, source=entry.source, list=entry.list, entry=entry.text)

@@ -1,4 +1,4 @@
-"""Proposes an allow list from the commands that were run before: the programs they name, most used first."""
+"""Suggests an allow list: the programs that earlier commands named, most used first."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shiftlog.guard.policy.found import Known
+from shiftlog.guard.policy.found import Definitions
 from shiftlog.guard.policy.judge import Judge
 from shiftlog.guard.policy.lists import ShellRules, base_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """An allow list, how many commands used each entry, and the commands that no list of names can cover."""
+    """An allow list, the number of uses of each entry, and the commands that no list can cover."""
 
     allow: tuple[str, ...]
     uses: dict[str, int]
@@ -21,14 +21,14 @@ class Suggestion:
 
 
 def suggest_allow(commands: Iterable[str], *, least_uses: int = 1) -> Suggestion:
-    """Propose the programs that at least `least_uses` commands named; paths in the system's places by their name."""
+    """Suggest the programs that at least `least_uses` commands named; system paths are shortened to names."""
     judge = Judge(ShellRules(dangerous=False), kernel=True)
     uses: Counter[str] = Counter()
     undecided: list[str] = []
-    known = Known()
+    definitions = Definitions()
     for command in commands:
-        judgement = judge.judge(command, known)
-        known = judgement.known
+        judgement = judge.judge(command, definitions)
+        definitions = judgement.definitions
         if judgement.syntax_error is not None:
             continue
         if judgement.verdict == "not_checked" or judgement.open_doubts:

@@ -1,8 +1,14 @@
-"""Names that a survey must know: builtins, variables that hold programs, options that hold shell text, interpreters."""
+"""Tables of names: builtins, variables and options that hold commands, interpreters, and wrappers with their options.
+
+Data only. `builtins`, `tools` and `wrappers` use them.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+
+from shiftlog.guard.policy.options import OptionTable
 
 BUILTINS = frozenset(
     ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo "
@@ -39,8 +45,8 @@ READS_CODE = re.compile(
     r"(?:python|pypy|perl|ruby|node|nodejs|php|lua|luajit|tclsh|expect|guile|ed|make|gmake|gdb|m4)[0-9.]*"
 )
 
-# Options whose value is a command: `tar --to-command`, `rsync -e`. A dot at the end means the value starts with
-# `exec=`.
+# Options whose value is a command: `tar --to-command`, `rsync -e`. After a trailing dot only a value that starts with
+# `exec=` is one.
 COMMAND_OPTIONS: dict[str, tuple[str, ...]] = {
     "tar": ("--to-command", "--use-compress-program", "--checkpoint-action.", "--rsh-command", "--info-script",
             "--new-volume-script", "-I", "-F"),
@@ -63,7 +69,7 @@ COMMAND_OPTIONS: dict[str, tuple[str, ...]] = {
     "wget": ("--use-askpass",),
     "git-shell": ("-c",),
 }  # fmt: skip
-# Letters of options that have a value, where letters may follow each other behind one dash.
+# Option letters that take a value, for programs that allow several letters after one dash.
 VALUED_LETTERS = {
     "tar": "bfgCFHIKLNTVX",
     "rsync": "BefMT@",
@@ -87,3 +93,215 @@ LOOKUPS = frozenset("which whereis whence command type".split())
 RUNNERS = frozenset("make gmake bmake npm yarn pnpm just ninja rake run-parts ansible-playbook docker tox nox".split())
 DESCRIPTOR = re.compile(r"/dev/fd/|/proc/[^/]+/fd/")
 DOWNLOADERS = frozenset(("curl", "wget"))
+
+SHELLS = frozenset("sh bash dash ash ksh ksh93 mksh lksh yash posh zsh rbash fish csh tcsh hush".split())
+MULTI_CALL = frozenset("busybox toybox coreutils uutils sbase-box ubase-box dropbearmulti systemctl kmod lvm "
+                       "rustup snap "
+                       "xtables-nft-multi xtables-legacy-multi volta-shim".split())  # fmt: skip
+LOADER = re.compile(r"ld(-linux[^/]*|-musl[^/]*|64|-[0-9.]+|)\.so(\.[0-9]+)*|ld-musl-[^/]+\.so\.1")
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A wrapper whose program follows its options and `operands`; without a program it may start a shell."""
+
+    options: OptionTable
+    operands: int = 0
+    starts_shell: bool = False
+
+
+def _options(
+    flags: str = "", takes: str = "", long: str = "", *, attached: str = "", assignments: bool = False
+) -> OptionTable:
+    return OptionTable(flags, takes, attached, tuple(long.split()), assignments)
+
+
+def _wrapper(
+    flags: str = "",
+    takes: str = "",
+    long: str = "",
+    *,
+    attached: str = "",
+    operands: int = 0,
+    starts_shell: bool = False,
+    assignments: bool = False,
+) -> Wrapper:
+    options = _options(flags, takes, long, attached=attached, assignments=assignments)
+    return Wrapper(options, operands, starts_shell)
+
+
+WRAPPERS: dict[str, Wrapper] = {
+    "command": _wrapper("p"),
+    "builtin": _wrapper(),
+    "exec": _wrapper("cl", "a"),
+    "time": _wrapper("apqvV", "fo", "format= output= append portability verbose quiet"),
+    "nohup": _wrapper(),
+    "nice": _wrapper("0123456789", "n", "adjustment="),
+    "ionice": _wrapper("tP", "cnpu", "class= classdata= ignore uid= pid="),
+    "chrt": _wrapper(
+        "abdfiormvR", "TPDp",
+        "batch deadline fifo idle other rr reset-on-fork all-tasks max verbose sched-runtime= sched-period= "
+        "sched-deadline=",
+        operands=1,
+    ),
+    "taskset": _wrapper("ac", "", "all-tasks cpu-list", operands=1),
+    "timeout": _wrapper("vfp", "ks", "foreground preserve-status verbose kill-after= signal=", operands=1),
+    "gtimeout": _wrapper("vfp", "ks", "foreground preserve-status verbose kill-after= signal=", operands=1),
+    "stdbuf": _wrapper("", "ioe", "input= output= error="),
+    "setsid": _wrapper("cfw", "", "ctty fork wait"),
+    "linux32": _wrapper("BFILRSTXZ3v"),
+    "linux64": _wrapper("BFILRSTXZ3v"),
+    "i386": _wrapper("BFILRSTXZ3v"),
+    "x86_64": _wrapper("BFILRSTXZ3v"),
+    "unshare": _wrapper(
+        "rfcT", "SGRwl",
+        "fork map-root-user map-current-user map-auto mount-proc kill-child keep-caps propagation= setgroups= "
+        "setuid= setgid= root= wd= map-user= map-group= map-users= map-groups= boottime= monotonic= load-interp= "
+        "mount uts ipc net pid user cgroup time",
+        attached="muinpUCT", starts_shell=True,
+    ),
+    "nsenter": _wrapper(
+        "aFZ", "tSG",
+        "all no-fork target= setuid= setgid= preserve-credentials follow-context mount uts ipc net pid user cgroup "
+        "time root wd wdns",
+        attached="muinpUCTrwW", starts_shell=True,
+    ),
+    "chroot": _wrapper("", "", "groups= userspec= skip-chdir", operands=1, starts_shell=True),
+    "strace": _wrapper(
+        "cCdfFhiknqrtTvVwxyYDAzZ", "abeEoOpPsSuUXI",
+        "output= trace= status= signal= fault= inject= env= follow-forks summary summary-only string-limit= user= "
+        "decode-fds attach= quiet",
+    ),
+    "ltrace": _wrapper("bcCfhirStTVL", "aADeFlnopsuwxX", "output= library= demangle"),
+    "perf-stat": _wrapper("aBdgirsvx", "ceCGoPt"),
+    "systemd-run": _wrapper(
+        "trGqdPMS", "HMpuE",
+        "scope user system wait pty pipe quiet collect no-block shell same-dir unit= property= description= slice= "
+        "uid= gid= nice= working-directory= setenv= service-type= on-active= on-boot= on-calendar= timer-property= "
+        "host= machine= remain-after-exit",
+    ),
+    "doas": _wrapper("Lns", "Cau", starts_shell=True),
+    "pkexec": _wrapper("", "u", "user= disable-internal-agent keep-cwd", starts_shell=True),
+    "sudo": _wrapper(
+        "ABbEeHiKklnPSsVv", "CDghpRrTtUu",
+        "askpass background bell edit set-home login remove-timestamp reset-timestamp list non-interactive "
+        "preserve-groups stdin shell version validate preserve-env close-from= chdir= group= host= prompt= chroot= "
+        "role= command-timeout= type= other-user= user= no-update help",
+        assignments=True,
+    ),
+    "xvfb-run": _wrapper(
+        "adhl", "efnpsw",
+        "auto-servernum auto-display error-file= auth-file= server-num= listen-tcp xauth-protocol= server-args= "
+        "wait=",
+    ),
+    "dbus-run-session": _wrapper("", "", "config-file= dbus-daemon="),
+    "dbus-launch": _wrapper("", "", "exit-with-session sh-syntax autolaunch="),
+    "fakeroot": _wrapper("uh", "lsib", "lib= faked= save-file= unknown-is-real", starts_shell=True),
+    "setpriv": _wrapper(
+        "d", "",
+        "dump no-new-privs reset-env clear-groups keep-groups init-groups reuid= regid= ruid= rgid= euid= egid= "
+        "groups= inh-caps= ambient-caps= bounding-set= securebits= pdeathsig= selinux-label= apparmor-profile=",
+    ),
+    "prlimit": _wrapper("", "op", "pid= output= noheadings raw verbose", attached="cdefilmnqrstuvxy"),
+    "numactl": _wrapper("alHs", "CNPimp", "interleave= membind= cpunodebind= physcpubind= preferred= localalloc all"),
+    "unbuffer": _wrapper("p"),
+    "rlwrap": _wrapper("cEhiInNorRTuUvWxX", "bCDefFgHlMOPqsStwz", attached="aAmp"),
+    "catchsegv": _wrapper(),
+    "cpulimit": _wrapper(
+        "bfivz", "lpeP",
+        "limit= pid= exe= path= lazy include-children foreground background verbose",
+    ),
+    "valgrind": _wrapper("qvh", "", "tool= leak-check= log-file= quiet verbose"),
+    "tini": _wrapper("svgw", "ep"),
+    "dumb-init": _wrapper("cvsh", "r"),
+    "gosu": _wrapper(operands=1),
+    "su-exec": _wrapper(operands=1),
+    "chpst": _wrapper("vP012", "uUbe/nlLmdofrtc"),
+    "softlimit": _wrapper("", "acdfmoprst"),
+    "setuidgid": _wrapper(operands=1),
+    "envdir": _wrapper(operands=1),
+    "direnv": _wrapper(operands=2),
+    "eatmydata": _wrapper(),
+    "torsocks": _wrapper("iqd", "uaP"),
+    "proxychains": _wrapper("q", "f"),
+    "proxychains4": _wrapper("q", "f"),
+    "faketime": _wrapper("mpf", "", "exclude-monotonic", operands=1),
+    "ssh-agent": _wrapper("cDdks", "aEOPt"),
+    "aa-exec": _wrapper("dhiv", "pn", "profile= namespace= immediate"),
+    "runcon": _wrapper("c", "lrtu", "role= type= user= range=", operands=1),
+    "sem": _wrapper("", "j", "jobs= id= fg bg"),
+    "entr": _wrapper("acdnprsxz"),
+    "choom": _wrapper("", "np", "adjust= pid="),
+    "uclampset": _wrapper("asR", "mMp"),
+    "coresched": _wrapper("v", "dst"),
+    "firejail": _wrapper("", "", "quiet noprofile net= profile= private"),
+    "arch": _wrapper("32e", "d"),
+    "caffeinate": _wrapper("dimsu", "tw"),
+    "cargo-watch": _wrapper(),
+}  # fmt: skip
+
+ENV = _options(
+    "i0v-", "uCaS",
+    "ignore-environment null debug unset= chdir= argv0= split-string= block-signal default-signal ignore-signal "
+    "list-signal-handling",
+    assignments=True,
+)  # fmt: skip
+XARGS = _options(
+    "0oprtx", "adEILnPs",
+    "arg-file= delimiter= eof replace max-lines max-args= max-procs= max-chars= interactive no-run-if-empty verbose "
+    "exit null open-tty show-limits process-slot-var=",
+    attached="eil",
+)  # fmt: skip
+FIND_VALUES = frozenset(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -newer -anewer "
+    "-cnewer -samefile -mtime -atime -ctime -mmin -amin -cmin -size -user -group -perm -links -maxdepth -mindepth -uid "
+    "-gid -inum -fstype -printf -regextype -used".split()
+)
+SU = _options(
+    "flmpPT", "cgGswu",
+    "command= session-command= shell= group= supp-group= login fast preserve-environment pty whitelist-environment= "
+    "user=",
+)  # fmt: skip
+FLOCK = _options(
+    "senuoFvx", "cwE",
+    "shared exclusive unlock nonblock nb timeout= wait= close no-fork conflict-exit-code= command= verbose",
+)  # fmt: skip
+WATCH = _options(
+    "bcdegprtwxC", "nqs",
+    "beep color no-color errexit chgexit precise no-rerun no-title no-wrap exec interval= differences equexit= "
+    "no-linewrap",
+)  # fmt: skip
+SCRIPT = _options(
+    "aefqV", "cOIBToEm",
+    "append command= return flush force quiet echo= log-out= log-in= log-io= log-timing= output-limit= "
+    "logging-format=",
+)  # fmt: skip
+PARALLEL = _options(
+    "kmXqtu0v", "jPNnLlSaCdIsi",
+    "jobs= max-procs= max-args= sshlogin= arg-file= colsep= delimiter= timeout= retries= delay= joblog= results= "
+    "tmpdir= workdir= wd= halt= load= memfree= keep-order bar progress eta dry-run will-cite no-notice verbose "
+    "line-buffer lb ungroup group null xargs pipe quote tag link no-run-if-empty shuf resume silent "
+    "max-replace-args= env= block=",
+)  # fmt: skip
+LOADER_OPTIONS = _options(
+    "", "",
+    "library-path= inhibit-rpath= audit= preload= argv0= inhibit-cache glibc-hwcaps-prepend= glibc-hwcaps-mask=",
+)  # fmt: skip
+SETARCH = _options(
+    "BFILRSTXZ3v", "p",
+    "uname-2.6 addr-no-randomize 32bit fdpic-funcptrs mmap-page-zero addr-compat-layout read-implies-exec "
+    "short-inode whole-seconds sticky-timeouts 3gb 4gb verbose show",
+)  # fmt: skip
+
+
+BWRAP_ONE = frozenset(
+    "--dev --proc --tmpfs --mqueue --dir --chdir --unsetenv --uid --gid --hostname --lock-file --sync-fd --exec-label "
+    "--file-label --cap-add --cap-drop --seccomp --add-seccomp-fd --info-fd --json-status-fd --block-fd "
+    "--userns --userns2 "
+    "--pidns --userns-block-fd --remount-ro --size --perms --argv0 --overlay-src --tmp-overlay --ro-overlay "
+    "--args".split()
+)
+BWRAP_TWO = frozenset(
+    "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --symlink --setenv --file --bind-data "
+    "--ro-bind-data --chmod --bind-fd --ro-bind-fd".split()
+)

@@ -1,4 +1,4 @@
-"""Ordinary programs with an option that runs a command: `git -c alias.x=!…`, `tar --to-command`, `rsync -e`."""
+"""Finds commands in the options of ordinary programs: `git -c alias.x=!…`, `tar --to-command`, `rsync -e`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GIT_VALUES = frozenset(
     "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split()
 )
 GIT_CONFIG_VALUES = frozenset("-f --file --blob -t --type --default --comment --value".split())
-SHORTEST_NAME = 4  # of a long option that is not written out
+SHORTEST_NAME = 4  # of an abbreviated long option
 GIT_VALUED_LETTERS = "ABCcefmtoubjX"
 GIT_TEXT_OPTIONS = {
     "rebase": ("-x", "--exec"),
@@ -28,7 +28,7 @@ GIT_TEXT_OPTIONS = {
 
 
 def tool_commands(base: str, args: list[Arg]) -> list[Arg]:
-    """Return the shell texts that a program's options make it run."""
+    """Return the shell commands in a program's options."""
     if base == "git":
         return list(_git_commands(args))
     if base in ("ssh", "scp", "sftp"):
@@ -63,15 +63,14 @@ def _keeps_name(text: str) -> bool:
 
 
 def option_values(args: list[Arg], options: tuple[str, ...], valued: str = "") -> list[Arg]:
-    """Return the values that some options were given, attached or as the next argument.
+    """Return the values of some options, attached or as the next argument.
 
-    A long name may be shortened. Letters may follow others behind one dash where `valued` says which of them have a
-    value, so that what follows those is none.
+    Long names may be abbreviated. Letters may share a dash if `valued` lists the letters that take a value.
     """
     values: list[Arg] = []
-    for place, arg in enumerate(args):
+    for index, arg in enumerate(args):
         for option in options:
-            following = args[place + 1] if place + 1 < len(args) else None
+            following = args[index + 1] if index + 1 < len(args) else None
             value = _value_of(option.rstrip("."), arg.text, following, arg.at, valued)
             if value is None:
                 continue
@@ -93,9 +92,9 @@ def _value_of(option: str, text: str, following: Arg | None, at: int, valued: st
     if len(option) != 2 or not text.startswith("-") or text.startswith("--"):
         return None
     letters = text[1:] if valued else text[1:2]
-    for place, letter in enumerate(letters):
+    for index, letter in enumerate(letters):
         if letter == option[1]:
-            attached = text[place + 2 :]
+            attached = text[index + 2 :]
             return _text(attached, at) if attached else following
         if letter in valued:
             break
@@ -134,23 +133,23 @@ def _socat_commands(args: list[Arg]) -> Iterator[Arg]:
 
 
 def _git_commands(args: list[Arg]) -> Iterator[Arg]:
-    place = 0
+    index = 0
     yield from (_text(arg.text[5:], arg.at) for arg in args if arg.text.startswith("ext::"))
-    while place < len(args) and args[place].text.startswith(("-", HOLE)):
-        option = args[place].text
-        if args[place].splits or ("=" not in args[place].prefix and HOLE in option):  # it may be `-c`
-            yield Arg(None, HOLE, args[place].at)
-        following = args[place + 1] if place + 1 < len(args) else None
+    while index < len(args) and args[index].text.startswith(("-", HOLE)):
+        option = args[index].text
+        if args[index].splits or ("=" not in args[index].prefix and HOLE in option):  # may be `-c`
+            yield Arg(None, HOLE, args[index].at)
+        following = args[index + 1] if index + 1 < len(args) else None
         if option == "-c" and following is not None:
             key, _, value = following.text.partition("=")
             yield from _git_setting(key.strip(), value, following.at)
-        setting = _value_of("--config-env", option, following, args[place].at)
-        if setting is not None:  # the value is in a variable, out of sight
+        setting = _value_of("--config-env", option, following, args[index].at)
+        if setting is not None:  # the value is in an environment variable
             yield from _git_setting(setting.text.rpartition("=")[0] or setting.text, HOLE, setting.at)
-        place += 2 if option in GIT_VALUES else 1
-    if place >= len(args):
+        index += 2 if option in GIT_VALUES else 1
+    if index >= len(args):
         return
-    subcommand, rest = args[place].text, args[place + 1 :]
+    subcommand, rest = args[index].text, args[index + 1 :]
     yield from option_values(rest, GIT_TEXT_OPTIONS.get(subcommand, ()), GIT_VALUED_LETTERS)
     if subcommand == "config":
         operands = [

@@ -1,7 +1,7 @@
-"""What programs start on behalf of their arguments: a table of plain wrappers, and the odd ones spelt out.
+"""Finds what wrappers such as `sudo`, `env`, `xargs` and `bash -c` would start.
 
-`unwrap` answers with the argument lists, shell texts, scripts and code that a program would run; it starts nothing and
-judges nothing. A wrapper that is missing here is missed by the text check alone; the kernel sees it all the same.
+Most are entries of a table; each irregular one has a function here. Nothing is started or judged. The text check misses
+a wrapper that is not listed, but the kernel layer still sees what it starts.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from shiftlog.guard.bash.tree import Word
+from shiftlog.guard.bash.tree import ShellWord
 from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, literal, may_become, unknown
 from shiftlog.guard.policy.options import read_options
-from shiftlog.guard.policy.wrappers_table import (
+from shiftlog.guard.policy.tables import (
     BWRAP_ONE,
     BWRAP_TWO,
     ENV,
@@ -22,14 +22,14 @@ from shiftlog.guard.policy.wrappers_table import (
     LOADER,
     LOADER_OPTIONS,
     PARALLEL,
-    PLAIN,
     SCRIPT,
     SETARCH,
     SHELLS,
     SU,
     WATCH,
+    WRAPPERS,
     XARGS,
-    Plain,
+    Wrapper,
 )
 
 ENV_PIECE = re.compile(
@@ -42,7 +42,7 @@ ARCHITECTURE = re.compile(r"[a-z0-9_]*(86|64|32|arm|ppc|mips|390|26)[a-z0-9_]*")
 
 @dataclass(slots=True)
 class Unwrapped:
-    """What a program would start."""
+    """The argument lists, shell texts and scripts that a program would run."""
 
     argvs: list[list[Arg]] = field(default_factory=list[list[Arg]])
     texts: list[Arg] = field(default_factory=list[Arg])
@@ -54,11 +54,11 @@ class Unwrapped:
 
 
 def unwrap(name: str, args: list[Arg]) -> Unwrapped | None:
-    """Say what the program called `name` (a basename) would start; None when it starts nothing that is known."""
+    """Return what the program `name` (a basename) would start; None if it is not a known wrapper."""
     odd = ODD.get(name)
     if odd is not None:
         return odd(args)
-    plain = PLAIN.get(name)
+    plain = WRAPPERS.get(name)
     if plain is not None:
         return _follow(plain, args)
     if name in SHELLS:
@@ -71,7 +71,7 @@ def unwrap(name: str, args: list[Arg]) -> Unwrapped | None:
     return None
 
 
-def _follow(plain: Plain, args: list[Arg]) -> Unwrapped:
+def _follow(plain: Wrapper, args: list[Arg]) -> Unwrapped:
     found = read_options(args, plain.options)
     if found.hidden:
         return Unwrapped(hidden=True)
@@ -91,25 +91,25 @@ def _command(args: list[Arg]) -> Unwrapped:
             break
         if set(arg.value[1:]) & set("vV"):
             return Unwrapped()
-    return _follow(PLAIN["command"], args)
+    return _follow(WRAPPERS["command"], args)
 
 
 def _sudo(args: list[Arg]) -> Unwrapped:
-    found = read_options(args, PLAIN["sudo"].options)
+    found = read_options(args, WRAPPERS["sudo"].options)
     if (
         found.has("-l", "--list", "-V", "--version", "-v", "-k", "-K", "-e", "--edit", "--validate")
         and not found.hidden
     ):
         return Unwrapped()
-    answer = _follow(PLAIN["sudo"], args)
+    answer = _follow(WRAPPERS["sudo"], args)
     if not answer.argvs and not answer.hidden:
         answer.reads_stdin = found.has("-s", "-i", "--shell", "--login")
     return answer
 
 
 def _strace(args: list[Arg]) -> Unwrapped:
-    answer = _follow(PLAIN["strace"], args)
-    for option, value in read_options(args, PLAIN["strace"].options).given:
+    answer = _follow(WRAPPERS["strace"], args)
+    for option, value in read_options(args, WRAPPERS["strace"].options).given:
         if option in ("-o", "--output") and value is not None:
             if value.text.startswith(("|", "!")):  # a shell reads the trace
                 answer.texts.append(Arg(None if value.value is None else value.value[1:], value.text[1:], value.at))
@@ -118,7 +118,7 @@ def _strace(args: list[Arg]) -> Unwrapped:
 
 
 def _env(args: list[Arg]) -> Unwrapped:
-    # What is split comes in place of its option and is read anew, so that what follows it may be its argument.
+    # The split words replace the option and are read again, because the next word may be their argument.
     found = read_options(args, ENV, stop=("-S", "--split-string"))
     if found.hidden:
         return Unwrapped(hidden=True)
@@ -134,7 +134,7 @@ def _env(args: list[Arg]) -> Unwrapped:
 
 
 def _split_env(text: str) -> list[str]:
-    """Split as `env -S` does: blanks, quotes, a remark at the end, and escapes of which some end a word or all."""
+    """Split a text as `env -S` does: blanks, quotes, escapes and a trailing comment."""
     words: list[str] = []
     word: str | None = None
     for piece in ENV_PIECE.finditer(text):
@@ -178,74 +178,74 @@ def _with_hole(arg: Arg, mark: str) -> Arg:
 
 def _find(args: list[Arg]) -> Unwrapped:
     answer = Unwrapped(hidden=_hides_start(args))
-    place = 0
-    while place < len(args):
-        if args[place].value in FIND_STARTS:
-            stop = place + 1
+    index = 0
+    while index < len(args):
+        if args[index].value in FIND_STARTS:
+            stop = index + 1
             while stop < len(args) and args[stop].value != ";" and not _ends_batch(args, stop):
                 stop += 1
-            argv = [_with_hole(arg, "{}") for arg in args[place + 1 : stop]]
+            argv = [_with_hole(arg, "{}") for arg in args[index + 1 : stop]]
             if argv:
                 answer.argvs.append(argv)
-            place = stop
-        place += 1
+            index = stop
+        index += 1
     return answer
 
 
 def _hides_start(args: list[Arg]) -> bool:
-    """Say whether a word that is not literal may be `-exec`, or hold it and what it starts."""
+    """Return True if a dynamic word may expand to `-exec`."""
     if any(arg.splits and HOLE in arg.text for arg in args):
         return True
-    ends = [place for place, arg in enumerate(args) if arg.value in (";", "+") or arg.text.startswith(HOLE)]
+    ends = [index for index, arg in enumerate(args) if arg.value in (";", "+") or arg.text.startswith(HOLE)]
     return any(
         arg.value is None
         and any(may_become(arg, start) for start in FIND_STARTS)
-        and (not place or args[place - 1].value not in FIND_VALUES)
-        and not args[place + 1].text.startswith(("-", "(", "!"))
-        for place, arg in enumerate(args[: ends[-1]] if ends else [])
+        and (not index or args[index - 1].value not in FIND_VALUES)
+        and not args[index + 1].text.startswith(("-", "(", "!"))
+        for index, arg in enumerate(args[: ends[-1]] if ends else [])
     )
 
 
-def _ends_batch(args: list[Arg], place: int) -> bool:
-    return args[place].value == "+" and args[place - 1].value == "{}"
+def _ends_batch(args: list[Arg], index: int) -> bool:
+    return args[index].value == "+" and args[index - 1].value == "{}"
 
 
 def _fd(args: list[Arg]) -> Unwrapped:
-    for place, arg in enumerate(args):
+    for index, arg in enumerate(args):
         if arg.value in ("-x", "-X", "--exec", "--exec-batch"):
-            stop = next((at for at in range(place, len(args)) if args[at].value == ";"), len(args))
-            return Unwrapped(argvs=[[_with_hole(each, "{}") for each in args[place + 1 : stop]]])
+            stop = next((at for at in range(index, len(args)) if args[at].value == ";"), len(args))
+            return Unwrapped(argvs=[[_with_hole(each, "{}") for each in args[index + 1 : stop]]])
     return Unwrapped()
 
 
 def _shell(args: list[Arg]) -> Unwrapped:
     answer = Unwrapped()
-    place = 0
+    index = 0
     command = stdin = checks = keyword = False
-    while place < len(args):
-        arg = args[place]
+    while index < len(args):
+        arg = args[index]
         text = arg.text
         if arg.value is None and (arg.splits or arg.prefix in ("", "-", "--", "+")):
             break
         if text in ("--", "-"):
-            place += 1
+            index += 1
             break
         if text in ("--version", "--help"):
             return answer
         if text.startswith("--"):
-            if text in ("--rcfile", "--init-file") and place + 1 < len(args):
-                place += 1
-                answer.scripts.append(args[place])
+            if text in ("--rcfile", "--init-file") and index + 1 < len(args):
+                index += 1
+                answer.scripts.append(args[index])
         elif text[:1] in ("-", "+") and len(text) > 1:
             command = command or (text[0] == "-" and "c" in text)
             stdin = stdin or "s" in text
             checks = checks or (text[0] == "-" and "n" in text)
-            keyword = keyword or "k" in text or any(arg.text == "keyword" for arg in args[place + 1 : place + 3])
-            place += text.count("o") + text.count("O")
+            keyword = keyword or "k" in text or any(arg.text == "keyword" for arg in args[index + 1 : index + 3])
+            index += text.count("o") + text.count("O")
         else:
             break
-        place += 1
-    rest = args[place:]
+        index += 1
+    rest = args[index:]
     if command:
         answer.texts.extend(rest[:1])
         answer.hidden = bool(rest) and rest[0].splits
@@ -306,7 +306,7 @@ def _flock(args: list[Arg]) -> Unwrapped:
 def _joined(args: list[Arg]) -> Arg:
     text = " ".join(arg.text for arg in args)
     parts = [part for arg in args if arg.word is not None for part in arg.word.parts]
-    return Arg(None if HOLE in text else text, text, args[0].at, Word(args[0].at, args[0].at, parts))
+    return Arg(None if HOLE in text else text, text, args[0].at, ShellWord(args[0].at, args[0].at, parts))
 
 
 def _eval(args: list[Arg]) -> Unwrapped:
@@ -325,7 +325,7 @@ def _watch(args: list[Arg]) -> Unwrapped:
 
 def _script(args: list[Arg]) -> Unwrapped:
     texts = [
-        args[place + 1] for place in range(len(args) - 1) if re.fullmatch(r"-[aefq]*c|--command", args[place].text)
+        args[index + 1] for index in range(len(args) - 1) if re.fullmatch(r"-[aefq]*c|--command", args[index].text)
     ]
     if texts:
         return Unwrapped(texts=texts[:1])
@@ -341,7 +341,7 @@ def _parallel(args: list[Arg]) -> Unwrapped:
     found = read_options(args, PARALLEL)
     if found.hidden:
         return Unwrapped(hidden=True)
-    marks = [place for place, arg in enumerate(found.rest) if arg.value in (":::", ":::+", "::::", "::::+")]
+    marks = [index for index, arg in enumerate(found.rest) if arg.value in (":::", ":::+", "::::", "::::+")]
     stop = marks[0] if marks else len(found.rest)
     command, values = found.rest[:stop], found.rest[stop + 1 :]
     if command:
@@ -378,10 +378,10 @@ def _after(*words: str, takes: str = "") -> Callable[[list[Arg]], Unwrapped]:
     """Follow programs of the form `tool WORD [options] program …`."""
 
     def follow(args: list[Arg]) -> Unwrapped:
-        place = next((at for at, arg in enumerate(args) if arg.value is None or not arg.value.startswith("-")), None)
-        if place is None or args[place].value not in words:
+        index = next((at for at, arg in enumerate(args) if arg.value is None or not arg.value.startswith("-")), None)
+        if index is None or args[index].value not in words:
             return Unwrapped()
-        rest = args[place + 1 :]
+        rest = args[index + 1 :]
         while rest and rest[0].value is not None and rest[0].value.startswith("-"):
             option = rest[0].value
             rest = rest[2:] if option in takes.split() else rest[1:]
@@ -418,29 +418,29 @@ def _stdin_text(args: list[Arg]) -> Unwrapped:
 
 
 def _gdb(args: list[Arg]) -> Unwrapped:
-    for place, arg in enumerate(args):
+    for index, arg in enumerate(args):
         if arg.value in ("--args", "-args"):
-            return Unwrapped(argvs=[args[place + 1 :]] if args[place + 1 :] else [])
+            return Unwrapped(argvs=[args[index + 1 :]] if args[index + 1 :] else [])
     return Unwrapped()
 
 
 def _capsh(args: list[Arg]) -> Unwrapped:
-    for place, arg in enumerate(args):
+    for index, arg in enumerate(args):
         if arg.value in ("--", "=="):
-            return _shell(args[place + 1 :])
+            return _shell(args[index + 1 :])
     return Unwrapped()
 
 
 def _bwrap(args: list[Arg]) -> Unwrapped:
-    place = 0
-    while place < len(args) and args[place].text.startswith("--"):
-        option = args[place].text
-        if args[place].value is None or option == "--args":
+    index = 0
+    while index < len(args) and args[index].text.startswith("--"):
+        option = args[index].text
+        if args[index].value is None or option == "--args":
             return Unwrapped(hidden=True)
-        place += 1 + (option in BWRAP_ONE) + 2 * (option in BWRAP_TWO)
-    if any(arg.splits for arg in args[:place]):
+        index += 1 + (option in BWRAP_ONE) + 2 * (option in BWRAP_TWO)
+    if any(arg.splits for arg in args[:index]):
         return Unwrapped(hidden=True)
-    return Unwrapped(argvs=[args[place:]] if args[place:] else [])
+    return Unwrapped(argvs=[args[index:]] if args[index:] else [])
 
 
 ODD: dict[str, Callable[[list[Arg]], Unwrapped]] = {

@@ -171,7 +171,7 @@ class JsonMask:
 
 
 def is_innocent_name(key: str) -> bool:
-    """Tell whether a key is too short to be a token, announces no secret, and is not half of a pair."""
+    """Return True if a key is too short to be a token, announces no secret, and is not half of a pair."""
     return len(key) < _MIN_KEY_CHARS and key not in _PAIR_VALUES and _announced_by(key) is None
 
 

@@ -213,7 +213,7 @@ def _gathered(value: object, texts: list[str], depth: int) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_innocent_key(key: object) -> bool:
-    """Tell whether a key is a plain name that announces no secret, alone or together with its neighbours."""
+    """Return True if a key is a plain name that announces no secret, alone or together with its neighbours."""
     return isinstance(key, str) and key.isidentifier() and is_innocent_name(key)
 
 
@@ -232,7 +232,7 @@ def learnable_values(command: str) -> frozenset[str]:
 
 
 def is_learnable(value: str) -> bool:
-    """Tell whether a value that a secret-like name has is so odd that masking it everywhere hides nothing else."""
+    """Return True if a value that a secret-like name has is so odd that masking it everywhere hides nothing else."""
     return len(value) >= _LEARNED_CHARS and _character_classes(value) >= 2
 
 

@@ -40,15 +40,15 @@ class Rules:
     by_rule: bool = False
 
     def allow(self, kind: Kind) -> bool:
-        """Tell whether findings of a kind count."""
+        """Return True if findings of a kind count."""
         return kind.rule not in self.silenced and (self.classes is None or kind.klass in self.classes)
 
     def trigger(self, data: bytes) -> bool:
-        """Tell whether anything in the data is worth a look."""
+        """Return True if anything in the data is worth a look."""
         return _is_triggered(data) or (bool(self.patterns) and self.trigger_added(data))
 
     def trigger_added(self, data: bytes) -> bool:
-        """Tell whether anything in the data is worth a look for the added patterns."""
+        """Return True if anything in the data is worth a look for the added patterns."""
         return any(pattern.search(data) is not None for pattern, _ in self.patterns)
 
     def find(self, line: str) -> Iterator[Finding]:
@@ -115,7 +115,7 @@ def _head(data: bytes, start: int, end: int, size: int = blocks.CONTEXT_CHARS) -
 
 
 def _is_short_key(data: bytes, head: str, after: int, position: int, *, final: bool) -> bool:
-    """Tell whether a few lines that are shorter than those of a real key lead to its end mark."""
+    """Return True if a few lines that are shorter than those of a real key lead to its end mark."""
     for _ in range(_SHORT_KEY_LINES):
         if not 0 < blocks.key_body_chars(head) < blocks.FULL_BODY_CHARS:
             return False

@@ -40,7 +40,7 @@ class Capabilities:
 
     @property
     def any_kernel(self) -> bool:
-        """Say whether at least one of the two mechanisms holds."""
+        """Return True if at least one of the two mechanisms holds."""
         return self.exec_broker or self.landlock_abi > 0
 
 
@@ -214,7 +214,7 @@ def _answer_probe(fd: int, child: int) -> str:
 
 
 def _may_look_into_strangers() -> bool:
-    """Say whether a process may read one of its user's that it did not start; some machines leave that to ancestors."""
+    """Return True if a process may read any process of its user; some machines permit only ancestors."""
     reader, writer = os.pipe()
     stranger = os.fork()
     if stranger == 0:

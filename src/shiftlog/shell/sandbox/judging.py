@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from shiftlog.guard.policy.files import LocalFiles
 from shiftlog.guard.policy.judge import Judge
-from shiftlog.guard.policy.lists import Entry, ShellRules
+from shiftlog.guard.policy.lists import ListEntry, ShellRules
 from shiftlog.shell.sandbox.programs import ExecRules
 from shiftlog.shell.sandbox.starts import JudgeSpec, StartedFile
 
@@ -168,9 +168,9 @@ def _why(name: str | None, program: str, entry: str | None) -> str:
     return f"dangerous pattern blocked: {entry}" if name == "dangerous" else f"'{shown}' is denylisted"
 
 
-def _as_json(listed: Sequence[Entry]) -> list[list[str]]:
+def _as_json(listed: Sequence[ListEntry]) -> list[list[str]]:
     return [[entry.text, entry.source, entry.list] for entry in listed]
 
 
-def _from_json(listed: Sequence[Sequence[str]]) -> tuple[Entry, ...]:
-    return tuple(Entry(text=text, source=source, list=name) for text, source, name in listed)  # pyright: ignore[reportArgumentType]
+def _from_json(listed: Sequence[Sequence[str]]) -> tuple[ListEntry, ...]:
+    return tuple(ListEntry(text=text, source=source, list=name) for text, source, name in listed)  # pyright: ignore[reportArgumentType]

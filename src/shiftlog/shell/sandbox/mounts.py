@@ -56,12 +56,12 @@ def _unique(paths: Iterable[str]) -> list[str]:
 
 
 def is_private(path: str) -> bool:
-    """Say whether a path lies in a directory that the shell gets its own of."""
+    """Return True if a path lies in a directory that the shell gets its own of."""
     return any(_is_below(path, place) for place in _PRIVATE)
 
 
 def is_replaced(path: str) -> bool:
-    """Say whether a path is itself a directory that the shell gets its own of."""
+    """Return True if a path is itself a directory that the shell gets its own of."""
     return path in _PRIVATE
 
 

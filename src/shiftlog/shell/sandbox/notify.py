@@ -51,7 +51,7 @@ class Listener:
         return Notification(ident, pid, number, tuple(args))
 
     def still_valid(self, call: Notification) -> bool:
-        """Say whether the process still waits, so that what was read under its pid was its own."""
+        """Return True if the process still waits, so that what was read under its pid was its own."""
         try:
             fcntl.ioctl(self.fd, _STILL_VALID, struct.pack("=Q", call.id))
         except OSError:

@@ -74,7 +74,7 @@ class Sandbox:
         return ("syntax+kernel" if syntax else "kernel"), " ".join(self._notes(spec)) or None
 
     def uses_bwrap(self, spec: SandboxSpec) -> bool:
-        """Say whether this shell gets its own mounts."""
+        """Return True if this shell gets its own mounts."""
         return spec.confined and self._use_bwrap and self.capabilities.bwrap is not None
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Sandbox:
             self._supervision = None
 
     def _check(self, spec: SandboxSpec) -> bool:
-        """Say whether the kernel holds anything of it; raises where something that must hold would not."""
+        """Return True if the kernel holds anything of it; raises where something that must hold would not."""
         machine = self.capabilities
         if spec.confined:
             self._check_mode(spec)

@@ -74,5 +74,5 @@ def unavailable(mode: Mode, why: str) -> SandboxUnavailable:
 
 
 def is_below(path: str, place: str) -> bool:
-    """Say whether a path is a place or lies below it."""
+    """Return True if a path is a place or lies below it."""
     return path == place or path.startswith(place.rstrip("/") + "/")

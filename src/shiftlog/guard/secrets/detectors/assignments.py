@@ -179,7 +179,7 @@ def _is_key_of_path(match: re.Match[str], name: SecretName | None) -> bool:
 
 
 def _leads_to_value(line: str, announced: _Announcement) -> bool:
-    """Tell whether what follows a name leads to its value there."""
+    """Return True if what follows a name leads to its value there."""
     if announced.sep == "":
         return announced.flag
     if announced.sep == ">":
@@ -244,7 +244,7 @@ def _is_secret(name: SecretName, value: str, need: Need, setting: Setting, *, qu
 
 
 def _is_aws_secret(value: str) -> bool:
-    """Tell whether a value has the shape of the secret half of an AWS key, which no other name's value has."""
+    """Return True if a value has the shape of the secret half of an AWS key, which no other name's value has."""
     return (
         _AWS_SECRET.fullmatch(value) is not None
         and any(map(str.isupper, value))

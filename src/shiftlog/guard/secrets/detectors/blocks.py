@@ -84,22 +84,22 @@ def find_inline_key(line: str, start: int, limit: int) -> int | None:
 
 
 def ends_key(line: str, end: int) -> bool:
-    """Tell whether the text up to `end` closes with a key's end mark."""
+    """Return True if the text up to `end` closes with a key's end mark."""
     return any(mark.end() == end for mark in KEY_END.finditer(line, max(0, end - 128)))
 
 
 def is_blank(text: str) -> bool:
-    """Tell whether a text holds nothing but what tools and string literals put around lines."""
+    """Return True if a text holds nothing but what tools and string literals put around lines."""
     return _BLANK.match(text) is not None
 
 
 def is_key_header(line: str, *, blank: bool) -> bool:
-    """Tell whether a line may stand between a key's begin mark and its body."""
+    """Return True if a line may stand between a key's begin mark and its body."""
     return _KEY_HEADER.match(line) is not None or (blank and is_blank(line))
 
 
 def opens_key(mark: str, following: str) -> bool:
-    """Tell whether the line after a bare begin mark shows that a key follows, not a sentence about one."""
+    """Return True if the line after a bare begin mark shows that a key follows, not a sentence about one."""
     if key_body_chars(following) >= 16 or _KEY_HEADER.match(following):
         return True
     return "PGP" in mark and is_blank(following)
@@ -112,7 +112,7 @@ def key_body_chars(line: str) -> int:
 
 
 def is_env_line(line: str) -> bool:
-    """Tell whether a line, or its beginning, is one of an environment dump."""
+    """Return True if a line, or its beginning, is one of an environment dump."""
     return _ENV_LINE.match(line) is not None
 
 

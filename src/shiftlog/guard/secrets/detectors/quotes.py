@@ -35,7 +35,7 @@ def closing_quote(line: str, start: int, quote: str) -> int:
 
 
 def is_inside_quotes(line: str, position: int, quote: str) -> bool:
-    """Tell whether a position lies in a text that this kind of quote has opened before it on the line."""
+    """Return True if a position lies in a text that this kind of quote has opened before it on the line."""
     before = line[max(0, position - _LOOK_BACK_CHARS) : position]
     if quote == "'":
         before = _APOSTROPHE.sub("", before)

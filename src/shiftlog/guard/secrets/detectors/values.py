@@ -91,7 +91,7 @@ _LABELS = PLAIN_WORDS - frozenset("all any app code db end first last off on out
 
 
 def is_random(value: str) -> bool:
-    """Tell whether a value without spaces looks drawn at random rather than thought up."""
+    """Return True if a value without spaces looks drawn at random rather than thought up."""
     if len(value) < 12 or " " in value:
         return False
     digits = sum(map(str.isdigit, value))
@@ -110,14 +110,14 @@ def is_random(value: str) -> bool:
 
 
 def is_worded(value: str) -> bool:
-    """Tell whether a value is put together from words and numbers, as names and labels are."""
+    """Return True if a value is put together from words and numbers, as names and labels are."""
     parts = _PART.findall(value)
     worded = sum(len(part) for part in parts if _WORDED_PART.fullmatch(part))
     return worded >= 0.8 * sum(map(len, parts))
 
 
 def is_reference(value: str) -> bool:
-    """Tell whether a value points at a secret or stands for one, as `$NAME`, `<your-key>` or `***` do."""
+    """Return True if a value points at a secret or stands for one, as `$NAME`, `<your-key>` or `***` do."""
     if _MASKED.search(value) or _PLACEHOLDER.search(value):
         return True
     rest, references = _REFERENCE.subn("", value)
@@ -157,7 +157,7 @@ def is_secret(value: str, *, need: Need, setting: Setting, quoted: bool, context
 
 
 def is_path(value: str) -> bool:
-    """Tell whether a value is a path whose parts people chose."""
+    """Return True if a value is a path whose parts people chose."""
     return (
         len(value) <= JUDGED_CHARS
         and _PATH.match(value) is not None
