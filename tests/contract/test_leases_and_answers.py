@@ -88,7 +88,7 @@ async def test_the_receipt_of_a_call_comes_back_after_later_entries_and_after_er
 
     told: list[dict[str, object]] = [{"redactions": 3}, {}, {"code": "unchanged"}, {"seq": 1}, {"hash": "sha256:00"}]
     for call, differing in enumerate(told):
-        await store.write(lambda writer, n=call, told=differing: work(writer, str(n), told), brief=True)
+        await store.write(lambda writer, n=call, told=differing: work(writer, str(n), told))
     await store.write(lambda writer: writer.erase_body(ONE, 2))
     for call, receipt in receipts.items():
         assert await store.read(lambda reader, call=call: reader.outcome("client", call)) == receipt

@@ -175,3 +175,16 @@ async def test_work_that_need_not_last_is_there_for_the_next_reader_and_work_tha
     assert await store.read(lambda reader: reader.source(SOURCE.path)) == SOURCE
     await store.write(lambda writer: writer.forget_source(SOURCE.path))
     assert await store.read(lambda reader: reader.sources()) == []
+
+
+async def test_bulk_work_is_one_transaction_too(store: Store) -> None:
+    def fail(writer: b.Writer) -> None:
+        writer.put_source(SOURCE)
+        raise LookupError("refused")
+
+    with pytest.raises(LookupError):
+        await store.write_bulk(fail)
+    assert await store.read(lambda reader: reader.sources()) == []
+    await store.write_bulk(lambda writer: writer.put_source(SOURCE))
+    await store.sync()
+    assert await store.read(lambda reader: reader.source(SOURCE.path)) == SOURCE

@@ -25,7 +25,7 @@ from shiftlog.link.import_ahead import WORKER, default_jobs, take_ahead
 from shiftlog.model.agents import agent_named, find_kind
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
 from shiftlog.store.sqlite import SqliteStore
-from shiftlog.store.sqlite.copying import copy_database
+from shiftlog.store.sqlite.connections import copy_database
 
 if TYPE_CHECKING:
     from shiftlog.app.app import App

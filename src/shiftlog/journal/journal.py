@@ -143,12 +143,12 @@ class Journal:
 
     async def write(self, request: Request, rule: Rule) -> Answered:
         """Run a rule on the session that the request names, and store what it writes."""
-        return await self.transaction(request, lambda writer: self._apply(writer, request, rule), brief=True)
+        return await self.transaction(request, lambda writer: self._apply(writer, request, rule))
 
-    async def transaction(self, request: Request, work: Callable[[Writer], T], *, brief: bool = False) -> T:
+    async def transaction(self, request: Request, work: Callable[[Writer], T]) -> T:
         """Run work as one transaction; errors name the operation."""
         try:
-            result = await self.store.write(work, brief=brief)
+            result = await self.store.write(work)
         except ShiftlogError as error:
             raise self._named(error, request) from None
         while self._begun:

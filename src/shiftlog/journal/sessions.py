@@ -70,8 +70,7 @@ class Sessions:
         values["cwd"] = absolute(values.get("cwd"), caller)
         values["agent_id"] = (values.get("agent_id") or "").strip() or values["agent"]
         run = self._run_of(values, len(str(arguments.get("context_excerpt") or "")))
-        brief = self._spending is unlimited  # adding up a day's sessions may take long
-        return await self._journal.transaction(request, lambda writer: self._open(writer, request, run), brief=brief)
+        return await self._journal.transaction(request, lambda writer: self._open(writer, request, run))
 
     async def begin_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Start a turn."""

@@ -146,8 +146,7 @@ class Hit:
 class Found:
     """What a search found, best first; `total` counts all there are of it.
 
-    `complete` is false where more entries matched than are ranked: then only the newest of them count; and where the
-    newest could not be indexed, because the disk is full: then these are missing.
+    `complete` is false where more entries matched than are ranked: then only the newest of them count.
     """
 
     hits: Sequence[Hit]
@@ -312,12 +311,15 @@ class Writer(Reader, Protocol):
 class Store(Protocol):
     """A place that keeps facts."""
 
-    async def write(self, work: Callable[[Writer], T], *, brief: bool = False, lasting: bool = True) -> T:
-        """Run work as one transaction; when it returns, what it wrote is durable; when it raises, nothing is.
+    async def write(self, work: Callable[[Writer], T], *, lasting: bool = True) -> T:
+        """Run work as one transaction: durable when it returns, without a trace when it raises.
 
-        `brief` says that the work touches a handful of rows, so that a store may do it without handing it on. What is
-        not `lasting` may be lost with the power, whole, until the next work that is; bulk work then waits for no disk.
+        With `lasting=False` a loss of power may undo it, whole, until `sync` or the next lasting work.
         """
+        ...
+
+    async def write_bulk(self, work: Callable[[Writer], T]) -> T:
+        """Run a batch of an import as one transaction that is not lasting and lets other works go first."""
         ...
 
     async def sync(self) -> None:

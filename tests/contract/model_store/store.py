@@ -31,7 +31,7 @@ class MemoryStore:
     async def __aexit__(self, *exc_info: object) -> None:
         self._is_open = False
 
-    async def write(self, work: Callable[[Writer], T], *, brief: bool = False, lasting: bool = True) -> T:
+    async def write(self, work: Callable[[Writer], T], *, lasting: bool = True) -> T:
         """Run work; when it raises, every change that it made is taken back."""
         self._check_open()
         undo = Undo()
@@ -40,6 +40,10 @@ class MemoryStore:
         except BaseException:
             undo.roll_back()
             raise
+
+    async def write_bulk(self, work: Callable[[Writer], T]) -> T:
+        """Run work like any other."""
+        return await self.write(work)
 
     async def sync(self) -> None:
         """Nothing here outlives the process."""

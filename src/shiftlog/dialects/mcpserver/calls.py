@@ -206,7 +206,7 @@ class Calls:
     async def tend(self, work: Callable[[Writer], None]) -> None:
         """Improve what searches rest on; what was asked for is answered even where that is not possible."""
         try:
-            await self.journal.store.write(work, lasting=False)
+            await self.journal.store.write_bulk(work)
         except StorageError as error:
             _log.warning("the index of a long session was not continued: %s", error.details.get("reason"))
 

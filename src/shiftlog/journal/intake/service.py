@@ -61,7 +61,7 @@ class Ingest:
                 writer, batch, source if follows is None else _going_on(writer, source, follows), moved_from
             )
 
-        return await self._store.write(work, lasting=False)
+        return await self._store.write_bulk(work)
 
     async def secure(self, path: str) -> None:
         """Make everything written so far last; `path` names a source of it."""

@@ -179,7 +179,7 @@ class ShellLog:
             pen.commit(writer)
             return result
 
-        return await self._journal.store.write(transaction, brief=True, lasting=lasting)
+        return await self._journal.store.write(transaction, lasting=lasting)
 
     def _put(self, pen: Pen, kind: Kind, facts: Facts, turn: str | None = None) -> None:
         body, _, _ = self._redactor.value(dict(facts), by_rule=True, path_fields=frozenset({"cwd", "workspace"}))

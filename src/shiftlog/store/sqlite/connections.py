@@ -1,6 +1,5 @@
-"""Opening the SQLite file, its settings, and scrubbing erased bytes from it."""
+"""Connections to the SQLite file: opening it, its settings, removing erased bytes, copying it."""
 
-import contextlib
 import logging
 import os
 import time
@@ -98,39 +97,6 @@ def _use_write_ahead_log(db: apsw.Connection) -> None:
             time.sleep(0.01)
 
 
-def lengthen_log(db: apsw.Connection, pages: int) -> None:
-    """Let the write-ahead log have so many pages from here on, inside a transaction; nothing else changes.
-
-    A log that grows has to find room on the disk with every commit; in one that was as long before, that room is there.
-    What is written and taken back leaves no trace but the length: with hardly any cache, its pages go to the log.
-    """
-    db.pragma("cache_size", 16)
-    try:
-        db.execute("SAVEPOINT length")
-        db.execute("INSERT INTO blobs VALUES (x'', 0, zeroblob(?))", (pages * 4096,))
-        db.execute("ROLLBACK TO length; RELEASE length")
-    finally:
-        db.pragma("cache_size", -CACHE_KIB)
-
-
-def move_log(db: apsw.Connection) -> None:
-    """Move what nobody needs in the log any more into the file; where that fails the log stays longer for a while."""
-    with contextlib.suppress(apsw.Error):
-        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-
-
-def give_back_log(db: apsw.Connection) -> bool:
-    """Move all of the log into the file and give back its room; say whether nobody was in the way of that."""
-    db.set_busy_timeout(0)
-    try:
-        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    except apsw.Error:
-        return False
-    finally:
-        db.set_busy_timeout(BUSY_MS)
-    return True
-
-
 def scrub(db: apsw.Connection) -> None:
     """Rewrite the file and empty the log, so that no copy of erased bytes is left in either.
 
@@ -148,3 +114,14 @@ def scrub(db: apsw.Connection) -> None:
         _log.warning("erased bytes may still be in %s until it is opened again: %s", db.filename, error)
         db.pragma("temp_store", "MEMORY")
     db.set_busy_timeout(BUSY_MS)
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Write a consistent copy of a database that others may be using to a new file of mode 0600."""
+    target.touch(mode=0o600)
+    db = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        db.set_busy_timeout(BUSY_MS)
+        db.execute("VACUUM INTO ?", (str(target),))
+    finally:
+        db.close()

@@ -1,7 +1,6 @@
 """Reading one consistent state of the SQLite file: the `Reader` half of the store."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import apsw
@@ -47,7 +46,6 @@ from shiftlog.store.sqlite.rows import (
     time_of,
     time_of_ms,
 )
-from shiftlog.store.sqlite.search.pending import IndexBehind, are_waiting
 from shiftlog.store.sqlite.search.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.search.trigrams import has_much_left, turns_in_question
 from shiftlog.store.sqlite.sources import SourceReader
@@ -58,33 +56,12 @@ from shiftlog.store.tallies import Figures, Kin
 _TOUCHED = f"(SELECT e.at FROM entries e WHERE e.id = (f.session_key << {SEQ_BITS}) + f.seq)"
 
 
-@dataclass(slots=True)
-class Known:
-    """What was read or written of single sessions and turns, of who holds them and of the fences given for them."""
-
-    keys: dict[str, int] = field(default_factory=dict[str, int])
-    sessions: dict[str, Session] = field(default_factory=dict[str, Session])
-    turns: dict[tuple[str, str], Turn] = field(default_factory=dict[tuple[str, str], Turn])
-    grants: dict[tuple[str, str], int | None] = field(default_factory=dict[tuple[str, str], int | None])
-    leases: dict[str, Lease | None] = field(default_factory=dict[str, Lease | None])
-
-
 class SqliteReader(SourceReader):
-    """The questions that the store answers, over one connection inside one transaction.
+    """The questions that the store answers, over one connection inside one transaction."""
 
-    With `checks_index` a search raises IndexBehind where texts wait for the index; with `misses` it does without them.
-    """
-
-    def __init__(
-        self, db: apsw.Connection, *, known: Known | None = None, checks_index: bool = False, misses: bool = False
-    ) -> None:
+    def __init__(self, db: apsw.Connection) -> None:
         self._db = db
-        self._checks_index = checks_index
-        self._misses = misses
-        self._knows = known is not None
-        known = known or Known()
-        self._keys, self._sessions, self._turns = known.keys, known.sessions, known.turns
-        self._grants, self._leases = known.grants, known.leases
+        self._keys: dict[str, int] = {}
 
     # Single things
 
@@ -98,14 +75,11 @@ class SqliteReader(SourceReader):
         return key
 
     def session(self, session_id: str) -> Session | None:
-        if self._knows and (known := self._sessions.get(session_id)) is not None:
-            return known
         row = self._db.execute("SELECT key, doc FROM sessions WHERE id = ?", (session_id,)).fetchone()
         if row is None:
             return None
         self._keys[session_id] = row[0]
-        session = self._sessions[session_id] = read_document(row[1], Session)
-        return session
+        return read_document(row[1], Session)
 
     def session_id_of_alias(self, alias: int) -> str | None:
         return self._value("SELECT id FROM sessions WHERE run_alias = ?", alias)
@@ -125,16 +99,11 @@ class SqliteReader(SourceReader):
         return None if row is None else (int(row[0]), hash_shown(row[1]))
 
     def turn(self, session_id: str, request_id: str) -> Turn | None:
-        if self._knows and (known := self._turns.get((session_id, request_id))) is not None:
-            return known
         row = self._db.execute(
             "SELECT doc FROM turns WHERE session_key = ? AND request_id = ?",
             (self._key(session_id), request_id),
         ).fetchone()
-        if row is None:
-            return None
-        turn = self._turns[session_id, request_id] = self._turn_of(row[0])
-        return turn
+        return None if row is None else self._turn_of(row[0])
 
     def turns(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Turn]:
         rows = self._db.execute(
@@ -292,8 +261,6 @@ class SqliteReader(SourceReader):
         most: int,
         facets: Iterable[str] | None = None,
     ) -> Found:
-        if self._checks_index and are_waiting(self._db):
-            raise IndexBehind
         Ranking(self._db).begin(expr, each_entry=unit == "entry")
         candidates, values = self._candidates(expr, where, facets, unit)
         group = {"entry": "id", "turn": f"id >> {SEQ_BITS}, turn", "session": f"id >> {SEQ_BITS}"}[unit]
@@ -311,7 +278,7 @@ class SqliteReader(SourceReader):
             for session_id, row_id, turn, score, _, _ in rows
         ]
         total, counted = (rows[0][4], rows[0][5]) if rows else (0, 0)
-        return Found(hits=hits, total=total, complete=counted <= most and not self._misses)
+        return Found(hits=hits, total=total, complete=counted <= most)
 
     def _candidates(self, expr: Expr, where: Filter, facets: Iterable[str] | None, unit: Unit) -> tuple[str, list[Any]]:
         """Return the query for the newest matches, the only ones that are ranked; its limit is still to bind."""
@@ -359,21 +326,14 @@ class SqliteReader(SourceReader):
     # Leases, answers, receipts
 
     def lease(self, session_id: str) -> Lease | None:
-        if self._knows and session_id in self._leases:
-            return self._leases[session_id]
         data = self._value("SELECT doc FROM leases WHERE session_id = ?", session_id)
-        lease = self._leases[session_id] = None if data is None else read_document(data, Lease)
-        return lease
+        return None if data is None else read_document(data, Lease)
 
     def leases(self) -> list[Lease]:
         return [read_document(row[0], Lease) for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")]
 
     def grant(self, session_id: str, client_id: str) -> int | None:
-        if self._knows and (session_id, client_id) in self._grants:
-            return self._grants[session_id, client_id]
-        fence = self._value("SELECT fence FROM grants WHERE session_id = ? AND client_id = ?", session_id, client_id)
-        self._grants[session_id, client_id] = fence
-        return fence
+        return self._value("SELECT fence FROM grants WHERE session_id = ? AND client_id = ?", session_id, client_id)
 
     def agent_of(self, client_id: str) -> str | None:
         return self._value("SELECT agent_key FROM client_agents WHERE client_id = ?", client_id)

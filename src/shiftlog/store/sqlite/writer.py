@@ -19,10 +19,8 @@ from shiftlog.store.codec.documents import decode, encode, encoded, from_documen
 from shiftlog.store.codec.packed import packed
 from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
 from shiftlog.store.sources import Origin, Packed
-from shiftlog.store.sqlite.connections import lengthen_log
-from shiftlog.store.sqlite.reader import Known, SqliteReader
+from shiftlog.store.sqlite.reader import SqliteReader
 from shiftlog.store.sqlite.rows import RECEIPT_KEYS, REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
-from shiftlog.store.sqlite.search import pending as unindexed
 from shiftlog.store.sqlite.search import trigrams as grams
 from shiftlog.store.sqlite.sources import OriginKeys, SourceWriter, origin_rows
 from shiftlog.store.sqlite.tallies import project_of, recount, tally
@@ -33,11 +31,11 @@ PACKED_TURN_BYTES = 1024
 
 @dataclass(slots=True)
 class Backlog:
-    """What a group of works still owes the full-text index, so that the group makes one segment of it, not many.
+    """What a group of works still owes the search indexes.
 
-    FTS5 writes a segment at every savepoint; with many writers, merging the small ones takes a sixth of the work. A
-    single small work lets its texts wait instead (`unindexed`). `grown` names the session and range of entries whose
-    parts are indexed last, when their turns are stored too.
+    FTS5 writes a segment at every savepoint, and merging many small ones takes a sixth of the work of busy writers; so
+    the whole group is indexed at its end. `grown` names sessions and ranges of entries whose substrings are indexed
+    last, when their turns are stored too.
     """
 
     texts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
@@ -45,40 +43,27 @@ class Backlog:
     erased: bool = False
     grown: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
-    def settle(self, db: apsw.Connection) -> None:
-        """Index what is not indexed yet, also what waits since earlier."""
-        unindexed.take_up(db)
+    def index_texts(self, db: apsw.Connection) -> None:
+        """Index the words of texts that are not indexed yet."""
         if self.indexed < len(self.texts):
             db.executemany("INSERT INTO found (rowid, text) VALUES (?, ?)", self.texts[self.indexed :])
             self.indexed = len(self.texts)
 
-    def leave(self, db: apsw.Connection) -> int:
-        """Let the texts wait for the index where that pays, and say how many do."""
-        texts = self.texts[self.indexed :]
-        if self.erased or (texts and not unindexed.leave(db, texts)):
-            self.finish(db)
-            return 0
-        self._index_parts(db)
-        return len(texts)
-
     def finish(self, db: apsw.Connection) -> None:
-        """Bring the index up to date; after an erasure also merge it, because until then erased words stay in it."""
-        self.settle(db)
-        self._index_parts(db)
+        """Bring the indexes up to date; after an erasure also merge them, because until then they keep erased words."""
+        self.index_texts(db)
+        for grown in self.grown:
+            grams.extend(db, *grown)
         if self.erased:
             db.execute("INSERT INTO found (found) VALUES ('optimize')")
             db.execute("INSERT INTO grams (grams) VALUES ('optimize')")
-
-    def _index_parts(self, db: apsw.Connection) -> None:
-        for grown in self.grown:
-            grams.extend(db, *grown)
 
     def mark(self) -> tuple[int, int, bool, int]:
         """Return a state that `back_to` can return to."""
         return len(self.texts), self.indexed, self.erased, len(self.grown)
 
     def back_to(self, mark: tuple[int, int, bool, int]) -> None:
-        """Forget what was owed since a mark; what was indexed since then is rolled back by the caller."""
+        """Forget what was added since a mark; the caller rolls back what was indexed since then."""
         count, self.indexed, self.erased, grown = mark
         del self.texts[count:]
         del self.grown[grown:]
@@ -154,16 +139,25 @@ def _moved(before: Session, after: Session) -> dict[str, str | int | None]:
 class SqliteWriter(SourceWriter, SqliteReader):
     """The changes that the store makes, over the writer's connection."""
 
-    def __init__(
-        self,
-        db: apsw.Connection,
-        backlog: Backlog,
-        known: Known | None = None,
-        origin_keys: OriginKeys | None = None,
-    ) -> None:
-        super().__init__(db, known=known)
+    def __init__(self, db: apsw.Connection, backlog: Backlog, origin_keys: OriginKeys) -> None:
+        super().__init__(db)
         self._backlog = backlog
         self._origin_keys = origin_keys
+        # What this work has read or written, so that it reads each session and turn once.
+        self._sessions: dict[str, Session] = {}
+        self._turns: dict[tuple[str, str], Turn] = {}
+
+    def session(self, session_id: str) -> Session | None:
+        session = self._sessions.get(session_id) or super().session(session_id)
+        if session is not None:
+            self._sessions[session_id] = session
+        return session
+
+    def turn(self, session_id: str, request_id: str) -> Turn | None:
+        turn = self._turns.get((session_id, request_id)) or super().turn(session_id, request_id)
+        if turn is not None:
+            self._turns[session_id, request_id] = turn
+        return turn
 
     def append(self, session_id: str, entries: Sequence[Indexed]) -> None:
         if not entries:
@@ -247,7 +241,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
     def put_session(self, session: Session) -> None:
         key = self._known_key(session.id)
         document = encoded(session)
-        before = self._sessions.get(session.id) or self.session(session.id)
+        before = self.session(session.id)
         self._sessions[session.id] = session
         if before is None or _tallied_fields(before) != _tallied_fields(session):
             tally(self._db, before, session)
@@ -274,7 +268,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
             document = self._encoded(to_document(turn), None)
         if turn.is_terminal and len(document) >= PACKED_TURN_BYTES:
             document = packed(document)
-        stored = self._turns.get((session_id, turn.request_id)) or self.turn(session_id, turn.request_id)
+        stored = self.turn(session_id, turn.request_id)
         self._turns[session_id, turn.request_id] = turn
         turn_key = entry_id(key, turn.begun_seq)
         if stored is None:
@@ -315,14 +309,6 @@ class SqliteWriter(SourceWriter, SqliteReader):
         if len(new) < len(before):
             self._db.execute("DELETE FROM turn_files WHERE turn_key = ? AND place >= ?", (turn_key, len(new)))
 
-    def lengthen_log(self, pages: int) -> None:
-        """Let the log have so many pages already."""
-        lengthen_log(self._db, pages)
-
-    def take_up_texts(self) -> None:
-        """Index the texts that earlier works let wait."""
-        unindexed.take_up(self._db)
-
     def next_alias(self) -> int:
         self._db.execute("INSERT INTO aliases DEFAULT VALUES")
         alias = self._db.last_insert_rowid()
@@ -339,7 +325,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
         most: int,
         facets: Iterable[str] | None = None,
     ) -> Found:
-        self._backlog.settle(self._db)
+        self._backlog.index_texts(self._db)
         return super().search(expr, where, unit=unit, limit=limit, most=most, facets=facets)
 
     # Leases, answers, receipts
@@ -353,15 +339,11 @@ class SqliteWriter(SourceWriter, SqliteReader):
             "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?)",
             (lease.session_id, lease.client_id, lease.fence, millis(lease.since)),
         )
-        self._grants[lease.session_id, lease.client_id] = lease.fence
-        self._leases[lease.session_id] = lease
 
     def end_lease(self, session_id: str) -> None:
         self._db.execute("DELETE FROM leases WHERE session_id = ?", (session_id,))
-        self._leases[session_id] = None
 
     def renew_leases(self, client_ids: Iterable[str], expires_at: datetime) -> None:
-        self._leases.clear()
         for client_id in client_ids:
             rows: list[Row] = self._db.execute("SELECT doc FROM leases WHERE client_id = ?", (client_id,)).fetchall()
             for row in rows:
@@ -397,10 +379,10 @@ class SqliteWriter(SourceWriter, SqliteReader):
     def put_outcome(self, client_id: str, call_id: str, outcome: Body, at: datetime) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?)",
-            (hour_of(at), client_id, call_id, millis(at), encode(self._brief(outcome))),
+            (hour_of(at), client_id, call_id, millis(at), encode(self._compact(outcome))),
         )
 
-    def _brief(self, outcome: Body) -> Body | list[int]:
+    def _compact(self, outcome: Body) -> Body | list[int]:
         """Return an outcome without what its entry says anyway, where it is the receipt of one.
 
         One is kept for a day for every call, and all but the newest are read by nobody.
@@ -422,7 +404,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
 
     def erase_body(self, session_id: str, seq: int) -> None:
         row_id = entry_id(self._known_key(session_id), seq)
-        self._backlog.settle(self._db)
+        self._backlog.index_texts(self._db)
         self._backlog.erased = True
         # Kept until the file is scrubbed, so that a process that ends in between leaves the work to the next.
         self._db.execute("PRAGMA user_version = 1")
@@ -451,7 +433,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
 
     def reindex(self, session_id: str, items: Iterable[Indexed]) -> None:
         key = self._known_key(session_id)
-        self._backlog.settle(self._db)
+        self._backlog.index_texts(self._db)
         for item in items:
             row_id = entry_id(key, item.entry.seq)
             self._db.execute(
@@ -470,7 +452,6 @@ class SqliteWriter(SourceWriter, SqliteReader):
     def forget_clients(self, before: datetime) -> None:
         limit = (millis(before),)
         self._db.execute("DELETE FROM tokens WHERE expires_ms < ?", limit)
-        self._grants.clear()
         for table in ("grants", "client_agents"):
             self._db.execute(
                 f"DELETE FROM {table} WHERE at_ms < ? AND client_id NOT IN (SELECT client_id FROM leases)", limit

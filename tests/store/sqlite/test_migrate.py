@@ -7,6 +7,8 @@ import apsw
 import pytest
 
 from shiftlog.model.errors import StorageError
+from shiftlog.model.search import parse
+from shiftlog.store.protocol import Filter
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.migrate import Migration, migrate, shipped
 from tests.contract import builders as b
@@ -103,3 +105,17 @@ def test_parts_of_words_that_were_indexed_without_roles_and_statuses_are_made_an
     assert not db.execute("SELECT rowid FROM grams WHERE grams MATCH 'ome'").fetchall()
     assert not db.execute("SELECT * FROM gram_marks").fetchall()
     assert not db.execute("SELECT * FROM gram_blocks").fetchall()
+
+
+async def test_texts_that_an_older_version_left_for_the_index_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "shiftlog.db"
+    async with SqliteStore(path) as store:
+        await b.stored(store, "ordinary")
+    db = apsw.Connection(str(path))
+    db.execute("DELETE FROM migrations WHERE number >= 13")
+    db.execute("CREATE TABLE unindexed (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT")
+    db.execute("INSERT INTO unindexed SELECT id, 'left behind' FROM entries; DELETE FROM found")
+    db.close()
+    async with SqliteStore(path) as store:
+        found = await store.read(lambda reader: reader.search(parse("behind"), Filter(), unit="entry", limit=9, most=9))
+    assert [hit.seq for hit in found.hits] == [1]

@@ -16,14 +16,14 @@ from shiftlog.store.protocol import Filter, Reader
 from shiftlog.store.sqlite import SqliteStore
 from tests.contract import builders as b
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LOCKS = Path("/proc/locks")
 
 
 def start(path: Path, name: str, count: int) -> subprocess.Popen[str]:
     """Start a process that writes; its output is one line for each acknowledged entry."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.store.writing", str(path), name, str(count)],
+        [sys.executable, "-m", "tests.store.sqlite.writing", str(path), name, str(count)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,

@@ -17,7 +17,7 @@ from shiftlog.store.protocol import Indexed, Reader
 from shiftlog.store.sources import LongText
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.connections import open_for_writing
-from shiftlog.store.sqlite.sources import PAGE_BYTES, by_pages
+from shiftlog.store.sqlite.sources import PAGE_BYTES, OriginKeys, by_pages
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 from tests.contract import builders as b
 
@@ -179,7 +179,7 @@ async def test_an_erasure_cut_short_is_finished_when_the_file_is_opened_again(pa
     db = open_for_writing(path, "FULL")
     backlog = Backlog()
     db.execute("BEGIN IMMEDIATE")
-    SqliteWriter(db, backlog).erase_body(ONE, 2)
+    SqliteWriter(db, backlog, OriginKeys()).erase_body(ONE, 2)
     backlog.finish(db)
     db.execute("COMMIT")
     db.close()

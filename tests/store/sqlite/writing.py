@@ -1,4 +1,4 @@
-"""A process that writes to a database and says so: `python -m tests.store.writing FILE NAME COUNT`.
+"""A process that writes to a database and says so: `python -m tests.store.sqlite.writing FILE NAME COUNT`.
 
 Each line of its output is `<session> <seq> <hash>` of an entry that the store has acknowledged. It writes in turns
 to a session of its own and to one that all such processes share; COUNT 0 means to go on until killed.
@@ -40,9 +40,7 @@ async def main(path: Path, name: str, count: int) -> None:
                 if count and n > count:
                     return
                 where = "shared" if n % 2 else name
-                line = await store.write(
-                    lambda writer, n=n, where=where: append(writer, where, f"{name} number {n} "), brief=alone
-                )
+                line = await store.write(lambda writer, n=n, where=where: append(writer, where, f"{name} number {n} "))
                 print(line, flush=True)
 
         for _ in range(1 if alone else AT_ONCE):

@@ -2,7 +2,9 @@
 
 import asyncio
 import functools
+import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -10,7 +12,8 @@ import apsw
 import pytest
 
 from shiftlog.model.errors import StorageError
-from shiftlog.store.protocol import Writer
+from shiftlog.model.search import parse
+from shiftlog.store.protocol import Filter, Writer
 from shiftlog.store.sources import Origin
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.jobs import BULK_LIMIT
@@ -50,6 +53,23 @@ class Gate:
 
     def open(self) -> None:
         self._opened.set()
+
+
+async def add(store: SqliteStore, chain: b.Chain, text: str, *, lasting: bool = True) -> None:
+    """Add one entry to a session."""
+
+    def work(writer: Writer) -> None:
+        writer.append(ONE, [chain.indexed(text)])
+        owner = writer.session(ONE) or b.session()
+        writer.put_session(replace(owner, head_seq=chain.seq, head_hash=chain.hash))
+
+    await store.write(work, lasting=lasting)
+
+
+async def found(store: SqliteStore, text: str) -> set[int]:
+    """Return the entries that a search finds."""
+    searched = await store.read(lambda reader: reader.search(parse(text), Filter(), unit="entry", limit=99, most=999))
+    return {hit.seq for hit in searched.hits}
 
 
 def modes(path: Path) -> dict[str, int]:
@@ -121,16 +141,16 @@ async def test_works_that_wait_together_share_one_commit_and_each_gets_its_own_a
 async def test_a_work_that_somebody_waits_for_goes_before_bulk_work_that_came_earlier(path: Path) -> None:
     gate, ran = Gate(), list[str]()
 
-    async def write(name: str, *, lasting: bool) -> None:
-        await store.write(lambda writer: ran.append(name), lasting=lasting)
+    async def write(name: str, *, is_bulk: bool) -> None:
+        await (store.write_bulk if is_bulk else store.write)(lambda writer: ran.append(name))
 
     async with SqliteStore(path) as store, anyio.create_task_group() as group:
-        group.start_soon(functools.partial(store.write, gate.work, lasting=False))
+        group.start_soon(store.write_bulk, gate.work)
         await gate.entered()
         writer_connection(path).set_commit_hook(lambda: bool(ran.append("commit")))
         for n in range(3):
-            group.start_soon(functools.partial(write, f"bulk {n}", lasting=False))
-        group.start_soon(functools.partial(write, "awaited", lasting=True))
+            group.start_soon(functools.partial(write, f"bulk {n}", is_bulk=True))
+        group.start_soon(functools.partial(write, "awaited", is_bulk=False))
         await anyio.wait_all_tasks_blocked()
         gate.open()
     assert ran == ["commit", "awaited", "commit", "bulk 0", "bulk 1", "bulk 2", "commit"]
@@ -141,7 +161,7 @@ async def test_bulk_work_goes_on_however_many_others_come(path: Path) -> None:
 
     async def bulk() -> None:
         for n in range(5):
-            await store.write(lambda writer, n=n: ran.append(f"bulk {n}"), lasting=False)
+            await store.write_bulk(lambda writer, n=n: ran.append(f"bulk {n}"))
         ended.set()
 
     async def others() -> None:
@@ -171,7 +191,7 @@ async def test_of_bulk_work_only_a_part_is_one_commit_and_what_fails_in_it_takes
                 raise LookupError(n)
 
         try:
-            await store.write(work, lasting=False)
+            await store.write_bulk(work)
         except LookupError:
             failed.append(n)
 
@@ -331,3 +351,116 @@ async def test_keys_of_origins_that_another_process_stored_are_known_to_the_writ
             assert await store.write(lambda writer, key=key: writer.origins([key])) == {}
             await place.write(lambda writer, key=key: writer.put_origins({key: origins[key]}))
         assert await store.write(lambda writer: writer.origins(origins)) == origins
+
+
+async def test_not_a_word_of_a_text_is_left_after_its_erasure(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await add(store, b.Chain(), "unmistakable")
+        await store.write(lambda writer: writer.erase_body(ONE, 1))
+        assert await found(store, "unmistakable") == set()
+    left = b"".join(item.read_bytes() for item in path.parent.iterdir())
+    assert b"unmistakable" not in left
+
+
+async def test_works_see_what_another_process_wrote_in_between(path: Path) -> None:
+    async with SqliteStore(path) as ours, SqliteStore(path) as theirs:
+        chain = b.Chain()
+        for n in range(4):
+            await add(ours if n % 2 else theirs, chain, f"entry {n}")
+
+        def retitle(writer: Writer) -> None:
+            owner = writer.session(ONE)
+            assert owner is not None
+            writer.put_session(replace(owner, title=f"{owner.title}."))
+
+        for n in range(6):
+            await (ours if n % 2 else theirs).write(retitle)
+        session = await ours.read(lambda reader: reader.session(ONE))
+        assert await found(theirs, "entry") == {1, 2, 3, 4}
+    assert session is not None
+    assert session.title == "Session one......"
+    assert session.head_seq == 4
+
+
+async def test_a_work_that_fails_leaves_no_memory_of_what_it_did(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await add(store, b.Chain(), "first")
+
+        def fail(writer: Writer) -> None:
+            owner = writer.session(ONE)
+            assert owner is not None
+            writer.put_session(replace(owner, title="never"))
+            raise LookupError("refused")
+
+        with pytest.raises(LookupError):
+            await store.write(fail)
+        titles: list[str] = []
+
+        def look(writer: Writer) -> None:
+            owner = writer.session(ONE)
+            titles.append(owner.title if owner else "")
+
+        await store.write(look)
+    assert titles == ["Session one"]
+
+
+async def test_works_that_come_together_share_a_commit(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await add(store, b.Chain(), "before")
+        commits: list[int] = []
+        db = writer_connection(path)
+        db.set_commit_hook(lambda: bool(commits.append(1)))
+        async with anyio.create_task_group() as group:
+            for n in range(20):
+                group.start_soon(functools.partial(b.stored, store, f"word {n}", of=b.session(f"s{n}")))
+        db.set_commit_hook(None)
+        assert await store.read(lambda reader: len(reader.session_ids())) == 21
+    assert len(commits) <= 3
+
+
+async def test_no_work_runs_on_the_thread_of_the_event_loop(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        threads = {await store.write(lambda writer: threading.get_ident()) for _ in range(20)}
+        threads |= {await store.write(lambda writer: threading.get_ident(), lasting=False)}
+        threads |= {await store.write_bulk(lambda writer: threading.get_ident())}
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+async def test_one_caller_that_writes_and_writes_leaves_room_for_others(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        chain, turns = b.Chain(), 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        beside = asyncio.create_task(others())
+        for n in range(60):
+            await add(store, chain, f"entry {n}")
+        beside.cancel()
+    assert turns >= 25
+
+
+async def test_what_need_not_last_is_brought_to_disk_once_when_asked_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(fd: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    async with SqliteStore(path) as store:
+        chain = b.Chain()
+        await add(store, chain, "lasts")
+        await store.sync()
+        assert not any(name.endswith("-wal") for name in synced)
+        await add(store, chain, "need not", lasting=False)
+        await store.sync()
+        await store.sync()
+    assert [name for name in synced if name.endswith("-wal")] == [f"{path}-wal"]

@@ -1,0 +1,163 @@
+"""The one thread that writes to the SQLite file: group commit, durability of each group, and the write-ahead log.
+
+The works of a group share one transaction, each in a savepoint of its own, so a failed work takes nothing else with it.
+Queueing lives in `jobs`, the statements in `writer`.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from shiftlog.store.protocol import Writer
+from shiftlog.store.sqlite.bulk_log import MOVE_PAGES, BulkLog
+from shiftlog.store.sqlite.connections import open_for_writing, scrub
+from shiftlog.store.sqlite.faults import storage_error
+from shiftlog.store.sqlite.jobs import Job, WriteQueue
+from shiftlog.store.sqlite.sources import OriginKeys
+from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
+
+CHECKPOINT_PAGES = 1_000  # SQLite's own
+
+# What a work came to: its result, or the error that it raised.
+Outcome = tuple[Job, Any, BaseException | None]
+
+
+class WriterThread:
+    """Commits queued works and hands the outcomes of each group to `answer`, on this thread."""
+
+    def __init__(self, path: Path, synchronous: str, answer: Callable[[list[Outcome]], None]) -> None:
+        self.queue = WriteQueue()
+        # True if a commit did not wait for the disk, so that a loss of power could still undo it.
+        self.owes_sync = False
+        self._path = path
+        self._synchronous = self._level = synchronous
+        self._deletes_fast: bool = False
+        self._answer = answer
+        self._log = BulkLog(path)
+        self._origin_keys = OriginKeys()
+        self._opened: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+
+    def start(self) -> "Future[None]":
+        """Start the thread; the future ends when the file is open, or with the reason why it is not."""
+        self._thread.start()
+        return self._opened
+
+    def finish(self) -> None:
+        """Commit what is queued and end; blocks until then."""
+        self.queue.end()
+        self._thread.join()
+
+    def sync(self) -> None:
+        """Bring the log to disk; any thread may call this."""
+        self.owes_sync = False
+        try:
+            log = os.open(f"{self._path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return  # all of it is in the file itself
+        try:
+            os.fsync(log)
+        except OSError as error:
+            self.owes_sync = True
+            raise storage_error(error) from error
+        finally:
+            os.close(log)
+
+    def _run(self) -> None:
+        self._opened.set_running_or_notify_cancel()  # the caller may no longer cancel it
+        try:
+            db = open_for_writing(self._path, self._synchronous)
+        except BaseException as error:  # noqa: BLE001 - raised where the store is opened
+            self._opened.set_exception(error)
+            return
+        self._opened.set_result(None)
+        try:
+            while (group := self.queue.next_group(self._log.idle_s)) is not None:
+                if not group:
+                    self._log.shorten(db)
+                    continue
+                is_bulk = not isinstance(group, list)
+                self._answer(self._commit(db, group, is_bulk=is_bulk))
+                if is_bulk:
+                    self._log.move(db)
+        finally:
+            self._log.close()
+            db.close()
+
+    def _commit(self, db: apsw.Connection, group: Iterable[Job], *, is_bulk: bool) -> list[Outcome]:
+        self._choose_level(db, lasts=not is_bulk and any(job.lasting for job in group), is_bulk=is_bulk)
+        outcomes, erases = _commit_group(db, group, self._origin_keys)
+        if erases:
+            self._log.end_moving()  # two threads cannot move the log at once, and erased bytes must leave it now
+            scrub(db)
+        if any(error is None for _, _, error in outcomes):
+            self.owes_sync = self._level != self._synchronous
+        return outcomes
+
+    def _choose_level(self, db: apsw.Connection, *, lasts: bool, is_bulk: bool) -> None:
+        """Let the commit wait for the disk only if a work of the group must last; it then makes earlier ones last."""
+        if is_bulk != self._deletes_fast:
+            # Merging the full-text index frees pages by the thousand; erasing rewrites the whole file anyway.
+            db.execute(f"PRAGMA secure_delete = {'FAST' if is_bulk else 'ON'}")
+            self._deletes_fast = is_bulk
+        level = self._synchronous if lasts else "NORMAL"
+        if level != self._level:
+            db.execute(f"PRAGMA synchronous = {level}")  # as a statement it is parsed once
+            self._level = level
+        if is_bulk:
+            self._log.watch(db)
+        else:
+            db.wal_autocheckpoint(CHECKPOINT_PAGES if lasts else MOVE_PAGES)
+
+
+def _commit_group(db: apsw.Connection, group: Iterable[Job], origin_keys: OriginKeys) -> tuple[list[Outcome], bool]:
+    """Run a group as one transaction; return the outcome of each work, and True if anything was erased."""
+    backlog = Backlog()
+    outcomes: list[Outcome] = []
+    begun: list[Job] = []
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        for job in group:
+            if job.begin():
+                begun.append(job)
+                writer = SqliteWriter(db, backlog, origin_keys)
+                outcomes.append((job, *_attempt(db, writer, job.work, backlog)))
+        backlog.finish(db)
+        db.execute("COMMIT")
+    except BaseException as error:  # noqa: BLE001 - raised where each work is awaited
+        _roll_back(db)
+        kept = storage_error(error) if isinstance(error, apsw.Error) else error
+        failed = dict.fromkeys((*begun, *(job for job in group if job.begin())))
+        return [(job, None, kept) for job in failed], False
+    return outcomes, backlog.erased
+
+
+def _roll_back(db: apsw.Connection) -> None:
+    try:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+    except apsw.Error:
+        pass  # the next BEGIN reports what is wrong
+
+
+def _attempt(
+    db: apsw.Connection, writer: SqliteWriter, work: Callable[[Writer], Any], backlog: Backlog
+) -> tuple[Any, BaseException | None]:
+    """Run one work in a savepoint and return its result or its error; raise only what ends the whole transaction."""
+    mark = backlog.mark()
+    db.execute("SAVEPOINT piece")
+    try:
+        result = work(writer)
+    except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - raised where the work is awaited
+        db.execute("ROLLBACK TO piece; RELEASE piece")
+        backlog.back_to(mark)
+        return None, storage_error(error) if isinstance(error, apsw.Error) else error
+    db.execute("RELEASE piece")
+    return result, None
