@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from shiftlog import __version__, config
-from shiftlog.cli import EXIT_STATUSES, SECTIONS, program
-from shiftlog.model.errors import leaves
+from shiftlog import __version__
+from shiftlog.cli import SECTIONS, program
 from tests.cli.support import PROGRAM, on_terminal, shiftlog, write
 from tests.daemon.support import DEADLINE_S, environment
 
@@ -57,12 +56,6 @@ def test_the_package_can_be_run_as_a_module(home: Path) -> None:
     command = [sys.executable, "-m", "shiftlog", "--version"]
     shown = subprocess.run(command, env=environment(home), capture_output=True, timeout=DEADLINE_S, check=True).stdout
     assert shown.decode() == f"shiftlog {__version__}\n"
-
-
-def test_every_code_of_an_error_has_an_exit_status() -> None:
-    assert config.ConfigError in leaves()
-    assert {leaf.code for leaf in leaves()} == set(EXIT_STATUSES)
-    assert set(EXIT_STATUSES.values()) == {1, 2, 126}
 
 
 def test_a_command_that_does_not_exist_names_the_nearest(home: Path) -> None:

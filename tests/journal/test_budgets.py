@@ -8,7 +8,7 @@ import pytest
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
 from shiftlog.mcp.tools.journal import native_registry
-from shiftlog.model.errors import BudgetExceeded
+from shiftlog.model.errors import SpendingLimitExceeded
 from tests.journal.desk import Desk, client, open_desk
 from tests.mcp.wire import connected
 
@@ -64,7 +64,7 @@ async def test_where_the_operator_says_so_nothing_new_is_opened_and_nothing_is_s
     async with open_desk(with_settings(tmp_path, OWN)) as desk:
         await spend(desk, "Nightly", input_tokens=70, output_tokens=30)
         before = await desk.read(lambda reader: reader.session_ids())
-        with pytest.raises(BudgetExceeded, match="agent 'Nightly' has used 100 of 100 tokens today") as refused:
+        with pytest.raises(SpendingLimitExceeded, match="agent 'Nightly' has used 100 of 100 tokens today") as refused:
             await desk.open(agent_id="nightly")
         assert refused.value.details["unit"] == "tokens"
         # The same call works on the next day, and the error says when that begins.
@@ -78,7 +78,7 @@ async def test_what_has_begun_goes_on_beyond_the_budget_and_a_new_day_starts_at_
         session = await desk.open(agent_id="Nightly")
         await desk.begin(session)
         await desk.update(session, usage={"input_tokens": 500})
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(SpendingLimitExceeded):
             await desk.open(agent_id="Nightly")
         await desk.complete(session)
         desk.wait(hours=24)
@@ -95,5 +95,5 @@ async def test_what_a_deleted_session_used_is_used_all_the_same(tmp_path: Path) 
             named = {"agent": "Codex", "sessionId": session}
             deleted = (await peer.call("sessionlog_delete_session", named))["result"]["structuredContent"]
         assert deleted["tombstoned"] is True
-        with pytest.raises(BudgetExceeded, match="agent 'Nightly' has used 500 of 100 tokens today"):
+        with pytest.raises(SpendingLimitExceeded, match="agent 'Nightly' has used 500 of 100 tokens today"):
             await desk.open(agent_id="Nightly")

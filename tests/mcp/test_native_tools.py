@@ -14,7 +14,6 @@ import jsonschema
 import pytest
 
 from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, TOOLS, TOOLSETS
-from shiftlog.mcp.face import PROTOCOL_CODES
 from shiftlog.mcp.registry import Reply, Tool
 from shiftlog.mcp.server import COMMON_CODES, build_server
 from shiftlog.mcp.tools.journal import native_registry
@@ -180,7 +179,6 @@ async def test_a_description_names_a_sibling_and_only_codes_that_exist(desk: Des
     assert description.count("Errors:") == 1
     stated = _stated_codes(description)
     assert stated <= CODES, stated - CODES
-    assert stated <= PROTOCOL_CODES.keys()
     assert not stated & set(COMMON_CODES), "the instructions name them"
     assert len(description) < 1_000
 

@@ -10,10 +10,9 @@ import pytest
 
 from shiftlog import __version__
 from shiftlog.mcp.calls import Call, current_call, report_progress
-from shiftlog.mcp.face import MAX_DEPTH, PROTOCOL_CODES
+from shiftlog.mcp.face import MAX_DEPTH
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import Servers, build_server
-from shiftlog.model.errors import leaves
 from tests.mcp.samples import Gate, sample_registry, tool
 from tests.mcp.wire import CALLER, REVISIONS, connected, sdk_client, transcript
 
@@ -463,10 +462,6 @@ async def test_what_is_not_offered_is_not_claimed():
         assert client.server_capabilities is not None
         assert client.server_capabilities.resources is None
         assert client.server_capabilities.prompts is None
-
-
-def test_every_error_has_a_place_in_the_table_of_json_rpc_codes():
-    assert set(PROTOCOL_CODES) == {leaf.code for leaf in leaves()}
 
 
 def test_one_server_is_built_for_each_selection():

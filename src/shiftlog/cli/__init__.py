@@ -16,82 +16,27 @@ import click
 
 from shiftlog import __version__
 from shiftlog.link import processes
-from shiftlog.model.errors import DISK_TROUBLES, InternalError, InvalidParameter, ShiftlogError, StorageError
+from shiftlog.model.errors import DISK_TROUBLES, Category, InternalError, InvalidParameter, ShiftlogError, StorageError
 from shiftlog.model.shell_errors import WorkspaceInvalid
 
 OK, FAILED, MISUSED, REFUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 126, 130, 141
 
-# Every code that a command can end with; a request that nothing could fulfil as it stands counts as misuse, and a
-# command that may not run ends as the shell's own that cannot be run do.
-EXIT_STATUSES: dict[str, int] = {
-    "agent_not_entitled": FAILED,
-    "approval_declined": REFUSED,
-    "approval_required": REFUSED,
-    "budget_exceeded": FAILED,
-    "budget_invalid": MISUSED,
-    "checkpoint_not_found": FAILED,
-    "checkpoint_too_large": FAILED,
-    "command_not_found": FAILED,
-    "command_not_running": FAILED,
-    "command_timeout": FAILED,
+# A request that cannot be fulfilled as it stands counts as misuse; 126 is the shell's own status for a command that
+# may not run.
+EXIT_STATUSES: dict[Category, int] = {
+    Category.INVALID: MISUSED,
+    Category.NOT_FOUND: FAILED,
+    Category.CONFLICT: FAILED,
+    Category.FORBIDDEN: FAILED,
+    Category.DENIED: REFUSED,
+    Category.FAILED: FAILED,
+    Category.UNAVAILABLE: FAILED,
+    Category.INTERNAL: FAILED,
+}
+# On a command line these differ from the rest of their category: a path to import is an argument, a directory is not.
+EXIT_STATUSES_BY_CODE = {
     "command_too_large": FAILED,
-    "container_not_allowed": FAILED,
-    "container_not_running": FAILED,
-    "cursor_invalid": MISUSED,
-    "docker_unavailable": FAILED,
-    "fingerprint_mismatch": FAILED,
-    "git_missing": FAILED,
-    "host_key_mismatch": FAILED,
-    "host_key_unknown": FAILED,
-    "host_not_allowed": FAILED,
-    "idempotency_conflict": FAILED,
-    "internal_error": FAILED,
-    "invalid_config": FAILED,
-    "invalid_parameter": MISUSED,
-    "invalid_request_id": MISUSED,
-    "invalid_session_id": MISUSED,
-    "journal_tampered": FAILED,
-    "journal_unavailable": FAILED,
-    "lease_lost": FAILED,
-    "no_resumable_session": FAILED,
-    "nothing_to_restore": FAILED,
-    "open_failed": FAILED,
-    "output_expired": FAILED,
-    "policy_denied": REFUSED,
-    "policy_undecidable": REFUSED,
-    "recovery_token_expired": FAILED,
-    "recovery_token_invalid": FAILED,
-    "recovery_token_mismatch": FAILED,
-    "recovery_token_required": FAILED,
-    "recovery_token_used": FAILED,
-    "restore_incomplete": FAILED,
-    "sandbox_not_allowed": FAILED,
-    "sandbox_unavailable": FAILED,
-    "session_already_closed": FAILED,
-    "session_already_exists": FAILED,
-    "session_closed": FAILED,
-    "session_held": FAILED,
-    "session_not_found": FAILED,
-    "session_sealed": FAILED,
-    "session_succeeded": FAILED,
-    "shell_busy": FAILED,
-    "shell_ended": FAILED,
-    "shell_limit": FAILED,
-    "shell_lost": FAILED,
-    "shell_not_found": FAILED,
-    "ssh_auth_failed": FAILED,
-    "ssh_connect_failed": FAILED,
-    "ssh_key_not_permitted": FAILED,
-    "stdin_closed": FAILED,
-    "storage_error": FAILED,
     "transcript_not_found": MISUSED,
-    "transcript_unreadable": FAILED,
-    "transport_not_allowed": FAILED,
-    "turn_already_exists": FAILED,
-    "turn_immutable": FAILED,
-    "turn_not_found": FAILED,
-    "unauthorized": FAILED,
-    "unknown_tool": FAILED,
     "workspace_invalid": FAILED,
     "workspace_required": FAILED,
 }
@@ -305,11 +250,11 @@ def _run(arguments: list[str], as_json: bool) -> int:
     except (PipeClosed, BrokenPipeError):
         raise
     except ShiftlogError as error:
-        return _complain(error, as_json, EXIT_STATUSES.get(error.code, FAILED))
+        return _complain(error, as_json, exit_status(error))
     except OSError as error:
         if isinstance(error, FileNotFoundError) and processes.working_directory() is None:
             gone = WorkspaceInvalid("The directory that you are in is gone", hint="Change to one that exists")
-            return _complain(gone, as_json, EXIT_STATUSES[gone.code])
+            return _complain(gone, as_json, exit_status(gone))
         if error.errno not in DISK_TROUBLES:
             return _complain(_defect(error), as_json, FAILED)
         _let_go_of(sys.stdout)
@@ -317,6 +262,11 @@ def _run(arguments: list[str], as_json: bool) -> int:
         return _complain(StorageError(f"Cannot write{place}: {error.strerror}", hint=""), False, FAILED)
     except Exception as error:  # noqa: BLE001 - the edge of this face: a person gets a sentence, and what to report
         return _complain(_defect(error), as_json, FAILED)
+
+
+def exit_status(error: ShiftlogError) -> int:
+    """Return the exit status of an error."""
+    return EXIT_STATUSES_BY_CODE.get(error.code, EXIT_STATUSES[error.category])
 
 
 def _complain(error: ShiftlogError, as_json: bool, status: int) -> int:

@@ -1,16 +1,11 @@
-"""What one selection shows and answers: lists, tool calls, resources and prompts, in the shape of the wire.
+"""The handlers of one selection: lists, tool calls, resources and prompts, in the shape of the protocol.
 
-The edge of the MCP face is here: an error of ours takes its documented shape, and of an unforeseen one
-nothing leaves but a reference to the log. The protocol around it is the SDK's, joined in `server`.
+`server` joins them to the SDK; `errors` shapes what they refuse.
 """
 
 import base64
 import json
-import logging
-import secrets
-import traceback
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NoReturn, cast
 
@@ -19,104 +14,31 @@ import msgspec
 from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shiftlog.dialects.delx.refusals import refusal
-from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.mcp.calls import CALLER, Call, Context, enter_call, level_set
+from shiftlog.mcp.errors import (
+    defect,
+    edge,
+    mask,
+    protocol_error,
+    repeated,
+    resource_error,
+    resource_not_found,
+)
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool
 from shiftlog.model.caller import Caller
-from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, UnknownTool, trouble
+from shiftlog.model.errors import InvalidParameter, ShiftlogError, UnknownTool
 from shiftlog.model.nouns import changed
 from shiftlog.text.nearest import suggestion
 from shiftlog.text.printable import excerpt
 
 MAX_DEPTH = 100
-# Revision 2025-11-25 has a code of its own for this; 2026-07-28 uses the code of bad parameters.
-RESOURCE_NOT_FOUND_2025 = -32002
 
-# What an error is for JSON-RPC where no tool result can carry it: resources, prompts, malformed calls.
-PROTOCOL_CODES: dict[str, int] = {
-    "agent_not_entitled": types.INVALID_PARAMS,
-    "approval_declined": types.INVALID_PARAMS,
-    "approval_required": types.INVALID_PARAMS,
-    "budget_exceeded": types.INVALID_PARAMS,
-    "budget_invalid": types.INVALID_PARAMS,
-    "checkpoint_not_found": types.INVALID_PARAMS,
-    "checkpoint_too_large": types.INVALID_PARAMS,
-    "command_not_found": types.INVALID_PARAMS,
-    "command_not_running": types.INVALID_PARAMS,
-    "command_timeout": types.INTERNAL_ERROR,
-    "command_too_large": types.INVALID_PARAMS,
-    "container_not_allowed": types.INVALID_PARAMS,
-    "container_not_running": types.INVALID_PARAMS,
-    "cursor_invalid": types.INVALID_PARAMS,
-    "docker_unavailable": types.INTERNAL_ERROR,
-    "fingerprint_mismatch": types.INVALID_PARAMS,
-    "git_missing": types.INTERNAL_ERROR,
-    "host_key_mismatch": types.INVALID_PARAMS,
-    "host_key_unknown": types.INVALID_PARAMS,
-    "host_not_allowed": types.INVALID_PARAMS,
-    "idempotency_conflict": types.INVALID_PARAMS,
-    "internal_error": types.INTERNAL_ERROR,
-    "invalid_config": types.INTERNAL_ERROR,
-    "invalid_parameter": types.INVALID_PARAMS,
-    "invalid_request_id": types.INVALID_PARAMS,
-    "invalid_session_id": types.INVALID_PARAMS,
-    "journal_tampered": types.INTERNAL_ERROR,
-    "journal_unavailable": types.INTERNAL_ERROR,
-    "lease_lost": types.INVALID_PARAMS,
-    "no_resumable_session": types.INVALID_PARAMS,
-    "nothing_to_restore": types.INVALID_PARAMS,
-    "open_failed": types.INTERNAL_ERROR,
-    "output_expired": types.INVALID_PARAMS,
-    "policy_denied": types.INVALID_PARAMS,
-    "policy_undecidable": types.INVALID_PARAMS,
-    "recovery_token_expired": types.INVALID_PARAMS,
-    "recovery_token_invalid": types.INVALID_PARAMS,
-    "recovery_token_mismatch": types.INVALID_PARAMS,
-    "recovery_token_required": types.INVALID_PARAMS,
-    "recovery_token_used": types.INVALID_PARAMS,
-    "restore_incomplete": types.INTERNAL_ERROR,
-    "sandbox_not_allowed": types.INVALID_PARAMS,
-    "sandbox_unavailable": types.INTERNAL_ERROR,
-    "session_already_closed": types.INVALID_PARAMS,
-    "session_already_exists": types.INVALID_PARAMS,
-    "session_closed": types.INVALID_PARAMS,
-    "session_held": types.INVALID_PARAMS,
-    "session_not_found": types.INVALID_PARAMS,
-    "session_sealed": types.INVALID_PARAMS,
-    "session_succeeded": types.INVALID_PARAMS,
-    "shell_busy": types.INVALID_PARAMS,
-    "shell_ended": types.INVALID_PARAMS,
-    "shell_limit": types.INVALID_PARAMS,
-    "shell_lost": types.INTERNAL_ERROR,
-    "shell_not_found": types.INVALID_PARAMS,
-    "ssh_auth_failed": types.INVALID_PARAMS,
-    "ssh_connect_failed": types.INTERNAL_ERROR,
-    "ssh_key_not_permitted": types.INVALID_PARAMS,
-    "stdin_closed": types.INVALID_PARAMS,
-    "storage_error": types.INTERNAL_ERROR,
-    "transcript_not_found": types.INVALID_PARAMS,
-    "transcript_unreadable": types.INTERNAL_ERROR,
-    "transport_not_allowed": types.INVALID_PARAMS,
-    "turn_already_exists": types.INVALID_PARAMS,
-    "turn_immutable": types.INVALID_PARAMS,
-    "turn_not_found": types.INVALID_PARAMS,
-    "unauthorized": types.INVALID_PARAMS,
-    "unknown_tool": types.INVALID_PARAMS,
-    "workspace_invalid": types.INVALID_PARAMS,
-    "workspace_required": types.INVALID_PARAMS,
-}
-
-# What the operator added or silenced is the services' to know; here only the shapes that are always masked.
-_REDACTOR = Redactor()
 # The tools whose masks name the rule that found the secret, not its kind.
 _NAMES_RULES = frozenset(("shell", "workspace", "execkit"))
 
 _Contents = types.TextResourceContents | types.BlobResourceContents
-
-log = logging.getLogger(__name__)
 
 
 class Face:
@@ -142,27 +64,22 @@ class Face:
         return self._tool_list
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
-        result = await self.answer(ctx, params.name, params.arguments)
-        # The SDK fills this in for its own results only; for the older revision it takes it out again.
-        return {"resultType": "complete", **result} if isinstance(result, dict) else result
-
-    async def answer(self, ctx: Context, name: str, arguments: dict[str, Any] | None) -> HandlerResult:
-        """Run a tool and return its result in the shape of the wire, or as the SDK's result that it gave."""
-        tool = self._tools.get(name)
+        """Run a tool; its errors are results too."""
+        tool = self._tools.get(params.name)
         if tool is None:
-            self._refuse_tool(name)
+            self._refuse_tool(params.name)
         caller = _begin(ctx)
         try:
-            given = arguments or {}
+            given = params.arguments or {}
             refuse_depth(given)
             answer = await tool.run(caller, tool.params.read(given) if tool.validates else given)
-            return _reply(answer) if isinstance(answer, Reply) else answer
         except ShiftlogError as error:
             return _failure(tool, error)
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 - the edge of this face: nothing of the error may leave
             return _failure(tool, defect(f"tool {tool.name}", error))
+        return _reply(answer) if isinstance(answer, Reply) else answer
 
     async def set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         """Note from which level on the client wants log messages."""
@@ -179,7 +96,7 @@ class Face:
             details["nearest"] = near
         error = UnknownTool(f"Unknown tool: {shown}", details=details, hint=hint)
         # Clients of Delx call more tools than there are here; what they are told has the shape that they read.
-        raise MCPError(PROTOCOL_CODES[error.code], error.message, refusal(shown, error))
+        raise MCPError(types.INVALID_PARAMS, error.message, refusal(shown, error))
 
     async def list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -218,9 +135,9 @@ class Face:
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         found = self._find_resource(params.uri)
         if found is None:
-            raise _not_found(ctx, params.uri)
+            raise resource_not_found(ctx, params.uri)
         resource, variables = found
-        with _edge(f"resource {resource.name}", partial(_resource_error, ctx, params.uri)):
+        with edge(f"resource {resource.name}", partial(resource_error, ctx, params.uri)):
             content = await resource.read(_begin(ctx), variables)
         return types.ReadResourceResult(contents=[_contents(params.uri, resource.mime_type, content)])
 
@@ -247,7 +164,7 @@ class Face:
             near = suggestion(shown, self._prompts)
             says = f"; did you mean '{near}'?" if near else ""
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {shown}{says}")
-        with _edge(f"prompt {prompt.name}", protocol_error):
+        with edge(f"prompt {prompt.name}", protocol_error):
             given = _prompt_arguments(prompt, params.arguments or {})
             answer = await prompt.render(_begin(ctx), given)
         if not isinstance(answer, str):
@@ -273,78 +190,23 @@ def compact(data: object) -> str:
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
 def _reply(reply: Reply) -> dict[str, Any]:
-    content = [_text(compact(reply.data)), *map(_text, reply.extra_texts)]
-    if isinstance(reply.data, dict):
-        return {"content": content, "structuredContent": reply.data, "isError": False}
-    return {"content": content, "isError": False}
-
-
-def _masked(error: ShiftlogError, *, by_rule: bool = False) -> ShiftlogError:
-    """Mask the secrets in what an error repeats; services do so too, but not everything passes through one."""
-    error.message = _REDACTOR.text(error.message, by_rule=by_rule).text
-    error.details = dict(_REDACTOR.value(error.details, by_rule=by_rule)[0])
-    return error
+    texts = [compact(reply.data), *reply.extra_texts]
+    return _result(texts, reply.data if isinstance(reply.data, dict) else None)
 
 
 def _failure(tool: Tool, error: ShiftlogError) -> dict[str, Any]:
-    _masked(error, by_rule=tool.toolset in _NAMES_RULES)
+    mask(error, by_rule=tool.toolset in _NAMES_RULES)
     body = {"error": error.as_dict()} if tool.render_error is None else tool.render_error(error)
     if isinstance(body, str):
-        return {"content": [_text(body)], "isError": True}
-    return {"content": [_text(compact(body))], "structuredContent": body, "isError": True}
+        return _result([body], None, failed=True)
+    return _result([compact(body)], body, failed=True)
 
 
-def protocol_error(error: ShiftlogError) -> MCPError:
-    """Return an error as JSON-RPC shows it where no tool result can carry it."""
-    return MCPError(PROTOCOL_CODES[error.code], error.message, error.as_dict())
-
-
-def _not_found(ctx: Context, uri: str, found: Mapping[str, object] | None = None) -> MCPError:
-    modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-    code = types.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND_2025
-    return MCPError(code, "Resource not found", {"uri": repeated(uri), **(found or {})})
-
-
-def _resource_error(ctx: Context, uri: str, error: ShiftlogError) -> MCPError:
-    lost = isinstance(error, LookupError)
-    return _not_found(ctx, uri, error.as_dict()) if lost else protocol_error(error)
-
-
-@contextmanager
-def _edge(where: str, shape: Callable[[ShiftlogError], MCPError]) -> Generator[None]:
-    """Turn whatever leaves the block into a JSON-RPC error."""
-    try:
-        yield
-    except ShiftlogError as error:
-        raise shape(_masked(error)) from None
-    except MCPError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the edge of this face: nothing of the error may leave
-        raise shape(defect(where, error)) from None
-
-
-def defect(where: str, error: BaseException) -> ShiftlogError:
-    """Log where an unforeseen error arose, and return what the client may know: a reference to that line.
-
-    What the machine is short of is told as that.
-
-    Messages of exceptions can carry what the user typed, so neither the log nor the client sees them.
-    """
-    ref = secrets.token_hex(4)
-    lines: list[str] = []
-    at: BaseException | None = error
-    while at is not None:
-        lines += [*traceback.format_tb(at.__traceback__), f"{type(at).__module__}.{type(at).__qualname__}\n"]
-        at = at.__cause__ or at.__context__
-    log.error("internal error %s in %s\n%s", ref, where, "".join(lines))
-    return trouble(error) or InternalError(
-        "Internal error", details={"reason": f"logged by the server as {ref}", "ref": ref}
-    )
+def _result(texts: Iterable[str], structured: dict[str, Any] | None, *, failed: bool = False) -> dict[str, Any]:
+    # The SDK sets resultType on its own classes only, and removes it again for the older revision.
+    result = {"resultType": "complete", "content": [{"type": "text", "text": text} for text in texts]}
+    return result | ({} if structured is None else {"structuredContent": structured}) | {"isError": failed}
 
 
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
@@ -371,11 +233,6 @@ def _nested(items: Iterable[Any]) -> list[Iterable[Any]]:
         for item in items
         if isinstance(item, dict | list)
     ]
-
-
-def repeated(text: str) -> str:
-    """Return what an error may repeat of a text that came from outside: printable, and its secrets masked."""
-    return excerpt(_REDACTOR.text(text).text)
 
 
 def _contents(uri: str, mime_type: str, content: Content) -> _Contents:

@@ -14,7 +14,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shiftlog.mcp.face import refuse_depth, repeated
+from shiftlog.mcp.errors import repeated
+from shiftlog.mcp.face import refuse_depth
 from shiftlog.mcp.lines import Refused, parse_line
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.text.printable import SURROGATES

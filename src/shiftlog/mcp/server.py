@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from shiftlog import __version__
 from shiftlog.mcp.calls import Context
-from shiftlog.mcp.face import Face, protocol_error, repeated
+from shiftlog.mcp.errors import protocol_error, repeated
+from shiftlog.mcp.face import Face
 from shiftlog.mcp.registry import Registry, Selection
 from shiftlog.model.errors import InvalidParameter
 

@@ -29,7 +29,7 @@ ShiftlogError                    code, message, details, hint, retryable
 ├── UnknownTool                  unknown_tool             LookupError
 ├── TranscriptNotFound           transcript_not_found     LookupError
 ├── TranscriptUnreadable         transcript_unreadable    OSError
-├── BudgetExceeded               budget_exceeded          PermissionError
+├── SpendingLimitExceeded        budget_exceeded          PermissionError
 ├── StorageError                 storage_error            OSError
 ├── CommandTimeout               command_timeout          TimeoutError
 └── InternalError                internal_error           RuntimeError
@@ -39,6 +39,7 @@ import errno
 import math
 import os
 from collections.abc import Mapping
+from enum import StrEnum
 from importlib import import_module
 from typing import ClassVar, cast
 
@@ -47,10 +48,24 @@ Details = Mapping[str, object]
 SHOWN_CHARS = 200
 
 
+class Category(StrEnum):
+    """What an error means to its caller; each face takes its own code from this."""
+
+    INVALID = "invalid"  # the request is malformed: correct it
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"  # the state of the thing does not allow it
+    FORBIDDEN = "forbidden"  # this caller may not
+    DENIED = "denied"  # the command policy or an approver said no
+    FAILED = "failed"  # it was tried and did not work
+    UNAVAILABLE = "unavailable"  # something that it needs is missing or too slow
+    INTERNAL = "internal"  # a defect, or a broken installation
+
+
 class ShiftlogError(Exception):
     """An error with a stable code; what was accepted before it stays accepted."""
 
     code: ClassVar[str] = "internal_error"
+    category: ClassVar[Category] = Category.INTERNAL
     hint: str | None = None
     retryable: ClassVar[bool] = False
 
@@ -74,67 +89,80 @@ class ShiftlogError(Exception):
 
 class SessionNotFound(ShiftlogError, LookupError):
     code = "session_not_found"
+    category = Category.NOT_FOUND
     hint = "Call open_session first"
 
 
 class SessionAlreadyExists(ShiftlogError, ValueError):
     code = "session_already_exists"
+    category = Category.CONFLICT
     hint = "Use a new session ID"
 
 
 class SessionAlreadyClosed(ShiftlogError, ValueError):
     code = "session_already_closed"
+    category = Category.CONFLICT
     hint = "The figures of the first close stay; read them with query_history"
 
 
 class SessionClosed(ShiftlogError, ValueError):
     code = "session_closed"
+    category = Category.CONFLICT
     hint = "Call resume_session"
 
 
 class SessionSealed(ShiftlogError, ValueError):
     code = "session_sealed"
+    category = Category.CONFLICT
     hint = "Read it with query_history; open a new session to work"
 
 
 class SessionSucceeded(ShiftlogError, ValueError):
     code = "session_succeeded"
+    category = Category.CONFLICT
     hint = "Continue in the successor session"
 
 
 class SessionHeld(ShiftlogError, PermissionError):
     code = "session_held"
+    category = Category.CONFLICT
     hint = "Pass on_held: take_over, fork or read_only"
     retryable = True
 
 
 class NoResumableSession(ShiftlogError, LookupError):
     code = "no_resumable_session"
+    category = Category.NOT_FOUND
     hint = "Widen lookback_days, pass session_id, or call open_session"
 
 
 class InvalidSessionId(ShiftlogError, ValueError):
     code = "invalid_session_id"
+    category = Category.INVALID
     hint = "Use <Agent>-<yyyyMMddTHHmmssZ>-<suffix>, or leave session_id out of open_session"
 
 
 class InvalidRequestId(ShiftlogError, ValueError):
     code = "invalid_request_id"
+    category = Category.INVALID
     hint = "Use req-<yyyyMMddTHHmmssZ>-<slug>, or leave request_id out"
 
 
 class TurnNotFound(ShiftlogError, LookupError):
     code = "turn_not_found"
+    category = Category.NOT_FOUND
     hint = "Call begin_turn first"
 
 
 class TurnAlreadyExists(ShiftlogError, ValueError):
     code = "turn_already_exists"
+    category = Category.CONFLICT
     hint = "Use a new request ID"
 
 
 class TurnImmutable(ShiftlogError, ValueError):
     code = "turn_immutable"
+    category = Category.CONFLICT
     hint = "Begin a new turn instead"
 
 
@@ -142,6 +170,7 @@ class InvalidParameter(ShiftlogError, ValueError):
     """A parameter that is missing, malformed or unknown; `details.parameter` is its path."""
 
     code = "invalid_parameter"
+    category = Category.INVALID
     hint = "Correct the named parameter and call again"
 
     @classmethod
@@ -181,6 +210,7 @@ class ConfigError(ShiftlogError, ValueError):
     """A setting that is unknown, of the wrong type or out of range; `details.source` is file or variable."""
 
     code = "invalid_config"
+    category = Category.INTERNAL
     hint = "Correct what is named here and start again; docs/configuration.md lists every setting"
 
     @classmethod
@@ -206,89 +236,106 @@ def _where(source: str, key: str) -> str:
 
 class IdempotencyConflict(ShiftlogError, ValueError):
     code = "idempotency_conflict"
+    category = Category.CONFLICT
     hint = "Use a new idempotency_key for other arguments"
 
 
 class LeaseLost(ShiftlogError, PermissionError):
     code = "lease_lost"
+    category = Category.CONFLICT
     hint = "Call resume_session to become the holder again"
 
 
 class AgentNotEntitled(ShiftlogError, PermissionError):
     code = "agent_not_entitled"
+    category = Category.FORBIDDEN
     hint = "Only the agents named in details.entitled may do this"
 
 
 class RecoveryTokenRequired(ShiftlogError, PermissionError):
     code = "recovery_token_required"
+    category = Category.FORBIDDEN
     hint = "Pass the recovery_token of the last close or resume; an operator may issue another: shiftlog token reissue"
 
 
 class RecoveryTokenInvalid(ShiftlogError, PermissionError):
     code = "recovery_token_invalid"
+    category = Category.FORBIDDEN
     hint = "Pass the newest recovery_token of the session unchanged"
 
 
 class RecoveryTokenExpired(ShiftlogError, PermissionError):
     code = "recovery_token_expired"
+    category = Category.FORBIDDEN
     hint = "Leave recovery_token out where none is needed; an operator may issue another: shiftlog token reissue"
 
 
 class RecoveryTokenUsed(ShiftlogError, PermissionError):
     code = "recovery_token_used"
+    category = Category.FORBIDDEN
     hint = "Each resume returns a fresh recovery_token; pass that one"
 
 
 class RecoveryTokenMismatch(ShiftlogError, PermissionError):
     code = "recovery_token_mismatch"
+    category = Category.FORBIDDEN
     hint = "The token was issued for another agent, session or state; details.reason says which"
 
 
 class JournalTampered(ShiftlogError, ValueError):
     code = "journal_tampered"
+    category = Category.FAILED
     hint = "Run shiftlog verify and keep a copy of the state directory"
 
 
 class Unauthorized(ShiftlogError, PermissionError):
     code = "unauthorized"
+    category = Category.FORBIDDEN
     hint = "An operator may do this from outside the shells that Shiftlog opened"
 
 
 class UnknownTool(ShiftlogError, LookupError):
     code = "unknown_tool"
+    category = Category.NOT_FOUND
     hint = "See tools/list"
 
 
 class TranscriptNotFound(ShiftlogError, LookupError):
     code = "transcript_not_found"
+    category = Category.NOT_FOUND
     hint = "Check the path; without one the known folders are searched"
 
 
 class TranscriptUnreadable(ShiftlogError, OSError):
     code = "transcript_unreadable"
+    category = Category.FAILED
     hint = "Check the file's permissions and whether it is whole"
 
 
-class BudgetExceeded(ShiftlogError, PermissionError):
+class SpendingLimitExceeded(ShiftlogError, PermissionError):
     code = "budget_exceeded"
+    category = Category.FORBIDDEN
     hint = "The operator's budget is spent; wait until details.resets_at or ask the operator"
     retryable = True
 
 
 class StorageError(ShiftlogError, OSError):
     code = "storage_error"
+    category = Category.UNAVAILABLE
     hint = "Nothing was recorded; try again, and run shiftlog doctor if it stays"
     retryable = True
 
 
 class CommandTimeout(ShiftlogError, TimeoutError):
     code = "command_timeout"
+    category = Category.UNAVAILABLE
     hint = "Nothing was recorded; try again"
     retryable = True
 
 
 class InternalError(ShiftlogError, RuntimeError):
     code = "internal_error"
+    category = Category.INTERNAL
     hint = "This is a defect of Shiftlog; please report it"
 
 

@@ -43,49 +43,57 @@ ShiftlogError
 
 from typing import Self
 
-from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.errors import Category, ShiftlogError
 
 
 class BudgetInvalid(ShiftlogError, ValueError):
     code = "budget_invalid"
+    category = Category.INVALID
     hint = 'For example {"keep": {"mode": "tail", "n": 50}} or {"grep": {"pattern": "error"}, "max_chars": 5000}'
 
 
 class JournalUnavailable(ShiftlogError, OSError):
     code = "journal_unavailable"
+    category = Category.UNAVAILABLE
     hint = "Nothing was run; free space on the disk or check the store with shiftlog doctor"
     retryable = True
 
 
 class ShellNotFound(ShiftlogError, LookupError):
     code = "shell_not_found"
+    category = Category.NOT_FOUND
     hint = "Call list_shells for the live ones"
 
 
 class ShellBusy(ShiftlogError, RuntimeError):
     code = "shell_busy"
+    category = Category.CONFLICT
     hint = "Pass wait_idle_s, read on with read_output, or open another shell"
     retryable = True
 
 
 class ShellEnded(ShiftlogError, RuntimeError):
     code = "shell_ended"
+    category = Category.CONFLICT
     hint = "Open a new shell with this cwd"
 
 
 class ShellLost(ShiftlogError, ConnectionError):
     code = "shell_lost"
+    category = Category.FAILED
     hint = "Check the target, then open a new shell; the last command is never rerun"
 
 
 class ShellLimit(ShiftlogError, RuntimeError):
     code = "shell_limit"
+    category = Category.CONFLICT
     hint = "Close what is unused"
     retryable = True
 
 
 class OpenFailed(ShiftlogError, OSError):
     code = "open_failed"
+    category = Category.FAILED
     hint = "Check cwd and the target's shell"
 
     @classmethod
@@ -96,153 +104,183 @@ class OpenFailed(ShiftlogError, OSError):
 
 class TransportNotAllowed(ShiftlogError, PermissionError):
     code = "transport_not_allowed"
+    category = Category.FORBIDDEN
     hint = "Ask the operator"
 
 
 class HostNotAllowed(ShiftlogError, PermissionError):
     code = "host_not_allowed"
+    category = Category.FORBIDDEN
     hint = "Ask the operator"
 
 
 class ContainerNotAllowed(ShiftlogError, PermissionError):
     code = "container_not_allowed"
+    category = Category.FORBIDDEN
     hint = "Ask the operator"
 
 
 class HostKeyUnknown(ShiftlogError, PermissionError):
     code = "host_key_unknown"
+    category = Category.FORBIDDEN
     hint = "The operator must add the host's key to known_hosts; shiftlog doctor shows it"
 
 
 class HostKeyMismatch(ShiftlogError, PermissionError):
     code = "host_key_mismatch"
+    category = Category.FORBIDDEN
     hint = "This may be an attack; the operator must decide"
 
 
 class FingerprintMismatch(ShiftlogError, PermissionError):
     code = "fingerprint_mismatch"
+    category = Category.FORBIDDEN
     hint = "Drop or correct fingerprint"
 
 
 class SshConnectFailed(ShiftlogError, ConnectionError):
     code = "ssh_connect_failed"
+    category = Category.FAILED
     hint = "Check host and port"
     retryable = True
 
 
 class SshAuthFailed(ShiftlogError, PermissionError):
     code = "ssh_auth_failed"
+    category = Category.FORBIDDEN
     hint = "Check user and keys"
 
 
 class SshKeyNotPermitted(ShiftlogError, PermissionError):
     code = "ssh_key_not_permitted"
+    category = Category.FORBIDDEN
     hint = "Use a key in the operator's key directory"
 
 
 class DockerUnavailable(ShiftlogError, OSError):
     code = "docker_unavailable"
+    category = Category.UNAVAILABLE
     hint = "Start Docker or Podman"
     retryable = True
 
 
 class ContainerNotRunning(ShiftlogError, LookupError):
     code = "container_not_running"
+    category = Category.CONFLICT
     hint = "Start the container"
     retryable = True
 
 
 class SandboxNotAllowed(ShiftlogError, PermissionError):
     code = "sandbox_not_allowed"
+    category = Category.FORBIDDEN
     hint = "Choose a permitted mode"
 
 
 class SandboxUnavailable(ShiftlogError, OSError):
     code = "sandbox_unavailable"
+    category = Category.UNAVAILABLE
     hint = "Choose a mode that this machine can enforce; shiftlog doctor shows which"
 
 
 class PolicyDenied(ShiftlogError, PermissionError):
     code = "policy_denied"
+    category = Category.DENIED
     hint = "Use a permitted program or ask the operator"
 
 
 class PolicyUndecidable(ShiftlogError, PermissionError):
     code = "policy_undecidable"
+    category = Category.DENIED
     hint = "Write the program name literally"
 
 
 class ApprovalRequired(ShiftlogError, PermissionError):
     code = "approval_required"
+    category = Category.DENIED
     hint = "Have `shiftlog approve` run with this approval_id, then call again"
     retryable = True
 
 
 class ApprovalDeclined(ShiftlogError, PermissionError):
     code = "approval_declined"
+    category = Category.DENIED
     hint = "Choose another way"
 
 
 class CommandTooLarge(ShiftlogError, ValueError):
     code = "command_too_large"
+    category = Category.INVALID
     hint = "Put it in a file and run that"
 
 
 class CommandNotFound(ShiftlogError, LookupError):
     code = "command_not_found"
+    category = Category.NOT_FOUND
     hint = "Command ids come from run_command"
 
 
 class CommandNotRunning(ShiftlogError, RuntimeError):
     code = "command_not_running"
+    category = Category.CONFLICT
     hint = "Read what it wrote with read_output"
 
 
 class StdinClosed(ShiftlogError, RuntimeError):
     code = "stdin_closed"
+    category = Category.CONFLICT
     hint = 'Run the command with stdin: "open" or pty: true'
 
 
 class CursorInvalid(ShiftlogError, ValueError):
     code = "cursor_invalid"
+    category = Category.INVALID
     hint = "Read from the start"
 
 
 class OutputExpired(ShiftlogError, LookupError):
     code = "output_expired"
+    category = Category.NOT_FOUND
     hint = "Run the command again"
 
 
 class WorkspaceRequired(ShiftlogError, ValueError):
     code = "workspace_required"
+    category = Category.INVALID
     hint = "Set workspace in open_shell"
 
 
 class WorkspaceInvalid(ShiftlogError, ValueError):
     code = "workspace_invalid"
+    category = Category.INVALID
     hint = "Name an existing directory of the project"
 
 
 class GitMissing(ShiftlogError, OSError):
     code = "git_missing"
+    category = Category.UNAVAILABLE
     hint = "Install git 2.22 or newer on the target"
 
 
 class CheckpointNotFound(ShiftlogError, LookupError):
     code = "checkpoint_not_found"
+    category = Category.NOT_FOUND
     hint = "Call list_checkpoints"
 
 
 class NothingToRestore(ShiftlogError, LookupError):
     code = "nothing_to_restore"
+    category = Category.NOT_FOUND
     hint = "Call list_checkpoints, or name a checkpoint_id"
 
 
 class CheckpointTooLarge(ShiftlogError, ValueError):
     code = "checkpoint_too_large"
+    category = Category.CONFLICT
     hint = "Open a shell with paths or checkpoint_ignores that narrow it, or one without workspace to tidy up"
 
 
 class RestoreIncomplete(ShiftlogError, OSError):
     code = "restore_incomplete"
+    category = Category.FAILED
     hint = "What was overwritten is in safety_checkpoint_id"

@@ -12,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from shiftlog.model.errors import InternalError, ShiftlogError, trouble
+from shiftlog.model.errors import Category, InternalError, ShiftlogError, trouble
 from shiftlog.web.present.templates import render
 
 CSP = (
@@ -33,79 +33,24 @@ HEADERS = {
 
 log = logging.getLogger(__name__)
 
-NOT_FOUND, BAD, FORBIDDEN, CONFLICT, FAILED = 404, 400, 403, 409, 500
-# Every code that a service can answer with. The page only reads, so most of these never come.
-STATUSES: dict[str, int] = {
-    "agent_not_entitled": FORBIDDEN,
-    "approval_declined": FORBIDDEN,
-    "approval_required": FORBIDDEN,
-    "budget_exceeded": FORBIDDEN,
-    "budget_invalid": BAD,
-    "checkpoint_not_found": NOT_FOUND,
-    "checkpoint_too_large": CONFLICT,
-    "command_not_found": NOT_FOUND,
-    "command_not_running": CONFLICT,
+NOT_FOUND, FORBIDDEN = 404, 403
+STATUSES: dict[Category, int] = {
+    Category.INVALID: 400,
+    Category.NOT_FOUND: NOT_FOUND,
+    Category.CONFLICT: 409,
+    Category.FORBIDDEN: FORBIDDEN,
+    Category.DENIED: FORBIDDEN,
+    Category.FAILED: 409,
+    Category.UNAVAILABLE: 503,
+    Category.INTERNAL: 500,
+}
+# HTTP has a closer status for these than for the rest of their category.
+STATUSES_BY_CODE = {
     "command_timeout": 504,
-    "command_too_large": BAD,
-    "container_not_allowed": FORBIDDEN,
-    "container_not_running": CONFLICT,
-    "cursor_invalid": BAD,
-    "docker_unavailable": 503,
-    "fingerprint_mismatch": FORBIDDEN,
-    "git_missing": 503,
-    "host_key_mismatch": FORBIDDEN,
-    "host_key_unknown": FORBIDDEN,
-    "host_not_allowed": FORBIDDEN,
-    "idempotency_conflict": CONFLICT,
-    "internal_error": FAILED,
-    "invalid_config": FAILED,
-    "invalid_parameter": BAD,
-    "invalid_request_id": BAD,
-    "invalid_session_id": BAD,
-    "journal_tampered": CONFLICT,
-    "journal_unavailable": 503,
-    "lease_lost": CONFLICT,
-    "no_resumable_session": NOT_FOUND,
-    "nothing_to_restore": NOT_FOUND,
     "open_failed": 502,
     "output_expired": 410,
-    "policy_denied": FORBIDDEN,
-    "policy_undecidable": FORBIDDEN,
-    "recovery_token_expired": FORBIDDEN,
-    "recovery_token_invalid": FORBIDDEN,
-    "recovery_token_mismatch": FORBIDDEN,
-    "recovery_token_required": FORBIDDEN,
-    "recovery_token_used": FORBIDDEN,
-    "restore_incomplete": CONFLICT,
-    "sandbox_not_allowed": FORBIDDEN,
-    "sandbox_unavailable": 503,
-    "session_already_closed": CONFLICT,
-    "session_already_exists": CONFLICT,
-    "session_closed": CONFLICT,
-    "session_held": CONFLICT,
-    "session_not_found": NOT_FOUND,
-    "session_sealed": CONFLICT,
-    "session_succeeded": CONFLICT,
-    "shell_busy": CONFLICT,
-    "shell_ended": CONFLICT,
-    "shell_limit": CONFLICT,
-    "shell_lost": CONFLICT,
-    "shell_not_found": NOT_FOUND,
-    "ssh_auth_failed": FORBIDDEN,
     "ssh_connect_failed": 502,
-    "ssh_key_not_permitted": FORBIDDEN,
-    "stdin_closed": CONFLICT,
-    "storage_error": 503,
-    "transcript_not_found": NOT_FOUND,
-    "transcript_unreadable": CONFLICT,
-    "transport_not_allowed": FORBIDDEN,
-    "turn_already_exists": CONFLICT,
-    "turn_immutable": CONFLICT,
-    "turn_not_found": NOT_FOUND,
     "unauthorized": 401,
-    "unknown_tool": NOT_FOUND,
-    "workspace_invalid": BAD,
-    "workspace_required": BAD,
 }
 # What addresses of files end with.
 FILES = (".md", ".csv", ".html", ".jsonl")
@@ -174,9 +119,14 @@ def shown(request: Request, view: View) -> Response:
     return HTMLResponse(html, view.status, HEADERS)
 
 
+def status_of(error: ShiftlogError) -> int:
+    """Return the HTTP status of an error."""
+    return STATUSES_BY_CODE.get(error.code, STATUSES[error.category])
+
+
 def refusal(request: Request, error: ShiftlogError, status: int | None = None) -> Response:
     """Answer with an error."""
-    code = STATUSES.get(error.code, FAILED) if status is None else status
+    code = status or status_of(error)
     if wants_json(request) or _wants_file(request):
         return json_response({"error": error.as_dict()}, code)
     about = {"heading": error.message, "hint": _hint(error), "code": code, "here": ""}

@@ -11,7 +11,7 @@ from typing import Any
 
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.usage.service import TODAY, runs_filter, total_usage
-from shiftlog.model.errors import BudgetExceeded
+from shiftlog.model.errors import SpendingLimitExceeded
 from shiftlog.model.ids import agent_key
 from shiftlog.model.prices import DECIMALS
 from shiftlog.model.times import shown
@@ -44,14 +44,14 @@ class Budgets:
         return any(limit.day_usd or limit.day_tokens for limit in (self.total, *self.agents.values()))
 
     def check(self, reader: Reader, runs: Runs, agent_id: str, now: datetime) -> list[dict[str, Any]]:
-        """Return warnings about limits that are nearly or wholly spent; raise BudgetExceeded where one refuses."""
+        """Return warnings about limits that are nearly or wholly spent; raise SpendingLimitExceeded if one refuses."""
         key = agent_key(agent_id)
         own = {name: limit for name, limit in self.agents.items() if agent_key(name) == key}
         states = [state for state in self._states(reader, runs, own, now) if state["level"] != OK]
         for state in states:
             if self.refuse and state["level"] == EXCEEDED:
                 details = {**state, "resets_at": shown(_next_day(now))}
-                raise BudgetExceeded(f"Budget exceeded: {state['message']}", details=details)
+                raise SpendingLimitExceeded(f"Budget exceeded: {state['message']}", details=details)
         return [{"code": f"budget_{state['level']}", "message": state["message"]} for state in states]
 
     def states(self, reader: Reader, runs: Runs, now: datetime) -> list[dict[str, Any]]:
