@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.control.questions import BEYOND_THE_JOURNAL
+from shiftlog.control.journal import BEYOND_THE_JOURNAL
 from shiftlog.link.client import connect
 from tests.daemon.support import REAL, Bridge, control, eventually, lock_holder, start_daemon
 

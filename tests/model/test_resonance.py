@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.config import load
+from shiftlog.config.loading import load
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.resonance import TIERS, Level, Resonance, resolve_run
 

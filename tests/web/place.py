@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import anyio
 import httpx
 
-from shiftlog import config
 from shiftlog.app.app import App, open_app
+from shiftlog.config.loading import HttpSection
 from shiftlog.daemon.http import HttpFace, open_token
 from shiftlog.model.caller import Caller
 
@@ -91,7 +91,7 @@ def serving(home: Path) -> Generator[Place]:
     async def main() -> None:
         environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         async with open_app(home, {**environ, "SHIFTLOG_DURABILITY": "process"}) as app:
-            settings = config.Http(enabled=False, host="127.0.0.1", port=0)
+            settings = HttpSection(enabled=False, host="127.0.0.1", port=0)
             place = Place(
                 home=home,
                 app=app,

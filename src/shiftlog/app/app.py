@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftlog import config as configuration
+from shiftlog.config.loading import FILE_NAME, Config, load
 from shiftlog.dialects.delx.service import Delx
 from shiftlog.dialects.mcpserver.calls import Calls
 from shiftlog.dialects.mcpserver.service import Sessionlog
@@ -58,7 +58,7 @@ class App:
     def __init__(
         self,
         home: Path,
-        config: configuration.Config,
+        config: Config,
         store: Store,
         environ: Mapping[str, str],
         *,
@@ -184,7 +184,7 @@ class App:
         await self.workspaces.gc([row.session.id for row in rows])
 
 
-def _budgets(config: configuration.Config) -> Budgets:
+def _budgets(config: Config) -> Budgets:
     given = config.budgets
     return Budgets(
         total=Limit(day_usd=given.day_usd, day_tokens=given.day_tokens),
@@ -196,7 +196,7 @@ def _budgets(config: configuration.Config) -> Budgets:
     )
 
 
-def _terms(config: configuration.Config) -> Terms:
+def _terms(config: Config) -> Terms:
     return Terms(
         token_ttl=timedelta(days=config.token_ttl_days),
         require_token=config.resume.require_token,
@@ -206,11 +206,11 @@ def _terms(config: configuration.Config) -> Terms:
 
 def check_settings(home: Path, environ: Mapping[str, str]) -> None:
     """Raise ConfigError if a server cannot start with the present settings."""
-    config = configuration.load(home, environ)
+    config = load(home, environ)
     _redactor(home, config, _policy(home, config, environ))
 
 
-def _policy(home: Path, config: configuration.Config, environ: Mapping[str, str]) -> "OperatorPolicy | None":
+def _policy(home: Path, config: Config, environ: Mapping[str, str]) -> "OperatorPolicy | None":
     """Read the operator's policy, if there is one; a fault in it keeps the server from starting."""
     prefixes = ("EXECKIT_MCP_", ASKED_POLICY)
     if not config.policy and not config.policy_file and not any(name.startswith(prefixes) for name in environ):
@@ -220,9 +220,9 @@ def _policy(home: Path, config: configuration.Config, environ: Mapping[str, str]
     return operator_policy(home, config, environ)
 
 
-def _redactor(home: Path, config: configuration.Config, policy: "OperatorPolicy | None") -> Redactor:
+def _redactor(home: Path, config: Config, policy: "OperatorPolicy | None") -> Redactor:
     """Build the redactor from the operator's rules; an error names the key of an unusable rule."""
-    source = str(home / configuration.FILE_NAME)
+    source = str(home / FILE_NAME)
     try:
         rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in config.redaction.rules]
         rules += policy.redaction_add if policy else ()
@@ -250,7 +250,7 @@ async def open_app(
     `connected` names the clients whose leases outlast a sleep of the machine. Without `read_params`, calls that client
     scripts queued stay queued.
     """
-    config = configuration.load(home, environ)
+    config = load(home, environ)
     async with SqliteStore(home / DATABASE, durability=config.durability) as store:
         app = App(home, config, store, environ, connected=connected, read_params=read_params)
         try:

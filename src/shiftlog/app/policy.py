@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from shiftlog import config as configuration
+from shiftlog.config.loading import FILE_NAME, POLICY, Config, load
 from shiftlog.guard.policy.operator import OperatorPolicy, combine, read_policy, tightening
 from shiftlog.link.wire import ASKED_POLICY
 from shiftlog.model.errors import ConfigError, InvalidParameter
@@ -30,15 +30,15 @@ _HINT = (
 )
 
 
-def operator_policy(home: Path, config: configuration.Config, environ: Mapping[str, str]) -> OperatorPolicy:
+def operator_policy(home: Path, config: Config, environ: Mapping[str, str]) -> OperatorPolicy:
     """Read and join every policy; raises ConfigError that names the source and the key."""
-    place = f"{home / configuration.FILE_NAME} [{configuration.POLICY}]"
+    place = f"{home / FILE_NAME} [{POLICY}]"
     own = [read_policy(config.policy, place)] if config.policy else []
     files = [config.policy_file] if config.policy_file else []
     if environ.get(_OWN_FILE):
         # The variable hides what config.toml names; both hold.
         without = {name: value for name, value in environ.items() if name != _OWN_FILE}
-        files += [name for name in [configuration.load(home, without).policy_file] if name]
+        files += [name for name in [load(home, without).policy_file] if name]
     files += cast("list[str]", json.loads(environ.get(ASKED_POLICY, "[]")))
     return combine(*own, *_from_files(files), *_of_execkit(config, environ))
 
@@ -86,7 +86,7 @@ def _from_files(files: Iterable[str]) -> Iterator[OperatorPolicy]:
     return (_from_file(name) for name in dict.fromkeys(files))
 
 
-def _of_execkit(config: configuration.Config, environ: Mapping[str, str]) -> Iterator[OperatorPolicy]:
+def _of_execkit(config: Config, environ: Mapping[str, str]) -> Iterator[OperatorPolicy]:
     """Read execkit's variables; each counts where no setting of ours says something."""
     if environ.get(ACCEPT_ANY):
         raise ConfigError.invalid(ACCEPT_ANY, ACCEPT_ANY, "not supported: host keys are always checked")

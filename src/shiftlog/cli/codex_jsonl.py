@@ -273,11 +273,11 @@ def _read(file: str) -> "Rollout":
 
 
 def _found(kept: str | None) -> str:
-    from shiftlog import config
+    from shiftlog.config.loading import load
     from shiftlog.ingest.readers.codex.capture import find_rollout
     from shiftlog.journal.sessions import workspace_of
 
-    roots = config.load(Path(opened_home()), os.environ).ingest.roots
+    roots = load(Path(opened_home()), os.environ).ingest.roots
     return find_rollout(os.environ, Path.home(), workspace_of(str(Path.cwd())), kept, roots)
 
 
@@ -294,11 +294,11 @@ def _kept() -> str | None:
 
 def _mask() -> Callable[[Any], Any]:
     """Return what takes secrets out of whatever is printed, by the operator's rules too."""
-    from shiftlog import config
+    from shiftlog.config.loading import load
     from shiftlog.guard.secrets.json_values import PATH_FIELDS
     from shiftlog.guard.secrets.redactor import Redactor, Rule
 
-    settings = config.load(Path(opened_home()), os.environ).redaction
+    settings = load(Path(opened_home()), os.environ).redaction
     rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in settings.rules]
     redactor = Redactor(rules, frozenset(settings.silenced))
     return lambda value: redactor.value(value, path_fields=PATH_FIELDS)[0]

@@ -226,15 +226,15 @@ def _space(home: Path) -> Check:
 
 def _settings(home: Path) -> Check:
     try:
-        from shiftlog import config
         from shiftlog.app import app
+        from shiftlog.config.loading import FILE_NAME
 
         app.check_settings(home, os.environ)
     except ImportError as error:
         return _fail("settings", str(error), "Install Shiftlog again with pip")
     except ConfigError as error:
         return _fail("settings", error.message, error.hint or "")
-    path = home / config.FILE_NAME
+    path = home / FILE_NAME
     return _ok("settings", f"{path} is valid" if path.exists() else f"no {path}; the defaults hold")
 
 

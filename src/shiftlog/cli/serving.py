@@ -21,7 +21,7 @@ from shiftlog.cli.screen.output import Screen
 from shiftlog.model.errors import InvalidParameter, StorageError
 
 if TYPE_CHECKING:
-    from shiftlog import config
+    from shiftlog.config.loading import HttpSection
     from shiftlog.link.client import Client
 
 TEAM_HINT = (
@@ -131,9 +131,9 @@ def _ask_for_policy(files: tuple[str, ...]) -> None:
         os.environ[ASKED_POLICY] = json.dumps([str(Path(name).expanduser().absolute()) for name in files])
 
 
-def _settings(home: Path, host: str | None, port: int | None) -> "config.Http":
+def _settings(home: Path, host: str | None, port: int | None) -> "HttpSection":
     """Put the options where the daemon reads its settings, and return what it will read there."""
-    from shiftlog import config
+    from shiftlog.config.loading import ConfigError, load
 
     os.environ["SHIFTLOG_HTTP_ENABLED"] = "true"
     if host is not None:
@@ -141,8 +141,8 @@ def _settings(home: Path, host: str | None, port: int | None) -> "config.Http":
     if port is not None:
         os.environ["SHIFTLOG_HTTP_PORT"] = str(port)
     try:
-        read = config.load(home, os.environ)
-    except config.ConfigError as error:
+        read = load(home, os.environ)
+    except ConfigError as error:
         if error.details.get("key") not in ("http.host", "SHIFTLOG_HTTP_HOST"):
             raise
         says = f"'{error.details.get('value')}' is no loopback address (127.0.0.1, ::1 or localhost)"
@@ -164,7 +164,7 @@ def _port_of_daemon(home: str) -> int | None:
         return None
 
 
-def _check_free(settings: "config.Http") -> None:
+def _check_free(settings: "HttpSection") -> None:
     """Refuse a port that is taken before the daemon starts, which would only log it."""
     host = settings.host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

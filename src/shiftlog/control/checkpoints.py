@@ -4,12 +4,13 @@ A workspace is named by a shell, by a path, or by the directory that somebody st
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
 from shiftlog.app.app import App
+from shiftlog.control.ports import Params, Question
 from shiftlog.control.shells import PERSON, named_shell
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
@@ -19,7 +20,6 @@ from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.workspace.ports import Place, Record
 from shiftlog.workspace.undoing import ChangedBy, changing_commands
 
-Params = Mapping[str, Any]
 Where = dict[str, Any]
 
 LAST = "last"
@@ -156,4 +156,10 @@ def _live_sessions(reader: Reader) -> list[str]:
     return found
 
 
-CHECKPOINT_QUESTIONS = {"checkpoints": list_checkpoints, "diff": diff, "undo": undo, "rewind": rewind, "gc": gc}
+QUESTIONS: dict[str, Question] = {
+    "checkpoints": list_checkpoints,
+    "diff": diff,
+    "undo": undo,
+    "rewind": rewind,
+    "gc": gc,
+}

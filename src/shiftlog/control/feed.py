@@ -1,6 +1,6 @@
 """How a question streams what several tasks find out: items that they put, yielded in order, and followed outputs.
 
-What is asked and told stands in `control_shells`.
+What is asked and answered is in `shells`.
 """
 
 import asyncio

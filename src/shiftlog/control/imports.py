@@ -1,14 +1,22 @@
-"""Imports as the control connection answers them: progress, then the report; while watching one for each change."""
+"""Questions about other agents' transcripts: importing them, and writing a session as one."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+import json
+from collections.abc import AsyncGenerator
 from dataclasses import asdict
-from typing import Any
 
 from shiftlog.app.app import App
+from shiftlog.control.ports import Params, Question
+from shiftlog.dialects.mcpserver.objects import turns_with_items
 from shiftlog.ingest.importing.run import Progress, StopSign
 from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.restoring import VENDORS, Told, restore, said_late
+from shiftlog.journal.journal import find_session
 from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Kind
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.nouns import Session
+from shiftlog.store.protocol import Reader
 
 PROGRESS_S = 0.2
 MOST_JOBS = 64
@@ -16,15 +24,15 @@ MOST_JOBS = 64
 _running: dict[str, StopSign] = {}
 
 
-def stop_import(token: str) -> bool:
-    """Ask the import with this token to end after its batch; tell whether there was one."""
-    sign = _running.get(token)
+async def stop_import(app: App, params: Params, caller: Caller) -> object:
+    """Ask the import with this token to end after its batch; say whether there was one."""
+    sign = _running.get(str(params.get("token")))
     if sign is not None:
         sign.set()
-    return sign is not None
+    return {"stopping": sign is not None}
 
 
-def options_from(params: Mapping[str, Any], caller: Caller) -> ImportOptions:
+def _options(params: Params, caller: Caller) -> ImportOptions:
     """Return the options of a request; one that is not the operator's may only read what agents may."""
     allowed = None if caller.operator else [place for place in (caller.workspace, caller.cwd) if place]
     return ImportOptions(
@@ -41,9 +49,9 @@ def options_from(params: Mapping[str, Any], caller: Caller) -> ImportOptions:
     )
 
 
-async def import_answers(app: App, params: Mapping[str, Any], caller: Caller) -> AsyncGenerator[object]:
+async def import_transcripts(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
     """Yield `progress` items and, at the end or for each change while watching, a `report`."""
-    options = options_from(params, caller)
+    options = _options(params, caller)
     stop = StopSign()
     token = str(params.get("token") or "")
     if token:
@@ -77,3 +85,37 @@ async def _one(app: App, options: ImportOptions, stop: StopSign, max_files: int 
         # Whoever asked may be gone; what was begun ends with its batch.
         stop.set()
         await asyncio.wait({running})
+
+
+async def restore_transcript(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
+    """Write a session as its vendor's transcript: lines, then what a person should know about them."""
+    name, vendor = str(params["session_id"]), next((one for one in VENDORS if one == params.get("as")), None)
+    if vendor is None:
+        says = "a vendor whose transcripts can be written"
+        raise InvalidParameter.invalid("as", says, params.get("as"), allowed=list(VENDORS))
+
+    def work(reader: Reader) -> tuple[Session, list[Told]]:
+        session = find_session(reader, name)
+        begun = {entry.turn: entry.facts for entry in reader.entries(session.id, kinds=(Kind.TURN_BEGUN,))}
+        told = [
+            Told(
+                turn=turn,
+                entries=[*(entry for entry in entries if entry.kind is Kind.DIALOG), *said_late(turn)],
+                vendor_id=begun.get(turn.request_id, {}).get("vendor_turn_id"),
+            )
+            for turn, entries in turns_with_items(reader, session.id)
+        ]
+        return session, told
+
+    session, told = await app.store.read(work)
+    restored = restore(session, told, vendor)
+    for record in restored.records:
+        yield {"line": json.dumps(record, ensure_ascii=False)}
+    yield {"about": restored.about()}
+
+
+QUESTIONS: dict[str, Question] = {
+    "import": import_transcripts,
+    "import_stop": stop_import,
+    "restore": restore_transcript,
+}

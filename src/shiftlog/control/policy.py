@@ -4,11 +4,11 @@ Judging here runs nothing. Approving is the operator's; `control` sees to that.
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from shiftlog.app.app import App
+from shiftlog.control.ports import Params, Question
 from shiftlog.guard.policy.explain import explain
 from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles, NoFiles
 from shiftlog.guard.policy.judge import Judge
@@ -20,8 +20,6 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.shell.sandbox.detect import detect
 from shiftlog.store.protocol import Page, Reader
-
-Params = Mapping[str, Any]
 
 COMMANDS_AT_ONCE = 1_000
 UNDECIDED_SHOWN = 20
@@ -122,7 +120,7 @@ async def approve(app: App, params: Params, caller: Caller) -> object:
     return await app.shells.approvals.decide(fitting[0], granted=bool(params.get("granted", True)), by="operator")
 
 
-POLICY_QUESTIONS = {
+QUESTIONS: dict[str, Question] = {
     "policy_check": check_command,
     "policy_suggest": suggest,
     "approvals": list_approvals,

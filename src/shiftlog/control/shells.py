@@ -6,7 +6,7 @@ whatever runs is in the journal.
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -15,6 +15,7 @@ import anyio
 
 from shiftlog.app.app import App
 from shiftlog.control.feed import Feed, Following, Item
+from shiftlog.control.ports import Params, Question
 from shiftlog.journal.history.items import session_facts
 from shiftlog.journal.journal import find_session
 from shiftlog.model.caller import Caller
@@ -25,8 +26,6 @@ from shiftlog.model.times import precise
 from shiftlog.shell.commands import CallCancelled
 from shiftlog.shell.outputs.command_output import CommandOutput
 from shiftlog.shell.state import NATIVE, Command, Shell
-
-Params = Mapping[str, Any]
 
 LAST = "last"
 LOOK_S = 0.05
@@ -286,7 +285,7 @@ def _texts(output: CommandOutput, stream: Any, most: int) -> Iterator[str]:
             return
 
 
-SHELL_QUESTIONS = {
+QUESTIONS: dict[str, Question] = {
     "shells": list_shells,
     "close_shell": close_shell,
     "exec": run_once,

@@ -23,8 +23,8 @@ from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shiftlog import config
 from shiftlog.app.app import App
+from shiftlog.config.loading import HttpSection
 from shiftlog.mcp.http import LOOPBACK, PATHS, HostGate, http_app, http_caller
 from shiftlog.model.caller import Caller
 from shiftlog.web.door import Door
@@ -46,7 +46,7 @@ class HttpFace:
     Without a server for MCP it serves the page alone, and takes any port where the one of the settings is taken.
     """
 
-    def __init__(self, server: Server[Any] | None, app: App, settings: config.Http) -> None:
+    def __init__(self, server: Server[Any] | None, app: App, settings: HttpSection) -> None:
         self._settings = settings
         token = open_token(app.home)
         self._door = Door(token)

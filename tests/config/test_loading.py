@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.config import NOT_SETTINGS, Config, ConfigError, RedactionRule, load
+from shiftlog.config.loading import NOT_SETTINGS, Config, ConfiguredRule, load
 from shiftlog.config.reference import default_text, reference_rows, reference_table
 from shiftlog.config.settings import SETTINGS
+from shiftlog.model.errors import ConfigError
 
-DOCS = Path(__file__).parent.parent / "docs" / "configuration.md"
+DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 
 def load_text(home: Path, text: str, **environ: str) -> Config:
@@ -198,8 +199,8 @@ def test_redaction_rules_carry_their_class_or_their_name(tmp_path: Path) -> None
         class = "password"
     """
     assert load_text(tmp_path, text).redaction.rules == (
-        RedactionRule(name="a", pattern="x+", kind="a"),
-        RedactionRule(name="b", pattern="y", kind="password"),
+        ConfiguredRule(name="a", pattern="x+", kind="a"),
+        ConfiguredRule(name="b", pattern="y", kind="password"),
     )
 
 

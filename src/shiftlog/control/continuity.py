@@ -1,0 +1,66 @@
+"""Questions about closing, resuming and handing over sessions."""
+
+from shiftlog.app.app import App
+from shiftlog.control.ports import Params, Question
+from shiftlog.dialects.delx.refusals import refusal
+from shiftlog.journal.continuity.capsule.brief import BRIEF_CHARS, brief
+from shiftlog.journal.continuity.handover import offered, shown_offer
+from shiftlog.journal.continuity.lineage import lineage
+from shiftlog.journal.journal import find_session
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import ShiftlogError
+
+
+async def _close_or_resume(app: App, params: Params, caller: Caller) -> object:
+    """Close or resume as the tools do: the same answer with its prose, or the same error body."""
+    tool = "close_session" if params.get("tool") == "close_session" else "resume_session"
+    run = app.delx.close_session if tool == "close_session" else app.delx.resume_session
+    try:
+        shown, prose = await run(params.get("arguments") or {}, caller)
+    except ShiftlogError as error:
+        return {"refusal": refusal(tool, error)}
+    return {"answer": shown, "prose": prose}
+
+
+async def _reissue_token(app: App, params: Params, caller: Caller) -> object:
+    return await app.continuity.reissue_token(params, caller)
+
+
+async def _offer(app: App, params: Params, caller: Caller) -> object:
+    return await app.continuity.offer(params, caller)
+
+
+async def _decline(app: App, params: Params, caller: Caller) -> object:
+    return await app.continuity.decline(params, caller)
+
+
+async def _revoke(app: App, params: Params, caller: Caller) -> object:
+    return await app.continuity.revoke(params, caller)
+
+
+async def _offers(app: App, params: Params, caller: Caller) -> object:
+    return {"items": await app.store.read(lambda reader: [shown_offer(each) for each in offered(reader)])}
+
+
+async def _lineage(app: App, params: Params, caller: Caller) -> object:
+    name = str(params["session_id"])
+    return await app.store.read(lambda reader: lineage(reader, find_session(reader, name)))
+
+
+async def _brief(app: App, params: Params, caller: Caller) -> object:
+    named = {name: str(params[name]) for name in ("agent_id", "cwd", "session_id") if params.get(name)}
+    chars = int(params.get("max_chars") or BRIEF_CHARS)
+    now = app.clock.now()
+    return {"text": await app.store.read(lambda reader: brief(reader, caller, now, max_chars=chars, **named))}
+
+
+QUESTIONS: dict[str, Question] = {
+    "continuity": _close_or_resume,
+    "reissue_token": _reissue_token,
+    "offer": _offer,
+    "decline": _decline,
+    "revoke": _revoke,
+    "offers": _offers,
+    "lineage": _lineage,
+    "brief": _brief,
+}

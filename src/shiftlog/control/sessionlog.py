@@ -1,0 +1,70 @@
+"""Questions of the session log's clients and of agents' hooks, and what waits in the spool."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from shiftlog.app.app import App
+from shiftlog.control.ports import Params, Question
+from shiftlog.dialects.mcpserver.current import Binding, Place
+from shiftlog.dialects.mcpserver.errors import payload
+from shiftlog.journal.sessions import workspace_of
+from shiftlog.model.caller import Caller
+from shiftlog.model.errors import ShiftlogError
+
+CALL_S = 120.0
+
+
+async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
+    """Answer one call of the session log; what its connection is bound to comes with it and goes back changed."""
+    if _calls_wait(app):
+        await app.hooks.carry_out_queued()
+    bound: Mapping[str, Any] = params.get("binding") or {}
+    binding = Binding(
+        session_id=bound.get("session_id"), fence=bound.get("fence"), earlier=dict(bound.get("earlier") or {})
+    )
+    place = Place(
+        # The name that the connection drew for itself counts, because it outlives the daemon.
+        caller=replace(
+            caller, client_id=f"repl:{params.get('client')}", call_id=str(params.get("call")), holds_leases=False
+        ),
+        workspace=workspace_of(str(params["workspace"])),
+        agent=params.get("agent"),
+        binding=binding,
+        timeout_s=float(params.get("timeout_s", CALL_S)),
+        again=bool(params.get("again")),
+    )
+    try:
+        answered = {"result": await app.sessionlog.call(str(params["method"]), params.get("params"), place)}
+    except ShiftlogError as error:
+        answered = {"error": payload(error)}
+    return {**answered, "binding": asdict(binding)}
+
+
+async def _spool(app: App, params: Params, caller: Caller) -> object:
+    """Tell what waits and what was set aside, or what became of one queued call."""
+    await app.hooks.carry_out_queued()
+    if params.get("id"):
+        return {"id": params["id"], "receipt": await app.hooks.calls.receipt(str(params["id"]))}
+    return {"waiting": app.hooks.spool.waiting(), "set_aside": app.hooks.spool.aside()}
+
+
+async def _hook_brief(app: App, params: Params, caller: Caller) -> object:
+    return {"text": await app.hooks.brief(params)}
+
+
+def _calls_wait(app: App) -> bool:
+    """Return True if a client script queued calls, which come before this one."""
+    try:
+        with os.scandir(app.home / "spool") as found:
+            return any(entry.name.startswith("calls-") for entry in found)
+    except OSError:
+        return False
+
+
+QUESTIONS: dict[str, Question] = {
+    "sessionlog": _sessionlog,
+    "spool": _spool,
+    "hook_brief": _hook_brief,
+}
