@@ -29,8 +29,18 @@ _encode_in_order = msgspec.json.Encoder(order="deterministic").encode
 
 
 def prepare(kind: Kind, body: dict[str, Any], salt: bytes) -> Prepared:
-    """Return one body ready for its row."""
-    return prepare_all([Draft(kind, body, salt)])[0]
+    """Return one body ready for its row; its document keeps the order of the names, as summaries show them."""
+    body, spelling = cast("tuple[dict[str, Any], bytes]", _spelt(body))
+    texts: dict[bytes, str] = {}
+    stored = body if len(spelling) <= blobs.LONG_TEXT_BYTES else blobs.externalise(body, texts.__setitem__)
+    return Prepared(
+        packed(msgspec.json.encode(stored)),
+        salt,
+        hashlib.sha256(salt + spelling).digest(),
+        body_text(kind, body),
+        body_facet(kind, body),
+        tuple(_long_text(*text) for text in texts.items()),
+    )
 
 
 def prepare_all(drafts: Sequence[Draft]) -> list[Prepared]:

@@ -179,12 +179,12 @@ class Journal:
         pen = self.pen(writer, session.id, session)
         if session.state is SessionState.SUSPENDED:
             pen.write(Kind.SESSION_RESUMED, {"via": "write"})
-        before = len(pen.entries)
+        before = pen.written
         answered = rule(pen, request.values)
         # Turn errors come before those of the lease; the pen has stored nothing yet.
         self.check_lease(writer, request, session)
-        if len(pen.entries) == before:
-            pen.entries.clear()
+        if pen.written == before:
+            pen.discard()
             return self.answer(writer, request, pen, answered, session=session)
         _hold_again(writer, pen.session, request.caller, pen.now)
         return self.answer(writer, request, pen, answered)
@@ -197,10 +197,9 @@ class Journal:
 
     def pen(self, reader: Reader, session_id: str, session: Session | None) -> Pen:
         """Return a pen for a session at this moment."""
-        pen = Pen(reader, session_id, session, self.clock.now(), test_clock=self.clock.is_test)
-        if self.turn_began is not None:
-            pen.turn_began = lambda request_id: self._begun.append((session_id, request_id))
-        return pen
+        return Pen(
+            reader, session_id, session, self.clock, turn_began=lambda turn: self._begun.append((session_id, turn))
+        )
 
     def replay(self, reader: Reader, request: Request, scope: str) -> Answered | None:
         """Return the first answer to the request's idempotency key, if there is one."""

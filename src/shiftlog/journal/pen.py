@@ -1,19 +1,23 @@
-"""The pen: writes drafts onto one session's chain, keeping session and turns in step as it goes.
+"""The pen: the one place that chains entries, for live writes, hooks and imports.
 
-Rules decide by writing with a pen; nothing reaches the store before `commit`, so a rule that raises leaves nothing.
+Rules write with a pen, which keeps session and turns in step through `projection.apply`. Written entries wait in a
+buffer until `commit`, so a rule that raises stores nothing. What to write is decided elsewhere.
 """
 
+import os
 from collections.abc import Callable
 from datetime import datetime
 
-from shiftlog.journal.encoding import spelled
+from shiftlog.facts.batch import Prepared
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.encoding import SALT_BYTES, prepare
 from shiftlog.journal.projection import apply
-from shiftlog.journal.texts import facet, search_text
-from shiftlog.model.canonical import first_prev_hash
-from shiftlog.model.entry import Body, Draft, Entry, Kind
+from shiftlog.model.canonical import entry_hash, first_prev_hash
+from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.nouns import Session, Turn
-from shiftlog.model.times import precise, truncated
-from shiftlog.store.protocol import Indexed, Reader, Writer
+from shiftlog.model.times import parse, precise, truncated
+from shiftlog.store.protocol import Reader, Writer
+from shiftlog.store.sources import Packed
 
 
 class Pen:
@@ -24,24 +28,29 @@ class Pen:
         reader: Reader,
         session_id: str,
         session: Session | None,
-        now: datetime,
+        clock: Clock,
         *,
-        test_clock: bool = False,
+        turn_began: Callable[[str], None] | None = None,
     ) -> None:
-        self._reader = reader
-        self._session_id = session_id
+        self.id = session_id
+        self.reader = reader
         self._session = session
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[str, Turn | None] = {}
         self._changed: dict[str, None] = {}
         self._deleted: set[str] = set()
-        self._test_clock = test_clock
-        now = truncated(now)
+        self._rows: list[Packed] = []
+        self._test_clock = clock.is_test
+        now = truncated(clock.now())
         self.now = now if session is None else max(now, session.last_activity)
-        # Where it is set, everything written counts as having been so at that time: what imports bring is older.
+        # If set, entries count as made at this time: a log that is brought in later is older than its entries.
         self.as_of: datetime | None = None
-        self.entries: list[Entry] = []
-        self.turn_began: Callable[[str], None] | None = None
+        self.turn_began = turn_began
         self.warnings: list[dict[str, object]] = []
+
+    @property
+    def exists(self) -> bool:
+        """Return True if the session has an entry, stored or written by this pen."""
+        return self._session is not None
 
     @property
     def session(self) -> Session:
@@ -51,46 +60,75 @@ class Pen:
         return self._session
 
     @property
-    def reader(self) -> Reader:
-        """Return the store as it was before this pen."""
-        return self._reader
+    def written(self) -> int:
+        """Return how many entries wait for `commit`."""
+        return len(self._rows)
+
+    @property
+    def next_seq(self) -> int:
+        """Return the number of the entry that is written next."""
+        return self._session.head_seq + 1 if self._session else 1
 
     def turn(self, request_id: str) -> Turn | None:
         """Return a turn with everything written so far."""
         if request_id not in self._turns:
-            if request_id in self._deleted:
-                return None
-            stored = self._reader.turn(self._session_id, request_id)
-            if stored is None:
-                return None
-            self._turns[request_id] = stored
+            self._turns[request_id] = self.reader.turn(self.id, request_id)
         return self._turns[request_id]
 
-    def write(self, kind: Kind, body: Body, turn: str | None = None, salt: bytes | None = None) -> Entry:
-        """Chain one entry and move session and turn to where they stand after it."""
+    def turns(self) -> list[Turn]:
+        """Return all turns with everything written so far."""
+        stored = {turn.request_id: turn for turn in self.reader.turns(self.id)}
+        return [turn for turn in {**stored, **self._turns}.values() if turn is not None]
+
+    def write(
+        self, kind: Kind, body: Body, turn: str | None = None, *, at: str | None = None, salt: bytes | None = None
+    ) -> Entry:
+        """Chain one entry, by default at the pen's own time, and apply it to session and turn."""
         if self._test_clock:
             body = {**body, "test_clock": True}
         if self.as_of is not None:
             body = {**body, "as_of": precise(self.as_of)}
+        prepared = prepare(kind, body, salt or os.urandom(SALT_BYTES))
+        return self.write_prepared(kind, body, turn, prepared, at=at)
+
+    def write_prepared(
+        self, kind: Kind, facts: Body, turn: str | None, prepared: Prepared, *, at: str | None = None
+    ) -> Entry:
+        """Chain an entry whose body is encoded already; `facts` holds what its projection needs."""
         session = self._session
-        entry = Entry.chained(
-            Draft(kind=kind, turn=turn, body=body, salt=salt),
-            seq=session.head_seq + 1 if session else 1,
-            prev_hash=session.head_hash if session and session.head_hash else first_prev_hash(self._session_id),
-            at=self.now,
-            spelling=spelled(body),
+        moment, at = (self.now, precise(self.now)) if at is None else (parse(at), at)
+        hash_of_body = "sha256:" + prepared.body_hash.hex()
+        seq = self.next_seq
+        prev_hash = session.head_hash if session and session.head_hash else first_prev_hash(self.id)
+        digest = entry_hash(prev_hash, seq=seq, kind=kind, at=at, turn=turn, hash_of_body=hash_of_body)
+        entry = Entry(
+            seq=seq,
+            kind=kind,
+            at=moment,
+            turn=turn,
+            body=facts,
+            salt=prepared.salt,
+            body_hash=hash_of_body,
+            hash=digest,
         )
-        self._session, after = apply(session, self.turn(turn) if turn else None, entry, self._session_id)
-        if turn is not None and after is not None:
-            self._turns[turn] = after
-            self._changed[turn] = None
-        elif turn is not None and self._turns.pop(turn, None) is not None:
-            self._changed.pop(turn, None)
-            self._deleted.add(turn)
-        self.entries.append(entry)
+        self._rows.append(_row(entry, at, prepared))
+        self._apply(entry)
         if kind is Kind.TURN_BEGUN and turn is not None and self.turn_began is not None:
             self.turn_began(turn)
         return entry
+
+    def _apply(self, entry: Entry) -> None:
+        name = entry.turn
+        before = self.turn(name) if name else None
+        self._session, after = apply(self._session, before, entry, self.id)
+        if name is None or after is before:
+            return
+        self._turns[name] = after
+        if after is not None:
+            self._changed[name] = None
+        else:
+            self._changed.pop(name, None)
+            self._deleted.add(name)
 
     def warn(self, code: str, message: str, **more: object) -> None:
         """Add a warning to the answer, once however often it is given."""
@@ -98,20 +136,39 @@ class Pen:
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    def commit(self, writer: Writer) -> bool:
-        """Hand everything written since the last commit to the store; tell whether there was anything."""
-        if not self.entries:
-            return False
-        writer.append(
-            self._session_id,
-            [Indexed(entry=entry, text=search_text(entry), facet=facet(entry)) for entry in self.entries],
-        )
+    def discard(self) -> None:
+        """Drop everything written since the last commit; the pen is not used any more."""
+        self._rows = []
+
+    def commit(self, writer: Writer) -> int:
+        """Hand everything written since the last commit to the store; return how many entries that were."""
+        rows, self._rows = self._rows, []
+        if not rows:
+            return 0
+        writer.append_packed(self.id, rows)
         writer.put_session(self.session)
         for request_id in self._deleted:
-            writer.forget_turn(self._session_id, request_id)
+            writer.forget_turn(self.id, request_id)
         for request_id in self._changed:
-            writer.put_turn(self._session_id, self._turns[request_id])
-        self.entries = []
+            turn = self._turns[request_id]
+            assert turn is not None
+            writer.put_turn(self.id, turn)
         self._changed.clear()
         self._deleted.clear()
-        return True
+        return len(rows)
+
+
+def _row(entry: Entry, at: str, prepared: Prepared) -> Packed:
+    return Packed(
+        entry.seq,
+        entry.kind.value,
+        at,
+        entry.turn,
+        prepared.facet,
+        prepared.document,
+        prepared.salt,
+        prepared.body_hash,
+        bytes.fromhex(entry.hash[7:]),
+        prepared.text,
+        prepared.long_texts,
+    )

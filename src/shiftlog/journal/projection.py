@@ -347,8 +347,7 @@ def _action(session: Session, turn: Turn | None, entry: Entry) -> Pair:
 
 
 def _usage(session: Session, turn: Turn | None, entry: Entry) -> Pair:
-    facts: dict[str, Any] = {name: value for name, value in entry.facts.items() if name != "test_clock"}
-    used = msgspec.convert(facts, Usage)
+    used = msgspec.convert(entry.facts, Usage)
     if turn is not None:
         turn = changed(turn, usage=used if turn.usage is None else turn.usage.plus(used))
     return _with_usage(session, used, entry.facts.get("model"), entry.at), turn

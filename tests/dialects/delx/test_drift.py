@@ -205,7 +205,7 @@ async def test_shells_that_are_gone_are_named(desk: Desk, tmp_path: Path) -> Non
     session = await opened(desk, workspace.root)
 
     def work(writer: Writer) -> None:
-        pen = Pen(writer, session, writer.session(session), desk.now())
+        pen = Pen(writer, session, writer.session(session), desk.app.clock)
         for name in ("sh-gone", "sh-ended"):
             pen.write(Kind.SHELL_OPENED, {"shell_id": name, "cwd": str(workspace.root)})
         pen.write(Kind.SHELL_ENDED, {"shell_id": "sh-ended"})

@@ -147,10 +147,10 @@ class Calls:
                 raise
         pen = self.journal.pen(writer, session.id, session)
         wake(pen)
-        before = len(pen.entries)
+        before = pen.written
         result, turn = rule(pen, asked.values)
         check_binding(writer, session, asked.place)
-        if len(pen.entries) == before:
+        if pen.written == before:
             return self.unchanged(writer, asked, pen, session, result, turn)
         return self.stored(writer, asked, pen, result, turn)
 
@@ -166,7 +166,7 @@ class Calls:
             raise closed(session)
         pen = self.journal.pen(writer, session.id, session)
         wake(pen)
-        before = len(pen.entries)
+        before = pen.written
         try:
             result, _ = rule(pen, {**asked.values, "request_id": turn.request_id})
         except ShiftlogError as error:
@@ -174,13 +174,13 @@ class Calls:
             raise
         check_binding(writer, parent, asked.place)
         result = {key: name if value == turn.request_id else value for key, value in result.items()}
-        if len(pen.entries) == before:
+        if pen.written == before:
             if "lastUpdated" in result:
                 result["lastUpdated"] = shown(max(session.last_activity, parent.last_activity))
             return self._remembered(writer, asked, pen, session, result, name, changed=False)
         whole = self.journal.pen(writer, parent.id, parent)
         wake(whole)
-        if not whole.entries and shown(parent.last_activity) < shown(whole.now):
+        if not whole.written and shown(parent.last_activity) < shown(whole.now):
             # In the log the turn is one of the parent's: with it the parent was updated.
             whole.write(Kind.SESSION_UPDATED, {})
         whole.commit(writer)

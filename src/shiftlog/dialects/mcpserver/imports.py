@@ -113,7 +113,7 @@ def import_turns(pen: Pen, turns: Sequence[Values], tally: Tally) -> None:
 
 def note_import(pen: Pen, tally: Tally, *, elsewhere: bool = False) -> str:
     """Write the entry that stands for the import, if it changed anything here or elsewhere; return its hash."""
-    if pen.entries or elsewhere:
+    if pen.written or elsewhere:
         counts = {"imported": tally.imported, "merged": tally.merged, "amended": tally.amended}
         return pen.write(Kind.IMPORT_NOTED, {"source": SOURCE, **counts}).hash
     return pen.session.import_hash or pen.session.head_hash
@@ -139,17 +139,17 @@ def _import_turn(pen: Pen, incoming: Values, tally: Tally) -> None:
         tally.skipped += 1
         tally.amended += _amend(pen, turn.request_id, ({"fields": incoming}, *notes))
         return
-    before = len(pen.entries)
+    before = pen.written
     _merge(pen, turn, incoming)
     _amend(pen, turn.request_id, notes)
-    changed = len(pen.entries) > before
+    changed = pen.written > before
     tally.merged += changed
     tally.skipped += not changed
 
 
 def _amend(pen: Pen, request_id: str, notes: Sequence[Values]) -> bool:
     """Write of each note what is new for a terminal turn, and tell whether any of it was; an open one takes none."""
-    before = len(pen.entries)
+    before = pen.written
     for note in notes:
         turn = _known(pen, request_id)
         fields = amendment_to(pen, turn, note["fields"]) if turn.is_terminal else {}
@@ -158,7 +158,7 @@ def _amend(pen: Pen, request_id: str, notes: Sequence[Values]) -> bool:
             given = _time(note.get("at"))
             told = {} if given is None else {"at": precise(min(given, pen.now))}
             pen.write(Kind.IMPORT_NOTED, body | told, request_id)
-    return len(pen.entries) > before
+    return pen.written > before
 
 
 def _begin(pen: Pen, incoming: Values) -> None:

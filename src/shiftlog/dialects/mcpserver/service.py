@@ -217,7 +217,7 @@ class Sessionlog:
             result = import_session(pen, existing, values, asked.place, children)
             if existing is not None:
                 check_binding(writer, existing, asked.place)
-                if not pen.entries:
+                if not pen.written:
                     return self.calls.unchanged(writer, asked, pen, existing, result, None)
             return self.calls.stored(writer, asked, pen, result, None)
 

@@ -83,10 +83,10 @@ class Threads:
         tally = self._import(pen, turns)
         self._join(pen, parent_turn)
         self._tally.add(tally)
-        if not pen.entries:
+        if not pen.written:
             return False
         imports.note_import(pen, tally)
-        return pen.commit(self._writer)
+        return bool(pen.commit(self._writer))
 
     def _minted(self, thread: str, turns: Sequence[Values]) -> str:
         agent, started = self._parent.session.agent, self._started(turns)
@@ -141,7 +141,7 @@ class Threads:
     def _join(self, pen: Pen, parent_turn: str | None) -> None:
         """Hang a subagent on the turn that started it, unless it hangs on one."""
         session, parent = pen.session, self._parent
-        is_new = session.head_seq == len(pen.entries)
+        is_new = session.head_seq == pen.written
         if not is_new:
             if session.parent_turn or (session.parent_session_id and not parent_turn):
                 return

@@ -86,7 +86,7 @@ def _join(log: Sessionlog, writer: Writer, asked: Asked, existing: Session) -> R
         check_binding(writer, existing, asked.place)
     writer.put_pointer(asked.place.workspace, existing.agent, existing.id)
     result = _opened(existing.agent, existing.id, shown(existing.started), created=False)
-    if pen.entries:
+    if pen.written:
         return log.calls.stored(writer, asked, pen, result, None)
     return log.calls.unchanged(writer, asked, pen, existing, result, None)
 

@@ -1,6 +1,6 @@
 """One batch of imported facts against the store as it stands: which are new, whose they are, what each writes.
 
-Decisions only; entries are chained by the ledger, tokens counted in `ingest_counting`, lineage kept in `ingest_family`.
+Decisions only; entries are chained by the pen, tokens counted in `ingest_counting`, lineage kept in `ingest_family`.
 """
 
 from collections import Counter
@@ -10,18 +10,19 @@ from typing import Any
 from weakref import WeakMethod
 
 from shiftlog.facts.batch import RECORDS, SEEN_AGAIN, Batch, Incoming, Prepared, SessionName
+from shiftlog.journal.clock import Clock
 from shiftlog.journal.encoding import salt_from
-from shiftlog.journal.intake.bulk_pen import Ledger
 from shiftlog.journal.intake.counting import Counting
 from shiftlog.journal.intake.family import Family
 from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import are_near, left_by_hook, turn_now
 from shiftlog.journal.intake.sessions import under_vendor_id, worked_in
 from shiftlog.journal.intake.turns import clear_items, end_turn, late_dialog, next_order, update_turn
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import SessionState
-from shiftlog.model.times import parse
+from shiftlog.model.times import parse, precise
 from shiftlog.store.protocol import Writer
 from shiftlog.store.sources import Origin, Source
 
@@ -38,7 +39,7 @@ _OF_SESSION = ("session_updated", "run_updated")
 class BatchWork:
     """The writing of one batch."""
 
-    def __init__(self, writer: Writer, batch: Batch, source: Source, *, test_clock: bool) -> None:
+    def __init__(self, writer: Writer, batch: Batch, source: Source, clock: Clock) -> None:
         self.entries = 0
         self.named: dict[str, bool] = {}
         self.opened: list[str] = []
@@ -49,18 +50,18 @@ class BatchWork:
         self._writer = writer
         self._batch = batch
         self._source = source
-        self._test_clock = test_clock
-        self._ledgers: dict[str, Ledger] = {}
+        self._clock = clock
+        self._pens: dict[str, IntakePen] = {}
         self._ids: dict[int, str | None] = {}
         self._memory = Memory(writer, batch.agent)
         # A weak hand: a cycle would keep every batch until the collector comes.
-        self._family = Family(self._memory, WeakMethod(self.ledger), batch.agent)
+        self._family = Family(self._memory, WeakMethod(self.pen), batch.agent)
         self._telling: list[Incoming] | None = None
         self._unnamed: set[str | None] = set()
         self._late: dict[tuple[str, str], list[Incoming]] = {}
         self._masked: dict[str, Counter[str]] = {}
         self._shared: dict[str, Any] = {} if batch.first else dict(self._memory.document(f"shared:{source.path}") or {})
-        self._counting = Counting(self._memory, WeakMethod(self.ledger), batch.agent, self.counts)
+        self._counting = Counting(self._memory, WeakMethod(self.pen), batch.agent, self.counts)
 
     def run(self) -> None:
         """Write everything that is new."""
@@ -72,7 +73,7 @@ class BatchWork:
             self._take(item, place)
         self._counting.settle()
         for (session_id, turn), late in self._late.items():
-            late_dialog(self.ledger(session_id), turn, late)
+            late_dialog(self.pen(session_id), turn, late)
         if self._batch.last:
             self._family.finish(self._batch.sessions, self._known_ids())
             self._note_shared()
@@ -97,9 +98,8 @@ class BatchWork:
         return {(found, item.turn) for item in items if item.turn and (found := known[item.session]) is not None}
 
     def _flush(self) -> None:
-        for ledger in self._ledgers.values():
-            ledger.flush(self._writer)
-            self.entries += ledger.entries
+        for pen in self._pens.values():
+            self.entries += pen.commit(self._writer)
         self._memory.flush()
         for session_id, masked in self._masked.items():
             known = self._writer.imported(session_id) or {}
@@ -122,14 +122,14 @@ class BatchWork:
 
     # Sessions
 
-    def ledger(self, session_id: str) -> Ledger:
-        """Return the ledger of a session."""
-        ledger = self._ledgers.get(session_id)
-        if ledger is None:
+    def pen(self, session_id: str) -> IntakePen:
+        """Return the pen of a session."""
+        pen = self._pens.get(session_id)
+        if pen is None:
             session = self._writer.session(session_id)
-            ledger = Ledger(self._writer, session_id, session, test_clock=self._test_clock)
-            self._ledgers[session_id] = ledger
-        return ledger
+            pen = IntakePen(self._writer, session_id, session, self._clock)
+            self._pens[session_id] = pen
+        return pen
 
     def _known_ids(self) -> dict[int, str]:
         return {index: found for index, found in self._ids.items() if found is not None}
@@ -173,7 +173,7 @@ class BatchWork:
             if known not in self.sealed:
                 if known in self._unnamed:
                     body = {"vendor_session_id": name.vendor_id}
-                    self._write(self.ledger(known), Kind.SESSION_UPDATED, item.at, body)
+                    self._write(self.pen(known), Kind.SESSION_UPDATED, item.at, body)
                 self._family.add_child(known, name, item.body)
                 self._fork(known, item)
             return
@@ -183,22 +183,22 @@ class BatchWork:
             tail = f"{slug(name.vendor_id[:8], 'session')}-agent-{slug(name.agent_id, 'child')}"
         session_id = free_id(
             f"{self._batch.agent}-{stamp}-{tail}",
-            lambda name: name in self._ledgers or self._writer.session(name) is not None,
+            lambda name: name in self._pens or self._writer.session(name) is not None,
         )
-        ledger = self.ledger(session_id)
+        pen = self.pen(session_id)
         body = {**item.body, "title": UNTITLED, "started": item.at}
         body["vendor_session_id"] = name.agent_id or name.vendor_id
         parent = self._family.parent_of(name, item.body)
         if parent:
             body["parent"] = parent
         body["subagent"] = self._family.subagent_of(name, item.body)
-        self._write(ledger, Kind.SESSION_OPENED, item.at, {key: value for key, value in body.items() if value})
-        self._write(ledger, Kind.SESSION_SUSPENDED, item.at, {"cause": IMPORTED})
+        self._write(pen, Kind.SESSION_OPENED, item.at, {key: value for key, value in body.items() if value})
+        self._write(pen, Kind.SESSION_SUSPENDED, item.at, {"cause": IMPORTED})
         self._ids[item.session] = session_id
         self._memory.put(_session_key(name), Origin(session_id=session_id))
         self._memory.open_session(session_id)
         self.opened.append(session_id)
-        self.named[session_id] = ledger.session.parent_session_id is not None or bool(ledger.session.subagent)
+        self.named[session_id] = pen.session.parent_session_id is not None or bool(pen.session.subagent)
         if parent or item.body.get("subagent"):
             self.named[session_id] = True
         place = {name: item.body.get(name) for name in ("cwd", "repository")}
@@ -212,9 +212,9 @@ class BatchWork:
         if parent and name.agent_id is None:
             self._counting.join_family(name.vendor_id, str(parent), session_id, item)
 
-    def _write(self, ledger: Ledger, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
-        salt = salt_from(self._batch.agent, ledger.id, str(kind), str(ledger.next_seq))
-        ledger.write(kind, at, body, salt, turn)
+    def _write(self, pen: IntakePen, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
+        salt = salt_from(self._batch.agent, pen.id, str(kind), str(pen.next_seq))
+        pen.write(kind, body, turn, at=at, salt=salt)
 
     # Facts
 
@@ -226,128 +226,128 @@ class BatchWork:
         session_id = self._ids.get(item.session) or self._id_of(item.session)
         if session_id is None or session_id in self.sealed:
             return
-        ledger = self._ledgers.get(session_id) or self.ledger(session_id)
+        pen = self._pens.get(session_id) or self.pen(session_id)
         if what == "usage":
-            self._counting.take(item, ledger)
+            self._counting.take(item, pen)
             return
         if what == "adopt":
-            self._adopt(item, ledger)
+            self._adopt(item, pen)
             return
         owner = self._memory.owner(item.key, item.aliases)
         if owner is None and what == "turn_begun":
-            owner = self._hooked(item, ledger)
-            if owner is None and self._only_repeats(place, item, ledger):
+            owner = self._hooked(item, pen)
+            if owner is None and self._only_repeats(place, item, pen):
                 self.counts[SEEN_AGAIN] += 1
                 return
         if owner is not None:
             self.counts[SEEN_AGAIN] += what in RECORDS
-            if what != "turn_begun" or not self._takes_over(item, ledger, owner):
-                self._again(item, ledger, owner)
+            if what != "turn_begun" or not self._takes_over(item, pen, owner):
+                self._again(item, pen, owner)
                 return
         self._memory.own(item.key, item.aliases, session_id, item.turn if what == "turn_begun" else None)
         if item.masked:
             self.redactions.update(item.masked)
             self._masked.setdefault(session_id, Counter()).update(item.masked)
         if item.prepared is not None and what != "note":
-            self._say(item, item.prepared, ledger)
+            self._say(item, item.prepared, pen)
         else:
-            _HANDLERS[what](self, item, ledger)
+            _HANDLERS[what](self, item, pen)
 
-    def _again(self, item: Incoming, ledger: Ledger, owner: Origin) -> None:
+    def _again(self, item: Incoming, pen: IntakePen, owner: Origin) -> None:
         """Count a fact that is known already: again, or copied from another session."""
-        if item.what in ("turn_updated", "turn_ended") and owner.session_id != ledger.id:
+        if item.what in ("turn_updated", "turn_ended") and owner.session_id != pen.id:
             # The turn began in another session but goes on in this one: its end here is this one's own.
-            if item.turn and ledger.is_open(item.turn):
-                _HANDLERS[item.what](self, item, ledger)
+            if item.turn and pen.is_open(item.turn):
+                _HANDLERS[item.what](self, item, pen)
             return
-        if item.what in _OF_SESSION and owner.session_id != ledger.id:
-            self._repeat_for(item, ledger)
+        if item.what in _OF_SESSION and owner.session_id != pen.id:
+            self._repeat_for(item, pen)
         if item.what not in RECORDS:
             return
-        if owner.session_id == ledger.id:
+        if owner.session_id == pen.id:
             self.counts["duplicates"] += 1
             return
         self.counts["copied_records"] += 1
-        shared = self._shared.setdefault(ledger.id, {}).setdefault(owner.session_id, {"records": 0, "turns": []})
+        shared = self._shared.setdefault(pen.id, {}).setdefault(owner.session_id, {"records": 0, "turns": []})
         shared["records"] += 1
         if item.what == "turn_begun" and owner.turn and owner.turn not in shared["turns"]:
             shared["turns"].append(owner.turn)
 
-    def _repeat_for(self, item: Incoming, ledger: Ledger) -> None:
+    def _repeat_for(self, item: Incoming, pen: IntakePen) -> None:
         """Write a change of a session, told by a copied record, for the copying session too: it works there as well."""
-        name = f"own:{ledger.id}:{item.key.hex()}"
+        name = f"own:{pen.id}:{item.key.hex()}"
         if self._memory.origin(name) is None:
-            self._memory.put(name, Origin(session_id=ledger.id))
-            _HANDLERS[item.what](self, item, ledger)
+            self._memory.put(name, Origin(session_id=pen.id))
+            _HANDLERS[item.what](self, item, pen)
 
-    def _say(self, item: Incoming, prepared: Prepared, ledger: Ledger) -> None:
-        turn = self._turn_of(item, ledger) if item.turn is not None else None
+    def _say(self, item: Incoming, prepared: Prepared, pen: IntakePen) -> None:
+        turn = self._turn_of(item, pen) if item.turn is not None else None
         if item.what == "tool_call":
             self.counts["tool_calls"] += 1
-        if turn is not None and not ledger.is_open(turn):
-            self._late.setdefault((ledger.id, turn), []).append(item)
+        if turn is not None and not pen.is_open(turn):
+            self._late.setdefault((pen.id, turn), []).append(item)
             return
-        ledger.write_dialog(item.at, turn, prepared)
+        pen.write_prepared(Kind.DIALOG, {}, turn, prepared, at=item.at)
 
     # Turns
 
-    def _turn_of(self, item: Incoming, ledger: Ledger) -> str | None:
+    def _turn_of(self, item: Incoming, pen: IntakePen) -> str | None:
         """Return the turn that a fact goes to; one that began in another session is continued in this one."""
-        turn = self._turn_there(item, ledger)
+        turn = self._turn_there(item, pen)
         if turn is None and item.turn is not None:
             turn = item.turn
             body = {"query_title": CONTINUED, "query_text": "", "imported": True}
-            self._write(ledger, Kind.TURN_BEGUN, item.at, body, turn)
+            self._write(pen, Kind.TURN_BEGUN, item.at, body, turn)
             self.counts["turns"] += 1
         return turn
 
-    def _turn_there(self, item: Incoming, ledger: Ledger) -> str | None:
+    def _turn_there(self, item: Incoming, pen: IntakePen) -> str | None:
         """Return the turn that a fact goes to if this session has it; what only describes a turn begins none."""
         if item.turn is None:
             return None
-        turn = self._memory.turn_in(ledger.id, item.turn)
-        return turn or (item.turn if ledger.has_turn(item.turn) else None)
+        turn = self._memory.turn_in(pen.id, item.turn)
+        return turn or (item.turn if pen.has_turn(item.turn) else None)
 
-    def _takes_over(self, item: Incoming, ledger: Ledger, owner: Origin) -> bool:
+    def _takes_over(self, item: Incoming, pen: IntakePen, owner: Origin) -> bool:
         """Tell whether a prompt that a hook brought is this one: same session, and begun at about the same time."""
-        if owner.session_id != ledger.id or not (owner.doc or {}).get("live"):
+        if owner.session_id != pen.id or not (owner.doc or {}).get("live"):
             return False
-        turn = turn_now(ledger, owner)
+        turn = turn_now(pen, owner)
         if turn is None or not are_near(item.at, turn):
             return False
         if item.turn:
-            self._memory.map_turn(ledger.id, item.turn, turn.request_id)
+            self._memory.map_turn(pen.id, item.turn, turn.request_id)
         return True
 
-    def _hooked(self, item: Incoming, ledger: Ledger) -> Origin | None:
+    def _hooked(self, item: Incoming, pen: IntakePen) -> Origin | None:
         """Return the turn that a hook began for this prompt, unless its agent's own turn has it already."""
         name = (item.body or {}).get("prompt_name")
-        if not name or (item.turn and self._memory.turn_in(ledger.id, item.turn)):
+        if not name or (item.turn and self._memory.turn_in(pen.id, item.turn)):
             return None
-        return left_by_hook(self._memory, ledger, str(name), item.at)
+        return left_by_hook(self._memory, pen, str(name), item.at)
 
-    def _begin_turn(self, item: Incoming, ledger: Ledger) -> None:
+    def _begin_turn(self, item: Incoming, pen: IntakePen) -> None:
         assert item.turn is not None
         assert item.body is not None
-        mapped = self._memory.turn_in(ledger.id, item.turn)
-        if mapped is None and self._came_otherwise(item, ledger):
+        mapped = self._memory.turn_in(pen.id, item.turn)
+        if mapped is None and self._came_otherwise(item, pen):
             mapped = item.turn
-            self._memory.map_turn(ledger.id, item.turn, mapped)
-            clear_items(ledger, mapped, item.at)
+            self._memory.map_turn(pen.id, item.turn, mapped)
+            clear_items(pen, mapped, item.at)
         if mapped is not None:
             sets = {name: item.body.get(name) for name in ("model", "images")}
-            update_turn(ledger, mapped, item.at, {"sets": sets}, live=True)
+            update_turn(pen, mapped, item.at, {"sets": sets}, live=True)
             return
-        request_id = free_id(item.turn, ledger.has_turn)
+        request_id = free_id(item.turn, pen.has_turn)
         if request_id != item.turn:
-            self._memory.map_turn(ledger.id, item.turn, request_id, live=False)
+            self._memory.map_turn(pen.id, item.turn, request_id, live=False)
         body = {name: value for name, value in item.body.items() if value and name != "prompt_name"}
         title = body.get("query_title") or CONTINUED
         body |= {"query_title": title, "query_text": body.get("query_text", ""), "imported": True}
-        self._write(ledger, Kind.TURN_BEGUN, item.at, body, request_id)
+        self._write(pen, Kind.TURN_BEGUN, item.at, body, request_id)
         self.counts["turns"] += 1
 
-    def _only_repeats(self, place: int, item: Incoming, ledger: Ledger) -> bool:
+    def _only_repeats(self, place: int, item: Incoming, pen: IntakePen) -> bool:
         """Tell whether a turn was opened, for lack of a prompt, by a record that another session owns.
 
         A copy may name its own session from the middle of a turn on; what it adds to that turn begins it here.
@@ -357,120 +357,120 @@ class BatchWork:
         for following in self._batch.items[place + 1 : place + 1 + LOOKED_AHEAD]:
             if following.turn == item.turn and following.what in RECORDS:
                 owner = self._memory.owner(following.key, following.aliases)
-                return owner is not None and owner.session_id != ledger.id
+                return owner is not None and owner.session_id != pen.id
         return False
 
-    def _came_otherwise(self, item: Incoming, ledger: Ledger) -> bool:
+    def _came_otherwise(self, item: Incoming, pen: IntakePen) -> bool:
         """Tell whether a session that was recorded live has this very turn already, as `importRecovery` brings it."""
         origin = self._memory.origin(_session_key(self._batch.sessions[item.session]))
         live = origin is not None and bool((origin.doc or {}).get("live"))
-        return live and item.turn is not None and ledger.has_turn(item.turn)
+        return live and item.turn is not None and pen.has_turn(item.turn)
 
-    def _adopt(self, item: Incoming, ledger: Ledger) -> None:
+    def _adopt(self, item: Incoming, pen: IntakePen) -> None:
         """Send a vendor's turn to the turn that its agent began with our own tool."""
         assert item.turn is not None
         assert item.body is not None
         request_id = str(item.body["request_id"])
-        if request_id != item.turn and ledger.has_turn(request_id):
-            self._memory.map_turn(ledger.id, item.turn, request_id)
+        if request_id != item.turn and pen.has_turn(request_id):
+            self._memory.map_turn(pen.id, item.turn, request_id)
 
-    def _update_turn(self, item: Incoming, ledger: Ledger) -> None:
-        turn = self._turn_there(item, ledger)
+    def _update_turn(self, item: Incoming, pen: IntakePen) -> None:
+        turn = self._turn_there(item, pen)
         if turn is not None and item.body is not None:
-            update_turn(ledger, turn, item.at, item.body, live=self._memory.is_live(ledger.id, item.turn))
+            update_turn(pen, turn, item.at, item.body, live=self._memory.is_live(pen.id, item.turn))
 
-    def _end_turn(self, item: Incoming, ledger: Ledger) -> None:
-        turn = self._turn_there(item, ledger)
+    def _end_turn(self, item: Incoming, pen: IntakePen) -> None:
+        turn = self._turn_there(item, pen)
         if turn is None or item.body is None:
             return
         self._counting.settle()
-        end_turn(ledger, turn, item.at, item.body, live=self._memory.is_live(ledger.id, item.turn))
+        end_turn(pen, turn, item.at, item.body, live=self._memory.is_live(pen.id, item.turn))
 
-    def _act(self, item: Incoming, ledger: Ledger) -> None:
+    def _act(self, item: Incoming, pen: IntakePen) -> None:
         assert item.body is not None
-        request_id = self._turn_of(item, ledger)
-        turn = ledger.turn(request_id) if request_id else None
+        request_id = self._turn_of(item, pen)
+        turn = pen.turn(request_id) if request_id else None
         body = {"order": next_order(turn) if turn else 0, **item.body}
         if turn is not None and turn.is_terminal:
             fields: dict[str, Any] = {"actions": [body]}
             if body.get("type") in ("edit", "create", "delete") and body.get("file_path"):
                 fields["files_modified"] = [body["file_path"]]
-            self._write(ledger, Kind.IMPORT_NOTED, item.at, _amendment(turn.seal, fields), turn.request_id)
+            self._write(pen, Kind.IMPORT_NOTED, item.at, _amendment(turn.seal, fields), turn.request_id)
             return
-        self._write(ledger, Kind.ACTION, item.at, body, request_id)
+        self._write(pen, Kind.ACTION, item.at, body, request_id)
 
     # The rest
 
-    def _update_session(self, item: Incoming, ledger: Ledger) -> None:
+    def _update_session(self, item: Incoming, pen: IntakePen) -> None:
         assert item.body is not None
         changes: dict[str, Any] = dict(item.body.get("changes") or {})
         title, rank = item.body.get("title"), int(item.body.get("title_source") or 0)
         if title and not self._is_live(item):
-            known = int((self._memory.document(f"title:{ledger.id}") or {}).get("rank", 0))
+            known = int((self._memory.document(f"title:{pen.id}") or {}).get("rank", 0))
             if rank > known or (rank == known != PROMPT_TITLE):
-                self._memory.keep(f"title:{ledger.id}", ledger.id, {"rank": rank})
-                if title != ledger.session.title:
+                self._memory.keep(f"title:{pen.id}", pen.id, {"rank": rank})
+                if title != pen.session.title:
                     changes["title"] = title
         named = (changes.get("cwd"), changes.get("relocated_cwd"), *_worktree_paths(changes.get("worktree")))
         for path in named:
             if isinstance(path, str) and path:
-                self.places.setdefault(ledger.id, []).append({"cwd": path})
+                self.places.setdefault(pen.id, []).append({"cwd": path})
         if changes:
-            self._write(ledger, Kind.SESSION_UPDATED, item.at, changes)
+            self._write(pen, Kind.SESSION_UPDATED, item.at, changes)
 
     def _is_live(self, item: Incoming) -> bool:
         """Tell whether somebody else than an import opened the session."""
         return bool((self._memory.document(_session_key(self._batch.sessions[item.session])) or {}).get("live"))
 
-    def _update_run(self, item: Incoming, ledger: Ledger) -> None:
+    def _update_run(self, item: Incoming, pen: IntakePen) -> None:
         changes: dict[str, Any] = (item.body or {}).get("changes") or {}
         if not changes:
             return
-        run = ledger.session.run
+        run = pen.session.run
         if run is None:
-            self._write(ledger, Kind.RUN_UPDATED, item.at, changes)
+            self._write(pen, Kind.RUN_UPDATED, item.at, changes)
             return
-        # The ledger of runs knows better: it is told what it lacks, the rest is kept beside it.
+        # The pen of runs knows better: it is told what it lacks, the rest is kept beside it.
         lacking = {name: changes[name] for name in _FILLED if changes.get(name) and getattr(run, name) is None}
-        self._write(ledger, Kind.RUN_UPDATED, item.at, {**lacking, "transcript": changes})
-        if "model" in lacking and ledger.session.model is None:
-            self._write(ledger, Kind.SESSION_UPDATED, item.at, {"model": lacking["model"]})
+        self._write(pen, Kind.RUN_UPDATED, item.at, {**lacking, "transcript": changes})
+        if "model" in lacking and pen.session.model is None:
+            self._write(pen, Kind.SESSION_UPDATED, item.at, {"model": lacking["model"]})
 
-    def _link(self, item: Incoming, ledger: Ledger) -> None:
+    def _link(self, item: Incoming, pen: IntakePen) -> None:
         assert item.body is not None
-        turn = self._turn_there(item, ledger)
-        self._family.link(ledger.id, turn, item.at, self._batch.sessions[item.session], item.body)
+        turn = self._turn_there(item, pen)
+        self._family.link(pen.id, turn, item.at, self._batch.sessions[item.session], item.body)
 
-    def _note(self, item: Incoming, ledger: Ledger) -> None:
+    def _note(self, item: Incoming, pen: IntakePen) -> None:
         assert item.prepared is not None
         body = item.body or {}
-        turn = self._turn_there(item, ledger)
+        turn = self._turn_there(item, pen)
         abandoned: list[str] = body.get("abandoned") or []
-        if any(self._memory.turn_in(ledger.id, name) for name in abandoned):
+        if any(self._memory.turn_in(pen.id, name) for name in abandoned):
             # Those that a hook or their agent began go by other names here.
-            named = [self._memory.turn_in(ledger.id, name) or name for name in abandoned]
-            self._write(ledger, Kind.IMPORT_NOTED, item.at, {"kind": "abandoned", "abandoned": named}, turn)
+            named = [self._memory.turn_in(pen.id, name) or name for name in abandoned]
+            self._write(pen, Kind.IMPORT_NOTED, item.at, {"kind": "abandoned", "abandoned": named}, turn)
             return
-        ledger.write_note(item.at, turn, item.prepared, body)
+        pen.write_prepared(Kind.IMPORT_NOTED, body, turn, item.prepared, at=item.at)
 
     def _note_shared(self) -> None:
         """Note what a session shares with others, once it is known how much."""
         for session_id, owners in self._shared.items():
-            ledger = self.ledger(session_id)
-            if ledger.is_sealed:
+            pen = self.pen(session_id)
+            if pen.is_sealed:
                 continue
             for owner, shared in owners.items():
-                noted = next((one for one in ledger.session.shared if one.get("session") == owner), None)
+                noted = next((one for one in pen.session.shared if one.get("session") == owner), None)
                 if noted is not None and int(str(noted.get("records") or 0)) >= shared["records"]:
                     continue
-                at = self._batch.items[-1].at if self._batch.items else ledger.session.last_activity.isoformat()
+                at = self._batch.items[-1].at if self._batch.items else precise(pen.session.last_activity)
                 body = {"shared": {"session": owner, **shared}}
-                self._write(ledger, Kind.IMPORT_NOTED, at, body)
-                if ledger.session.forked_from is None:
-                    self._write(ledger, Kind.SESSION_UPDATED, at, {"forked_from": owner})
+                self._write(pen, Kind.IMPORT_NOTED, at, body)
+                if pen.session.forked_from is None:
+                    self._write(pen, Kind.SESSION_UPDATED, at, {"forked_from": owner})
 
 
-_HANDLERS: dict[str, Callable[[BatchWork, Incoming, Ledger], None]] = {
+_HANDLERS: dict[str, Callable[[BatchWork, Incoming, IntakePen], None]] = {
     "session_updated": BatchWork._update_session,  # pyright: ignore[reportPrivateUsage]
     "turn_begun": BatchWork._begin_turn,  # pyright: ignore[reportPrivateUsage]
     "turn_updated": BatchWork._update_turn,  # pyright: ignore[reportPrivateUsage]

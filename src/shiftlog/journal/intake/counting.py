@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from shiftlog.facts.batch import Incoming
 from shiftlog.journal.encoding import salt_from
-from shiftlog.journal.intake.bulk_pen import Ledger
 from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.usage import (
     Growth,
     compacted,
@@ -56,37 +56,37 @@ class Counting:
     """Counts what the reports of one batch say, in `counts` too."""
 
     def __init__(
-        self, memory: Memory, ledgers: Callable[[], Callable[[str], Ledger] | None], agent: str, counts: Counter[str]
+        self, memory: Memory, pens: Callable[[], Callable[[str], IntakePen] | None], agent: str, counts: Counter[str]
     ) -> None:
         self._memory = memory
-        self._ledgers = ledgers
+        self._pens = pens
         self._agent = agent
         self._counts = counts
         self._responses: dict[str, Response | LoneResponse] = {}
         # Turns and counters of the lone responses whose entries are not stored before the batch ends.
         self._settled: dict[str, tuple[str | None, dict[str, Any]]] = {}
 
-    def _ledger(self, session_id: str) -> Ledger:
-        ledger = self._ledgers()
-        assert ledger is not None
-        return ledger(session_id)
+    def _pen(self, session_id: str) -> IntakePen:
+        pen = self._pens()
+        assert pen is not None
+        return pen(session_id)
 
-    def take(self, item: Incoming, ledger: Ledger) -> None:
+    def take(self, item: Incoming, pen: IntakePen) -> None:
         """Take one report of tokens."""
         assert item.body is not None
         report = item.body
-        turn = self._memory.turn_in(ledger.id, item.turn) or item.turn if item.turn else None
-        if turn is not None and not ledger.has_turn(turn):
+        turn = self._memory.turn_in(pen.id, item.turn) or item.turn if item.turn else None
+        if turn is not None and not pen.has_turn(turn):
             turn = None
         if report.get("rule") == "first":
-            key = self._memory.usage_key(item.key, report, ledger.id)
+            key = self._memory.usage_key(item.key, report, pen.id)
             known = self._memory.origin(key)
-            document, growths = count_first(known.doc if known else None, report, ledger.id, turn)
+            document, growths = count_first(known.doc if known else None, report, pen.id, turn)
             if document is not None:
-                self._memory.put(key, Origin(session_id=ledger.id, turn=turn, doc=document))
+                self._memory.put(key, Origin(session_id=pen.id, turn=turn, doc=document))
                 self._counts["usage_responses"] += known is None
             for growth in growths:
-                self._count(growth, item, ledger.id)
+                self._count(growth, item, pen.id)
             return
         if not report.get("message_id"):
             return
@@ -95,7 +95,7 @@ class Counting:
         if waiting is None:
             known = self._memory.origin(name)
             if known is None and is_lone(report, counts := counts_of(report)):
-                self._responses[name] = LoneResponse(item, ledger.id, turn, counts)
+                self._responses[name] = LoneResponse(item, pen.id, turn, counts)
                 self._counts["usage_responses"] += 1
                 return
             latest = before = self._counted(name, known, report) if known and known.doc else None
@@ -103,9 +103,9 @@ class Counting:
             before, latest = None, count_maximum(None, waiting.report, waiting.session_id, waiting.turn)[0]
         else:
             before, latest = waiting.before, waiting.after
-        after, is_new = count_maximum(latest, report, ledger.id, turn)
+        after, is_new = count_maximum(latest, report, pen.id, turn)
         if after != latest:
-            self._responses[name] = Response(before, after, item, ledger.id)
+            self._responses[name] = Response(before, after, item, pen.id)
             self._counts["usage_responses"] += is_new
 
     def _counted(self, name: str, known: Origin, report: dict[str, Any]) -> dict[str, Any]:
@@ -149,13 +149,13 @@ class Counting:
 
     def _count_lone(self, name: str, response: LoneResponse) -> None:
         item, session_id, turn, counts = response
-        ledger = self._ledger(session_id)
+        pen = self._pen(session_id)
         request: dict[str, Any] = {"r": response.report["request_id"]}
-        if item.prepared is not None and (turn is None or ledger.is_open(turn)):
-            ledger.write_usage(item.at, turn, item.prepared, response.report, counts)
+        if item.prepared is not None and (turn is None or pen.is_open(turn)):
+            pen.write_prepared(Kind.USAGE, response.report, turn, item.prepared, at=item.at)
             self._counts["usage_tokens"] += tokens_in(counts)
             # Its turn, model and counters stand in its entry, and hardly anybody asks for them again.
-            self._memory.put(name, Origin(session_id=session_id, doc=request | {"e": ledger.next_seq - 1}))
+            self._memory.put(name, Origin(session_id=session_id, doc=request | {"e": pen.next_seq - 1}))
             self._settled[name] = turn, response.report
         else:
             self._count(Growth.whole(response.report, session_id, turn), item, session_id)
@@ -163,17 +163,17 @@ class Counting:
             self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
     def _count(self, growth: Growth, item: Incoming, told_by: str) -> None:
-        ledger, at = self._ledger(growth.session_id), item.at
+        pen, at = self._pen(growth.session_id), item.at
         self._counts["usage_tokens"] += tokens_in(growth.counts)
         turn, body = growth.turn, growth.body()
-        if ledger.is_sealed:
+        if pen.is_sealed:
             # A sealed session takes nothing any more; who told of it counts it, so that the totals are right.
-            ledger, turn = self._ledger(told_by), None
-        if turn is not None and not ledger.is_open(turn):
+            pen, turn = self._pen(told_by), None
+        if turn is not None and not pen.is_open(turn):
             # A terminal turn never changes; its session still counts what came later.
             turn, body = None, {**body, "request_id": turn}
         if item.prepared is not None and item.body is not None and body == whole_body(item.body):
-            ledger.write_usage(at, turn, item.prepared, body, growth.counts)
+            pen.write_prepared(Kind.USAGE, body, turn, item.prepared, at=at)
         else:
-            salt = salt_from(self._agent, ledger.id, str(Kind.USAGE), str(ledger.next_seq))
-            ledger.write(Kind.USAGE, at, body, salt, turn)
+            salt = salt_from(self._agent, pen.id, str(Kind.USAGE), str(pen.next_seq))
+            pen.write(Kind.USAGE, body, turn, at=at, salt=salt)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shiftlog.facts.batch import SessionName
-from shiftlog.journal.intake.bulk_pen import Ledger
 from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.turns import write
 from shiftlog.model.entry import Kind
 from shiftlog.model.nouns import Turn
@@ -24,15 +24,15 @@ BY_TIME = 98
 class Family:
     """Who hangs on whom, as one batch changes it."""
 
-    def __init__(self, memory: Memory, ledgers: Callable[[], Callable[[str], Ledger] | None], agent: str) -> None:
+    def __init__(self, memory: Memory, pens: Callable[[], Callable[[str], IntakePen] | None], agent: str) -> None:
         self._memory = memory
-        self._ledgers = ledgers
+        self._pens = pens
         self._agent = agent
 
-    def _ledger(self, session_id: str) -> Ledger:
-        ledger = self._ledgers()
-        assert ledger is not None
-        return ledger(session_id)
+    def _pen(self, session_id: str) -> IntakePen:
+        pen = self._pens()
+        assert pen is not None
+        return pen(session_id)
 
     def parent_of(self, name: SessionName, body: Document) -> Document:
         """Return what is known of a child's parent as the child opens."""
@@ -89,13 +89,13 @@ class Family:
             waiting: Document = self._memory.document(f"child:parent:{name.vendor_id}") or {}
             for child in waiting.get("children", ()):
                 self._link_by_time(child, session_id)
-            own = self._ledger(session_id)
+            own = self._pen(session_id)
             if own.exists and own.session.parent_session_id and not own.session.parent_turn:
                 self._link_by_time(session_id, own.session.parent_session_id)
 
     def _link_by_time(self, child: str, parent: str) -> None:
-        started = self._ledger(child).session.started
-        for turn in self._ledger(parent).turns():
+        started = self._pen(child).session.started
+        for turn in self._pen(parent).turns():
             ended = turn.finished_at or turn.last_updated
             if turn.begun_at <= started <= ended:
                 link = {"session": parent, "turn": turn.request_id, "call": None, "rank": BY_TIME}
@@ -122,7 +122,7 @@ class Family:
 
     def _join(self, child_id: str, link: Document) -> None:
         """Write a link on both sides, unless a better one stands there."""
-        child = self._ledger(child_id)
+        child = self._pen(child_id)
         if not child.exists:
             return
         session = child.session
@@ -145,7 +145,7 @@ class Family:
             self._point(child_id, link)
 
     def _point(self, child_id: str, link: Document) -> None:
-        parent = self._ledger(link["session"])
+        parent = self._pen(link["session"])
         turn = parent.turn(link["turn"]) if parent.exists else None
         if turn is None or parent.is_sealed:
             return

@@ -6,10 +6,11 @@ from typing import Any
 
 from shiftlog.facts.batch import origin_key
 from shiftlog.facts.hook import HookFact
+from shiftlog.journal.clock import Clock
 from shiftlog.journal.encoding import salt_from
-from shiftlog.journal.intake.bulk_pen import Ledger
 from shiftlog.journal.intake.family import WHOLE_SESSION
 from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.agents import CLAUDE
 from shiftlog.model.entry import Kind
@@ -38,13 +39,13 @@ class HookSessions:
         *,
         backend_of: Callable[[str], str | None],
         host: str,
-        test_clock: bool,
+        clock: Clock,
     ) -> None:
         self._writer = writer
         self._fact = fact
         self._backend_of = backend_of
         self._host = host
-        self._test_clock = test_clock
+        self._clock = clock
 
     @staticmethod
     def known(reader: Reader, fact: HookFact) -> str | None:
@@ -53,14 +54,14 @@ class HookSessions:
 
     # Finding
 
-    def open_ledger(self, memory: Memory) -> Ledger | None:
+    def open_pen(self, memory: Memory) -> IntakePen | None:
         """Return the session of the event, if there is one that may still be written."""
-        return self._ledger_of(_known(self._writer, self._fact.agent, *self._named()))
+        return self._pen_of(_known(self._writer, self._fact.agent, *self._named()))
 
-    def child_ledger(self, memory: Memory) -> Ledger | None:
+    def child_pen(self, memory: Memory) -> IntakePen | None:
         """Return the session of the subagent that the event speaks of."""
         name = self._child_name()
-        return None if name is None else self._ledger_of(_known(self._writer, self._fact.agent, *name))
+        return None if name is None else self._pen_of(_known(self._writer, self._fact.agent, *name))
 
     def _named(self) -> tuple[str, str | None]:
         # Events from inside a subagent carry its id; those about one are the parent's.
@@ -74,53 +75,53 @@ class HookSessions:
             return None
         return (fact.vendor_id, fact.agent_id) if fact.agent == CLAUDE else (fact.agent_id, None)
 
-    def _ledger_of(self, session_id: str | None) -> Ledger | None:
+    def _pen_of(self, session_id: str | None) -> IntakePen | None:
         session = self._writer.session(session_id) if session_id else None
         if session is None or session.state is SessionState.SEALED:
             return None
-        return Ledger(self._writer, session.id, session, test_clock=self._test_clock)
+        return IntakePen(self._writer, session.id, session, self._clock)
 
     # Beginning
 
-    def begin(self, memory: Memory) -> Ledger | None:
+    def begin(self, memory: Memory) -> IntakePen | None:
         """Return the session that a start belongs to, open and with the run of its process; None for a sealed one."""
         session_id = _known(self._writer, self._fact.agent, self._fact.vendor_id, None)
         if session_id is None:
             session_id = self._joined(memory)
         if session_id is None:
             return self._opened(memory)
-        ledger = self._ledger_of(session_id)
-        if ledger is None:
+        pen = self._pen_of(session_id)
+        if pen is None:
             return None
-        if ledger.session.state in (SessionState.SUSPENDED, SessionState.CLOSED):
-            self._write(ledger, Kind.SESSION_RESUMED, {"via": "hook", "state_before": str(ledger.session.state)})
-        if ledger.session.state is SessionState.OPEN:
-            self._run(ledger)
-        return ledger
+        if pen.session.state in (SessionState.SUSPENDED, SessionState.CLOSED):
+            self._write(pen, Kind.SESSION_RESUMED, {"via": "hook", "state_before": str(pen.session.state)})
+        if pen.session.state is SessionState.OPEN:
+            self._run(pen)
+        return pen
 
-    def woken(self, memory: Memory) -> Ledger | None:
+    def woken(self, memory: Memory) -> IntakePen | None:
         """Return the session of somebody at work, opened or woken; None for one that has been closed."""
         if _known(self._writer, self._fact.agent, *self._named()) is None:
             if self._fact.agent_id is not None:
                 return self.begin_child(memory)
             return self.begin(memory)
-        ledger = self.open_ledger(memory)
-        if ledger is None or not ledger.session.is_live:
+        pen = self.open_pen(memory)
+        if pen is None or not pen.session.is_live:
             return None
-        if ledger.session.state is SessionState.SUSPENDED:
-            self._write(ledger, Kind.SESSION_RESUMED, {"via": "hook"})
-        return ledger
+        if pen.session.state is SessionState.SUSPENDED:
+            self._write(pen, Kind.SESSION_RESUMED, {"via": "hook"})
+        return pen
 
-    def begin_child(self, memory: Memory) -> Ledger | None:
+    def begin_child(self, memory: Memory) -> IntakePen | None:
         """Return the session of the subagent that starts, linked to the turn of its parent that is open."""
         name = self._child_name()
-        parent = self._ledger_of(_known(self._writer, self._fact.agent, self._fact.vendor_id, None))
+        parent = self._pen_of(_known(self._writer, self._fact.agent, self._fact.vendor_id, None))
         if parent is None:
             parent = self.begin(memory)
         if name is None or parent is None:
             return parent
-        parent.flush(self._writer)
-        known = self._ledger_of(_known(self._writer, self._fact.agent, *name))
+        parent.commit(self._writer)
+        known = self._pen_of(_known(self._writer, self._fact.agent, *name))
         if known is not None:
             return known
         fact = self._fact
@@ -140,12 +141,12 @@ class HookSessions:
             "parent": {"session": parent.id, "turn": turn.request_id if turn and not turn.is_terminal else None},
         }
         body["parent"] = {key: value for key, value in body["parent"].items() if value}
-        ledger = self._new(f"{fact.agent}-{stamp}-{tail}")
-        self._write(ledger, Kind.SESSION_OPENED, {key: value for key, value in body.items() if value})
-        memory.put(_session_name(*name), Origin(session_id=ledger.id))
-        return ledger
+        pen = self._new(f"{fact.agent}-{stamp}-{tail}")
+        self._write(pen, Kind.SESSION_OPENED, {key: value for key, value in body.items() if value})
+        memory.put(_session_name(*name), Origin(session_id=pen.id))
+        return pen
 
-    def _opened(self, memory: Memory) -> Ledger:
+    def _opened(self, memory: Memory) -> IntakePen:
         fact = self._fact
         body: Body = {
             "agent": fact.agent,
@@ -158,31 +159,31 @@ class HookSessions:
             "workspace": workspace_of(fact.cwd) if fact.cwd else None,
             "run": {**self._run_facts(), "alias": self._writer.next_alias()} if fact.pid else None,
         }
-        ledger = self._new(f"{fact.agent}-{_stamp(fact.at)}-{slug(fact.vendor_id, 'session')}")
-        self._write(ledger, Kind.SESSION_OPENED, {key: value for key, value in body.items() if value})
+        pen = self._new(f"{fact.agent}-{_stamp(fact.at)}-{slug(fact.vendor_id, 'session')}")
+        self._write(pen, Kind.SESSION_OPENED, {key: value for key, value in body.items() if value})
         # Not marked as live: its transcript may name it, since nobody else has.
-        memory.put(_session_name(fact.vendor_id, None), Origin(session_id=ledger.id))
+        memory.put(_session_name(fact.vendor_id, None), Origin(session_id=pen.id))
         # Under this name the transcripts of its subagents will ask for their parent.
-        link = {"session": ledger.id, "turn": None, "call": None, "rank": WHOLE_SESSION}
-        memory.keep(f"link:parent:{fact.vendor_id}", ledger.id, link)
-        return ledger
+        link = {"session": pen.id, "turn": None, "call": None, "rank": WHOLE_SESSION}
+        memory.keep(f"link:parent:{fact.vendor_id}", pen.id, link)
+        return pen
 
-    def _new(self, minted: str) -> Ledger:
+    def _new(self, minted: str) -> IntakePen:
         session_id = free_id(minted, lambda name: self._writer.session(name) is not None)
-        return Ledger(self._writer, session_id, None, test_clock=self._test_clock)
+        return IntakePen(self._writer, session_id, None, self._clock)
 
-    def _run(self, ledger: Ledger) -> None:
+    def _run(self, pen: IntakePen) -> None:
         """Give the session the run of this process, unless it has it."""
-        fact, run = self._fact, ledger.session.run
+        fact, run = self._fact, pen.session.run
         if fact.pid is None:
             return
         if run is None:
-            self._write(ledger, Kind.RUN_UPDATED, {**self._run_facts(), "alias": self._writer.next_alias()})
+            self._write(pen, Kind.RUN_UPDATED, {**self._run_facts(), "alias": self._writer.next_alias()})
             return
         same = (run.pid, run.pid_started, run.status) == (fact.pid, fact.pid_started, RunStatus.RUNNING)
         if not same and run.returncode is None:
             again = {"pid": fact.pid, "pid_started": fact.pid_started, "host": self._host}
-            self._write(ledger, Kind.RUN_UPDATED, {**again, "status": str(RunStatus.RUNNING)})
+            self._write(pen, Kind.RUN_UPDATED, {**again, "status": str(RunStatus.RUNNING)})
 
     def _run_facts(self) -> Body:
         fact = self._fact
@@ -205,10 +206,10 @@ class HookSessions:
         where = Filter(agent=fact.agent, states=frozenset({"open", "suspended"}), with_run=True)
         for row in self._writer.find_sessions(where, Page(limit=LOOKED_AT), by_activity=True):
             if self._is_same_process(row.session):
-                ledger = Ledger(self._writer, row.session.id, row.session, test_clock=self._test_clock)
+                pen = IntakePen(self._writer, row.session.id, row.session, self._clock)
                 body = {"vendor_session_id": fact.vendor_id, "transcript_path": fact.transcript_path}
-                self._write(ledger, Kind.SESSION_UPDATED, {key: value for key, value in body.items() if value})
-                ledger.flush(self._writer)
+                self._write(pen, Kind.SESSION_UPDATED, {key: value for key, value in body.items() if value})
+                pen.commit(self._writer)
                 # Somebody else opened it, and what they called it stays.
                 memory.put(_session_name(fact.vendor_id, None), Origin(session_id=row.session.id, doc={"live": True}))
                 return row.session.id
@@ -221,9 +222,9 @@ class HookSessions:
         is_here = fact.cwd in (run.cwd, session.cwd)
         return is_here and abs(run.started - parse(fact.at)) <= SAME_START
 
-    def _write(self, ledger: Ledger, kind: Kind, body: Body) -> None:
-        salt = salt_from("hook", self._fact.id, str(kind), str(ledger.next_seq))
-        ledger.write(kind, self._fact.at, body, salt)
+    def _write(self, pen: IntakePen, kind: Kind, body: Body) -> None:
+        salt = salt_from("hook", self._fact.id, str(kind), str(pen.next_seq))
+        pen.write(kind, body, at=self._fact.at, salt=salt)
 
 
 def _known(reader: Reader, agent: str, vendor_id: str, agent_id: str | None) -> str | None:

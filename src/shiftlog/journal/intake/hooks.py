@@ -17,9 +17,9 @@ from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.batch import BatchWork
-from shiftlog.journal.intake.bulk_pen import Ledger
 from shiftlog.journal.intake.hook_sessions import UNTITLED, HookSessions
 from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
 from shiftlog.journal.intake.turns import end_turn, update_turn
 from shiftlog.model.entry import Kind
@@ -111,7 +111,7 @@ class Hooking:
         repeated = writer.answer(SCOPE, fact.id) is not None
         session_id = None
         if not repeated:
-            work = _EventWork(writer, fact, self._sessions(writer, fact), test_clock=self._clock.is_test)
+            work = _EventWork(writer, fact, self._sessions(writer, fact), self._clock)
             session_id = work.run()
             kept = Answer(request_hash="", answer={"session_id": session_id}, at=self._clock.now())
             writer.put_answer(SCOPE, fact.id, kept)
@@ -120,7 +120,7 @@ class Hooking:
         return Taken(session_id=session_id, repeated=repeated)
 
     def _sessions(self, writer: Writer, fact: HookFact) -> HookSessions:
-        return HookSessions(writer, fact, backend_of=self._backend_of, host=self._host, test_clock=self._clock.is_test)
+        return HookSessions(writer, fact, backend_of=self._backend_of, host=self._host, clock=self._clock)
 
     def _settle(self, writer: Writer, session_id: str, stop: Stop) -> None:
         stops = _read_stops(writer)
@@ -128,40 +128,40 @@ class Hooking:
             return
         session = writer.session(session_id)
         if session is not None and session.state is not SessionState.SEALED:
-            ledger = Ledger(writer, session_id, session, test_clock=self._clock.is_test)
-            end_stopped(ledger, stop)
-            ledger.flush(writer)
-            save_capsule(writer, ledger, stop.at)
-            ledger.flush(writer)
+            pen = IntakePen(writer, session_id, session, self._clock)
+            end_stopped(pen, stop)
+            pen.commit(writer)
+            save_capsule(writer, pen, stop.at)
+            pen.commit(writer)
         _write_stops(writer, stops)
 
 
 class _EventWork:
     """The writing of one event."""
 
-    def __init__(self, writer: Writer, fact: HookFact, sessions: HookSessions, *, test_clock: bool) -> None:
+    def __init__(self, writer: Writer, fact: HookFact, sessions: HookSessions, clock: Clock) -> None:
         self._writer = writer
         self._fact = fact
         self._sessions = sessions
         self._memory = Memory(writer, fact.agent)
-        self._test_clock = test_clock
+        self._clock = clock
 
     def run(self) -> str | None:
         """Write what the event says; return the session that it belongs to."""
         if not self._fact.vendor_id:
             return None
-        ledger = self._handlers().get(self._fact.name, self._unknown)()
-        if ledger is None:
+        pen = self._handlers().get(self._fact.name, self._unknown)()
+        if pen is None:
             return None
-        ledger.flush(self._writer)
+        pen.commit(self._writer)
         self._memory.flush()
         if self._fact.masked:
-            known = self._writer.imported(ledger.id) or {}
+            known = self._writer.imported(pen.id) or {}
             total = Counter[str](known.get("redactions", {})) + Counter(self._fact.masked)
-            self._writer.put_imported(ledger.id, {**known, "redactions": dict(sorted(total.items()))})
-        return ledger.id
+            self._writer.put_imported(pen.id, {**known, "redactions": dict(sorted(total.items()))})
+        return pen.id
 
-    def _handlers(self) -> dict[str, Callable[[], Ledger | None]]:
+    def _handlers(self) -> dict[str, Callable[[], IntakePen | None]]:
         return {
             "SessionStart": self._start,
             "UserPromptSubmit": self._prompt,
@@ -176,103 +176,102 @@ class _EventWork:
             "SessionEnd": self._end,
         }
 
-    def _write(self, ledger: Ledger, kind: Kind, body: dict[str, Any], turn: str | None = None) -> None:
-        salt = salt_from("hook", self._fact.id, str(kind), str(ledger.next_seq))
-        ledger.write(
-            kind, self._fact.at, {name: value for name, value in body.items() if value is not None}, salt, turn
-        )
+    def _write(self, pen: IntakePen, kind: Kind, body: dict[str, Any], turn: str | None = None) -> None:
+        salt = salt_from("hook", self._fact.id, str(kind), str(pen.next_seq))
+        facts = {name: value for name, value in body.items() if value is not None}
+        pen.write(kind, facts, turn, at=self._fact.at, salt=salt)
 
-    def _start(self) -> Ledger | None:
+    def _start(self) -> IntakePen | None:
         return self._sessions.begin(self._memory)
 
     # Turns
 
-    def _prompt(self) -> Ledger | None:
+    def _prompt(self) -> IntakePen | None:
         fact = self._fact
-        ledger = self._sessions.woken(self._memory)
-        if ledger is None or fact.prompt is None:
-            return ledger
+        pen = self._sessions.woken(self._memory)
+        if pen is None or fact.prompt is None:
+            return pen
         if fact.turn_name is not None and (begun := self._memory.origin(fact.turn_name)) is not None:
-            self._ask(ledger, turn_now(ledger, begun))
-            return ledger
+            self._ask(pen, turn_now(pen, begun))
+            return pen
         if fact.turn_name is None and fact.prompt_name is not None:
-            session, name = ledger.session, fact.prompt_name
+            session, name = pen.session, fact.prompt_name
             brought = brought_by_import(self._writer, self._memory, session, name, fact.prompt, fact.at)
             if brought is not None:
-                keep_prompt(self._memory, ledger.id, fact.prompt_name, brought.request_id, taken=True)
-                return ledger
-        agents = begun_by_agent(self._writer, ledger.session, fact.at)
+                keep_prompt(self._memory, pen.id, fact.prompt_name, brought.request_id, taken=True)
+                return pen
+        agents = begun_by_agent(self._writer, pen.session, fact.at)
         if agents is not None:
-            self._keep(ledger, agents.request_id)
-            return ledger
-        self._end_previous(ledger)
+            self._keep(pen, agents.request_id)
+            return pen
+        self._end_previous(pen)
         stamp = fact.at.replace("-", "").replace(":", "")[:15] + "Z"
-        request_id = free_id(f"req-{stamp}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", ledger.has_turn)
+        request_id = free_id(f"req-{stamp}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", pen.has_turn)
         body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": HOOK}
-        self._write(ledger, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
-        self._keep(ledger, request_id)
+        self._write(pen, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
+        self._keep(pen, request_id)
         if fact.context:
             adds = {"context_list": list(fact.context)}
-            update_turn(ledger, request_id, fact.at, {"adds": adds}, live=False)
-        if ledger.session.title == UNTITLED and fact.prompt_title:
-            self._write(ledger, Kind.SESSION_UPDATED, {"title": fact.prompt_title})
-        return ledger
+            update_turn(pen, request_id, fact.at, {"adds": adds}, live=False)
+        if pen.session.title == UNTITLED and fact.prompt_title:
+            self._write(pen, Kind.SESSION_UPDATED, {"title": fact.prompt_title})
+        return pen
 
-    def _ask(self, ledger: Ledger, turn: Turn | None) -> None:
+    def _ask(self, pen: IntakePen, turn: Turn | None) -> None:
         """Give its prompt to a turn of which a transcript has told no more than that it began."""
         if turn is not None and not turn.is_terminal and not turn.query_text:
             sets = {"query_title": self._fact.prompt_title, "query_text": self._fact.prompt}
-            update_turn(ledger, turn.request_id, self._fact.at, {"sets": sets}, live=False)
+            update_turn(pen, turn.request_id, self._fact.at, {"sets": sets}, live=False)
 
-    def _keep(self, ledger: Ledger, request_id: str) -> None:
+    def _keep(self, pen: IntakePen, request_id: str) -> None:
         """Remember which turn the prompt has, under the name that its transcript will have for it."""
         if self._fact.turn_name is not None:
-            origin = Origin(session_id=ledger.id, turn=request_id, doc={"live": True})
+            origin = Origin(session_id=pen.id, turn=request_id, doc={"live": True})
             self._memory.put(self._fact.turn_name, origin)
         elif self._fact.prompt_name is not None:
-            keep_prompt(self._memory, ledger.id, self._fact.prompt_name, request_id, taken=False)
+            keep_prompt(self._memory, pen.id, self._fact.prompt_name, request_id, taken=False)
 
-    def _end_previous(self, ledger: Ledger) -> None:
+    def _end_previous(self, pen: IntakePen) -> None:
         """End the turn before: as it stopped, or as superseded where no transcript will ever tell."""
         stops = _read_stops(self._writer)
-        stop = stops.pop(ledger.id, None)
+        stop = stops.pop(pen.id, None)
         if stop is not None:
-            end_stopped(ledger, stop, is_last=not self._fact.transcript_path)
+            end_stopped(pen, stop, is_last=not self._fact.transcript_path)
             _write_stops(self._writer, stops)
-        previous = ledger.turn(ledger.session.current_turn or "")
+        previous = pen.turn(pen.session.current_turn or "")
         if previous is None or previous.is_terminal or self._fact.transcript_path:
             return
-        self._supersede(ledger, previous)
+        self._supersede(pen, previous)
 
-    def _supersede(self, ledger: Ledger, turn: Turn) -> None:
+    def _supersede(self, pen: IntakePen, turn: Turn) -> None:
         note = "superseded: No answer before the next prompt"
         outcome = {"status": "failed", "failure_note": note, "error_code": "superseded"}
-        end_turn(ledger, turn.request_id, self._fact.at, outcome, live=True)
+        end_turn(pen, turn.request_id, self._fact.at, outcome, live=True)
 
-    def _end_unanswered(self, ledger: Ledger) -> None:
+    def _end_unanswered(self, pen: IntakePen) -> None:
         """End the turns of prompts that never reached the model (another hook refused them): a later turn has ended."""
-        if not ledger.session.turns_open:
+        if not pen.session.turns_open:
             return
-        turns = ledger.turns()
+        turns = pen.turns()
         latest = max((turn.begun_at for turn in turns if turn.is_terminal), default=None)
         for turn in turns:
             is_empty = not (turn.is_terminal or turn.dialog_items or turn.actions or turn.response)
-            if is_empty and latest is not None and turn.begun_at < latest and self._began_by_hook(ledger, turn):
-                self._supersede(ledger, turn)
+            if is_empty and latest is not None and turn.begun_at < latest and self._began_by_hook(pen, turn):
+                self._supersede(pen, turn)
 
-    def _began_by_hook(self, ledger: Ledger, turn: Turn) -> bool:
-        (begun,) = self._writer.entries(ledger.id, after=turn.begun_seq - 1, limit=1)
+    def _began_by_hook(self, pen: IntakePen, turn: Turn) -> bool:
+        (begun,) = self._writer.entries(pen.id, after=turn.begun_seq - 1, limit=1)
         return begun.facts.get("opened_by") == HOOK
 
-    def _stop(self) -> Ledger | None:
-        ledger = self._sessions.open_ledger(self._memory)
-        if ledger is None:
+    def _stop(self) -> IntakePen | None:
+        pen = self._sessions.open_pen(self._memory)
+        if pen is None:
             return None
-        self._end_unanswered(ledger)
-        turn = self._open_turn(ledger)
+        self._end_unanswered(pen)
+        turn = self._open_turn(pen)
         if turn is None:
-            self._save_capsule(ledger)
-            return ledger
+            self._save_capsule(pen)
+            return pen
         stop = Stop(
             agent=self._fact.agent,
             at=self._fact.at,
@@ -280,123 +279,123 @@ class _EventWork:
             response=self._fact.response or "",
             transcript=self._fact.transcript_path,
         )
-        _write_stops(self._writer, {**_read_stops(self._writer), ledger.id: stop})
-        return ledger
+        _write_stops(self._writer, {**_read_stops(self._writer), pen.id: stop})
+        return pen
 
-    def _stop_failed(self) -> Ledger | None:
-        ledger = self._sessions.open_ledger(self._memory)
-        turn = self._open_turn(ledger) if ledger is not None else None
-        if ledger is not None and turn is not None:
+    def _stop_failed(self) -> IntakePen | None:
+        pen = self._sessions.open_pen(self._memory)
+        turn = self._open_turn(pen) if pen is not None else None
+        if pen is not None and turn is not None:
             note = self._fact.error or "The agent stopped with an error"
             outcome = {"status": "failed", "failure_note": note, "error_code": "api_error"}
-            end_turn(ledger, turn.request_id, self._fact.at, outcome, live=True)
-        return ledger
+            end_turn(pen, turn.request_id, self._fact.at, outcome, live=True)
+        return pen
 
-    def _open_turn(self, ledger: Ledger) -> Turn | None:
+    def _open_turn(self, pen: IntakePen) -> Turn | None:
         """Return the turn that is open and began before the event."""
-        turn = ledger.turn(ledger.session.current_turn or "")
+        turn = pen.turn(pen.session.current_turn or "")
         if turn is None or turn.is_terminal:
-            open_ones = [each for each in ledger.turns() if not each.is_terminal] if ledger.session.turns_open else []
+            open_ones = [each for each in pen.turns() if not each.is_terminal] if pen.session.turns_open else []
             turn = max(open_ones, key=lambda each: each.begun_at, default=None)
         return turn if turn is not None and turn.begun_at <= parse(self._fact.at) else None
 
-    def _call(self) -> Ledger | None:
-        ledger = self._sessions.woken(self._memory)
+    def _call(self) -> IntakePen | None:
+        pen = self._sessions.woken(self._memory)
         batch = self._fact.calls
-        if ledger is None or batch is None:
-            return ledger
-        turn = self._open_turn(ledger)
-        ledger.flush(self._writer)
+        if pen is None or batch is None:
+            return pen
+        turn = self._open_turn(pen)
+        pen.commit(self._writer)
         self._memory.flush()
         items = [msgspec.structs.replace(item, turn=turn.request_id if turn else None) for item in batch.items]
         placed = msgspec.structs.replace(batch, items=items)
-        BatchWork(self._writer, placed, _no_source(self._fact), test_clock=self._test_clock).run()
-        return self._sessions.open_ledger(self._memory)
+        BatchWork(self._writer, placed, _no_source(self._fact), self._clock).run()
+        return self._sessions.open_pen(self._memory)
 
     # Sessions
 
-    def _subagent_start(self) -> Ledger | None:
+    def _subagent_start(self) -> IntakePen | None:
         return self._sessions.begin_child(self._memory)
 
-    def _subagent_stop(self) -> Ledger | None:
-        child = self._sessions.child_ledger(self._memory)
+    def _subagent_stop(self) -> IntakePen | None:
+        child = self._sessions.child_pen(self._memory)
         if child is not None and child.session.state is SessionState.OPEN:
             self._write(child, Kind.SESSION_SUSPENDED, {"cause": SUBAGENT_ENDED})
         return child
 
-    def _compacting(self) -> Ledger | None:
-        ledger = self._sessions.open_ledger(self._memory)
-        if ledger is not None:
-            self._save_capsule(ledger)
-        return ledger
+    def _compacting(self) -> IntakePen | None:
+        pen = self._sessions.open_pen(self._memory)
+        if pen is not None:
+            self._save_capsule(pen)
+        return pen
 
-    def _compacted(self) -> Ledger | None:
-        ledger = self._sessions.open_ledger(self._memory)
-        if ledger is not None:
-            self._write(ledger, Kind.IMPORT_NOTED, {"hook": self._fact.name, "trigger": self._fact.trigger})
-        return ledger
+    def _compacted(self) -> IntakePen | None:
+        pen = self._sessions.open_pen(self._memory)
+        if pen is not None:
+            self._write(pen, Kind.IMPORT_NOTED, {"hook": self._fact.name, "trigger": self._fact.trigger})
+        return pen
 
-    def _end(self) -> Ledger | None:
-        ledger = self._sessions.open_ledger(self._memory)
-        if ledger is None:
+    def _end(self) -> IntakePen | None:
+        pen = self._sessions.open_pen(self._memory)
+        if pen is None:
             return None
         stops = _read_stops(self._writer)
-        stop = stops.pop(ledger.id, None)
+        stop = stops.pop(pen.id, None)
         if stop is not None:
-            end_stopped(ledger, stop, is_last=not self._fact.transcript_path)
+            end_stopped(pen, stop, is_last=not self._fact.transcript_path)
             _write_stops(self._writer, stops)
-        self._end_unanswered(ledger)
-        self._end_run(ledger)
-        if ledger.session.state is SessionState.OPEN:
-            self._save_capsule(ledger)
-            self._write(ledger, Kind.SESSION_SUSPENDED, {"cause": ENDED, "reason": self._fact.reason})
-            self._writer.end_lease(ledger.id)
-        return ledger
+        self._end_unanswered(pen)
+        self._end_run(pen)
+        if pen.session.state is SessionState.OPEN:
+            self._save_capsule(pen)
+            self._write(pen, Kind.SESSION_SUSPENDED, {"cause": ENDED, "reason": self._fact.reason})
+            self._writer.end_lease(pen.id)
+        return pen
 
-    def _end_run(self, ledger: Ledger) -> None:
-        run = ledger.session.run
+    def _end_run(self, pen: IntakePen) -> None:
+        run = pen.session.run
         if run is None or run.status is not RunStatus.RUNNING or run.pid not in (None, self._fact.pid):
             return
         ended = parse(self._fact.at)
         duration = max(int((ended - run.started).total_seconds() * 1000), 0)
         facts = {"status": str(RunStatus.OK), "ended": precise(ended), "duration_ms": duration}
-        self._write(ledger, Kind.RUN_UPDATED, {**facts, "derived": ["duration_ms"]})
+        self._write(pen, Kind.RUN_UPDATED, {**facts, "derived": ["duration_ms"]})
 
-    def _unknown(self) -> Ledger | None:
-        ledger = self._sessions.open_ledger(self._memory)
-        if ledger is not None:
-            self._write(ledger, Kind.IMPORT_NOTED, {"unknown": f"hook/{self._fact.name}"[:200], "raw": self._fact.raw})
-        return ledger
+    def _unknown(self) -> IntakePen | None:
+        pen = self._sessions.open_pen(self._memory)
+        if pen is not None:
+            self._write(pen, Kind.IMPORT_NOTED, {"unknown": f"hook/{self._fact.name}"[:200], "raw": self._fact.raw})
+        return pen
 
-    def _save_capsule(self, ledger: Ledger) -> None:
-        ledger.flush(self._writer)
-        save_capsule(self._writer, ledger, self._fact.at)
+    def _save_capsule(self, pen: IntakePen) -> None:
+        pen.commit(self._writer)
+        save_capsule(self._writer, pen, self._fact.at)
 
 
-def end_stopped(ledger: Ledger, stop: Stop, *, is_last: bool = False) -> None:
+def end_stopped(pen: IntakePen, stop: Stop, *, is_last: bool = False) -> None:
     """Complete the turn of a stop with its response, unless it has ended or more has come of it since.
 
     Where the stop is the last word on it, as no transcript will tell more, what came since was no more than a notice.
     """
-    turn = ledger.turn(stop.turn)
+    turn = pen.turn(stop.turn)
     if turn is None or turn.is_terminal or (turn.last_updated > parse(stop.at) and not is_last):
         return
     if not stop.response and not turn.response:
         return
     outcome = {"status": str(TurnStatus.COMPLETED), "response": stop.response}
-    end_turn(ledger, turn.request_id, stop.at, outcome, live=True)
+    end_turn(pen, turn.request_id, stop.at, outcome, live=True)
 
 
-def save_capsule(writer: Writer, ledger: Ledger, at: str) -> None:
+def save_capsule(writer: Writer, pen: IntakePen, at: str) -> None:
     """Write the capsule of a session that is flushed, unless its newest entry is one."""
-    session = ledger.session
+    session = pen.session
     if not session.turns_total or session.state is not SessionState.OPEN:
         return
-    if writer.entries(ledger.id, after=session.head_seq - 1, kinds=(Kind.CAPSULE_SAVED,)):
+    if writer.entries(pen.id, after=session.head_seq - 1, kinds=(Kind.CAPSULE_SAVED,)):
         return
     capsule = capsule_of(writer, session, parse(at))
-    salt = salt_from("hook", ledger.id, "capsule", str(ledger.next_seq))
-    ledger.write(Kind.CAPSULE_SAVED, at, {"origin": capsule["origin"], "capsule": capsule}, salt)
+    salt = salt_from("hook", pen.id, "capsule", str(pen.next_seq))
+    pen.write(Kind.CAPSULE_SAVED, {"origin": capsule["origin"], "capsule": capsule}, at=at, salt=salt)
 
 
 def _no_source(fact: HookFact) -> Source:

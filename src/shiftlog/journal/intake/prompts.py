@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
 
-from shiftlog.journal.intake.bulk_pen import Ledger
 from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import parse, truncated
 from shiftlog.store.protocol import Reader
@@ -23,11 +23,11 @@ def are_near(one: str, turn: Turn) -> bool:
     return abs(parse(one) - turn.begun_at) <= SAME_PROMPT
 
 
-def left_by_hook(memory: Memory, ledger: Ledger, name: str, at: str) -> Origin | None:
+def left_by_hook(memory: Memory, pen: IntakePen, name: str, at: str) -> Origin | None:
     """Return the turn that a hook began for a prompt and that no prompt of a transcript has taken yet; take it."""
     for key, origin in _known(memory, name):
         document = origin.doc or {}
-        turn = turn_now(ledger, origin)
+        turn = turn_now(pen, origin)
         if turn is None or document.get("taken") or not are_near(at, turn):
             continue
         memory.put(key, Origin(session_id=origin.session_id, turn=origin.turn, doc={**document, "taken": True}))
@@ -35,11 +35,11 @@ def left_by_hook(memory: Memory, ledger: Ledger, name: str, at: str) -> Origin |
     return None
 
 
-def turn_now(ledger: Ledger, origin: Origin) -> Turn | None:
+def turn_now(pen: IntakePen, origin: Origin) -> Turn | None:
     """Return the turn of a prompt: the hook's, or the one of its agent for which that made way."""
-    if origin.session_id != ledger.id or origin.turn is None:
+    if origin.session_id != pen.id or origin.turn is None:
         return None
-    return ledger.turn(origin.turn) or ledger.turn(ledger.adopter_of(origin.turn) or "")
+    return pen.turn(origin.turn) or pen.turn(pen.adopter_of(origin.turn) or "")
 
 
 def begun_by_agent(reader: Reader, session: Session, at: str) -> Turn | None:

@@ -74,7 +74,7 @@ class Ingest:
         await self._store.write(work)
 
     def _write(self, writer: Writer, batch: Batch, source: Source, moved_from: str | None) -> Written:
-        work = BatchWork(writer, batch, source, test_clock=self._clock.is_test)
+        work = BatchWork(writer, batch, source, self._clock)
         work.run()
         if moved_from is not None:
             writer.forget_source(moved_from)

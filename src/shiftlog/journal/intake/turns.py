@@ -10,7 +10,7 @@ import msgspec
 
 from shiftlog.facts.batch import Incoming
 from shiftlog.journal.encoding import salt_from
-from shiftlog.journal.intake.bulk_pen import Ledger
+from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.merge import MAX_LIST_ITEMS, TEXT_FIELDS, changes_to, is_empty
 from shiftlog.journal.projection import seal_of
 from shiftlog.model.entry import Kind
@@ -26,14 +26,14 @@ _TEXTS = (*TEXT_FIELDS, "query_text")
 _IMAGES = "images"
 
 
-def write(ledger: Ledger, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
+def write(pen: IntakePen, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
     """Write an entry that follows from others, under a salt that follows from its place."""
-    ledger.write(kind, at, body, salt_from(ledger.id, str(kind), str(ledger.next_seq)), turn)
+    pen.write(kind, body, turn, at=at, salt=salt_from(pen.id, str(kind), str(pen.next_seq)))
 
 
-def update_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], *, live: bool) -> None:
+def update_turn(pen: IntakePen, request_id: str, at: str, body: dict[str, Any], *, live: bool) -> None:
     """Write the fields of a turn that really change; of a terminal one as an amendment."""
-    turn = ledger.turn(request_id)
+    turn = pen.turn(request_id)
     if turn is None:
         return
     given: dict[str, Any] = body.get("sets") or {}
@@ -46,7 +46,7 @@ def update_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], 
         adds = {**adds, "blockers": adds["blockers"][:-1]}
     incoming = {**{n: v for n, v in sets.items() if n in TEXT_FIELDS}, **_with_room(turn, adds)}
     if turn.is_terminal:
-        _amend(ledger, turn, at, _beyond(turn, changes_to(turn, incoming)))
+        _amend(pen, turn, at, _beyond(turn, changes_to(turn, incoming)))
         return
     changes = changes_to(turn, incoming)
     prompt = sets.get("query_text")
@@ -54,10 +54,10 @@ def update_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], 
         # The file was read up to between the beginning of the turn and its prompt.
         changes["set"] = {**changes.get("set", {}), "query_text": prompt}
     more = {name: value for name, value in sets.items() if name not in _TEXTS}
-    if more and (more := ledger.not_said(request_id, more)):
+    if more and (more := pen.changed_fields(request_id, more)):
         changes["more"] = more
     if changes:
-        write(ledger, Kind.TURN_UPDATED, at, changes, request_id)
+        write(pen, Kind.TURN_UPDATED, at, changes, request_id)
 
 
 def _with_room(turn: Turn, adds: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -82,21 +82,21 @@ def _beyond(turn: Turn, changes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _amend(ledger: Ledger, turn: Turn, at: str, fields: dict[str, Any]) -> None:
+def _amend(pen: IntakePen, turn: Turn, at: str, fields: dict[str, Any]) -> None:
     if fields:
         body = {"source": SOURCE, "seal": turn.seal, "fields": fields}
-        write(ledger, Kind.IMPORT_NOTED, at, body, turn.request_id)
+        write(pen, Kind.IMPORT_NOTED, at, body, turn.request_id)
 
 
-def end_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], *, live: bool) -> None:
+def end_turn(pen: IntakePen, request_id: str, at: str, body: dict[str, Any], *, live: bool) -> None:
     """End a turn as its transcript says; one that has ended keeps its end, and another response is an amendment."""
-    turn = ledger.turn(request_id)
+    turn = pen.turn(request_id)
     if turn is None:
         return
     response = body.get("response") or ""
     if turn.is_terminal:
         if live and response and response != turn.response:
-            _amend(ledger, turn, at, _beyond(turn, {"set": {"response": response}}))
+            _amend(pen, turn, at, _beyond(turn, {"set": {"response": response}}))
         return
     status = TurnStatus(body["status"])
     outcome: dict[str, Any] = {}
@@ -116,17 +116,17 @@ def end_turn(ledger: Ledger, request_id: str, at: str, body: dict[str, Any], *, 
     seal = seal_of(turn, {**outcome, "status": str(status), "at": at})
     more = {name: body[name] for name in ("duration_ms", "settled") if body.get(name)}
     kind = Kind.TURN_COMPLETED if status is TurnStatus.COMPLETED else Kind.TURN_FAILED
-    write(ledger, kind, at, {**outcome, **more, "seal": seal}, request_id)
+    write(pen, kind, at, {**outcome, **more, "seal": seal}, request_id)
 
 
-def clear_items(ledger: Ledger, request_id: str, at: str) -> None:
+def clear_items(pen: IntakePen, request_id: str, at: str) -> None:
     """Clear what an open turn has that came otherwise: the transcript tells it again, with all that is known of it."""
-    turn = ledger.turn(request_id)
+    turn = pen.turn(request_id)
     if turn is None or turn.is_terminal:
         return
     brought = [name for name, count in (("dialog", turn.dialog_items), ("actions", turn.actions)) if count]
     if brought:
-        write(ledger, Kind.TURN_UPDATED, at, {"clear": brought}, request_id)
+        write(pen, Kind.TURN_UPDATED, at, {"clear": brought}, request_id)
 
 
 def next_order(turn: Turn) -> int:
@@ -134,13 +134,13 @@ def next_order(turn: Turn) -> int:
     return (turn.actions if turn.actions_floor else turn.last_order) + 1
 
 
-def late_dialog(ledger: Ledger, request_id: str, items: Sequence[Incoming]) -> None:
+def late_dialog(pen: IntakePen, request_id: str, items: Sequence[Incoming]) -> None:
     """Write dialog items that came for a terminal turn as one amendment of it."""
-    turn = ledger.turn(request_id)
+    turn = pen.turn(request_id)
     if turn is None:
         return
     dialog = [_item(item) for item in items]
-    _amend(ledger, turn, items[-1].at, {"dialog": dialog})
+    _amend(pen, turn, items[-1].at, {"dialog": dialog})
 
 
 def _item(item: Incoming) -> dict[str, Any]:

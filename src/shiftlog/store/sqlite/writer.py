@@ -173,6 +173,9 @@ class SqliteWriter(SourceWriter, SqliteReader):
             return
         key = self._move_head(session_id, entries[0].seq, entries[-1].seq, entries[-1].hash)
         self.insert_packed(key, entries)
+        if len(entries) < grams.GRAM_BATCH:
+            # A larger batch is an import's: the first search for parts of words indexes it.
+            self._backlog.grown.append((key, entries[0].seq, entries[-1].seq))
         base = entry_id(key, entries[-1].seq) - entries[-1].seq
         self._backlog.texts += [(base + entry.seq, apart(entry.text)) for entry in entries if entry.text]
 

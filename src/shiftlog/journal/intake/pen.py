@@ -1,0 +1,55 @@
+"""The pen of imports and hooks: the journal's own, with the questions that only facts recorded elsewhere raise.
+
+Chaining, projecting and buffering are the journal's (`journal/pen.py`); nothing is written differently here.
+"""
+
+from typing import Any
+
+from shiftlog.journal.adopting import adopter_of
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.pen import Pen
+from shiftlog.model.entry import Kind
+from shiftlog.model.moves import SessionState
+from shiftlog.model.nouns import Session
+from shiftlog.store.protocol import Reader
+
+
+class IntakePen(Pen):
+    """One session that facts from elsewhere are written into."""
+
+    def __init__(self, reader: Reader, session_id: str, session: Session | None, clock: Clock) -> None:
+        super().__init__(reader, session_id, session, clock)
+        self._other_fields: dict[str, dict[str, Any]] = {}
+
+    @property
+    def is_sealed(self) -> bool:
+        """Return True if the session takes no more entries."""
+        return self.exists and self.session.state is SessionState.SEALED
+
+    def has_turn(self, request_id: str) -> bool:
+        """Return True if the session has this turn."""
+        return self.turn(request_id) is not None
+
+    def is_open(self, request_id: str) -> bool:
+        """Return True if the session has this turn and it is not terminal."""
+        turn = self.turn(request_id)
+        return turn is not None and not turn.is_terminal
+
+    def adopter_of(self, request_id: str) -> str | None:
+        """Return the turn that replaced a hook's turn."""
+        return adopter_of(self.reader, self.id, request_id)
+
+    def changed_fields(self, request_id: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields that `Turn` lacks and whose last recorded value differs."""
+        recorded = self._other_fields.get(request_id)
+        if recorded is None:
+            recorded = self._other_fields[request_id] = {}
+            turn = self.turn(request_id)
+            # A turn that this pen began is not stored yet, and the store would read all entries from there on.
+            if turn is not None and turn.begun_seq < self.next_seq - self.written:
+                kinds = (Kind.TURN_UPDATED,)
+                for entry in self.reader.entries(self.id, after=turn.begun_seq, turn=request_id, kinds=kinds):
+                    recorded |= entry.facts.get("more") or {}
+        fresh = {name: value for name, value in fields.items() if recorded.get(name) != value}
+        recorded |= fresh
+        return fresh
