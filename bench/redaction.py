@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bench.tables import print_table
 from shiftlog.guard.secrets.redactor import Redactor
-from tests.guard.redaction_chunks import ChunkRedactor
-from tests.guard.redaction_corpus import CASES, Case, draw_cases, score
+from tests.guard.secrets.chunks import ChunkRedactor
+from tests.guard.secrets.corpus import CASES, Case, draw_cases, score
 
 REDRAWS = range(100, 120)
 MEGABYTE = 1_000_000

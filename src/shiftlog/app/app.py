@@ -16,8 +16,7 @@ from shiftlog.config.loading import FILE_NAME, Config, load
 from shiftlog.dialects.delx.service import Delx
 from shiftlog.dialects.mcpserver.calls import Calls
 from shiftlog.dialects.mcpserver.service import Sessionlog
-from shiftlog.guard.secrets.detectors import RULE_IDS
-from shiftlog.guard.secrets.redactor import InvalidRule, Redactor, Rule
+from shiftlog.guard.secrets.redactor import RULE_IDS, InvalidRule, Redactor, Rule
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.service import Continuity, Terms
 from shiftlog.journal.history.service import History

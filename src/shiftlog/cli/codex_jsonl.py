@@ -295,8 +295,7 @@ def _kept() -> str | None:
 def _mask() -> Callable[[Any], Any]:
     """Return what takes secrets out of whatever is printed, by the operator's rules too."""
     from shiftlog.config.loading import load
-    from shiftlog.guard.secrets.json_values import PATH_FIELDS
-    from shiftlog.guard.secrets.redactor import Redactor, Rule
+    from shiftlog.guard.secrets.redactor import PATH_FIELDS, Redactor, Rule
 
     settings = load(Path(opened_home()), os.environ).redaction
     rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in settings.rules]

@@ -1,6 +1,6 @@
-"""A typed door to google-re2, whose searches take linear time on any input.
+"""A typed wrapper of google-re2, whose searches take linear time on any input.
 
-Patterns run over bytes: UTF-8 text with lone surrogates passed through. No pattern ever matches across a line.
+Patterns run over UTF-8 bytes; lone surrogates pass through. No pattern matches across a line break.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ _re2 = cast(Any, re2)
 
 
 class LinearMatch(Protocol):
-    """A place in the searched bytes."""
+    """A match in the searched bytes."""
 
     def start(self, group: int = 0) -> int: ...
     def end(self, group: int = 0) -> int: ...
@@ -30,11 +30,11 @@ class LinearPattern(Protocol):
 
 
 class PatternError(ValueError):
-    """A pattern that linear-time matching does not accept."""
+    """The pattern cannot be matched in linear time."""
 
 
 def compile_linear(pattern: str, *, text: bool = False) -> LinearPattern:
-    """Compile a pattern over bytes; with `text`, one whose classes mean characters instead of bytes.
+    """Compile a pattern over bytes; with `text`, its classes mean characters.
 
     Raises `PatternError` for a pattern that does not compile.
     """
@@ -47,10 +47,10 @@ def compile_linear(pattern: str, *, text: bool = False) -> LinearPattern:
 
 
 def tells_whether(pattern: LinearPattern) -> Callable[[bytes], bool]:
-    """Return a function that tells whether a pattern is found in some bytes, without the cost of saying where."""
+    """Return a predicate for a match anywhere in some bytes; cheaper than a search, which reports the position."""
     try:
         match, unanchored = cast(Any, pattern)._regexp.Match, _re2._Anchor.UNANCHORED
-    except AttributeError:  # inside of the wrapper, where another version may have other names
+    except AttributeError:  # internals of the wrapper, which another version may name differently
         return lambda data: pattern.search(data) is not None
 
     def is_found(data: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""Patterns of budgets: linear-time regular expressions that are searched in each line of a text.
+"""The patterns of budgets: linear-time regular expressions, searched in each line of a text.
 
-What linear time cannot do, look-around and back-references, is refused by name. `LinePattern.find` goes over a block
-of many lines at once; only a pattern that asks where the text begins or ends is tried line by line.
+Look-around, back-references and other constructs that linear time excludes are refused by name. A block of many lines
+is searched at once; only a pattern that anchors to the whole text is tried line by line.
 """
 
 import re
@@ -11,7 +11,7 @@ from shiftlog.guard.linear import LinearPattern, PatternError, compile_linear
 
 MAX_PATTERN_BYTES = 4096
 
-# A pattern with these means the ends of the text, or switches line mode off; it cannot be searched in many lines.
+# These anchor to the ends of the text or switch line mode off, so the pattern cannot be searched in many lines at once.
 _WHOLE_TEXT = re.compile(r"\\[AzC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]?", re.DOTALL)
 _REFUSED = (
@@ -26,7 +26,7 @@ _REFUSED = (
 
 
 class PatternRefused(ValueError):
-    """A pattern that cannot be used: why, and where in it the fault is."""
+    """The pattern cannot be used; `reason` and `offset` say why and where."""
 
     def __init__(self, reason: str, offset: int | None = None, *, too_long: bool = False) -> None:
         super().__init__(reason)
@@ -36,7 +36,7 @@ class PatternRefused(ValueError):
 
 
 class LinePattern:
-    """A pattern ready to be searched in lines; raises `PatternRefused` for one that cannot be used."""
+    """A compiled pattern for lines; raises `PatternRefused` if it cannot be used."""
 
     __slots__ = ("_by_line", "_compiled", "text")
 
@@ -53,7 +53,7 @@ class LinePattern:
         except PatternError as error:
             raise _explain(text, str(error)) from None
         self._by_line = _WHOLE_TEXT.search(text) is not None
-        # To the line's end, so that the search goes on in the next line.
+        # Match to the end of the line, so that the search continues on the next line.
         self._compiled: LinearPattern = bare if self._by_line else compile_linear(f"(?m)(?:{text}).*$", text=True)
 
     def __repr__(self) -> str:
@@ -66,9 +66,9 @@ class LinePattern:
         return hash(self.text)
 
     def find(self, block: bytes) -> Iterator[tuple[int, int]]:
-        """Yield where runs of lines begin and end (behind their last line break) in each of which something is found.
+        """Yield the start and end of each run of matching lines; the end is after the last line break.
 
-        The block holds whole lines of UTF-8; its last one may lack the line break.
+        The block holds whole lines of UTF-8; the last one may lack its line break.
         """
         begin = end = 0
         for line, line_end in self._find_by_line(block) if self._by_line else self._find_in_bulk(block):
@@ -85,9 +85,9 @@ class LinePattern:
         for match in self._compiled.finditer(block):
             hit = match.start()
             if hit < position:
-                continue  # an empty match at the end of a line that was found already
+                continue  # an empty match at the end of a line already found
             if hit == size and (position == size or block.endswith(b"\n")):
-                return  # what is empty behind the last line is no line
+                return  # an empty rest after the last line is not a line
             start = block.rfind(b"\n", position, hit) + 1 or position
             position = min(match.end() + 1, size)
             yield start, position
@@ -102,7 +102,7 @@ class LinePattern:
 
 
 def _explain(pattern: str, reason: str) -> PatternRefused:
-    """Name what the pattern asks for that linear time cannot give, or pass on what the compiler says."""
+    """Name the unsupported construct in a pattern, or pass on the compiler's message."""
     position = 0
     while position < len(pattern):
         for refused, says in _REFUSED:

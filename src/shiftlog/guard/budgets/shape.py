@@ -1,7 +1,7 @@
-"""Shaping a text by a budget: grep, keep, one marker per gap, cut of the middle, and the report.
+"""Shapes a text by a budget: grep, keep, a marker for each gap, cutting the middle, and the report.
 
-Works on a `LineSource`, so that an output of gigabytes is never in memory: lines are picked by number, counted in
-blocks and only what is shown is read. Where the source lacks lines (an output longer than its spool), they are a gap.
+Reads from a `LineSource`, so an output of gigabytes is never in memory: lines are selected by number, counted in
+blocks, and only shown lines are read. Lines that the source lacks (an output longer than its spool) are a gap.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,11 +14,11 @@ from shiftlog.guard.budgets.spec import Budget
 
 BLOCK_BYTES = 512 * 1024
 _BREAK = 10
-LINE_BYTES = 1024 * 1024  # a longer line is searched in its first part
+LINE_BYTES = 1024 * 1024  # of a longer line only the beginning is searched
 
 
 class Part(NamedTuple):
-    """Lines that a source holds: the first one's number from 0, how many, and where their bytes begin and end."""
+    """Lines that a source holds: the first number from 0, the count, and the range of their bytes."""
 
     first: int
     lines: int
@@ -27,19 +27,19 @@ class Part(NamedTuple):
 
 
 class LineSource(Protocol):
-    """A text of numbered lines that can be read anywhere."""
+    """A text of numbered lines with random access."""
 
     @property
     def lines_total(self) -> int:
-        """How many lines the text has, the unterminated last one and missing ones included."""
+        """The number of lines, including missing ones and an unterminated last one."""
         ...
 
     def parts(self) -> Sequence[Part]:
-        """Return the lines that are there, in order."""
+        """Return the available lines, in order."""
         ...
 
     def read(self, start: int, end: int) -> bytes:
-        """Return the bytes of a range that lies in one part."""
+        """Return the bytes of a range within one part."""
         ...
 
     def chars(self, start: int, end: int) -> int:
@@ -47,12 +47,12 @@ class LineSource(Protocol):
         ...
 
     def offset_of(self, line: int) -> int:
-        """Return where a line begins that is there; behind a part's last line, where the part ends."""
+        """Return the offset of an available line; after the last line of a part, the end of the part."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class BudgetReport:
     """What a budget did to a text."""
 
     mode: str
@@ -60,22 +60,22 @@ class Report:
     lines_kept: int
 
     def as_dict(self) -> dict[str, object]:
-        """Return the report as results show it."""
+        """Return the report for results."""
         return {"mode": self.mode, "lines_total": self.lines_total, "lines_kept": self.lines_kept}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaped:
-    """A shaped text; `elided_at` is the offset of the first byte that was dropped."""
+    """A shaped text; `elided_at` is the offset of the first dropped byte."""
 
     text: str
-    report: Report
+    report: BudgetReport
     truncated: bool
     elided_at: int | None = None
 
 
-class _Lines(NamedTuple):
-    """Lines `first` to `last - 1` and their bytes."""
+class _LineRange(NamedTuple):
+    """The lines `first` to `last - 1` and their bytes."""
 
     first: int
     last: int
@@ -83,8 +83,8 @@ class _Lines(NamedTuple):
     end: int
 
 
-class _Place(NamedTuple):
-    """Where a search can be taken up again: a block, and what was found before it."""
+class _SearchPoint(NamedTuple):
+    """A point from which a search can be repeated: a block, and what was found before it."""
 
     part: int
     offset: int
@@ -95,8 +95,8 @@ class _Place(NamedTuple):
 
 
 def shape(source: LineSource, budget: Budget, cap: int) -> Shaped:
-    """Shape a text; `cap` is the greatest number of characters where the budget names none."""
-    survivors = _Grep(source, budget) if budget.grep is not None else _All(source)
+    """Shape a text; `cap` limits the characters if the budget does not."""
+    survivors = _GrepLines(source, budget) if budget.grep is not None else _AllLines(source)
     keep = budget.keep
     head, tail = (keep.head, keep.tail) if keep is not None else (None, None)
     max_chars = budget.max_chars if budget.max_chars is not None else cap
@@ -108,7 +108,7 @@ def shape(source: LineSource, budget: Budget, cap: int) -> Shaped:
         if tail and kept == head:
             kept += sum(_show(text, lines) for lines in survivors.last(tail, behind=head))
     whole = text.finish(source.lines_total)
-    report = Report(mode=budget.mode, lines_total=source.lines_total, lines_kept=kept)
+    report = BudgetReport(mode=budget.mode, lines_total=source.lines_total, lines_kept=kept)
     truncated = kept < source.lines_total or whole.cut
     return Shaped(text=whole.text, report=report, truncated=truncated, elided_at=whole.elided_at if truncated else None)
 
@@ -118,23 +118,23 @@ def _unterminated(source: LineSource) -> frozenset[int]:
     return frozenset(end for end in ends if source.read(end - 1, end) != b"\n")
 
 
-def _show(text: CutText, lines: _Lines) -> int:
+def _show(text: CutText, lines: _LineRange) -> int:
     text.keep(lines.first, lines.last, lines.start, lines.end)
     return lines.last - lines.first
 
 
-def _cut_lines(source: LineSource, lines: _Lines, skip: int, most: int) -> _Lines | None:
-    """Leave out the first lines of a run, and those behind the most that are wanted."""
+def _cut_lines(source: LineSource, lines: _LineRange, skip: int, most: int) -> _LineRange | None:
+    """Drop the first `skip` lines of a run, and those after the next `most`."""
     first, last = lines.first + skip, min(lines.last, lines.first + skip + most)
     if first >= last:
         return None
     start = lines.start if first == lines.first else source.offset_of(first)
     end = lines.end if last == lines.last else source.offset_of(last)
-    return _Lines(first, last, start, end)
+    return _LineRange(first, last, start, end)
 
 
-def _slice(source: LineSource, runs: Iterator[_Lines], skip: int, most: int) -> Iterator[_Lines]:
-    """Yield `most` lines of the runs behind the first `skip`."""
+def _slice(source: LineSource, runs: Iterator[_LineRange], skip: int, most: int) -> Iterator[_LineRange]:
+    """Yield `most` lines of the runs after the first `skip`."""
     for lines in runs:
         if most <= 0:
             return
@@ -145,7 +145,7 @@ def _slice(source: LineSource, runs: Iterator[_Lines], skip: int, most: int) -> 
 
 
 def _step_back(block: bytes, position: int, lines: int) -> int | None:
-    """Return where the line begins that is so many lines before a line's start; None if the block does not show it."""
+    """Return the offset of the line this many lines before a line start; None if it is not in the block."""
     for _ in range(lines):
         if position <= 0:
             return None
@@ -154,7 +154,7 @@ def _step_back(block: bytes, position: int, lines: int) -> int | None:
 
 
 def _step_forward(block: bytes, position: int, lines: int) -> int | None:
-    """Return where so many lines behind a position end; None if the block does not show it."""
+    """Return the end of this many lines after a position; None if it is not in the block."""
     for _ in range(lines):
         position = block.find(b"\n", position) + 1
         if not position:
@@ -162,27 +162,27 @@ def _step_forward(block: bytes, position: int, lines: int) -> int | None:
     return position
 
 
-class _All:
-    """Every line that is there."""
+class _AllLines:
+    """Every available line."""
 
     def __init__(self, source: LineSource) -> None:
         self._source = source
 
-    def all(self) -> Iterator[_Lines]:
+    def all(self) -> Iterator[_LineRange]:
         for first, count, start, end in self._source.parts():
             if count:
-                yield _Lines(first, first + count, start, end)
+                yield _LineRange(first, first + count, start, end)
 
-    def first(self, most: int) -> Iterator[_Lines]:
+    def first(self, most: int) -> Iterator[_LineRange]:
         return _slice(self._source, self.all(), 0, most)
 
-    def last(self, most: int, *, behind: int) -> Iterator[_Lines]:
+    def last(self, most: int, *, behind: int) -> Iterator[_LineRange]:
         count = sum(part.lines for part in self._source.parts())
         return _slice(self._source, self.all(), max(behind, count - most), most)
 
 
-class _Grep:
-    """The lines that a pattern finds and those around them."""
+class _GrepLines:
+    """The lines that match a pattern, and their context."""
 
     def __init__(self, source: LineSource, budget: Budget) -> None:
         assert budget.grep is not None
@@ -191,28 +191,28 @@ class _Grep:
         self._context = budget.grep.context
         self._parts = source.parts()
 
-    def all(self) -> Iterator[_Lines]:
-        return self._find(_Place(0, -1, 0, 0, 0, 0), [])
+    def all(self) -> Iterator[_LineRange]:
+        return self._find(_SearchPoint(0, -1, 0, 0, 0, 0), [])
 
-    def first(self, most: int) -> Iterator[_Lines]:
+    def first(self, most: int) -> Iterator[_LineRange]:
         return _slice(self._source, self.all(), 0, most) if most else iter(())
 
-    def last(self, most: int, *, behind: int) -> Iterator[_Lines]:
-        places: list[_Place] = []
-        count = sum(lines.last - lines.first for lines in self._find(_Place(0, -1, 0, 0, 0, 0), places))
+    def last(self, most: int, *, behind: int) -> Iterator[_LineRange]:
+        points: list[_SearchPoint] = []
+        count = sum(lines.last - lines.first for lines in self._find(_SearchPoint(0, -1, 0, 0, 0, 0), points))
         skip = max(behind, count - most)
-        place = next((place for place in reversed(places) if place.found <= skip), None)
-        return iter(()) if place is None else _slice(self._source, self._find(place, []), skip - place.found, most)
+        point = next((point for point in reversed(points) if point.found <= skip), None)
+        return iter(()) if point is None else _slice(self._source, self._find(point, []), skip - point.found, most)
 
-    def _find(self, place: _Place, places: list[_Place]) -> Iterator[_Lines]:
-        """Yield runs of lines from a place on, and note at each block how to take it up there."""
-        _, offset, line, found_to, found_end, found = place
-        for index in range(place.part, len(self._parts)):
+    def _find(self, point: _SearchPoint, points: list[_SearchPoint]) -> Iterator[_LineRange]:
+        """Yield runs of lines from a point on, and record a point at each block."""
+        _, offset, line, found_to, found_end, found = point
+        for index in range(point.part, len(self._parts)):
             part = self._parts[index]
             if offset < 0:
                 offset, line, found_to, found_end = part.start, part.first, part.first, part.start
             while offset < part.end:
-                places.append(_Place(index, offset, line, found_to, found_end, found))
+                points.append(_SearchPoint(index, offset, line, found_to, found_end, found))
                 block, size = self._read_block(offset, part.end)
                 counted = 0
                 for start, end in self._pattern.find(block):
@@ -220,7 +220,7 @@ class _Grep:
                     counted = start
                     whole_end = offset + size if end == len(block) else offset + end
                     found_lines = block.count(b"\n", start, end) + (end == len(block) and block[-1] != _BREAK)
-                    run = _Lines(line, line + found_lines, offset + start, whole_end)
+                    run = _LineRange(line, line + found_lines, offset + start, whole_end)
                     if self._context or line < found_to:
                         run = self._with_context(part, run, found_to, found_end, block, offset)
                     if run is not None:
@@ -232,11 +232,11 @@ class _Grep:
             offset = -1
 
     def _with_context(
-        self, part: Part, hit: _Lines, found_to: int, found_end: int, block: bytes, offset: int
-    ) -> _Lines | None:
-        """Return the lines around a hit that no hit before it has brought.
+        self, part: Part, hit: _LineRange, found_to: int, found_end: int, block: bytes, offset: int
+    ) -> _LineRange | None:
+        """Return the lines around a hit that no earlier hit included.
 
-        Goes on where those end, so that a wide context does not make each of many hits step over the same lines.
+        Starts where the earlier ones end, so that many hits with a wide context do not step over the same lines again.
         """
         first = max(hit.first - self._context, found_to)
         last = min(hit.last + self._context, part.first + part.lines)
@@ -245,7 +245,7 @@ class _Grep:
         behind, behind_end = (found_to, found_end) if found_to > hit.last else (hit.last, hit.end)
         start = found_end - offset if first == found_to else _step_back(block, hit.start - offset, hit.first - first)
         end = _step_forward(block, behind_end - offset, last - behind)
-        return _Lines(
+        return _LineRange(
             first,
             last,
             self._source.offset_of(first) if start is None else offset + start,
@@ -253,7 +253,7 @@ class _Grep:
         )
 
     def _read_block(self, offset: int, limit: int) -> tuple[bytes, int]:
-        """Return whole lines from an offset on, and how many bytes they are; of a very long line only its beginning."""
+        """Return whole lines from an offset on and their size in bytes; of a very long line only the beginning."""
         block = self._source.read(offset, min(offset + BLOCK_BYTES, limit))
         if offset + len(block) == limit:
             return block, len(block)

@@ -1,7 +1,6 @@
-"""The budget: how much of an output is shown, and which part; read from JSON with every fault named.
+"""The budget: how much of an output is shown, and which part; read from JSON with precise errors.
 
-Native tools refuse what is out of range, dialects clamp counts. Shaping text by a budget is in `budget_shape`, the
-patterns are in `budget_patterns`.
+Native tools reject counts out of range, dialects clamp them. `shape` applies a budget, `patterns` compiles its pattern.
 """
 
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ _COUNTS: dict[KeepMode, tuple[str, ...]] = {"all": (), "tail": ("n",), "head": (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grep:
-    """Lines that a pattern finds, and how many around each."""
+    """A pattern, and the number of context lines around each match."""
 
     pattern: LinePattern
     context: int = 0
@@ -34,7 +33,7 @@ class Grep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """How many of the first and of the last lines are kept; None keeps all."""
+    """The number of first and last lines to keep; None keeps all."""
 
     mode: KeepMode
     head: int | None = None
@@ -43,7 +42,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Which lines are kept and how many characters of them; without `max_chars` the caller's cap holds."""
+    """Which lines are kept, and how many characters of them; without `max_chars` the caller's cap applies."""
 
     grep: Grep | None = None
     keep: Keep | None = None
@@ -51,12 +50,12 @@ class Budget:
 
     @property
     def keeps_everything(self) -> bool:
-        """Return True if it asks for nothing but the default; then no report is given."""
+        """Whether it is the default, which gives no report."""
         return self.mode == "all" and self.max_chars is None
 
     @property
     def mode(self) -> str:
-        """How the report names it: `all`, the keep mode, `grep` or `grep+<keep mode>`."""
+        """The name for the report: `all`, the keep mode, `grep` or `grep+<keep mode>`."""
         keep = self.keep.mode if self.keep is not None else "all"
         if self.grep is None:
             return keep
@@ -69,9 +68,9 @@ WHOLE = Budget()
 def read_budget(value: object, path: str = "budget", *, clamp: bool = False) -> Budget | None:
     """Read a budget argument; None for null.
 
-    `path` is how faults name it. With `clamp`, as in dialects, counts that are too large are lowered and negative
-    ones are faulty arguments. Raises `BudgetInvalid` for what breaks a rule of budgets, `InvalidParameter` for
-    unknown, missing or mistyped members.
+    `path` names the argument in errors. With `clamp`, as in dialects, large counts are lowered, and negative ones are
+    invalid parameters. Raises `BudgetInvalid` for a broken rule of budgets, `InvalidParameter` for unknown, missing or
+    mistyped members.
     """
     if value is None:
         return None

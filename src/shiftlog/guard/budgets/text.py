@@ -1,4 +1,4 @@
-"""A text in memory as a source of lines, for what is shaped without being spooled (patches, echoes of commands)."""
+"""A text in memory as a source of lines, for text that is not spooled: patches and echoed commands."""
 
 from collections.abc import Sequence
 
@@ -26,20 +26,20 @@ class TextLines:
         return len(self._data[start:end].decode("utf-8", "ignore"))
 
     def offset_of(self, line: int) -> int:
-        """Return where a line begins."""
+        """Return the offset of a line."""
         return offset_of_line(self._data, line)
 
 
 def count_lines(data: bytes) -> int:
-    """Count lines, an unterminated last one included."""
+    """Count lines, including an unterminated last one."""
     return data.count(b"\n") + (1 if data and not data.endswith(b"\n") else 0)
 
 
 def offset_of_line(data: bytes, line: int) -> int:
-    """Return where the line begins that has so many line breaks before it; the end where there are fewer."""
+    """Return the offset after this many line breaks; the end if there are fewer."""
     position = 0
     while line > 0 and position < len(data):
-        # Halving the distance by counting is far cheaper than a step per line.
+        # Bisecting by counting is far cheaper than one step per line.
         size = min(len(data) - position, max(line, 4096))
         breaks = data.count(b"\n", position, position + size)
         if breaks < line:
@@ -64,7 +64,7 @@ def shape_text(text: str, budget: Budget | None, cap: int) -> Shaped:
 
 
 def elide_middle(text: str, max_chars: int) -> str:
-    """Cut the middle out of a text that is longer than so many characters, as results show commands."""
+    """Cut the middle out of a text of more than `max_chars` characters."""
     if len(text) <= max_chars:
         return text
     half = max_chars // 2

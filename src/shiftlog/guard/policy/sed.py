@@ -9,7 +9,7 @@ from shiftlog.guard.policy.options import OptionTable, read_options
 
 LONG_OPTIONS = (
     "quiet silent regexp-extended separate unbuffered null-data posix debug sandbox follow-symlinks zero-terminated "
-    "binary in-index expression= file= line-length="
+    "binary in-place expression= file= line-length="
 )
 OPTIONS = OptionTable("nErsuzbd", "efl", "i", tuple(LONG_OPTIONS.split()))
 ADDRESSES = frozenset("0123456789$,~+! \t\n;{}IM")

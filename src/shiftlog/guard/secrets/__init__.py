@@ -1,1 +1,1 @@
-"""Find and mask secrets in text, JSON and streams. Door: Redactor, Rule."""
+"""Finds and masks secrets. Doors: `redactor` (texts, JSON), `scan` (text in pieces) and `blobs` (encoded data)."""

@@ -1,7 +1,6 @@
-"""Folding encoded data in texts to a line that identifies it: images, archives, certificates.
+"""Replaces encoded data in a text (images, archives, certificates) by a short line that identifies it.
 
-Not redaction: nothing secret is meant, only bulk that nobody reads. Private keys are left to the redactor, which
-comes first.
+This saves space and hides no secrets. Private keys are left to the redactor, which runs first.
 """
 
 import base64
@@ -15,7 +14,7 @@ MIN_RUN_CHARS = 256
 
 MARKS = r"data:[\w.+/-]+;base64,|-----BEGIN "
 _RUNS = compile_linear(rf"[A-Za-z0-9+/_-]{{{MIN_RUN_CHARS}}}|{MARKS}")
-_STEP = 7  # no width that texts are laid out in
+_STEP = 7  # not a common line width
 _RUN_CHARS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
 _IN_RUN = bytes(ord("x") if byte in _RUN_CHARS else ord(" ") for byte in range(256))
 _SAMPLED_RUN = b"x" * (MIN_RUN_CHARS // _STEP)
@@ -31,19 +30,19 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
 def may_hold_run(data: bytes) -> bool:
-    """Tell at a glance whether UTF-8 may hold a run as long as a blob: every seventh byte is enough to see that."""
+    """Return True if UTF-8 data may hold a run as long as a blob; sampling every seventh byte suffices."""
     return len(data) >= MIN_RUN_CHARS and _SAMPLED_RUN in data[::_STEP].translate(_IN_RUN)
 
 
 def may_hold_blob(text: str) -> bool:
-    """Tell at a glance whether a text may hold a blob: data URLs and certificates are short ones too."""
+    """Return True if a text may hold a blob; data URLs and certificates may also be short."""
     return len(text) >= MIN_RUN_CHARS or "data:" in text or "-----BEGIN " in text
 
 
 def fold_blobs(text: str) -> tuple[str, int]:
-    """Replace each blob by `[BLOB:<media or base64>:<bytes>:<first 12 of sha256>]`, of its decoded bytes.
+    """Replace each blob by `[BLOB:<media or base64>:<bytes>:<first 12 of sha256>]` of its decoded bytes.
 
-    Returns the text and how many blobs there were.
+    Return the text and the number of blobs.
     """
     if _RUNS.search(text.encode("utf-8", "surrogatepass")) is None:
         return text, 0
@@ -63,7 +62,7 @@ def fold_blobs(text: str) -> tuple[str, int]:
 
 
 def _is_no_encoding(run: str | None) -> bool:
-    """Long runs of one letter, of digits or of hex are drawn lines, numbers and digests."""
+    """Return True for a long run of few letters, digits or hex: a drawn line, a number or a digest."""
     return run is not None and (_HEX.fullmatch(run) is not None or len(set(run)) < 16)
 
 

@@ -1,7 +1,7 @@
-"""The redactor: masks secrets in any text or JSON value before it is stored or shown.
+"""The redactor: masks secrets in texts and JSON values before they are stored or shown.
 
-Pure, and idempotent on lines of up to 64 KiB. The detectors are in the `detect_*` modules, the walk through a text
-in `redact_scan`; streams are masked by `redact_stream`.
+Pure, and idempotent on lines of up to 64 KiB. `scan` goes through a text, `json_values` through a JSON value, and the
+modules in `detectors` recognise secrets.
 """
 
 import re
@@ -13,11 +13,17 @@ from typing import TypeVar, cast
 
 from shiftlog.guard.linear import LinearPattern, PatternError, compile_linear, quote_literal, tells_whether
 from shiftlog.guard.secrets.blobs import MARKS, may_hold_run
-from shiftlog.guard.secrets.detectors import TRIGGER
 from shiftlog.guard.secrets.detectors.assignments import find_assignments
-from shiftlog.guard.secrets.detectors.kinds import LEARNED, Kind, placeholder
+from shiftlog.guard.secrets.detectors.kinds import ALL_KINDS, LEARNED, SecretKind, placeholder
+from shiftlog.guard.secrets.detectors.lines import TRIGGER
+from shiftlog.guard.secrets.detectors.tokens import SHAPES
 from shiftlog.guard.secrets.json_values import JsonMask, is_innocent_name
-from shiftlog.guard.secrets.scan import LINE_BYTES, Rules, Scan, find_long_line
+from shiftlog.guard.secrets.scan import LINE_BYTES, Scan, ScanRules, find_long_line
+
+RULE_IDS = frozenset({*(shape.rule for shape in SHAPES), *(kind.rule for kind in ALL_KINDS)})
+# Fields of vendors' records and tools that hold paths; in them only secrets with a shape of their own are masked.
+PATH_FIELDS = frozenset({"file_path", "filePath", "notebook_path", "path", "cwd", "workdir"})
+PATH_CLASSES = frozenset({"url_password", "provider_key", "jwt"})
 
 _RULE_ID = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _WHOLE_TEXT_ESCAPES = re.compile(r"(?>(?:[^\\]|\\[^AzC])*)\\[AzC]", re.DOTALL)
@@ -25,23 +31,23 @@ _LEARNED_CHARS = 8
 _GLANCE_CHARS = 16_384
 _GLANCE_DEPTH = 8
 _FLAT = frozenset({str, int, float, bool, type(None)})
-_MIN_TEXT_CHARS = 7  # `pw=abcd`: no detector finds anything in less
+_MIN_TEXT_CHARS = 7  # `pw=abcd` is the shortest secret that a detector finds
 
 
 class InvalidRule(ValueError):
-    """An operator's rule that cannot be used, with the reason."""
+    """An operator's rule cannot be used; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """An operator's rule: what the pattern matches in a line, or its first group, is a secret.
+    """An operator's rule: the pattern's match in a line, or its first group, is a secret.
 
-    The pattern is in RE2's syntax and sees one line at a time. Raises `InvalidRule`.
+    The pattern is in RE2 syntax and sees one line at a time. Raises `InvalidRule`.
     """
 
     id: str
     pattern: str
-    klass: str = ""  # what placeholders outside of command text show; the id where it is empty
+    klass: str = ""  # shown by placeholders outside command text; by default the id
 
     def __post_init__(self) -> None:
         for name in (self.id, self.klass or self.id):
@@ -52,17 +58,17 @@ class Rule:
         if self.compiled()[0].search(b"") is not None:
             raise InvalidRule(f"rule {self.id}: the pattern matches the empty text")
 
-    def compiled(self) -> tuple[LinearPattern, Kind]:
-        """Return the pattern ready for use and what it finds."""
+    def compiled(self) -> tuple[LinearPattern, SecretKind]:
+        """Return the compiled pattern and the kind of its findings."""
         try:
-            return compile_linear(f"(?m){self.pattern}", text=True), Kind(self.id, self.klass or self.id)
+            return compile_linear(f"(?m){self.pattern}", text=True), SecretKind(self.id, self.klass or self.id)
         except PatternError as error:
             raise InvalidRule(f"rule {self.id}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redacted:
-    """A text without its secrets, how many there were, and how many of each class."""
+    """A text without its secrets, and the number of secrets in total and of each class."""
 
     text: str
     count: int = 0
@@ -73,7 +79,7 @@ T = TypeVar("T")
 
 
 class Redactor:
-    """Masks secrets; built once from the operator's rules, never changed, shared by all threads."""
+    """Masks secrets. Built once from the operator's rules, never changed, shared by all threads."""
 
     def __init__(
         self,
@@ -89,12 +95,12 @@ class Redactor:
         if literals:
             longest_first = sorted(literals, key=lambda literal: (-len(literal), literal))
             patterns.append((compile_linear("|".join(map(quote_literal, longest_first))), LEARNED))
-        self._rules = Rules(patterns=tuple(patterns), silenced=silenced)
+        self._rules = ScanRules(patterns=tuple(patterns), silenced=silenced)
 
     def text(self, value: str, *, by_rule: bool = False, only: frozenset[str] | None = None) -> Redacted:
-        """Mask the secrets of a text, of the classes in `only` where it is given.
+        """Mask the secrets of a text; with `only`, those of some classes.
 
-        Placeholders name the class; with `by_rule`, as in command text and output, the rule.
+        Placeholders name the class, or with `by_rule` (command text and output) the rule.
         """
         if len(value) < _MIN_TEXT_CHARS and not self._rules.patterns:
             return Redacted(text=value)
@@ -110,11 +116,11 @@ class Redactor:
         return Redacted(text=masked.decode("utf-8", "surrogatepass"), count=sum(classes.values()), classes=classes)
 
     def is_plain(self, value: str) -> bool:
-        """Tell at a glance that a text has nothing to mask and no blob to fold; False means that it may have some."""
+        """Return True if a quick search shows nothing to mask and no blob; False means that there may be some."""
         return self._is_plain(value.encode("utf-8", "surrogatepass"))
 
     def is_plain_value(self, value: object) -> bool:
-        """Tell the same of all texts in a small JSON value, and of its keys."""
+        """Return True if `is_plain` holds for every text and key of a small JSON value."""
         texts: list[str] = []
         return _gathered(value, texts, 0) and self._is_plain("\n".join(texts).encode("utf-8", "surrogatepass"))
 
@@ -129,10 +135,10 @@ class Redactor:
     def value(
         self, value: T, *, by_rule: bool = False, path_fields: frozenset[str] = frozenset()
     ) -> tuple[T, int, dict[str, int]]:
-        """Mask the secrets of a JSON value: in its strings and keys, and whatever a key that names a secret holds.
+        """Mask the secrets of a JSON value: in strings, in keys, and in the values of keys that name a secret.
 
-        Under the keys in `path_fields` only what is a secret by its own shape is masked. Returns the masked value,
-        how many secrets there were, and how many of each class.
+        Under the keys in `path_fields` only secrets with a shape of their own are masked. Return the masked value, the
+        number of secrets, and the number of each class.
         """
         if isinstance(value, str):
             redacted = self.text(value, by_rule=by_rule)
@@ -152,6 +158,7 @@ class Redactor:
             placeholder=lambda kind: placeholder(kind, by_rule=by_rule),
             allow=rules.allow,
             path_fields=path_fields,
+            path_classes=PATH_CLASSES,
         )
         masked = walk.mask(value)
         if not walk.counts:
@@ -159,15 +166,15 @@ class Redactor:
         return cast(T, masked), walk.counts.total(), dict(sorted(walk.counts.items()))
 
     def has_nothing_in(self, value: object) -> bool:
-        """Tell at a glance that there is nothing to mask in a small value; False means that only the walk can tell."""
+        """Return True if a quick search of a small value shows nothing to mask; False means that there may be some."""
         texts: list[str] = []
         if not _gathered(value, texts, 0):
             return False
-        # No pattern looks beyond a line, so one search of all texts finds what one of each would.
+        # No pattern matches across lines, so one search of all texts is enough.
         return not self._rules.trigger("\n".join(texts).encode("utf-8", "surrogatepass"))
 
-    def rules(self, *, by_rule: bool = False, only: frozenset[str] | None = None) -> Rules:
-        """Return what a scan needs to know to mask as this redactor does."""
+    def rules(self, *, by_rule: bool = False, only: frozenset[str] | None = None) -> ScanRules:
+        """Return the rules for a scan that masks as this redactor does."""
         if by_rule or only is not None:
             return replace(self._rules, by_rule=by_rule, classes=only)
         return self._rules
@@ -180,12 +187,12 @@ class Redactor:
 
 @cache
 def _marked() -> Callable[[bytes], bool]:
-    """Return what finds the start of a secret or of a blob: most texts have neither, and are searched once for both."""
+    """Return a search for the start of a secret or blob, because most texts hold neither."""
     return tells_whether(compile_linear(f"{TRIGGER.pattern.decode('latin-1')}|{MARKS}"))
 
 
 def _gathered(value: object, texts: list[str], depth: int) -> bool:
-    """Add the texts of a value to a list; say no where they have to be looked at one by one."""
+    """Add the texts of a value to a list; return False if they must be searched one by one."""
     if isinstance(value, str):
         texts.append(value)
         return len(value) <= _GLANCE_CHARS
@@ -199,28 +206,28 @@ def _gathered(value: object, texts: list[str], depth: int) -> bool:
         texts += found
         if max(map(len, found), default=0) > _GLANCE_CHARS:
             return False
-        # Most values are texts or say nothing; only the others are worth a call each.
+        # Most values are strings or numbers; only nested ones need a call each.
         return len(found) == len(items) or all(
             _gathered(item, texts, depth + 1) for item in items.values() if type(item) not in _FLAT
         )
     if isinstance(value, list | tuple):
         parts = cast(Sequence[object], value)
         if len(parts) > 1 and not all(isinstance(part, dict) for part in parts):
-            return False  # what stands side by side may announce each other
+            return False  # neighbours may announce each other
         return all(_gathered(part, texts, depth + 1) for part in parts)
     return value is None or isinstance(value, int | float)
 
 
 @lru_cache(maxsize=1024)
 def _is_innocent_key(key: object) -> bool:
-    """Return True if a key is a plain name that announces no secret, alone or together with its neighbours."""
+    """Return True if a key announces no secret, neither alone nor with its neighbours."""
     return isinstance(key, str) and key.isidentifier() and is_innocent_name(key)
 
 
 def learnable_values(command: str) -> frozenset[str]:
     """Return the values that a command assigns to secret-like names, if they are worth learning.
 
-    A value must have eight characters of two classes: `TOKEN=return` teaches nothing.
+    A value needs eight characters of two classes: `TOKEN=return` teaches nothing.
     """
     found: set[str] = set()
     for data in command.encode("utf-8", "surrogatepass").split(b"\n"):
@@ -232,7 +239,7 @@ def learnable_values(command: str) -> frozenset[str]:
 
 
 def is_learnable(value: str) -> bool:
-    """Return True if a value that a secret-like name has is so odd that masking it everywhere hides nothing else."""
+    """Return True if a secret value is unusual enough to be masked everywhere."""
     return len(value) >= _LEARNED_CHARS and _character_classes(value) >= 2
 
 

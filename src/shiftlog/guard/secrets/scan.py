@@ -1,9 +1,9 @@
-"""Masking a text piece by piece: the one algorithm behind whole texts and streams.
+"""The scan: masks a text piece by piece, both whole texts and streams.
 
-Lines without a trigger are copied unseen. A line is looked at alone, one longer than `LINE_BYTES` in windows
-that overlap by the longest secret; keys and environment dumps are followed from line to line. What is decided
-depends on the text alone, never on where it was cut into pieces. Only lines of up to `LINE_BYTES` are looked at
-again once they are masked, so only for them it is certain that masking twice is masking once.
+Lines without a trigger are copied. Other lines are searched one at a time, lines over `LINE_BYTES` in overlapping
+windows; keys and environment dumps are followed across lines. The result never depends on where the text was cut into
+pieces. Only lines up to `LINE_BYTES` are searched again after masking, so only for them masking twice equals masking
+once.
 """
 
 import re
@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shiftlog.guard.linear import LinearPattern, tells_whether
-from shiftlog.guard.secrets.detectors import TRIGGER, blocks, find_in_line, settle
-from shiftlog.guard.secrets.detectors.kinds import ENV_VALUE, PRIVATE_KEY, SIGNATURE, Finding, Kind, placeholder
+from shiftlog.guard.secrets.detectors import blocks
+from shiftlog.guard.secrets.detectors.kinds import ENV_VALUE, PRIVATE_KEY, SIGNATURE, Finding, SecretKind, placeholder
+from shiftlog.guard.secrets.detectors.lines import TRIGGER, find_in_line, merge_overlaps
 from shiftlog.guard.secrets.detectors.names import SecretName
-from shiftlog.guard.secrets.detectors.values import Setting, is_secret
+from shiftlog.guard.secrets.detectors.values import Notation, is_secret
 
 SECRET_BYTES = 16 * 1024
 LINE_BYTES = 64 * 1024
@@ -31,28 +32,28 @@ _is_triggered = tells_whether(TRIGGER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What to look for beyond the built-in detectors, what not to report, and how to write it."""
+class ScanRules:
+    """Patterns beyond the built-in detectors, findings to ignore, and the form of placeholders."""
 
-    patterns: tuple[tuple[LinearPattern, Kind], ...] = ()
+    patterns: tuple[tuple[LinearPattern, SecretKind], ...] = ()
     silenced: frozenset[str] = frozenset()
     classes: frozenset[str] | None = None
     by_rule: bool = False
 
-    def allow(self, kind: Kind) -> bool:
-        """Return True if findings of a kind count."""
+    def allow(self, kind: SecretKind) -> bool:
+        """Return True if findings of this kind count."""
         return kind.rule not in self.silenced and (self.classes is None or kind.klass in self.classes)
 
     def trigger(self, data: bytes) -> bool:
-        """Return True if anything in the data is worth a look."""
+        """Return True if the data may hold a secret."""
         return _is_triggered(data) or (bool(self.patterns) and self.trigger_added(data))
 
     def trigger_added(self, data: bytes) -> bool:
-        """Return True if anything in the data is worth a look for the added patterns."""
+        """Return True if one of the added patterns matches the data."""
         return any(pattern.search(data) is not None for pattern, _ in self.patterns)
 
     def find(self, line: str) -> Iterator[Finding]:
-        """Yield what the added patterns find in a line: their first group, where they have one."""
+        """Yield the matches of the added patterns in a line, or of their first group."""
         data = line.encode("latin-1") if self.patterns else b""
         for pattern, kind in self.patterns:
             group = 1 if pattern.groups else 0
@@ -62,7 +63,7 @@ class Rules:
 
 
 class _NeedsMore(Exception):
-    """The text at hand does not decide what starts at this position."""
+    """The data does not yet decide the line at this position."""
 
     def __init__(self, position: int) -> None:
         super().__init__(position)
@@ -70,15 +71,15 @@ class _NeedsMore(Exception):
 
 
 class _Hits:
-    """Where the next trigger is, of several patterns that each search the data once."""
+    """Finds the next trigger among several patterns, each of which searches the data once."""
 
-    def __init__(self, data: bytes, rules: Rules) -> None:
+    def __init__(self, data: bytes, rules: ScanRules) -> None:
         self._data = data
         self._patterns = [TRIGGER, *(pattern for pattern, _ in rules.patterns)]
         self._next = [-1] * len(self._patterns)
 
     def line_start(self, position: int, limit: int) -> int:
-        """Return where the next line with a hit starts, from a line's start on; at most the limit."""
+        """Return the start of the next line with a hit, at most the limit; `position` is the start of a line."""
         for index, pattern in enumerate(self._patterns):
             if self._next[index] < position:
                 match = pattern.search(self._data, position)
@@ -90,7 +91,7 @@ class _Hits:
 
 
 def find_long_line(data: bytes, position: int) -> int:
-    """Return where the first line of more than `LINE_BYTES` starts, or the end of the data."""
+    """Return the start of the first line over `LINE_BYTES`, or the end of the data."""
     while position + LINE_BYTES < len(data):
         last_break = data.rfind(b"\n", position, position + LINE_BYTES + 1)
         if last_break < 0:
@@ -100,7 +101,7 @@ def find_long_line(data: bytes, position: int) -> int:
 
 
 def _line_end(data: bytes, start: int, *, final: bool) -> tuple[int, int]:
-    """Return where a line ends, without and with its line break."""
+    """Return the end of a line, without and with its line break."""
     end = data.find(b"\n", start)
     if end >= 0:
         return end, end + 1
@@ -110,12 +111,12 @@ def _line_end(data: bytes, start: int, *, final: bool) -> tuple[int, int]:
 
 
 def _head(data: bytes, start: int, end: int, size: int = blocks.CONTEXT_CHARS) -> str:
-    """Return how a line begins; nothing of one too long to belong to a block."""
+    """Return the beginning of a line; nothing if it is too long for a block."""
     return "" if end - start > blocks.BLOCK_LINE_CHARS else data[start : min(end, start + size)].decode("latin-1")
 
 
 def _is_short_key(data: bytes, head: str, after: int, position: int, *, final: bool) -> bool:
-    """Return True if a few lines that are shorter than those of a real key lead to its end mark."""
+    """Return True if a few lines shorter than those of a usual key lead to its end mark."""
     for _ in range(_SHORT_KEY_LINES):
         if not 0 < blocks.key_body_chars(head) < blocks.FULL_BODY_CHARS:
             return False
@@ -128,7 +129,7 @@ def _is_short_key(data: bytes, head: str, after: int, position: int, *, final: b
 def _next_head(
     data: bytes, start: int, asking: int, *, final: bool, size: int = blocks.CONTEXT_CHARS
 ) -> tuple[str, int]:
-    """Return how the line at `start` begins and where the next one does, if the data shows it."""
+    """Return the beginning of the line at `start` and the start of the next one, if the data holds them."""
     end = data.find(b"\n", start, start + blocks.BLOCK_LINE_CHARS + 1)
     if end < 0:
         if len(data) - start <= blocks.BLOCK_LINE_CHARS and not final:
@@ -138,7 +139,7 @@ def _next_head(
 
 
 def _whole_characters(line: str, start: int, end: int) -> tuple[int, int]:
-    """Widen a span of UTF-8 bytes, seen through Latin-1, to whole characters."""
+    """Widen a span of UTF-8 bytes, decoded as Latin-1, to whole characters."""
     while start > 0 and "\x80" <= line[start] <= "\xbf":
         start -= 1
     while end < len(line) and "\x80" <= line[end] <= "\xbf":
@@ -147,7 +148,7 @@ def _whole_characters(line: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _character_start(data: bytes, position: int) -> int:
-    """Return the last start of a character up to a position; the data ends with a whole one."""
+    """Return the last character start up to a position; the data ends with a whole character."""
     position = min(position, len(data))
     while position < len(data) and data[position] & 0xC0 == 0x80:
         position -= 1
@@ -156,24 +157,24 @@ def _character_start(data: bytes, position: int) -> int:
 
 @dataclass(slots=True)
 class Scan:
-    """The masking of one text. Feed it through `push` and end it with `close`; `classes` counts what was masked."""
+    """The masking of one text: feed it with `push`, end it with `close`. `classes` counts the masked secrets."""
 
-    rules: Rules
+    rules: ScanRules
     classes: Counter[str] = field(default_factory=Counter[str])
-    _recent: tuple[str, ...] = ()  # how the last lines began, the newest last
-    _expected: tuple[str, SecretName] | None = None  # what the last line announced for this one
-    _key: int = 0  # 0 outside of a private key, else how far into it
-    _key_break: bytes = b""  # the line break behind the masked part of a key
+    _recent: tuple[str, ...] = ()  # beginnings of the last lines, newest last
+    _expected: tuple[str, SecretName] | None = None  # the value that the last line announced
+    _key: int = 0  # 0 outside a private key, otherwise the part of it
+    _key_break: bytes = b""  # the line break after the masked part of a key
     _long: bool = False  # inside a long line
-    _left: bytes = b""  # the bytes of the long line just before this position
-    _covered: int = 0  # how many of the next bytes a secret that began before them still covers
-    _unended: bool = False  # and whether it goes on behind those
+    _left: bytes = b""  # the bytes of the long line before this position
+    _covered: int = 0  # the number of next bytes that belong to an earlier secret
+    _unended: bool = False  # that secret continues even further
 
     def push(self, data: bytes, *, final: bool) -> tuple[bytes, int]:
-        """Mask as much of the data as it decides; return the result and how many bytes were used up.
+        """Mask as much of the data as can be decided; return the result and the number of bytes used.
 
-        The data starts where the last push ended; the unused rest must come again with more behind it. With
-        `final` everything is used up.
+        The data starts where the last push ended; pass the unused rest again with more data. With `final` everything is
+        used.
         """
         out: list[bytes] = []
         position = 0
@@ -197,12 +198,12 @@ class Scan:
         return b"".join(out), position
 
     def close(self) -> bytes:
-        """End the text; return what was held back to the very end."""
+        """End the text; return the bytes held back."""
         rest, self._key_break = self._key_break, b""
         return rest
 
     def _copy(self, data: bytes, start: int, stop: int, out: list[bytes], *, final: bool) -> int:
-        """Copy lines that nothing has pointed at; of the last one only the whole."""
+        """Copy lines without a hit; of the last line only if it is complete."""
         if stop == len(data) and not final:
             stop = data.rfind(b"\n", start, stop) + 1
             if stop <= start:
@@ -212,7 +213,7 @@ class Scan:
         return stop
 
     def _remember(self, data: bytes, start: int, stop: int) -> None:
-        """Keep how the last lines of a copied part began, for what looks back at them."""
+        """Keep the beginnings of the last copied lines, because later lines look back at them."""
         heads: list[str] = []
         end = stop - 1 if data[stop - 1 : stop] == b"\n" else stop
         while len(heads) < blocks.ENV_RUN_LINES - 1 and end >= start:
@@ -239,21 +240,21 @@ class Scan:
         return after
 
     def _mask(self, line: str, findings: list[Finding]) -> bytes:
-        """Write a line without its secrets, until the detectors find nothing more in what was written.
+        """Mask a line repeatedly, until the detectors find nothing more.
 
-        Masking can change what the rest of a line looks like. Where that does not come to an end the line has been
-        made for it, and is masked whole.
+        Masking can reveal a secret in the rest of a line. A line that never settles was made for it, and is masked
+        whole.
         """
-        counted = settle(self._countable(line, findings))
+        counted = merge_overlaps(self._countable(line, findings))
         for _ in range(_MAX_PASSES):
             if not counted:
                 return line.encode("latin-1")
             line = "".join(self._pieces(line, counted))
-            counted = settle(self._countable(line, [*find_in_line(line), *self.rules.find(line)]))
+            counted = merge_overlaps(self._countable(line, [*find_in_line(line), *self.rules.find(line)]))
         return placeholder(counted[0].kind, by_rule=self.rules.by_rule).encode() if counted else line.encode("latin-1")
 
     def _countable(self, line: str, findings: list[Finding]) -> Iterator[Finding]:
-        """Yield the findings that the rules allow and that are no placeholders already."""
+        """Yield the findings that the rules allow and that are not placeholders."""
         masked = [span.span() for span in _MASKED.finditer(line)] if "[REDACTED" in line else []
         for finding in findings:
             before = bisect_right(masked, (finding.start, len(line))) - 1
@@ -277,7 +278,7 @@ class Scan:
             return
         shape, name = self._expected
         span = blocks.find_expected(shape, line)
-        if span and is_secret(line[span[0] : span[1]], need=name.need, setting=Setting.SHELL, quoted=True):
+        if span and is_secret(line[span[0] : span[1]], need=name.need, notation=Notation.SHELL, quoted=True):
             yield Finding(*span, name.kind)
 
     def _find_in_context(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> Iterator[Finding]:
@@ -303,7 +304,7 @@ class Scan:
         return True
 
     def _find_keys(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> tuple[list[Finding], int]:
-        """Find the keys that begin in a line, and tell how the last one goes on in the next, 0 where it does not."""
+        """Find the keys that begin in a line, and how the last one continues in the next line (0: it does not)."""
         found: list[Finding] = []
         if not blocks.may_hold_key(line) or not self.rules.allow(PRIVATE_KEY):
             return found, 0
@@ -327,7 +328,7 @@ class Scan:
         return found, 0
 
     def _pass_key_line(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
-        """Drop a line of a private key, or leave the key before a line that is none of it."""
+        """Drop a line of a private key, or leave the key before the first line that is not part of it."""
         end, after = _line_end(data, start, final=final)
         line = _head(data, start, end, blocks.BLOCK_LINE_CHARS) if end - start <= blocks.BLOCK_LINE_CHARS else "\0"
         if mark := blocks.KEY_END.search(line):
@@ -354,7 +355,7 @@ class Scan:
         self._key, self._expected, self._recent = 0, None, ()
 
     def _pass_window(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
-        """Mask one window of a long line and step to the next, which overlaps it."""
+        """Mask one window of a long line and move to the next, overlapping one."""
         window_end = start + LINE_BYTES
         line_end = data.find(b"\n", start, window_end)
         if line_end < 0 and len(data) < window_end and not final:
@@ -376,7 +377,7 @@ class Scan:
         findings: list[Finding] = []
         if self.rules.trigger(window):
             found = [*self._find_keys(line, b"", 0, 0, final=True)[0], *find_in_line(line), *self.rules.find(line)]
-            findings = settle(finding for finding in found if self.rules.allow(finding.kind))
+            findings = merge_overlaps(finding for finding in found if self.rules.allow(finding.kind))
         covered = start + self._covered
         if self._unended:
             value_end = _VALUE_END.search(line, covered)

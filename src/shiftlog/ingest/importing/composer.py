@@ -13,8 +13,7 @@ import msgspec
 
 from shiftlog.facts import transcript as f
 from shiftlog.facts.batch import DialogBody, Draft, Incoming, OrderedBody, Prepared, SessionName, UsageBody, origin_key
-from shiftlog.guard.secrets.json_values import PATH_CLASSES, PATH_FIELDS
-from shiftlog.guard.secrets.redactor import Redacted, Redactor
+from shiftlog.guard.secrets.redactor import PATH_CLASSES, PATH_FIELDS, Redacted, Redactor
 from shiftlog.ingest.importing.composer_parts import (
     NO_TIME,
     Body,

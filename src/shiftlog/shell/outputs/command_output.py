@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from shiftlog.guard.budgets.shape import Report, Shaped, shape
+from shiftlog.guard.budgets.shape import BudgetReport, Shaped, shape
 from shiftlog.guard.budgets.spec import WHOLE, Budget
-from shiftlog.guard.secrets.scan import Rules
+from shiftlog.guard.secrets.scan import ScanRules
 from shiftlog.model.shell_errors import CursorInvalid, OutputExpired
 from shiftlog.shell.outputs.pages import Page, read_cursor, read_page, write_cursor
 from shiftlog.shell.outputs.spool import SpoolGone
@@ -117,7 +117,7 @@ class CommandOutput(OutputSink):
         self._settled(self)
         self._wake()
 
-    def mask_by(self, rules: Rules) -> None:
+    def mask_by(self, rules: ScanRules) -> None:
         """Mask by other rules from here on, as when a secret was typed into the command."""
         self.stdout.mask_by(rules)
         self.stderr.mask_by(rules)
@@ -251,7 +251,7 @@ class CommandOutput(OutputSink):
         output = self.stream(stream)
         self._added(output.release_if_quiet())
         if not output.spool.lines_total:
-            return Shaped(text="", report=Report(mode=budget.mode, lines_total=0, lines_kept=0), truncated=False)
+            return Shaped(text="", report=BudgetReport(mode=budget.mode, lines_total=0, lines_kept=0), truncated=False)
         cap = min(BINARY_CHARS, default_chars) if output.binary else default_chars
         try:
             return shape(output.spool, budget, cap)

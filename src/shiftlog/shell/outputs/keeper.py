@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from shiftlog.guard.secrets.redactor import Redactor
-from shiftlog.guard.secrets.scan import Rules
+from shiftlog.guard.secrets.scan import ScanRules
 from shiftlog.model import times
 from shiftlog.model.shell_errors import CommandNotFound
 from shiftlog.shell.outputs.command_output import CommandOutput, expired
@@ -90,7 +90,7 @@ class OutputKeeper:
         self._kept: dict[str, _Kept] | None = None
         self._kept_bytes = 0  # of finished outputs and of what live ones have claimed
         self._removed: OrderedDict[str, str] = OrderedDict()
-        self._rules: OrderedDict[frozenset[str], Rules] = OrderedDict()
+        self._rules: OrderedDict[frozenset[str], ScanRules] = OrderedDict()
 
     def begin(self, command_id: str, learned: Iterable[str] = ()) -> CommandOutput:
         """Make the output of a command that is about to run; `learned` are values that this shell must not show."""
@@ -115,7 +115,7 @@ class OutputKeeper:
         streams = [self._recall(command_id, name, record) for name in _STREAMS]
         return CommandOutput(command_id, *streams, clock=self._clock, settled=lambda _: None, finished=True)
 
-    def rules(self, learned: Iterable[str]) -> Rules:
+    def rules(self, learned: Iterable[str]) -> ScanRules:
         """Return the rules of masking for a shell that has learned some values."""
         values = frozenset(learned)
         rules = self._rules.get(values)

@@ -8,7 +8,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from shiftlog.guard.budgets.shape import Report
+from shiftlog.guard.budgets.shape import BudgetReport
 from shiftlog.model.shell_errors import CursorInvalid
 from shiftlog.shell.outputs.spool import Spool
 from shiftlog.shell.ports import Stream
@@ -28,7 +28,7 @@ class Page:
     lines_total: int
     next_cursor: str | None
     eof: bool
-    budget: Report | None = None
+    budget: BudgetReport | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Return the keys of the result that a page decides."""

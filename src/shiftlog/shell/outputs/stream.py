@@ -8,7 +8,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable
 
-from shiftlog.guard.secrets.scan import Rules, Scan
+from shiftlog.guard.secrets.scan import Scan, ScanRules
 from shiftlog.shell.outputs.spool import Spool
 from shiftlog.shell.outputs.view import View
 
@@ -18,7 +18,7 @@ QUIET_S = 1.0
 class StreamOutput:
     """A stream that is being written; its text is in `spool`."""
 
-    def __init__(self, spool: Spool, rules: Rules, clock: Callable[[], float]) -> None:
+    def __init__(self, spool: Spool, rules: ScanRules, clock: Callable[[], float]) -> None:
         self.spool = spool
         self.raw_bytes = 0
         self.open = True
@@ -32,7 +32,7 @@ class StreamOutput:
     @classmethod
     def recall(cls, spool: Spool, *, raw_bytes: int, binary: bool, redactions: int) -> "StreamOutput":
         """Take up a stream that is over."""
-        stream = cls(spool, Rules(), lambda: 0.0)
+        stream = cls(spool, ScanRules(), lambda: 0.0)
         stream.raw_bytes, stream.open, stream._recalled = raw_bytes, False, (binary, redactions)
         return stream
 
@@ -56,7 +56,7 @@ class StreamOutput:
         """When held text may be shown."""
         return self._last_write + QUIET_S
 
-    def mask_by(self, rules: Rules) -> None:
+    def mask_by(self, rules: ScanRules) -> None:
         """Mask by other rules from here on."""
         self._scan.rules = rules
 

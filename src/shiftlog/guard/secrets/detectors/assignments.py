@@ -1,7 +1,7 @@
-"""Secrets announced by a name on the same line: assignments, JSON and YAML keys, flags, attributes.
+"""Finds secrets announced by a name on the same line: assignments, JSON and YAML keys, flags, attributes.
 
-Finds name, separator and value, and keeps all but the value. Headers are judged in `detect_headers`; tokens that
-need no name are in `detect_tokens`, passwords in addresses and short flags in `detect_places`.
+Only the value is masked. `headers` judges header values, `tokens` finds secrets that need no name, `contexts` passwords
+in URLs and short flags.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from shiftlog.guard.linear import compile_linear
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.headers import judge_header
-from shiftlog.guard.secrets.detectors.kinds import Finding, Kind
+from shiftlog.guard.secrets.detectors.kinds import Finding, SecretKind
 from shiftlog.guard.secrets.detectors.names import NAME_PATTERN, SecretName, classify_name
 from shiftlog.guard.secrets.detectors.quotes import (
     OPENING,
@@ -21,7 +21,7 @@ from shiftlog.guard.secrets.detectors.quotes import (
     run_end,
     trim_code,
 )
-from shiftlog.guard.secrets.detectors.values import JUDGED_CHARS, Need, Setting, is_secret, is_worded
+from shiftlog.guard.secrets.detectors.values import JUDGED_CHARS, Need, Notation, is_secret, is_worded
 from shiftlog.guard.secrets.detectors.words import split_words
 
 _NAMES = compile_linear(NAME_PATTERN)
@@ -45,7 +45,7 @@ _SPACED = re.compile(
     r"|(?:login\s{1,4}\S{1,128}\s{1,4}password|requirepass|masterauth|bindpw|rootpw)\s{1,8}",
     re.ASCII,
 )
-# What people write: `the password is …`, `password for admin: …`, `password "…"`
+# Prose: `the password is …`, `password for admin: …`, `password "…"`
 _SAID = re.compile(
     r"pass(?:word|wd|phrase|code)[ \t]{1,4}(?:(?=[\"'`])|(?:is|was)(?: now)?:?[ \t]{1,4}"
     r"|(?:for|of|to|on)[ \t]{1,4}[\w@.'\"/-]{1,80}:[ \t]{1,4})",
@@ -62,7 +62,7 @@ _SECRET_WORDS = frozenset({"password", "passwd", "secret", "token", "credential"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Announcement:
-    """A name that announces a secret, and how it does."""
+    """A name that announces a secret, and the syntax around it."""
 
     name: SecretName
     text: str
@@ -75,24 +75,24 @@ class _Announcement:
     preceding: str
 
     @property
-    def setting(self) -> Setting:
+    def notation(self) -> Notation:
         attached = self.sep == "=" and not self.spaced
         if self.flag or self.sep == ">" or (attached and (self.text.isupper() or self.preceding in ("?", "&"))):
-            return Setting.SHELL
-        return Setting.CONFIG if attached or self.sep in (":", ":**") else Setting.CODE
+            return Notation.SHELL
+        return Notation.CONFIG if attached or self.sep in (":", ":**") else Notation.CODE
 
     @property
     def need(self) -> Need:
-        """Comparisons and arguments name many things that are no secrets; a shell's assignment rarely does."""
+        """How suspicious the value must look: comparisons and arguments often announce no secret."""
         if self.sep in (",", "(") or "==" in self.sep or self.sep == "!=" or (self.preceding == "/" and not self.flag):
             return Need.RANDOM
-        if (self.flag or self.text.isupper()) and self.setting == Setting.SHELL and not self.name.weak:
+        if (self.flag or self.text.isupper()) and self.notation == Notation.SHELL and not self.name.weak:
             return Need(max(self.name.need - 1, Need.PLAIN))
         return self.name.need
 
 
 def find_assignments(line: str, data: bytes) -> Iterator[Finding]:
-    """Yield the secrets of a line that a name announces."""
+    """Yield the secrets in a line that a name announces."""
     position = 0
     for hit in _NAMES.finditer(data):
         if hit.start() < position:
@@ -108,19 +108,19 @@ def _judge_spaced(line: str, start: int) -> Finding | None:
     name = classify_name(match["name"] or "password") if match else None
     if match is None or name is None or name.header:
         return None
-    return _judge_value(line, match.end(), name, name.kind, Setting.SHELL, name.need)
+    return _judge_value(line, match.end(), name, name.kind, Notation.SHELL, name.need)
 
 
 def _judge_said(line: str, start: int) -> Finding | None:
-    """In prose a word after `password` is more prose; a password has digits in it."""
+    """Find a password in prose; a word without digits is just more prose."""
     match = _SAID.match(line, start)
     name = classify_name("password") if match else None
-    found = _judge_value(line, match.end(), name, name.kind, Setting.SHELL, Need.MIXED) if match and name else None
+    found = _judge_value(line, match.end(), name, name.kind, Notation.SHELL, Need.MIXED) if match and name else None
     return found if found and any(map(str.isdigit, line[found.start : found.end])) else None
 
 
 def _judge_named(line: str, inside: int) -> Finding | None:
-    """Judge what follows the name of which the character at `inside` is a part."""
+    """Judge the value after the name that includes the character at `inside`."""
     announced = _read_announcement(line, inside)
     if announced is None:
         return None
@@ -128,7 +128,7 @@ def _judge_named(line: str, inside: int) -> Finding | None:
     if _PAIR_BEFORE.search(line, max(0, start - 80), start):
         pair = _PAIR_AFTER.match(line, start + len(announced.text))
         need = Need.PLAIN if announced.text.isupper() else name.need
-        return _judge_value(line, pair.end(), name, name.kind, Setting.SHELL, need) if pair else None
+        return _judge_value(line, pair.end(), name, name.kind, Notation.SHELL, need) if pair else None
     if not _leads_to_value(line, announced):
         return None
     if name.header:
@@ -138,12 +138,12 @@ def _judge_named(line: str, inside: int) -> Finding | None:
         value = typed.end()
     opening = OPENING.match(line, value)
     if opening and not announced.quoted and is_inside_quotes(line, start, opening["quote"]):
-        return None  # the quote ends the text that the name stands in: `input("Password: ")`
+        return None  # the quote ends the text around the name: `input("Password: ")`
     kind, in_query = _kind_of(line, announced), announced.preceding in ("?", "&")
-    setting, need = announced.setting, announced.need
+    notation, need = announced.notation, announced.need
     if kind in (kinds.CONNECTION_PART, kinds.AZURE_PART) and announced.text[0].isupper():
-        setting, need = Setting.SHELL, Need.PLAIN  # no variable is named like a part of a connection string
-    return _judge_value(line, value, name, kind, setting, need, in_query=in_query)
+        notation, need = Notation.SHELL, Need.PLAIN  # variables are not named like parts of a connection string
+    return _judge_value(line, value, name, kind, notation, need, in_query=in_query)
 
 
 def _read_announcement(line: str, inside: int) -> _Announcement | None:
@@ -152,7 +152,7 @@ def _read_announcement(line: str, inside: int) -> _Announcement | None:
     start, dashes = (before.end("dashes"), before["dashes"]) if before else (inside, "")
     preceding = line[before.start() - 1 : before.start()] if before and before.start() else ""
     if preceding == "\\" and line[start] in "nrt":
-        start += 1  # the line break of an escaped text, not a letter of the name
+        start += 1  # an escaped line break, not a letter of the name
     match = _NAME.match(line, start)
     if match is None or line.endswith(("::", "[REDACTED:"), 0, start):
         return None
@@ -173,24 +173,24 @@ def _read_announcement(line: str, inside: int) -> _Announcement | None:
 
 
 def _is_key_of_path(match: re.Match[str], name: SecretName | None) -> bool:
-    """What ends a path is a part of it, but for `/apiKey:…` and `/apiKey=…`, which give the key."""
+    """Return True for `/apiKey:…` and `/apiKey=…`; any other name at the end of a path is part of the path."""
     attached = match["sep"] in (":", "=") and not (match["before"] or match["after"])
     return attached and name is not None and name.kind == kinds.API_KEY
 
 
 def _leads_to_value(line: str, announced: _Announcement) -> bool:
-    """Return True if what follows a name leads to its value there."""
+    """Return True if the text after a name leads to its value."""
     if announced.sep == "":
         return announced.flag
     if announced.sep == ">":
         closed = line.find("</", announced.value, announced.value + JUDGED_CHARS) > 0
         return closed and announced.preceding in ("<", ":")
     if announced.sep == announced.preceding == ":" and not announced.spaced:
-        return False  # a part of a resource's name: `arn:…:secret:prod/db`
+        return False  # part of a resource name: `arn:…:secret:prod/db`
     return announced.sep != "(" or not announced.name.weak
 
 
-def _kind_of(line: str, announced: _Announcement) -> Kind:
+def _kind_of(line: str, announced: _Announcement) -> SecretKind:
     kind = announced.name.kind
     if announced.flag:
         return kinds.CLI_API_KEY if kind == kinds.API_KEY else kinds.CLI_PASSWORD
@@ -202,24 +202,24 @@ def _kind_of(line: str, announced: _Announcement) -> Kind:
 
 
 def _judge_value(
-    line: str, start: int, name: SecretName, kind: Kind, setting: Setting, need: Need, *, in_query: bool = False
+    line: str, start: int, name: SecretName, kind: SecretKind, notation: Notation, need: Need, *, in_query: bool = False
 ) -> Finding | None:
     opening = OPENING.match(line, start)
     if opening:
         start = opening.end()
         end = closing_quote(line, start, opening["quote"])
         value = line[start:end]
-        if not _is_secret(name, value, need, setting, quoted=True, context=""):
+        if not _is_secret(name, value, need, notation, quoted=True, context=""):
             return None
     else:
         unquoted = UNQUOTED.match(line, start, start + JUDGED_CHARS)
         if unquoted is None:
             return None
-        bracketed = setting != Setting.SHELL or any(bracket in line[:start] for bracket in "([{")
+        bracketed = notation != Notation.SHELL or any(bracket in line[:start] for bracket in "([{")
         value = trim_code(unquoted[0]) if bracketed else unquoted[0].rstrip(",;")
         if in_query:
             value = value.partition("#")[0]
-        if not _is_secret(name, value, need, setting, quoted=False, context=line[start : start + JUDGED_CHARS]):
+        if not _is_secret(name, value, need, notation, quoted=False, context=line[start : start + JUDGED_CHARS]):
             return None
         end = run_end(line, start) if unquoted.end() == start + JUDGED_CHARS else start + len(value)
     if kind == kinds.PASSWORD and _AWS_SECRET.fullmatch(value):
@@ -227,24 +227,24 @@ def _judge_value(
     return Finding(start, end, kind)
 
 
-def _is_secret(name: SecretName, value: str, need: Need, setting: Setting, *, quoted: bool, context: str) -> bool:
+def _is_secret(name: SecretName, value: str, need: Need, notation: Notation, *, quoted: bool, context: str) -> bool:
     if name.kind == kinds.SIGNATURE:
-        return (_URL_SIGNATURE if setting == Setting.SHELL else _LONG_HEX).fullmatch(value) is not None
+        return (_URL_SIGNATURE if notation == Notation.SHELL else _LONG_HEX).fullmatch(value) is not None
     if name.kind == kinds.API_KEY and len(value) >= 20 and " " not in value:
-        variable = not quoted and setting != Setting.SHELL and _IDENTIFIER.match(value)
+        variable = not quoted and notation != Notation.SHELL and _IDENTIFIER.match(value)
         if not variable or any(map(str.isdigit, value)):
             need = Need.ANY
     if name.kind == kinds.PASSWORD and _is_aws_secret(value):
         return True  # its slashes may make it look like a path
-    if need == Need.RANDOM and setting == Setting.CODE and not any(map(str.isdigit, value)):
+    if need == Need.RANDOM and notation == Notation.CODE and not any(map(str.isdigit, value)):
         return False
     if need != Need.ANY and _names_secret(value):
         return False
-    return is_secret(value, need=need, setting=setting, quoted=quoted, context=context)
+    return is_secret(value, need=need, notation=notation, quoted=quoted, context=context)
 
 
 def _is_aws_secret(value: str) -> bool:
-    """Return True if a value has the shape of the secret half of an AWS key, which no other name's value has."""
+    """Return True if a value looks like an AWS secret access key."""
     return (
         _AWS_SECRET.fullmatch(value) is not None
         and any(map(str.isupper, value))
@@ -255,6 +255,6 @@ def _is_aws_secret(value: str) -> bool:
 
 
 def _names_secret(value: str) -> bool:
-    """A value such as `challengePassword` or `reset-token` is a label: it names a secret itself."""
+    """Return True for a label such as `challengePassword` or `reset-token`, which names a secret itself."""
     words = split_words(value)
     return len(words) > 1 and words[-1] in _SECRET_WORDS and all(word.isalpha() for word in words) and " " not in value

@@ -1,6 +1,6 @@
-"""Secrets that only several lines together show: private keys, dumps of an environment, marker files.
+"""Recognises the lines of secrets that span several lines: private keys, environment dumps, marker files.
 
-Functions of single lines; how lines follow each other is kept by `redact_scan`.
+Each function looks at a single line; `scan` follows them from line to line.
 """
 
 import re
@@ -9,7 +9,7 @@ from shiftlog.guard.secrets.detectors.names import NAME_ENDING, SecretName, clas
 from shiftlog.guard.secrets.detectors.values import is_random, is_reference, is_worded
 
 ENV_RUN_LINES = 4
-BLOCK_LINE_CHARS = 4096  # a longer line is neither part of a key nor of a dump
+BLOCK_LINE_CHARS = 4096  # a longer line belongs neither to a key nor to a dump
 CONTEXT_CHARS = 256
 FULL_BODY_CHARS = 40
 
@@ -23,14 +23,14 @@ BLOCK_PATTERN = (
     r"[\"']?[^\s\"']{6}"
     r"|(?m:^)\s*value:\s*[\"']?[0-9a-fA-F]{6}"
 )
-# Lines whose secret stands on the next one.
+# Lines that announce a secret on the next line.
 EXPECTING_PATTERN = (
     rf"\b(?i:name|key)[\"']?\s*[:=]\s*[\"']?[\w.-]*{NAME_ENDING}[\"']?,?\s*(?m:$)"
     rf"|{NAME_ENDING}[\"']?\s*:\s*[|>][-+]?\s*(?m:$)"
     rf"|{NAME_ENDING}[ =]*\\\s*(?m:$)"
 )
 
-# Numbers, diff signs, comment signs and quotes that tools put before the lines of a file they show.
+# Line numbers, diff signs, comment signs and quotes that tools put before the lines of a file.
 _BODY = re.compile(
     r"[\s\d>|+#/*:\"'\xe2\x86\x92\x82-]{0,24}(?P<base64>[A-Za-z0-9+/]{1,}={0,3}|=[A-Za-z0-9+/]{4})(?:\\[nr])*[\s\"'+,;.\\)]{0,12}$"
 )
@@ -42,7 +42,7 @@ _INLINE_BODY = re.compile(r"(?>(?:\\{1,4}[nr]|[A-Za-z0-9+/=:,. \t-]|\"\s?\+\s?\"
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{16,}")
 _SHORT_INLINE_BODY = re.compile(r"(?:\\{1,4}[nr])+(?:[A-Za-z0-9+/=]{4,}(?:\\{1,4}[nr])+)+")
 
-# Indented or with a colon only capitals make a variable: the rest is code.
+# Indented or before a colon, only capitals are a variable; anything else is code.
 _ENV_NAME = r"(?:export |declare -x |set )?[A-Za-z_]\w{0,100}=|[ \t-]{0,16}(?:export )?[A-Z_][A-Z0-9_]{0,100}(?:=|: )"
 _ENV_LINE = re.compile(_ENV_NAME, re.ASCII)
 _ENV_VALUE = re.compile(rf"(?:{_ENV_NAME})(?P<quote>[\"']?)(?P<value>[^\s\"']{{24,4096}})(?P=quote)\s*$", re.ASCII)
@@ -70,12 +70,12 @@ _BREAK = re.compile(r"[\s\"']")
 
 
 def may_hold_key(line: str) -> bool:
-    """Tell, at little cost, whether a line may hold a key's begin mark."""
+    """Return True if a line may hold the begin mark of a key; a quick check."""
     return "PRIVATE KEY" in line or "PuTTY-" in line
 
 
 def find_inline_key(line: str, start: int, limit: int) -> int | None:
-    """Return where a key that lies on one line after its begin mark ends, or None if none of it is there."""
+    """Return the end of a key that follows its begin mark on the same line; None if there is none."""
     end = KEY_END.search(line, start, limit)
     if end and (_BASE64_RUN.search(line, start, end.start()) or _SHORT_INLINE_BODY.fullmatch(line, start, end.start())):
         return end.end()
@@ -89,7 +89,7 @@ def ends_key(line: str, end: int) -> bool:
 
 
 def is_blank(text: str) -> bool:
-    """Return True if a text holds nothing but what tools and string literals put around lines."""
+    """Return True if a text holds only what tools and string literals put around lines."""
     return _BLANK.match(text) is not None
 
 
@@ -99,25 +99,25 @@ def is_key_header(line: str, *, blank: bool) -> bool:
 
 
 def opens_key(mark: str, following: str) -> bool:
-    """Return True if the line after a bare begin mark shows that a key follows, not a sentence about one."""
+    """Return True if the line after a begin mark shows that a key follows, not a sentence about one."""
     if key_body_chars(following) >= 16 or _KEY_HEADER.match(following):
         return True
     return "PGP" in mark and is_blank(following)
 
 
 def key_body_chars(line: str) -> int:
-    """Count the characters of key material that a line consists of; 0 when it is no line of a key."""
+    """Count the characters of key material in a line; 0 if the line is not part of a key."""
     body = _BODY.match(line)
     return len(body["base64"]) if body else 0
 
 
 def is_env_line(line: str) -> bool:
-    """Return True if a line, or its beginning, is one of an environment dump."""
+    """Return True if a line, or its beginning, belongs to an environment dump."""
     return _ENV_LINE.match(line) is not None
 
 
 def env_candidate(line: str) -> tuple[int, int] | None:
-    """Find the value of an environment line that randomness alone convicts, inside a dump."""
+    """Find a value in an environment dump that is a secret because it looks random."""
     match = _ENV_VALUE.match(line)
     if match is None:
         return None
@@ -138,13 +138,13 @@ def env_candidate(line: str) -> tuple[int, int] | None:
 
 
 def marker_value(previous: str, line: str) -> tuple[int, int] | None:
-    """Find the signature's value in a line of a marker file; after a line that names something it is another's."""
+    """Find the signature in a line of a marker file; a name on the line before means another value."""
     match = _MARKER_VALUE.match(line)
     return None if match is None or _NAMED_BEFORE.match(previous) else match.span("value")
 
 
 def expected_value(previous: str) -> tuple[str, SecretName] | None:
-    """Say which kind of value a line announces for the next one, if it names a secret and ends."""
+    """Return the kind of value that a line announces for the next line, if it names a secret."""
     match = _EXPECTS_VALUE.search(previous[-CONTEXT_CHARS:])
     if match is None or match.lastgroup is None:
         return None
@@ -153,7 +153,7 @@ def expected_value(previous: str) -> tuple[str, SecretName] | None:
 
 
 def find_expected(shape: str, line: str) -> tuple[int, int] | None:
-    """Find the value that the line before has announced."""
+    """Find the value that the previous line announced."""
     opening = _EXPECTED[shape].match(line)
     if opening is None:
         return None

@@ -1,6 +1,6 @@
-"""Passwords known by the place they stand in: addresses, schemes of authorization, short flags, SQL.
+"""Finds passwords by their context: URLs, authorization schemes, short flags, SQL statements.
 
-Names that announce a secret are the matter of `detect_assignments`.
+`assignments` finds secrets that a name announces.
 """
 
 import base64
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from shiftlog.guard.linear import compile_linear
 from shiftlog.guard.secrets.detectors import kinds
-from shiftlog.guard.secrets.detectors.edges import EDGE, LINEAR_EDGE, NEW_LINE
-from shiftlog.guard.secrets.detectors.kinds import Finding, Kind
-from shiftlog.guard.secrets.detectors.values import Need, Setting, is_random, is_reference, is_secret
+from shiftlog.guard.secrets.detectors.kinds import Finding, SecretKind
+from shiftlog.guard.secrets.detectors.quotes import EDGE, LINEAR_EDGE, NEW_LINE
+from shiftlog.guard.secrets.detectors.values import Need, Notation, is_random, is_reference, is_secret
 
 _VALUE = r"(?:\\?\"(?P<d{0}>[^\"\\]{{1,512}})|\\?'(?P<s{0}>[^'\\]{{1,512}})|(?P<u{0}>[^\s\"'|;&<>\\]{{1,512}}))"
 
@@ -93,7 +93,7 @@ _COMMAND_CHARS = 640
 
 
 def find_addresses(line: str, data: bytes) -> Iterator[Finding]:
-    """Yield the passwords that stand in addresses."""
+    """Yield the passwords in URLs."""
     if _ADDRESSES.search(data) is None:
         return
     for match in _ADDRESS.finditer(line):
@@ -103,7 +103,7 @@ def find_addresses(line: str, data: bytes) -> Iterator[Finding]:
 
 
 def find_schemes(line: str, data: bytes) -> Iterator[Finding]:
-    """Yield the values that follow `Bearer` and `Basic` outside of a header."""
+    """Yield the values after `Bearer` and `Basic` outside a header."""
     if _SCHEMES.search(data) is None:
         return
     for match in _BEARER.finditer(line):
@@ -116,7 +116,7 @@ def find_schemes(line: str, data: bytes) -> Iterator[Finding]:
 
 
 def find_flags(line: str, data: bytes) -> Iterator[Finding]:
-    """Yield the passwords given to programs by short flags, and those in SQL statements."""
+    """Yield passwords in short flags of programs and in SQL statements."""
     for start, end in _flag_windows(line, data):
         for pattern in _FLAGS:
             for match in pattern.finditer(line, start, end):
@@ -128,7 +128,7 @@ def find_flags(line: str, data: bytes) -> Iterator[Finding]:
 
 
 def _flag_windows(line: str, data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a line around its flags, as long as a command may be; none overlaps another."""
+    """Yield the parts of a line around its flags, as long as a command may be; they do not overlap."""
     start = end = 0
     for hit in _FLAG_HITS.finditer(data):
         if hit.start() - _COMMAND_CHARS > end:
@@ -140,16 +140,16 @@ def _flag_windows(line: str, data: bytes) -> Iterator[tuple[int, int]]:
         yield start, min(end, len(line))
 
 
-def _judge_group(match: re.Match[str], kind: Kind) -> Iterator[Finding]:
+def _judge_group(match: re.Match[str], kind: SecretKind) -> Iterator[Finding]:
     group = next((name for name in ("d0", "s0", "u0") if match.groupdict().get(name)), None)
     if group is None or _PORTS.match(match[group]):
         return
-    if is_secret(match[group], need=Need.PLAIN, setting=Setting.SHELL, quoted=group != "u0"):
+    if is_secret(match[group], need=Need.PLAIN, notation=Notation.SHELL, quoted=group != "u0"):
         yield Finding(match.start(group), match.end(group), kind)
 
 
 def _is_bearer_value(value: str, following: str) -> bool:
-    """Sixteen characters convict by themselves, fewer only when no word looks like them."""
+    """Return True if a value after `Bearer` is a token; a short one must not look like a word."""
     if is_reference(value) or following in ("=", "(") or value.startswith("realm"):
         return False
     if len(value) >= 8 and len(_BASE64_SIGNS.intersection(value)) > 1:

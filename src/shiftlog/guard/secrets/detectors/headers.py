@@ -1,23 +1,22 @@
-"""The values of `Authorization`, `Cookie` and `X-Api-Key`, as headers, JSON keys or arguments.
+"""Judges the values of `Authorization`, `Cookie` and `X-Api-Key`, in headers, JSON keys or arguments.
 
-A header's value goes on to the end of its line or of the quotes it stands in, and needs no look of its own to
-be a secret.
+Such a value extends to the end of its line or quotes, and does not have to look random.
 """
 
 import re
 
 from shiftlog.guard.secrets.detectors import kinds
-from shiftlog.guard.secrets.detectors.kinds import Finding, Kind
+from shiftlog.guard.secrets.detectors.kinds import Finding, SecretKind
 from shiftlog.guard.secrets.detectors.names import SecretName, classify_name
 from shiftlog.guard.secrets.detectors.quotes import MAX_SECRET_CHARS, OPENING, UNQUOTED, closing_quote, is_inside_quotes
-from shiftlog.guard.secrets.detectors.values import JUDGED_CHARS, Need, Setting, is_random, is_reference, is_secret
+from shiftlog.guard.secrets.detectors.values import JUDGED_CHARS, Need, Notation, is_random, is_reference, is_secret
 from shiftlog.guard.secrets.detectors.words import PLAIN_WORDS, split_words
 
 _LOOKED_AT_CHARS = 1024
 _SCHEME = re.compile(r"(?P<scheme>basic|bearer|digest|token|negotiate|ntlm)(?P<gap>[ \t]{1,4})", re.I)
 _SCHEME_KINDS = {
     "basic": kinds.BASIC_AUTH,
-    "bearer": Kind(kinds.BEARER.rule, kinds.AUTHORIZATION.klass),
+    "bearer": SecretKind(kinds.BEARER.rule, kinds.AUTHORIZATION.klass),
 }
 _WITHIN_QUOTES = re.compile(r"(?:[^\"'`\\\r\n]|\\(?![nr\"']))+")
 _COOKIE_PAIR = re.compile(r"(?<![\w.%-])[\w.%-]{1,128}+=[^\s=]")
@@ -28,7 +27,7 @@ _PROSE = re.compile(r"[A-Za-z]?[a-z]+(?: [a-z,]+)+[.)]?$")
 def judge_header(
     line: str, name: SecretName, name_start: int, start: int, sep: str, *, quoted_name: bool
 ) -> Finding | None:
-    """Find the secret part of a header's value that starts at `start`."""
+    """Find the secret part of a header value that starts at `start`."""
     opening = OPENING.match(line, start)
     if opening and (quoted_name or not is_inside_quotes(line, name_start, opening["quote"])):
         end = closing_quote(line, opening.end(), opening["quote"])
@@ -53,7 +52,7 @@ def judge_header(
 
 
 def judge_header_text(value: str, name: SecretName) -> Finding | None:
-    """Find the secret part of a text that is a header's whole value."""
+    """Find the secret part of a text that is a whole header value."""
     return _judge(value, name, 0, min(len(value), MAX_SECRET_CHARS), quoted=True)
 
 
@@ -62,7 +61,7 @@ def _is_quoted_header(line: str, name_start: int) -> bool:
 
 
 def _is_argument(value: str) -> bool:
-    """In a list of names the next quoted text is a name; in a call it is a value with a scheme or randomness."""
+    """Return True if a quoted text in a call is a value: it has a scheme, looks random or is a cookie."""
     return _SCHEME.match(value) is not None or is_random(value[:JUDGED_CHARS]) or _COOKIE_PAIR.search(value) is not None
 
 
@@ -81,17 +80,17 @@ def _judge(line: str, name: SecretName, start: int, end: int, *, quoted: bool) -
         return None
     if not quoted and not scheme and kind != kinds.COOKIE and _is_code_or_prose(value):
         return None
-    secret = is_secret(value, need=Need.ANY, setting=Setting.DATA, quoted=True)
+    secret = is_secret(value, need=Need.ANY, notation=Notation.DATA, quoted=True)
     return Finding(start, end, kind) if secret else None
 
 
 def _is_label(value: str) -> bool:
-    """`Bearer token`, `'Proxy-Authorization' : 'Authorization'`: a word where a value would be."""
+    """Return True for a word instead of a value: `Bearer token`, `'Proxy-Authorization': 'Authorization'`."""
     return value.partition(",")[0].lower() in PLAIN_WORDS or value.lower() in ("cookie", "set-cookie", "x-api-key")
 
 
 def _is_code_or_prose(value: str) -> bool:
-    """`Authorization: required`, `authorization: string;`, `Authorization: authHeader,` and sentences."""
+    """Return True for `Authorization: required`, `authorization: string;`, `Authorization: authHeader,`, sentences."""
     first = value[:JUDGED_CHARS].rstrip(",;)}] ")
     if is_reference(first) or _PROSE.match(value):
         return True

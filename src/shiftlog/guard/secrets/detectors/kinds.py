@@ -1,14 +1,13 @@
-"""What a detector reports: a span, the rule that found it and the class that stands for it.
+"""The result of a detector: a span, the rule that found it and its class. Data only.
 
-Classes are the words of the session log's placeholders, rules those of command text and output; both sets are
-part of what users and operators see. Nothing here looks at text.
+The session log's placeholders show classes, those in command text and output show rules. Users and operators see both.
 """
 
 from typing import NamedTuple
 
 
-class Kind(NamedTuple):
-    """A rule id and the class it belongs to."""
+class SecretKind(NamedTuple):
+    """A rule id and its class."""
 
     rule: str
     klass: str
@@ -19,27 +18,27 @@ class Finding(NamedTuple):
 
     start: int
     end: int
-    kind: Kind
+    kind: SecretKind
 
 
-API_KEY = Kind("assignment", "api_key")
-AUTHORIZATION = Kind("assignment", "authorization")
-AWS_SECRET = Kind("aws_secret", "password")
-AZURE_PART = Kind("azure", "connection_string")
-BASIC_AUTH = Kind("basic_auth", "authorization")
-BEARER = Kind("bearer", "bearer")
-CLI_API_KEY = Kind("cli_password", "api_key")
-CLI_PASSWORD = Kind("cli_password", "password")
-CONNECTION_PART = Kind("assignment", "connection_string")
-COOKIE = Kind("cookie", "cookie")
-ENV_VALUE = Kind("env", "env")
-JWT = Kind("jwt", "jwt")
-LEARNED = Kind("learned", "learned")
-PASSWORD = Kind("assignment", "password")
-PRIVATE_KEY = Kind("private_key", "private_key")
-RECOVERY_TOKEN = Kind("recovery_token", "recovery_token")
-SIGNATURE = Kind("signature", "signature")
-URL_PASSWORD = Kind("url_password", "url_password")
+API_KEY = SecretKind("assignment", "api_key")
+AUTHORIZATION = SecretKind("assignment", "authorization")
+AWS_SECRET = SecretKind("aws_secret", "password")
+AZURE_PART = SecretKind("azure", "connection_string")
+BASIC_AUTH = SecretKind("basic_auth", "authorization")
+BEARER = SecretKind("bearer", "bearer")
+CLI_API_KEY = SecretKind("cli_password", "api_key")
+CLI_PASSWORD = SecretKind("cli_password", "password")
+CONNECTION_PART = SecretKind("assignment", "connection_string")
+COOKIE = SecretKind("cookie", "cookie")
+ENV_VALUE = SecretKind("env", "env")
+JWT = SecretKind("jwt", "jwt")
+LEARNED = SecretKind("learned", "learned")
+PASSWORD = SecretKind("assignment", "password")
+PRIVATE_KEY = SecretKind("private_key", "private_key")
+RECOVERY_TOKEN = SecretKind("recovery_token", "recovery_token")
+SIGNATURE = SecretKind("signature", "signature")
+URL_PASSWORD = SecretKind("url_password", "url_password")
 
 ALL_KINDS = (
     API_KEY,
@@ -62,12 +61,12 @@ ALL_KINDS = (
     URL_PASSWORD,
 )
 
-# The classes that the session log's dialect fixed before it had names for them.
+# Classes whose placeholder has no name, as the session log's dialect requires.
 PLAIN_CLASSES = frozenset({"api_key", "authorization", "bearer"})
 
 
-def placeholder(kind: Kind, *, by_rule: bool) -> str:
-    """Write what stands in the place of a secret."""
+def placeholder(kind: SecretKind, *, by_rule: bool) -> str:
+    """Return the placeholder for a secret."""
     if by_rule:
         return f"[REDACTED:{kind.rule}]"
     return "[REDACTED]" if kind.klass in PLAIN_CLASSES else f"[REDACTED:{kind.klass}]"

@@ -1,25 +1,24 @@
-"""Which names announce a secret: `GITHUB_TOKEN`, `clientSecret`, `X-Api-Key`, `db_pass`.
+"""Decides which names announce a secret: `GITHUB_TOKEN`, `clientSecret`, `X-Api-Key`, `db_pass`.
 
-Knows names alone. What may follow one, and whether that is a secret, is decided in `detect_assignments` and
-`detect_values`.
+Knows names only. `assignments` finds the value after a name, `values` decides whether it is a secret.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
 
-from shiftlog.guard.secrets.detectors.kinds import API_KEY, AUTHORIZATION, COOKIE, PASSWORD, SIGNATURE, Kind
+from shiftlog.guard.secrets.detectors.kinds import API_KEY, AUTHORIZATION, COOKIE, PASSWORD, SIGNATURE, SecretKind
 from shiftlog.guard.secrets.detectors.values import Need
 from shiftlog.guard.secrets.detectors.words import split_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretName:
-    """What a name says about the value after it."""
+    """What a name tells about the value after it."""
 
-    kind: Kind
+    kind: SecretKind
     need: Need
     header: bool = False
-    weak: bool = False  # a word with other meanings: nothing about its place makes its value more suspect
+    weak: bool = False  # a word with other meanings, so its context never makes the value more suspicious
 
 
 _STEMS = (
@@ -34,9 +33,9 @@ _TAIL = (
     r"|secondary|staging|str|string|test|text|v|val|value))?[-_]?[0-9]{0,3}"
 )
 
-# A name that may announce a secret, to its last letter.
+# A name that may announce a secret, up to its last letter.
 NAME_ENDING = f"(?i:{_STEMS}{_TAIL})"
-# The same with what must follow it before there can be a value.
+# The same with the text that must precede a value.
 NAME_PATTERN = "|".join(
     (
         rf"{NAME_ENDING}(?:\\*[\"'`]?\]?\*{{0,2}}|\[[0-9]*\])[ \t]*(?:[:=!?+>]|\\*[\"']?,[ \t]*\\*[\"']|\(\\*[\"'])",
@@ -70,7 +69,7 @@ _PASS_OWNERS = frozenset(
     """.split()
 )
 _CREDENTIALS = frozenset({"cred", "creds", "credential", "credentials", "mnemonic"})
-# A parser's or a language model's token, or a page's: only randomness tells whether it is a secret.
+# Tokens of parsers, language models or pages: only a random value is a secret.
 _LEXICAL = frozenset(
     """
     bos cls close closing comment current eof eos end first image last left lookahead mask mod next open
@@ -96,7 +95,7 @@ _AFTERTHOUGHTS = frozenset(
 
 @lru_cache(maxsize=4096)
 def classify_name(name: str) -> SecretName | None:
-    """Say what a name announces, or that it announces nothing."""
+    """Return what a name announces, or None."""
     words = split_words(name)
     while words and words[-1].isdigit():
         words = words[:-1]
@@ -141,7 +140,7 @@ def _classify_last(words: tuple[str, ...]) -> SecretName | None:
 
 
 def _classify_afterthought(words: tuple[str, ...]) -> SecretName | None:
-    """`TOKEN_PROD`, `secret_key_base`: the secret word comes first, so its value must look random."""
+    """Classify `TOKEN_PROD` or `secret_key_base`: the secret word is not last, so the value must look random."""
     if len(words) < 2 or words[-1] not in _AFTERTHOUGHTS:
         return None
     inner = _classify_last(words[:-1]) or _classify_header(words[:-1])

@@ -1,14 +1,20 @@
-"""Where a value starts and ends in a line: quotes, escaped quotes, and what ends a value without them.
+r"""Where words and values start and end in a line: word edges, quotes, escaped quotes, ends of unquoted values.
 
-Positions alone; whether the value is a secret is not asked here.
+Finds positions only; `values` decides whether a value is a secret. Text inside text is escaped (`"…\nghp_…"` in JSON,
+`%3Dghp_…` in a URL, `\u003d`, terminal colours), and a word may begin right after such an escape.
 """
 
 import re
 
 MAX_SECRET_CHARS = 64 * 1024
+#: For linear-time patterns; it takes the escape into the match.
+LINEAR_EDGE = r"(?:\b|\\[abefnrtv]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\[0-7]{3}|%[0-9A-Fa-f]{2}|\[[0-9;]{0,8}m)"
+#: For patterns of `re` that look for commands and headers, which begin lines. It matches no character.
+NEW_LINE = r"(?<=\\[nrt])"
+EDGE = rf"(?:\b|{NEW_LINE})"
 _LOOK_BACK_CHARS = 512
 
-# A quote may itself be escaped, once for every text that the line was put into.
+# A quote may be escaped several times, once for each enclosing text.
 OPENING = re.compile(r"[fFbBrRuUL@$]{0,2}(?P<quote>\\{0,7}[\"'`])")
 UNQUOTED = re.compile(
     r"(?>(?:[^\s\"'`<>&;,\\]|&(?![\w-]+=|&)|;(?!\s|$|[\w -]+=)|,(?!\s|$|[\w.-]+\s?[=:]|[\"'{\[])"
@@ -19,7 +25,7 @@ _APOSTROPHE = re.compile(r"(?<=[A-Za-z])'(?=[a-z])")
 
 
 def closing_quote(line: str, start: int, quote: str) -> int:
-    """Find where a quoted value ends: at its own kind of quote, or where no secret is longer."""
+    """Return the end of a quoted value: its closing quote, or the maximum length of a secret."""
     limit = min(len(line), start + MAX_SECRET_CHARS)
     position = start
     while True:
@@ -35,7 +41,7 @@ def closing_quote(line: str, start: int, quote: str) -> int:
 
 
 def is_inside_quotes(line: str, position: int, quote: str) -> bool:
-    """Return True if a position lies in a text that this kind of quote has opened before it on the line."""
+    """Return True if this kind of quote was opened before a position on the line and not closed."""
     before = line[max(0, position - _LOOK_BACK_CHARS) : position]
     if quote == "'":
         before = _APOSTROPHE.sub("", before)
@@ -45,13 +51,13 @@ def is_inside_quotes(line: str, position: int, quote: str) -> bool:
 
 
 def run_end(line: str, start: int) -> int:
-    """Find the end of a long value without quotes."""
+    """Return the end of a long unquoted value."""
     run = _RUN.match(line, start, start + MAX_SECRET_CHARS)
     return run.end() if run else start
 
 
 def trim_code(value: str) -> str:
-    """Drop the closing brackets and separators that belong to the code around an unquoted value."""
+    """Drop closing brackets and separators that belong to the code around an unquoted value."""
     value = value.rstrip(",;")
     while value and value[-1] in ")]}" and value.count(value[-1]) > value.count("([{"[")]}".index(value[-1])]):
         value = value[:-1].rstrip(",;")

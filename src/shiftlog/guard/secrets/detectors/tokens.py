@@ -1,6 +1,6 @@
-"""Tokens that are secrets wherever they stand: those of providers, JWTs, our own recovery tokens.
+"""Finds tokens that need no name, because their shape shows what they are: provider keys, JWTs, recovery tokens.
 
-Each is known by its own shape, so no name is needed. A shape that code or prose also takes is checked once more.
+A shape that also occurs in code or prose gets a second check.
 """
 
 import re
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shiftlog.guard.linear import compile_linear
-from shiftlog.guard.secrets.detectors.edges import LINEAR_EDGE
-from shiftlog.guard.secrets.detectors.kinds import JWT, RECOVERY_TOKEN, Finding, Kind
+from shiftlog.guard.secrets.detectors.kinds import JWT, RECOVERY_TOKEN, Finding, SecretKind
+from shiftlog.guard.secrets.detectors.quotes import LINEAR_EDGE
 
 _ALNUM = "[A-Za-z0-9]"
 _URL64 = "[A-Za-z0-9_-]"
@@ -18,9 +18,10 @@ _HEX = "[0-9a-f]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How a provider's tokens look: a head that few other texts have, and what must follow it.
+    """The form of a provider's tokens: a distinctive head, and the tail that must follow.
 
-    `trigger` is what to search whole texts for where the head says too little; `keep` is a prefix that is no secret.
+    `trigger` replaces the head in the search of whole texts if the head is too common; `keep` is a prefix that stays
+    visible.
     """
 
     rule: str
@@ -32,7 +33,7 @@ class Shape:
 
 
 def _is_dense(token: str) -> bool:
-    """Words joined by hyphens are a name; a long run without them is a key."""
+    """Return True for a key: words joined by hyphens are a name, a long run without them is not."""
     runs = re.split(r"[-_.]", token)
     longest = max(map(len, runs))
     if len(set(token[-12:])) <= 2:
@@ -83,7 +84,7 @@ _CHECKED_SHAPES = (
     Shape(rule="azure", head=r"[A-Za-z0-9_~.]{3}[0-9]Q~", tail=r"[A-Za-z0-9_~.-]{31,34}", trigger="[0-9]Q~"),
     Shape(rule="mailchimp", head=rf"{_HEX}{{32}}-us", tail=r"[0-9]{1,2}\b", trigger="-us[0-9]"),
     Shape(rule="terraform", head=rf"{_ALNUM}{{14}}\.atlasv1\.", tail=rf"{_URL64}{{60,}}", trigger=r"\.atlasv1\."),
-    # The first letters of every bot's token are Base64 for three digits.
+    # The first letters of every bot token are Base64 of three digits.
     Shape(
         rule="discord",
         head="[MNO][DTjz][AEIMQUYcgk][wxyz0-5]",
@@ -92,7 +93,7 @@ _CHECKED_SHAPES = (
 )
 _PLAIN_SHAPES = (
     ("aws_key_id", "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{4}", r"[A-Z0-9]{12}\b"),
-    # What follows an underscore is the next token, where files without a line end were put together.
+    # After an underscore the next token follows, if files without a final line break were joined.
     ("github", rf"gh[pousr]_{_ALNUM}{{4}}", rf"{_ALNUM}{{16,}}(?:_{_ALNUM}{{20,}})*"),
     ("github", "github_pat_", "[A-Za-z0-9_]{20,}"),
     ("gitlab", "gl(?:pat|dt|rt|rtr|cbt|ptt|ft|soat|agent|oas|imt|ffct)-", "[A-Za-z0-9_.-]{16,}"),
@@ -168,7 +169,7 @@ SHAPES = (*(Shape(rule=rule, head=head, tail=tail) for rule, head, tail in _PLAI
 _ANCHORED = tuple((re.compile(shape.head + shape.tail, re.ASCII), shape) for shape in SHAPES)
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{31}[+/]$")
 _OWN_CLASS = {"jwt": JWT, "recovery_token": RECOVERY_TOKEN}
-_KINDS = {shape.rule: _OWN_CLASS.get(shape.rule, Kind(shape.rule, "provider_key")) for shape in SHAPES}
+_KINDS = {shape.rule: _OWN_CLASS.get(shape.rule, SecretKind(shape.rule, "provider_key")) for shape in SHAPES}
 
 _TOKENS = compile_linear(LINEAR_EDGE + "(" + "|".join(shape.head + shape.tail for shape in SHAPES) + ")")
 
@@ -181,21 +182,21 @@ TOKEN_PATTERN = "|".join(
 
 
 def find_tokens(line: str, data: bytes) -> Iterator[Finding]:
-    """Yield the tokens of a line that are secrets by their shape."""
+    """Yield the tokens in a line."""
     for match in _TOKENS.finditer(data):
         start, end = match.start(1), match.end(1)
         shape = _shape_at(line, start)
         if shape is None or (shape.check and not shape.check(line[start:end])):
             continue
         if _ENCODED.search(line, max(0, start - 32), start):
-            continue  # chance, in the middle of encoded data
+            continue  # a coincidence inside encoded data
         if shape.keep and (kept := shape.keep.match(line, start)):
             start = kept.end()
         yield Finding(start, end, _KINDS[shape.rule])
 
 
-def token_kind(value: str) -> Kind | None:
-    """Say which provider's token a value is, if it is one and nothing else."""
+def token_kind(value: str) -> SecretKind | None:
+    """Return the kind of a value that is exactly one provider token."""
     found = next(find_tokens(value, value.encode("latin-1")), None)
     return found.kind if found is not None and (found.start, found.end) == (0, len(value)) else None
 

@@ -1,7 +1,7 @@
-"""Whether a value that stands after a secret-like name is a secret.
+"""Decides whether the value after a secret-like name is a secret.
 
-Judges one value at a time and never looks further than its first 128 characters; finding names and values in a
-line is the work of `detect_names`. Characters beyond ASCII may come as UTF-8 bytes seen through Latin-1.
+Judges one value at a time, by its first 128 characters; `names` and `assignments` find names and values. Non-ASCII
+characters may come as UTF-8 bytes decoded as Latin-1.
 """
 
 import re
@@ -22,17 +22,17 @@ _MIN_TOKEN_CHARS = 8
 
 
 class Need(IntEnum):
-    """How much a value must look like a secret before its name convicts it."""
+    """How much a value must look like a secret, given its name."""
 
     ANY = 0  # headers and keys of JSON objects: everything but references, placeholders and types
-    PLAIN = 1  # passwords: a plain word will do
-    MIXED = 2  # secrets and compound tokens: more than a word that code would use as a name
+    PLAIN = 1  # passwords: a plain word is enough
+    MIXED = 2  # secrets and compound tokens: more than a word that code uses as a name
     DIGITS = 3  # a bare `token`: letters and digits together
-    RANDOM = 4  # most keys, arguments: only what nobody would think up
+    RANDOM = 4  # most keys, arguments: only random values
 
 
-class Setting(IntEnum):
-    """Where the value stands, as far as the line shows it."""
+class Notation(IntEnum):
+    """How the value is written, as far as the line shows."""
 
     CODE = 0  # `name = value`, arguments: an unquoted identifier is a variable
     CONFIG = 1  # `name: value` to the end of its line: an unquoted word is a literal
@@ -86,12 +86,12 @@ _WORDED_PART = re.compile(
 _EXPRESSION = re.compile(r"\[[^\]]+\][+*?{]|\\[dwsbDWSB]\b|\(\?|\.[*+]|^\^|^(?:qr|m)?/\^|^qr/|^/.+/[a-z]{1,3}$")
 _LOOKUPS = ("os.environ", "os.getenv", "process.env", "System.getenv", "ENV[", "import.meta.env")
 _NO_VALUE = TYPE_WORDS | {"none", "null", "true", "false", "undefined", "required"}
-# Label words short or common enough to be somebody's password.
+# Without label words that are common passwords.
 _LABELS = PLAIN_WORDS - frozenset("all any app code db end first last off on out strong word".split())
 
 
 def is_random(value: str) -> bool:
-    """Return True if a value without spaces looks drawn at random rather than thought up."""
+    """Return True if a value without spaces looks random rather than chosen by a person."""
     if len(value) < 12 or " " in value:
         return False
     digits = sum(map(str.isdigit, value))
@@ -110,14 +110,14 @@ def is_random(value: str) -> bool:
 
 
 def is_worded(value: str) -> bool:
-    """Return True if a value is put together from words and numbers, as names and labels are."""
+    """Return True if a value consists of words and numbers, as names and labels do."""
     parts = _PART.findall(value)
     worded = sum(len(part) for part in parts if _WORDED_PART.fullmatch(part))
     return worded >= 0.8 * sum(map(len, parts))
 
 
 def is_reference(value: str) -> bool:
-    """Return True if a value points at a secret or stands for one, as `$NAME`, `<your-key>` or `***` do."""
+    """Return True if a value refers to a secret or replaces one, as `$NAME`, `<your-key>` or `***` do."""
     if _MASKED.search(value) or _PLACEHOLDER.search(value):
         return True
     rest, references = _REFERENCE.subn("", value)
@@ -126,15 +126,15 @@ def is_reference(value: str) -> bool:
     return not (any(map(str.isdigit, rest)) and sum(map(str.isalnum, rest)) >= 6)
 
 
-def is_secret(value: str, *, need: Need, setting: Setting, quoted: bool, context: str = "") -> bool:
-    """Judge a value by what its name needs and where it stands.
+def is_secret(value: str, *, need: Need, notation: Notation, quoted: bool, context: str = "") -> bool:
+    """Judge a value by the need of its name and by its notation.
 
-    `context` is the text from the value on to the end of its line: calls and types show only there.
+    `context` is the text from the value to the end of its line: it shows calls and types.
     """
     value = value[:JUDGED_CHARS].strip()
     if len(value) < _MIN_CHARS or is_reference(value):
         return False
-    code = not quoted and setting in (Setting.CODE, Setting.CONFIG)
+    code = not quoted and notation in (Notation.CODE, Notation.CONFIG)
     if code and _is_code(value, context[:JUDGED_CHARS]):
         return False
     if _DIGEST.match(value) or value.startswith(_LOOKUPS):
@@ -146,18 +146,18 @@ def is_secret(value: str, *, need: Need, setting: Setting, quoted: bool, context
     if " " in value:
         return _is_passphrase(value, need)
     if code and _IDENTIFIER.match(value):
-        return _is_bare_word_secret(value, need, alone=setting == Setting.CONFIG and context.strip() == value)
+        return _is_bare_word_secret(value, need, alone=notation == Notation.CONFIG and context.strip() == value)
     if is_random(value):
         return True
     if need == Need.RANDOM:
         return False
     if _WORDS_ONLY.match(value):
-        return need < Need.DIGITS and _is_word_secret(value, need, setting)
+        return need < Need.DIGITS and _is_word_secret(value, need, notation)
     return need == Need.PLAIN or (_is_mixed(value) and (need == Need.MIXED or _has_letters_and_digits(value)))
 
 
 def is_path(value: str) -> bool:
-    """Return True if a value is a path whose parts people chose."""
+    """Return True if a value is a path whose parts look chosen by people."""
     return (
         len(value) <= JUDGED_CHARS
         and _PATH.match(value) is not None
@@ -170,7 +170,7 @@ def _is_code(value: str, context: str) -> bool:
 
 
 def _has_other_shape(literal: str, need: Need) -> bool:
-    """Recognise values that are something else: paths, addresses, versions, dates, numbers."""
+    """Return True for values that are something else: paths, URLs, versions, dates, numbers."""
     if _URL.match(literal) or _VERSION.match(literal) or _DATE.match(literal) or _EXPRESSION.search(literal):
         return True
     if is_path(literal):
@@ -192,7 +192,7 @@ def _is_passphrase(literal: str, need: Need) -> bool:
 
 
 def _is_bare_word_secret(literal: str, need: Need, *, alone: bool) -> bool:
-    """An unquoted identifier in code is a variable; alone after `name:` it is what the name says."""
+    """Judge an unquoted identifier: in code it is a variable, alone after `name:` it is a value."""
     has_digit = any(map(str.isdigit, literal))
     words = split_words(literal)
     if is_random(literal) and (len(words) > 3 or not has_digit):
@@ -209,15 +209,15 @@ def _is_bare_word_secret(literal: str, need: Need, *, alone: bool) -> bool:
     return alone and need == Need.PLAIN and literal.islower() and literal.isalpha()
 
 
-def _is_word_secret(literal: str, need: Need, setting: Setting) -> bool:
-    """A literal without digits: is it a password that somebody chose, or the name of something?"""
+def _is_word_secret(literal: str, need: Need, notation: Notation) -> bool:
+    """Judge a literal without digits: a chosen password, or the name of something."""
     words = split_words(literal)
     if PLAIN_WORDS.issuperset(words) or not FUNCTION_WORDS.isdisjoint(words[:1]):
         return False
     if need == Need.PLAIN:
         return True
-    single = literal.isalpha() and (literal.islower() or setting == Setting.SHELL)
-    return single and (len(literal) >= 8 or setting == Setting.SHELL) and literal.lower() not in PLAIN_WORDS
+    single = literal.isalpha() and (literal.islower() or notation == Notation.SHELL)
+    return single and (len(literal) >= 8 or notation == Notation.SHELL) and literal.lower() not in PLAIN_WORDS
 
 
 def _has_letters_and_digits(literal: str) -> bool:
@@ -228,7 +228,7 @@ def _is_mixed(literal: str) -> bool:
     words = split_words(literal)
     if all(word in PLAIN_WORDS or word in NUMBERED_WORDS or word.isdigit() for word in words):
         return False
-    # One word and a short number: `step-3`, `item1`. A symbol that names never carry makes it a secret again.
+    # One word and a short number, as in `step-3` and `item1`, is a name.
     if len(words) <= 2 and not NUMBERED_WORDS.isdisjoint(words[:1]):
         return False
     return sum(map(str.isalnum, literal)) >= _MIN_CHARS

@@ -1,6 +1,6 @@
-"""The words that tell an innocent value from a secret one.
+"""Word lists that distinguish innocent values from secrets, and splitting identifiers into words.
 
-Lists and the splitting of identifiers into words, nothing that decides: `detect_values` and `detect_names` do.
+Decides nothing; `values` and `names` use the lists.
 """
 
 import re
@@ -39,7 +39,7 @@ FUNCTION_WORDS = frozenset(
     """.split()
 )
 
-# What names of fields, labels and fixtures are made of. A value built of nothing else names a secret, it is none.
+# The words of field names, labels and fixtures. A value of such words alone is a label.
 LABEL_WORDS = frozenset(
     """
     access account add api app apikey application arg argument args attribute auth authentication
@@ -64,7 +64,7 @@ PROSE_WORDS = FUNCTION_WORDS | frozenset(
     "required invalid incorrect enter must expired missing password passwort passe senha clave token reset".split()
 )
 
-# Variables that carry a number as part of their name: `arg1`, `utf8`, `sha256`.
+# Words that often end with a number: `arg1`, `utf8`, `sha256`.
 NUMBERED_WORDS = frozenset(
     """
     aes arg base bcrypt char ecdsa ed field float hmac http int item key line md node oauth page param
@@ -75,5 +75,5 @@ NUMBERED_WORDS = frozenset(
 
 
 def split_words(name: str) -> tuple[str, ...]:
-    """Split an identifier at its case changes, digits and punctuation, in lower case."""
+    """Split an identifier into lower-case words at case changes, digits and punctuation."""
     return tuple(word.lower() for word in _WORD.findall(name))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shiftlog.guard.secrets.detectors import TRIGGER, find_in_line
+from shiftlog.guard.secrets.detectors.lines import TRIGGER, find_in_line
 from shiftlog.guard.secrets.redactor import Redactor
-from tests.guard.redaction_corpus import CASES, Case, draw_cases, score
+from tests.guard.secrets.corpus import CASES, Case, draw_cases, score
 
 redactor = Redactor()
 

@@ -1,6 +1,6 @@
 """Innocent look-alikes for the redaction corpus, one a line, from the kinds of code and logs that agents meet.
 
-Written as `redaction_corpus` explains, without marks: nothing in them may change.
+Written as `corpus` explains, without marks: nothing in them may change.
 """
 
 INNOCENT = r"""

@@ -12,8 +12,8 @@ import string
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tests.guard.redaction_corpus_innocent import INNOCENT
-from tests.guard.redaction_corpus_secrets import SECRETS
+from tests.guard.secrets.corpus_innocent import INNOCENT
+from tests.guard.secrets.corpus_secrets import SECRETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shiftlog.guard.secrets.blobs import MIN_RUN_CHARS, fold_blobs, may_hold_run
 from shiftlog.guard.secrets.redactor import Redactor, Rule
-from tests.guard.redaction_corpus import CASES
+from tests.guard.secrets.corpus import CASES
 
 DATA = random.Random(1).randbytes(300)
 ENCODED = base64.b64encode(DATA).decode()

@@ -1,6 +1,6 @@
 """Secrets for the redaction corpus, one case a line, in the places where agents meet them.
 
-Written as `redaction_corpus` explains: ⟦ ⟧ enclose what must be masked, a name in braces is drawn at random.
+Written as `corpus` explains: ⟦ ⟧ enclose what must be masked, a name in braces is drawn at random.
 """
 
 SECRETS = r"""

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from tests.guard.redaction_corpus import CASES
+from tests.guard.secrets.corpus import CASES
 
 _PIECES = """
 = : " ' ` , ; ( ) [ ] { } < > @ :// $ ${ \\n \\" \\ - -- -p # % & é 日本 😀 password token secret= api_key: Bearer

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shiftlog.guard.secrets.detectors import TRIGGER, find_in_line
+from shiftlog.guard.secrets.detectors.lines import TRIGGER, find_in_line
 from shiftlog.guard.secrets.redactor import Redactor
-from tests.guard.redaction_texts import suspicious_texts
+from tests.guard.secrets.texts import suspicious_texts
 
 redactor = Redactor()
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from shiftlog.guard.secrets.redactor import Redactor, Rule
 from shiftlog.guard.secrets.scan import LINE_BYTES
-from tests.guard.redaction_chunks import MAX_HELD_BYTES, ChunkRedactor
-from tests.guard.redaction_corpus import CASES
-from tests.guard.redaction_texts import suspicious_texts
+from tests.guard.secrets.chunks import MAX_HELD_BYTES, ChunkRedactor
+from tests.guard.secrets.corpus import CASES
+from tests.guard.secrets.texts import suspicious_texts
 
 redactor = Redactor([Rule(id="acme", pattern="ACME-[0-9]{4,}")])
 SECRET = "password: hunter2hunter2"

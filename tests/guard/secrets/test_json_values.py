@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.guard.secrets.json_values import PATH_FIELDS
-from shiftlog.guard.secrets.redactor import Redactor
-from tests.guard.redaction_texts import suspicious_texts
+from shiftlog.guard.secrets.redactor import PATH_FIELDS, Redactor
+from tests.guard.secrets.texts import suspicious_texts
 
 GITHUB = "gh" + "p_" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb7c"
 OTHER_GITHUB = GITHUB.replace("Ab3", "Zy9")

@@ -1,0 +1,62 @@
+"""Joins the detectors of single lines: a trigger that finds suspicious lines, and the search in such a line.
+
+The trigger is one linear-time search over a whole text. It may match innocent lines, but never misses a line in which a
+detector would find a secret. `blocks` finds secrets that span several lines.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from shiftlog.guard.linear import compile_linear
+from shiftlog.guard.secrets.detectors.assignments import find_assignments
+from shiftlog.guard.secrets.detectors.blocks import BLOCK_PATTERN, EXPECTING_PATTERN
+from shiftlog.guard.secrets.detectors.contexts import (
+    ADDRESS_PATTERN,
+    FLAG_PATTERN,
+    SCHEME_PATTERN,
+    find_addresses,
+    find_flags,
+    find_schemes,
+)
+from shiftlog.guard.secrets.detectors.kinds import PASSWORD, Finding
+from shiftlog.guard.secrets.detectors.names import NAME_PATTERN
+from shiftlog.guard.secrets.detectors.tokens import TOKEN_PATTERN, find_tokens, token_kind
+
+_PATTERNS = (
+    NAME_PATTERN,
+    ADDRESS_PATTERN,
+    SCHEME_PATTERN,
+    FLAG_PATTERN,
+    TOKEN_PATTERN,
+    BLOCK_PATTERN,
+    EXPECTING_PATTERN,
+)
+TRIGGER = compile_linear("|".join(_PATTERNS))
+
+
+def find_in_line(line: str) -> Iterator[Finding]:
+    """Yield the findings in one line, the most specific detectors first; findings may overlap."""
+    data = line.encode("latin-1")
+    for finding in find_assignments(line, data):
+        if finding.kind == PASSWORD and (kind := token_kind(line[finding.start : finding.end])) is not None:
+            yield Finding(finding.start, finding.end, kind)
+        yield finding
+    yield from find_addresses(line, data)
+    yield from find_schemes(line, data)
+    yield from find_flags(line, data)
+    yield from find_tokens(line, data)
+
+
+def merge_overlaps(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort findings and merge those that overlap; the finding reported first gives the kind."""
+    merged: list[Finding] = []
+    order = 0
+    for index, finding in sorted(enumerate(findings), key=lambda item: item[1][:2]):
+        if merged and finding.start < merged[-1].end:
+            last = merged[-1]
+            kind = finding.kind if index < order else last.kind
+            merged[-1] = Finding(last.start, max(last.end, finding.end), kind)
+            order = min(order, index)
+        else:
+            merged.append(finding)
+            order = index
+    return merged
