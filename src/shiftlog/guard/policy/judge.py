@@ -22,7 +22,7 @@ from shiftlog.guard.policy.programs import Survey
 from shiftlog.guard.policy.readonly import proves_read_only
 from shiftlog.guard.policy.starts import StartJudge, StartVerdict
 from shiftlog.guard.policy.tables import COPIERS
-from shiftlog.guard.secrets.detectors.names import classify_name
+from shiftlog.guard.secrets.redactor import names_secret
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
 
@@ -369,7 +369,7 @@ def _remember(definitions: Definitions, survey: Survey, certain: set[str]) -> De
 
 
 def _learned(survey: Survey) -> frozenset[str]:
-    secret = ((name, value) for name, value in survey.assigned if value and classify_name(name) is not None)
+    secret = ((name, value) for name, value in survey.assigned if value and names_secret(name))
     return frozenset(value for name, value in secret if not _is_directory(name, value))
 
 

@@ -16,6 +16,7 @@ from shiftlog.guard.secrets.blobs import MARKS, may_hold_run
 from shiftlog.guard.secrets.detectors.assignments import find_assignments
 from shiftlog.guard.secrets.detectors.kinds import ALL_KINDS, LEARNED, SecretKind, placeholder
 from shiftlog.guard.secrets.detectors.lines import TRIGGER
+from shiftlog.guard.secrets.detectors.names import classify_name
 from shiftlog.guard.secrets.detectors.tokens import SHAPES
 from shiftlog.guard.secrets.json_values import JsonMask, is_innocent_name
 from shiftlog.guard.secrets.scan import LINE_BYTES, Scan, ScanRules, find_long_line
@@ -236,6 +237,11 @@ def learnable_values(command: str) -> frozenset[str]:
             if is_learnable(value):
                 found.add(value)
     return frozenset(found)
+
+
+def names_secret(name: str) -> bool:
+    """Return True if a variable name announces a secret."""
+    return classify_name(name) is not None
 
 
 def is_learnable(value: str) -> bool:
