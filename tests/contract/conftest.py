@@ -7,12 +7,10 @@ import pytest
 
 from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
-from tests.contract.model_store import MemoryStore
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    path = tmp_path / "shiftlog.db"
-    made: Store = MemoryStore() if request.param == "memory" else SqliteStore(path, durability="process")
-    async with made:
+    stores: dict[str, Store] = {"sqlite": SqliteStore(tmp_path / "shiftlog.db", durability="process")}
+    async with stores[request.param] as made:
         yield made

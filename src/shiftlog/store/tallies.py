@@ -5,8 +5,9 @@ that a session can be taken out again and nothing is lost. Prices and settings p
 tallies are read, so a tally keeps apart what they could treat differently.
 """
 
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,6 +16,8 @@ import msgspec
 
 from shiftlog.model.nouns import Session, Usage
 from shiftlog.model.prices import DECIMALS
+from shiftlog.model.times import millis
+from shiftlog.store.filters import Filter
 
 # A stated cost is kept to 2^-100 dollars, in limbs small enough that millions of them add up in 64 bits.
 STATED_PARTS = 1 << 100
@@ -28,6 +31,24 @@ _MOST_TOKENS = 1 << 40
 _MOST_DOLLARS = 1 << 20
 # A part's cost is rounded before it is added to others; what is left then must not add up to anything.
 _NOISE = 1e-13
+
+# The conditions of a filter that tallies can answer.
+_ANSWERED = frozenset(
+    {
+        "agent",
+        "agent_key",
+        "model",
+        "backend",
+        "caller",
+        "run_status",
+        "project",
+        "workspace",
+        "started_from",
+        "to",
+        "with_run",
+    }
+)
+_DAY_MS = 86_400_000
 
 
 class Basis(StrEnum):
@@ -249,12 +270,6 @@ def difference(before: Tallies, after: Tallies) -> Tallies:
     return {kin: figures for kin, figures in changes.items() if figures != none}
 
 
-def only(kin: Kin, by: Container[str]) -> Kin:
-    """Return what sessions have in common when nobody asks for more than `by`; the rest is left empty."""
-    empty = {"day": "", "agent_id": "", "agent_key": "", "model": None, "caller": None, "workspace": None}
-    return kin._replace(**{name: value for name, value in empty.items() if name not in by})
-
-
 def parts_text(parts: Parts) -> str:
     """Return the parts as they are written."""
     return msgspec.json.encode(parts).decode()
@@ -264,3 +279,26 @@ def parts_text(parts: Parts) -> str:
 def read_parts(text: str) -> Parts:
     """Return the parts that were written."""
     return msgspec.json.decode(text, type=Parts)
+
+
+def days_asked(where: Filter) -> tuple[str, str] | None:
+    """Return the first and last day that a filter asks for; None if tallies cannot answer it.
+
+    They answer for whole days, and for what all sessions of a tally have in common.
+    """
+    if any(getattr(where, item.name) != item.default for item in fields(Filter) if item.name not in _ANSWERED):
+        return None
+    first, last = where.started_from, where.to
+    if first is not None and first != _midnight(first):
+        return None
+    if last is not None and millis(last) % _DAY_MS != _DAY_MS - 1:
+        return None
+    return _day(first, "0001-01-01"), _day(last, "9999-12-31")
+
+
+def _midnight(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _day(at: datetime | None, default: str) -> str:
+    return default if at is None else at.astimezone(UTC).date().isoformat()

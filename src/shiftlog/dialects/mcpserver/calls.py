@@ -4,7 +4,6 @@ Checks come in the contract's order: parameters, forms of ids, session, a repeat
 is over has written nothing.
 """
 
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from shiftlog.journal.journal import Journal, Request, masked
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import NAME_CHARS
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import CommandTimeout, ShiftlogError, StorageError
+from shiftlog.model.errors import CommandTimeout, ShiftlogError
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import shown
@@ -40,7 +39,6 @@ Result = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], tuple[Result, str | None]]
 Prepare = Callable[[Mapping[str, Any]], dict[str, Any]]
 
-_log = logging.getLogger("shiftlog.journal")
 
 STALE_CHECK = timedelta(seconds=1)
 IGNORED_SHOWN = 100
@@ -202,13 +200,6 @@ class Calls:
         """Run work over one consistent state."""
         await self._suspend_stale()
         return await self.journal.read(asked.request, work)
-
-    async def tend(self, work: Callable[[Writer], None]) -> None:
-        """Improve what searches rest on; what was asked for is answered even where that is not possible."""
-        try:
-            await self.journal.store.write_bulk(work)
-        except StorageError as error:
-            _log.warning("the index of a long session was not continued: %s", error.details.get("reason"))
 
     def _lost(self, reader: Reader, asked: Asked) -> Result | None:
         """Return the answer that a client lost with its connection, if the call was carried out."""

@@ -11,21 +11,19 @@ from typing import Any
 
 from shiftlog.dialects.mcpserver.children import Child, children_of
 from shiftlog.dialects.mcpserver.objects import NONE, TURNS_AT_ONCE, items_of, turns_with_items
-from shiftlog.dialects.mcpserver.search import Expression, covers, has_negation, matches, parse, rules_out
+from shiftlog.dialects.mcpserver.search import Expression, covers, matches, parse, rules_out
 from shiftlog.journal.history.requests import parse_bound
 from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.turn_texts import ITEM_TEXTS, own_texts, texts_in
-from shiftlog.store.protocol import Filter, Page, Reader, Writer
+from shiftlog.store.protocol import Filter, Page, Reader
 
 LOOKED_AT = 200
 MOST_PARTS = 20
 MOST_COVERS = 8
 # Between the texts of a turn, so that no term can match across two of them.
 SEPARATOR = "\x00"
-# How much of the sessions that no index helped with is indexed after a search, so that the next one is quick.
-MOST_CAUGHT_UP = 2_048
 
 
 def filter_of(values: Mapping[str, Any], workspace: str, now: datetime) -> Filter:
@@ -81,29 +79,20 @@ def expression_of(values: Mapping[str, Any], mask: Callable[[str], str] = str) -
 
 
 def find(
-    reader: Reader, where: Filter, expression: Expression | None, *, offset: int, limit: int, unindexed: list[str]
+    reader: Reader, where: Filter, expression: Expression | None, *, offset: int, limit: int
 ) -> tuple[list[Session], int]:
-    """Return one page of the matching sessions, and how many match in all; name those that have no index yet."""
+    """Return one page of the matching sessions, and how many match in all."""
     if expression is None:
         found = reader.recent_sessions(where, offset=offset, limit=limit) if limit else []
         return found, reader.count("session", where)
     page: list[Session] = []
     total = 0
     for session in _all_sessions(reader, where):
-        if _session_matches(reader, session, where, expression, unindexed):
+        if _session_matches(reader, session, where, expression):
             if offset <= total < offset + limit:
                 page.append(session)
             total += 1
     return page, total
-
-
-def index_some(writer: Writer, session_ids: list[str]) -> None:
-    """Index a bounded part of sessions that searches had to look at whole."""
-    left = MOST_CAUGHT_UP
-    for session_id in session_ids:
-        left -= writer.catch_up_parts(session_id, left)
-        if left <= 0:
-            return
 
 
 def _all_sessions(reader: Reader, where: Filter) -> Iterator[Session]:
@@ -113,9 +102,7 @@ def _all_sessions(reader: Reader, where: Filter) -> Iterator[Session]:
         offset += len(sessions)
 
 
-def _session_matches(
-    reader: Reader, session: Session, where: Filter, expression: Expression, unindexed: list[str]
-) -> bool:
+def _session_matches(reader: Reader, session: Session, where: Filter, expression: Expression) -> bool:
     """Tell whether one of a session's turns has the text and all else that is asked of a turn."""
     own = SEPARATOR.join((session.title, session.id)).casefold()
     children = list(children_of(reader, session))
@@ -124,7 +111,6 @@ def _session_matches(
     if rules_out(expression, own):
         return False
     places = [_Place(session=session, own=own), *(_place_of(child, own) for child in children)]
-    unindexed += [place.session.id for place in places if reader.lacks_parts(place.session.id)]
     return any(
         where.fits(turn) and matches(expression, place.text_of(turn, entries))
         for place in places
@@ -167,14 +153,9 @@ def _turns_in_question(reader: Reader, place: _Place, expression: Expression) ->
     of_turns = [cover for cover in covers(expression) if len(cover) <= MOST_PARTS and place.is_of_turns(cover)]
     # What a turn's entries say is indexed; what became of the turn is none of it.
     sure = [cover for cover in of_turns if not _statuses_with(cover)]
-
-    def is_ruled_out(common: str) -> bool:
-        return rules_out(expression, place.own + SEPARATOR + common)
-
-    denied = is_ruled_out if has_negation(expression) else None
     names: Iterator[str] | None = None
-    if sure or denied:
-        names = reader.turns_that_may_hold(session_id, sure[:MOST_COVERS], denied)
+    if sure:
+        names = reader.turns_that_may_hold(session_id, sure[:MOST_COVERS])
     elif of_turns:
         names = _named_or_with_status(reader, session_id, min(of_turns, key=lambda cover: len(_statuses_with(cover))))
     if names is None:

@@ -86,17 +86,6 @@ def _known(expression: Expression, folded: str) -> bool | None:
             return True if True in each else None if None in each else False
 
 
-def has_negation(expression: Expression) -> bool:
-    """Tell whether something in an expression must not match."""
-    match expression:
-        case Term():
-            return False
-        case Not():
-            return True
-        case And(parts=parts) | Or(parts=parts):
-            return any(has_negation(part) for part in parts)
-
-
 def covers(expression: Expression) -> list[tuple[str, ...]]:
     """Return covers: of the terms of each, every matching text holds at least one. Negations have none."""
     match expression:

@@ -20,7 +20,7 @@ from shiftlog.dialects.mcpserver.current import (
     session_asked_about,
 )
 from shiftlog.dialects.mcpserver.errors import MethodNotFound
-from shiftlog.dialects.mcpserver.history import check_history, expression_of, filter_of, find, index_some
+from shiftlog.dialects.mcpserver.history import check_history, expression_of, filter_of, find
 from shiftlog.dialects.mcpserver.imports import Tally
 from shiftlog.dialects.mcpserver.objects import current_object, history_object
 from shiftlog.dialects.mcpserver.sessions import already_exists, import_session, open_session, update_session
@@ -186,17 +186,12 @@ class Sessionlog:
         where = filter_of(values, asked.place.workspace, self.calls.journal.clock.now())
         offset, limit = values.get("offset", 0), values.get("limit", default_limit)
 
-        unindexed: list[str] = []
-
         def work(reader: Reader) -> Result:
-            found, total = find(reader, where, expression, offset=offset, limit=limit, unindexed=unindexed)
+            found, total = find(reader, where, expression, offset=offset, limit=limit)
             shown = [show(reader, session) for session in found]
             return {name: shown, "totalCount": total, "offset": offset, "limit": limit}
 
-        result = await self.calls.read(asked, work)
-        if unindexed:
-            await self.calls.tend(lambda writer: index_some(writer, unindexed))
-        return result
+        return await self.calls.read(asked, work)
 
     async def import_recovery(self, asked: Asked) -> Result:
         """Import a session with turns that was recorded elsewhere, all of it or nothing."""

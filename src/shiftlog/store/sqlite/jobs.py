@@ -19,10 +19,10 @@ BULK_LIMIT = 6
 
 
 class Job:
-    """One work in the queue; it can be withdrawn until the writer begins it."""
+    """One work in the queue; it can be withdrawn until the writer begins it. Without a future no caller waits."""
 
     def __init__(
-        self, work: Callable[[Writer], Any], future: "asyncio.Future[Any]", *, lasting: bool, is_bulk: bool
+        self, work: Callable[[Writer], Any], future: "asyncio.Future[Any] | None", *, lasting: bool, is_bulk: bool
     ) -> None:
         self.work = work
         self.future = future

@@ -1,6 +1,6 @@
 """Reading one consistent state of the SQLite file: the `Reader` half of the store."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -47,7 +47,7 @@ from shiftlog.store.sqlite.rows import (
     time_of_ms,
 )
 from shiftlog.store.sqlite.search.ranking import FUNCTION, Ranking
-from shiftlog.store.sqlite.search.trigrams import has_much_left, turns_in_question
+from shiftlog.store.sqlite.search.trigrams import is_behind, turns_in_question
 from shiftlog.store.sqlite.sources import SourceReader
 from shiftlog.store.sqlite.tallies import read_tallies
 from shiftlog.store.tallies import Figures, Kin
@@ -62,6 +62,8 @@ class SqliteReader(SourceReader):
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
         self._keys: dict[str, int] = {}
+        # Sessions whose index of substrings is to be continued, because a search could have used it.
+        self.behind: list[int] = []
 
     # Single things
 
@@ -417,15 +419,13 @@ class SqliteReader(SourceReader):
             return int(self._value(f"SELECT count(*) FROM ({sql})", *keys) or 0)
         return len({row[0] for key in keys for row in self._db.execute(sql, (key,))})
 
-    def turns_that_may_hold(
-        self, session_id: str, covers: Sequence[Sequence[str]], rules_out: Callable[[str], bool] | None = None
-    ) -> Iterator[str] | None:
+    def turns_that_may_hold(self, session_id: str, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
         key = self._key(session_id)
-        return iter(()) if key is None else turns_in_question(self._db, key, covers, rules_out)
-
-    def lacks_parts(self, session_id: str) -> bool:
-        key = self._key(session_id)
-        return key is not None and has_much_left(self._db, key)
+        if key is None:
+            return iter(())
+        if is_behind(self._db, key):
+            self.behind.append(key)
+        return turns_in_question(self._db, key, covers)
 
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
         return read_tallies(self._db, where, by)

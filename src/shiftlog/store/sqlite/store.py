@@ -5,12 +5,13 @@ lock lets one write at a time, and the others wait.
 """
 
 import asyncio
+import logging
 import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 import anyio
 import apsw
@@ -21,11 +22,14 @@ from shiftlog.store.sqlite.connections import connect
 from shiftlog.store.sqlite.faults import storage_error
 from shiftlog.store.sqlite.jobs import Job
 from shiftlog.store.sqlite.reader import SqliteReader
+from shiftlog.store.sqlite.writer import SqliteWriter
 from shiftlog.store.sqlite.writer_thread import Outcome, WriterThread
 
 T = TypeVar("T")
 
 READERS = 2
+
+_log = logging.getLogger("shiftlog.store")
 
 
 class SqliteStore:
@@ -39,6 +43,7 @@ class SqliteStore:
         self._readers: ThreadPoolExecutor | None = None
         self._reader_db = threading.local()
         self._reader_dbs: list[apsw.Connection] = []
+        self._is_indexing = False
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -109,12 +114,27 @@ class SqliteStore:
         try:
             db = self._reader_connection()
             db.execute("BEGIN")
+            reader = SqliteReader(db)
             try:
-                return work(SqliteReader(db))
+                return work(reader)
             finally:
                 db.execute("COMMIT")
+                if reader.behind:
+                    self._continue_index(reader.behind)
         except apsw.Error as error:
             raise storage_error(error) from error
+
+    def _continue_index(self, keys: list[int]) -> None:
+        """Have sessions indexed for the next search for substrings; one such work at a time is enough."""
+        writer = self._writer
+        if writer is None or self._is_indexing:
+            return
+        self._is_indexing = True
+
+        def work(writer: Writer) -> None:
+            cast(SqliteWriter, writer).catch_up(keys)
+
+        writer.queue.put(Job(work, None, lasting=False, is_bulk=True))
 
     def _reader_connection(self) -> apsw.Connection:
         """Return the connection of this reader thread."""
@@ -129,17 +149,20 @@ class SqliteStore:
         loop = self._loop
         try:
             if loop is not None:
-                loop.call_soon_threadsafe(_resolve, outcomes)
+                loop.call_soon_threadsafe(self._resolve, outcomes)
         except RuntimeError:
             pass  # the loop was closed: no caller is left, and what was committed stays
 
-
-def _resolve(outcomes: list[Outcome]) -> None:
-    for job, result, error in outcomes:
-        future = job.future
-        if future.done():
-            continue  # the caller was cancelled while its work ran
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
+    def _resolve(self, outcomes: list[Outcome]) -> None:
+        for job, result, error in outcomes:
+            future = job.future
+            if future is None:
+                self._is_indexing = False
+                if error is not None:
+                    _log.warning("a search index was not continued: %s", error)
+            elif future.done():
+                pass  # the caller was cancelled while its work ran
+            elif error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)

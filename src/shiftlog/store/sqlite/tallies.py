@@ -11,8 +11,17 @@ import msgspec
 from shiftlog.model.nouns import Session
 from shiftlog.store.codec.documents import read_document
 from shiftlog.store.protocol import Filter
-from shiftlog.store.tallies import FIGURES, Figures, Kin, Tallies, difference, parts_text, read_parts, tallies_of
-from shiftlog.store.tallies_asked import days_asked
+from shiftlog.store.tallies import (
+    FIGURES,
+    Figures,
+    Kin,
+    Tallies,
+    days_asked,
+    difference,
+    parts_text,
+    read_parts,
+    tallies_of,
+)
 
 _KIN = (
     "agent",

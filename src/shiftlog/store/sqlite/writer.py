@@ -448,9 +448,9 @@ class SqliteWriter(SourceWriter, SqliteReader):
         grams.forget(self._db, entry_id(key, 1))
         self._backlog.grown.append((key, 1, (self.head(session_id) or (0, ""))[0]))
 
-    def catch_up_parts(self, session_id: str, most: int) -> int:
-        key = self._key(session_id)
-        return 0 if key is None else grams.catch_up(self._db, key, most)
+    def catch_up(self, keys: Iterable[int]) -> None:
+        """Index more of the substrings of sessions; the store asks for this after a search that missed them."""
+        grams.catch_up(self._db, keys)
 
     def forget_clients(self, before: datetime) -> None:
         limit = (millis(before),)

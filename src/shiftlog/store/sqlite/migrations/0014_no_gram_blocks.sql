@@ -1,0 +1,3 @@
+-- The trigrams alone serve searches for substrings.
+
+DROP TABLE IF EXISTS gram_blocks;
