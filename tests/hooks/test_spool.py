@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.ingest.hooks.events import fact_of, read_spooled
-from shiftlog.ingest.hooks.spool import Spool
+from shiftlog.ingest.hooks.spool import HookSpool
 from tests.hooks.bureau import SESSION, open_bureau
 from tests.journal.desk import files_holding
 
@@ -62,7 +62,7 @@ async def test_a_file_whose_removal_was_cut_off_is_not_taken_again(tmp_path: Pat
         assert spooled is not None
         # One event is taken with its cursor, and there the process is killed.
         cursor = next(bureau.hooks.spool.lines(source)).after
-        await bureau.hooks.hooking.take(fact_of(spooled, bureau.hooks.placer), cursor)
+        await bureau.hooks.hooking.take(fact_of(spooled, bureau.hooks.composer), cursor)
     async with open_bureau(tmp_path) as bureau:
         assert (bureau.home / "spool" / FILE).read_bytes() == before
         assert await bureau.drain() == 1
@@ -76,7 +76,7 @@ async def test_a_file_whose_removal_was_cut_off_is_not_taken_again(tmp_path: Pat
 async def test_what_is_added_while_a_file_is_drained_is_not_lost(tmp_path: Path) -> None:
     async with open_bureau(tmp_path) as bureau:
         bureau.spool("SessionStart", source="startup")
-        spool = Spool(folder=bureau.home / "spool")
+        spool = HookSpool(folder=bureau.home / "spool")
         source = spool.at(FILE, None)
         assert source is not None
         (line,) = list(spool.lines(source))
@@ -131,7 +131,7 @@ async def test_a_poisoned_event_is_set_aside_with_the_reason_and_the_rest_goes_o
 
 
 def test_the_spool_keeps_what_is_set_aside_to_its_owner(tmp_path: Path) -> None:
-    spool = Spool(folder=tmp_path)
+    spool = HookSpool(folder=tmp_path)
     spool.set_aside("../x", {"kind": "hook"}, "because", datetime.now(UTC))
     spool.set_aside("../x", {"kind": "hook"}, "because again", datetime.now(UTC))
     (item,) = spool.aside()

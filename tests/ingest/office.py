@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from shiftlog.ingest.importing.report import FileReport, Report
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.ports import ImportOptions
+from shiftlog.ingest.importing.report import FileReport, ImportReport
 from shiftlog.model.entry import Entry
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page
@@ -28,12 +28,12 @@ class Office:
     desk: Desk
     folder: Path
 
-    async def take(self, *paths: Path | str, **options: Any) -> Report:
+    async def take(self, *paths: Path | str, **options: Any) -> ImportReport:
         """Import paths, by default everything in the folder."""
         given = [str(path) for path in paths] or [str(self.folder)]
         return await self.desk.app.imports.run(ImportOptions(paths=given, jobs=0, **options))
 
-    async def discover(self, environ: Mapping[str, str], **options: Any) -> Report:
+    async def discover(self, environ: Mapping[str, str], **options: Any) -> ImportReport:
         """Import what is found where the environment says."""
         return await self.desk.app.imports.run(ImportOptions(environ=environ, jobs=0, **options))
 
@@ -95,13 +95,13 @@ async def open_office(folder: Path, *, name: str = "home", now: datetime | None 
         yield Office(desk=desk, folder=transcripts)
 
 
-def only(report: Report) -> FileReport:
+def only(report: ImportReport) -> FileReport:
     """Return the one file of a report."""
     assert len(report.files) == 1, report.files
     return report.files[0]
 
 
-def entries_of(report: Report) -> int:
+def entries_of(report: ImportReport) -> int:
     """Return how many entries an import wrote."""
     return report.shown()["totals"]["entries"]
 

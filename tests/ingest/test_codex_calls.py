@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from shiftlog.facts.transcript import Action, ChildLink, ToolCall, ToolResult, TurnBegun
+from shiftlog.ingest.readers.codex.calls import files_read
 from shiftlog.ingest.readers.codex.patch import changes_in_patch
-from shiftlog.ingest.readers.codex.reads import files_read
 from tests.ingest.codex_rollouts import called, event, item, meta, output, read, started
 
 PATCH = """*** Begin Patch

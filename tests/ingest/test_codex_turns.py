@@ -384,4 +384,4 @@ def test_a_time_that_does_not_parse_is_the_one_before() -> None:
     lines = [meta(5), started(6, "a"), b'{"timestamp": [], "type": "event_msg", "payload": {"type": "error"}}']
     found: Reading = read(*lines)
     assert found.of(DialogItem)[0].at == stamp(6)
-    assert found.reader.newest_at == stamp(6)
+    assert found.reader.state.newest_at == stamp(6)

@@ -9,8 +9,7 @@ import pytest
 
 from shiftlog.dialects.mcpserver.current import Place
 from shiftlog.dialects.mcpserver.tools import call_tool
-from shiftlog.ingest.importing.run import StopSign
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.ports import ImportOptions, StopSign
 from shiftlog.mcp.registry import Reply, Selection
 from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.caller import Caller

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound
 from tests.ingest.office import SHARED, Claude, Codex, Office, entries_of, only, open_office
 from tests.journal.desk import files_holding

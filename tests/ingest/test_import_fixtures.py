@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shiftlog.ingest.importing.report import Report
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.ports import ImportOptions
+from shiftlog.ingest.importing.report import ImportReport
 from tests.ingest.office import SHARED, Office, entries_of, open_office
 
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared fixtures are not here")
@@ -18,7 +18,7 @@ EXPECTED: dict[str, Any] = (
 FILES = [name for name in EXPECTED["files"] if "#" not in name]
 
 
-async def tally(office: Office, report: Report) -> dict[str, int]:
+async def tally(office: Office, report: ImportReport) -> dict[str, int]:
     """Return what the store holds, under the names of the reference."""
     sessions = list((await office.sessions()).values())
     turns = [turn for session in sessions for turn in await office.turns(session)]

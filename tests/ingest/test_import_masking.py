@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from shiftlog.guard.secrets.redactor import Redactor
-from shiftlog.ingest.importing.composer_parts import MAX_TEXT_CHARS
-from shiftlog.ingest.readers.codex.capture import read_rollout
+from shiftlog.ingest.capture import read_rollout
+from shiftlog.ingest.importing.masking import MAX_TEXT_CHARS
 from shiftlog.journal.intake.service import import_key
 from tests.ingest.office import NOW, Claude, Codex, Office, open_office
 from tests.journal.desk import files_holding

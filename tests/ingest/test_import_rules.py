@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.app.app import open_app
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.ports import ImportOptions
 
 SECRET = "unit-code-4711-blue"
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bench.corpus import write_corpus
-from shiftlog.app.import_worker import WorkerSettings, placer_for
+from shiftlog.app.import_worker import WorkerSettings, composer_for
 from shiftlog.facts.batch import Batch
 from shiftlog.ingest.files.changes import Source
 from shiftlog.ingest.importing.batches import FileJob, read_file
@@ -49,9 +49,9 @@ def test_all_files_can_be_handed_out_before_the_first_is_taken(count: int, tmp_p
     with workers(WORKER, count) as readers:
         streams = [readers.read(job) for job in jobs]
         read = [list(stream) for stream in streams]
-    placer = placer_for(SETTINGS)
+    composer = composer_for(SETTINGS)
     assert sum(Path(job.path).stat().st_size for job in jobs) > MOST_HELD_BYTES
-    assert read == [list(read_file(job, placer)) for job in jobs]
+    assert read == [list(read_file(job, composer)) for job in jobs]
 
 
 def test_what_was_read_ahead_can_be_left_behind(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_another_worker_reads_what_one_that_died_left(tmp_path: Path) -> None:
 
 async def test_a_batch_is_refused_where_the_one_before_it_was_not_stored(tmp_path: Path) -> None:
     job = max(jobs_in(tmp_path / "corpus", 12_000_000), key=lambda job: Path(job.path).stat().st_size)
-    first, second, *_ = read_file(job, placer_for(SETTINGS))
+    first, second, *_ = read_file(job, composer_for(SETTINGS))
     async with open_office(tmp_path) as office:
         journal = Ingest(office.desk.app.store, office.desk.app.clock, SETTINGS.mac_key)
         with pytest.raises(StorageError):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.ingest.files.projects import Place, plain_address, project_key, projects_of
+from shiftlog.ingest.files.projects import SessionLocation, plain_address, project_key, projects_of
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def test_addresses_without_the_name_of_a_host_are_plain_too(address: str, projec
 
 
 def test_the_address_in_the_transcript_comes_before_the_directory() -> None:
-    place = Place(cwd="/srv/app", repository="https://example.org/a/b.git")
+    place = SessionLocation(cwd="/srv/app", repository="https://example.org/a/b.git")
     assert project_key(place, {}) == "example.org/a/b"
-    assert project_key(Place(cwd="/srv/app"), {}) == "/srv/app"
-    assert project_key(Place(cwd="/srv/app"), {"/srv/app": "/srv/other"}) == "/srv/other"
-    assert project_key(Place(), {}) is None
+    assert project_key(SessionLocation(cwd="/srv/app"), {}) == "/srv/app"
+    assert project_key(SessionLocation(cwd="/srv/app"), {"/srv/app": "/srv/other"}) == "/srv/other"
+    assert project_key(SessionLocation(), {}) is None
 
 
 def test_a_directory_that_is_there_says_its_origin_or_its_first_commit(tmp_path: Path) -> None:
@@ -51,19 +51,24 @@ def test_a_directory_that_is_there_says_its_origin_or_its_first_commit(tmp_path:
     inner, other = tmp_path / "inner", tmp_path / "other"
     inner.mkdir()
     other.mkdir()
-    assert project_key(Place(cwd=str(inner)), {}) == git("rev-parse", "HEAD")
+    assert project_key(SessionLocation(cwd=str(inner)), {}) == git("rev-parse", "HEAD")
     git("remote", "add", "origin", "git@example.org:team/app.git")
-    assert project_key(Place(cwd=str(other)), {}) == "example.org/team/app"
+    assert project_key(SessionLocation(cwd=str(other)), {}) == "example.org/team/app"
 
 
 @pytest.mark.parametrize("cwd", ["x" * 5000, ".", "src", "a\0b", "/nowhere/at/all"])
 def test_a_directory_that_cannot_be_asked_is_its_own_project(cwd: str) -> None:
     """Also a relative one: it says nothing about the directory of this process."""
-    assert project_key(Place(cwd=cwd), {}) == cwd
+    assert project_key(SessionLocation(cwd=cwd), {}) == cwd
 
 
 def test_every_path_of_a_session_is_an_alias_of_its_project() -> None:
-    places = {"s": [Place(cwd="/a", repository="https://example.org/x.git", folder="/t"), Place(cwd="/b", folder="/t")]}
+    places = {
+        "s": [
+            SessionLocation(cwd="/a", repository="https://example.org/x.git", folder="/t"),
+            SessionLocation(cwd="/b", folder="/t"),
+        ]
+    }
     found = projects_of(places, {"/old": "/a"})
     assert found.paths == {"/a": "example.org/x", "/b": "example.org/x", "/t": "example.org/x", "/old": "example.org/x"}
     assert found.sessions == {"s": {"project": "example.org/x"}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.ports import ImportOptions
 from tests.ingest.office import Claude, Codex, Office, entries_of, open_office
 
 THREAD = "019f5500-0000-7000-8000-00000000000a"

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.store.protocol import Filter, Page
 from tests.ingest.office import Claude
 from tests.web.place import Place

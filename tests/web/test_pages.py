@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.web.openapi import description
 from tests.ingest.office import Claude
 from tests.web.place import CLIENT, Place, serving

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.ports import ImportOptions
 from tests.ingest.office import Claude
 from tests.web.place import Place
 from tests.web.stories import Day

@@ -16,15 +16,15 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from shiftlog.app.import_worker import placer_for
+from shiftlog.app.import_worker import composer_for
 from shiftlog.app.imports import worker_settings
 from shiftlog.app.queued_calls import QueuedCalls
 from shiftlog.facts.hook import HookFact
 from shiftlog.ingest.hooks.events import Spooled, fact_of, name_of, read_spooled
-from shiftlog.ingest.hooks.spool import HOOKS, Spool, SpoolLine
+from shiftlog.ingest.hooks.spool import HOOKS, HookSpool, SpoolLine
 from shiftlog.ingest.hooks.transcripts import Transcripts, transcripts_of
-from shiftlog.ingest.importing.composer import Placer
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.composer import Composer
+from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.journal.intake.hooks import Hooking, Stop
 from shiftlog.journal.intake.start_brief import start_brief
 from shiftlog.link import processes
@@ -48,12 +48,12 @@ log = logging.getLogger(__name__)
 def build_hooks(app: "App") -> "Hooks":
     """Join the hooks over an app's store."""
     settings = worker_settings(app)
-    spool = Spool(folder=app.home / "spool")
+    spool = HookSpool(folder=app.home / "spool")
     return Hooks(
         app=app,
         spool=spool,
         hooking=Hooking(app.store, app.clock, app.config.runs.backend_of, socket.gethostname()),
-        placer=placer_for(settings),
+        composer=composer_for(settings),
         calls=QueuedCalls(
             spool=spool,
             sessionlog=app.sessionlog,
@@ -70,9 +70,9 @@ class Hooks:
     """Takes what hooks and client scripts spooled, and answers starts."""
 
     app: "App"
-    spool: Spool
+    spool: HookSpool
     hooking: Hooking
-    placer: Placer
+    composer: Composer
     calls: QueuedCalls
     # One drain at a time: two would take the same lines, and only one of them could move the cursor.
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
@@ -145,7 +145,7 @@ class Hooks:
             await self._set_aside(spooled, line.after, f"internal_error: {type(error).__name__}")
 
     async def _prepared(self, spooled: Spooled) -> HookFact:
-        fact = fact_of(spooled, self.placer)
+        fact = fact_of(spooled, self.composer)
         roots = [root.folder for root in self.app.imports.roots()] + [Path(one) for one in self._own_roots()]
         paths = transcripts_of(spooled, roots)
         await self._ends_before(fact, paths)

@@ -8,7 +8,7 @@ import sys
 import msgspec
 
 from shiftlog.guard.secrets.redactor import Redactor, Rule
-from shiftlog.ingest.importing.composer import Placer
+from shiftlog.ingest.importing.composer import Composer
 from shiftlog.ingest.importing.workers import serve
 from shiftlog.journal.encoding import prepare_all, salt_from
 from shiftlog.journal.intake.usage import whole_entry
@@ -23,16 +23,16 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     test_clock: bool = False
 
 
-def placer_for(settings: WorkerSettings) -> Placer:
+def composer_for(settings: WorkerSettings) -> Composer:
     """Return what composes and masks with these settings."""
     rules = [Rule(id=name, pattern=pattern, klass=kind) for name, pattern, kind in settings.rules]
     redactor = Redactor(rules, frozenset(settings.silenced))
-    return Placer(redactor, prepare_all, salt_from, whole_entry, settings.mac_key, test_clock=settings.test_clock)
+    return Composer(redactor, prepare_all, salt_from, whole_entry, settings.mac_key, test_clock=settings.test_clock)
 
 
 def main() -> int:
     """Serve until standard input closes."""
-    return serve(lambda data: placer_for(msgspec.msgpack.decode(data, type=WorkerSettings)))
+    return serve(lambda data: composer_for(msgspec.msgpack.decode(data, type=WorkerSettings)))
 
 
 if __name__ == "__main__":

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from shiftlog.app.import_worker import WorkerSettings, placer_for
+from shiftlog.app.import_worker import WorkerSettings, composer_for
 from shiftlog.dialects.mcpserver.transcripts import completed
-from shiftlog.ingest.importing.run import SMALL_BYTES, Importer, ImportJournal, MakeReaders
-from shiftlog.ingest.importing.service import ImportOptions, Imports, IngestSettings
-from shiftlog.ingest.importing.workers import InProcess, Readers, Workers
+from shiftlog.ingest.importing.ports import ImportJournal, ImportOptions, IngestSettings
+from shiftlog.ingest.importing.run import SMALL_BYTES, Importer, MakeReaders
+from shiftlog.ingest.importing.service import Imports
+from shiftlog.ingest.importing.workers import FileReaders, InProcessReaders, Workers
 from shiftlog.journal.intake.service import Ingest, import_key
 from shiftlog.link.import_ahead import WORKER, default_jobs, take_ahead
 from shiftlog.model.agents import agent_named, find_kind
@@ -53,11 +54,11 @@ def build_imports(app: "App") -> Imports:
     settings = worker_settings(app)
 
     def readers(jobs: int | None) -> MakeReaders:
-        def make(size: int) -> Readers:
+        def make(size: int) -> FileReaders:
             count = 0 if size < SMALL_BYTES else default_jobs() if jobs is None else jobs
             ahead = take_ahead(count)
             if count < 1:
-                return InProcess(lambda: placer_for(settings))
+                return InProcessReaders(lambda: composer_for(settings))
             return Workers(WORKER, msgspec.msgpack.encode(settings), count, ahead)
 
         return make

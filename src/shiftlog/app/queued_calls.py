@@ -21,7 +21,7 @@ from shiftlog.dialects.mcpserver.current import Binding, Place
 from shiftlog.dialects.mcpserver.errors import payload
 from shiftlog.dialects.mcpserver.service import Sessionlog
 from shiftlog.guard.secrets.redactor import Redactor
-from shiftlog.ingest.hooks.spool import CALLS, Spool
+from shiftlog.ingest.hooks.spool import CALLS, HookSpool
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
@@ -45,7 +45,7 @@ class Unusable(ValueError):
 class QueuedCalls:
     """Carries queued calls out."""
 
-    spool: Spool
+    spool: HookSpool
     sessionlog: Sessionlog
     redactor: Redactor
     store: Store

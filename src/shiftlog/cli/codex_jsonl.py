@@ -14,7 +14,7 @@ from shiftlog.cli.screen.output import print_json
 from shiftlog.model.errors import InvalidSessionId, StorageError, TurnImmutable
 
 if TYPE_CHECKING:
-    from shiftlog.ingest.readers.codex.capture import Rollout
+    from shiftlog.ingest.capture import CapturedRollout
     from shiftlog.link.client import Client
 
 AGENT = "Codex"
@@ -105,7 +105,7 @@ def subagents(parent: str) -> None:
     Example:
       shiftlog codex-jsonl subagents rollout.jsonl
     """
-    from shiftlog.ingest.readers.codex.capture import header_of, rollout_folder, subagents_of
+    from shiftlog.ingest.capture import header_of, rollout_folder, subagents_of
 
     thread = parent
     if Path(parent).is_file():
@@ -149,8 +149,8 @@ def import_(file: str, session_id: str, parent_request: str | None, apply: bool)
     print_json({"sessionId": session_id, **{name: sum(result.get(name, 0) for result in results) for name in names}})
 
 
-def _requests(rollout: "Rollout", session_id: str, parent_request: str | None) -> list[tuple[Turn, str]]:
-    from shiftlog.ingest.readers.codex.capture import as_subagents_turn
+def _requests(rollout: "CapturedRollout", session_id: str, parent_request: str | None) -> list[tuple[Turn, str]]:
+    from shiftlog.ingest.capture import as_subagents_turn
     from shiftlog.model.ids import slug
 
     agent = session_id.split("-", 1)[0]
@@ -168,9 +168,9 @@ def _requests(rollout: "Rollout", session_id: str, parent_request: str | None) -
     return requests
 
 
-def _title(rollout: "Rollout") -> str:
+def _title(rollout: "CapturedRollout") -> str:
     """Return what the session is called: the first prompt, of a subagent's parent where its rollout is there."""
-    from shiftlog.ingest.readers.codex.capture import rollout_folder, rollouts_under
+    from shiftlog.ingest.capture import rollout_folder, rollouts_under
 
     first = str(rollout.turns[0]["queryTitle"]) if rollout.turns else rollout.thread
     if rollout.parent is None:
@@ -205,7 +205,7 @@ class _Log:
             raise error_from(answer["error"])
         return answer["result"]
 
-    def capture(self, rollout: "Rollout", current: Mapping[str, Any]) -> dict[str, Any]:
+    def capture(self, rollout: "CapturedRollout", current: Mapping[str, Any]) -> dict[str, Any]:
         """Store the last turn of a rollout where it belongs, and say what became of it."""
         if not rollout.turns:
             raise StorageError("The rollout has no turn")
@@ -240,7 +240,7 @@ class _Log:
         status = str(current.get("currentTurnStatus"))
         return _outcome(session, request, status, amended=bool(done["amendedTurns"]), redactions=redactions)
 
-    def _imported(self, rollout: "Rollout", turn: Turn) -> dict[str, Any]:
+    def _imported(self, rollout: "CapturedRollout", turn: Turn) -> dict[str, Any]:
         given = {"path": rollout.path, "source": AGENT}
         done = self.call("repl.sessionlog.ingestTranscripts", given)
         sessions = [name for file in done["files"] for name in file.get("sessions", ())]
@@ -254,7 +254,7 @@ def _outcome(session: str | None, request: str, status: str, *, amended: bool, r
     return {**about, "amended": amended, "redactions": redactions}
 
 
-def _counted(rollout: "Rollout") -> dict[str, Any]:
+def _counted(rollout: "CapturedRollout") -> dict[str, Any]:
     return {"skippedLines": rollout.skipped_lines, "unknownRecords": rollout.unknown_records}
 
 
@@ -266,15 +266,15 @@ def _shown(turn: Turn) -> Turn:
     return {name: value for name, value in turn.items() if name != "vendorTurnId"}
 
 
-def _read(file: str) -> "Rollout":
-    from shiftlog.ingest.readers.codex.capture import read_rollout
+def _read(file: str) -> "CapturedRollout":
+    from shiftlog.ingest.capture import read_rollout
 
     return read_rollout(file, _mask())
 
 
 def _found(kept: str | None) -> str:
     from shiftlog.config.loading import load
-    from shiftlog.ingest.readers.codex.capture import find_rollout
+    from shiftlog.ingest.capture import find_rollout
     from shiftlog.journal.sessions import workspace_of
 
     roots = load(Path(opened_home()), os.environ).ingest.roots
@@ -283,7 +283,7 @@ def _found(kept: str | None) -> str:
 
 def _kept() -> str | None:
     """Return the rollout that the current session names, unless the environment names one."""
-    from shiftlog.ingest.readers.codex.capture import VARIABLES
+    from shiftlog.ingest.capture import VARIABLES
 
     if any(os.environ.get(name) for name in VARIABLES):
         return None

@@ -325,9 +325,9 @@ def _lock(home: Path) -> Check:
 
 def _spool(home: Path) -> Check:
     """Tell what hooks and client scripts left that could not be taken, or waits."""
-    from shiftlog.ingest.hooks.spool import CALLS, HOOKS, Spool
+    from shiftlog.ingest.hooks.spool import CALLS, HOOKS, HookSpool
 
-    spool = Spool(folder=home / "spool")
+    spool = HookSpool(folder=home / "spool")
     aside = spool.aside()
     if aside:
         latest = aside[-1]

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from shiftlog.app.app import App
 from shiftlog.control.ports import Params, Question
 from shiftlog.dialects.mcpserver.objects import turns_with_items
-from shiftlog.ingest.importing.run import Progress, StopSign
-from shiftlog.ingest.importing.service import ImportOptions
-from shiftlog.ingest.restoring import VENDORS, Told, restore, said_late
+from shiftlog.ingest.importing.ports import ImportOptions, ImportProgress, StopSign
+from shiftlog.ingest.restoring import VENDORS, TurnDialog, restore, said_late
 from shiftlog.journal.journal import find_session
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
@@ -69,9 +68,9 @@ async def import_transcripts(app: App, params: Params, caller: Caller) -> AsyncG
 
 
 async def _one(app: App, options: ImportOptions, stop: StopSign, max_files: int | None) -> AsyncGenerator[object]:
-    latest: list[Progress] = []
+    latest: list[ImportProgress] = []
 
-    async def tell(progress: Progress) -> None:
+    async def tell(progress: ImportProgress) -> None:
         latest[:] = [progress]
 
     running = asyncio.create_task(app.imports.run(options, tell, stop))
@@ -94,11 +93,11 @@ async def restore_transcript(app: App, params: Params, caller: Caller) -> AsyncG
         says = "a vendor whose transcripts can be written"
         raise InvalidParameter.invalid("as", says, params.get("as"), allowed=list(VENDORS))
 
-    def work(reader: Reader) -> tuple[Session, list[Told]]:
+    def work(reader: Reader) -> tuple[Session, list[TurnDialog]]:
         session = find_session(reader, name)
         begun = {entry.turn: entry.facts for entry in reader.entries(session.id, kinds=(Kind.TURN_BEGUN,))}
         told = [
-            Told(
+            TurnDialog(
                 turn=turn,
                 entries=[*(entry for entry in entries if entry.kind is Kind.DIALOG), *said_late(turn)],
                 vendor_id=begun.get(turn.request_id, {}).get("vendor_turn_id"),

@@ -217,8 +217,7 @@ class AppServices:
 
     async def _watch(self, draining: anyio.Event) -> None:
         """Import transcripts as they grow, until the daemon drains; a failure is logged and tried again."""
-        from shiftlog.ingest.importing.run import StopSign
-        from shiftlog.ingest.importing.service import ImportOptions
+        from shiftlog.ingest.importing.ports import ImportOptions, StopSign
 
         stop = StopSign()
 

@@ -375,11 +375,6 @@ class Reader(Protocol):
         """Return the dispositions of all lines fed so far, those before a restore included."""
         ...
 
-    @property
-    def newest_at(self) -> str | None:
-        """Return the latest time of any record so far."""
-        ...
-
     def feed(self, line: bytes) -> Sequence[AnyFact]:
         """Read one line, with or without its line end."""
         ...

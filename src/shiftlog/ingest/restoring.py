@@ -36,7 +36,7 @@ Record = dict[str, Any]
 
 
 @dataclass(slots=True, kw_only=True)
-class Restored:
+class RestoredTranscript:
     """A transcript to be written: its records come from `records`, the counts are whole once they have all come."""
 
     vendor: str
@@ -69,7 +69,7 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class TurnDialog:
     """A turn and what was said in it, in order; `vendor_id` is the vendor's own name of it."""
 
     turn: Turn
@@ -98,31 +98,31 @@ def said_late(turn: Turn) -> list[Entry]:
     return late
 
 
-def restore(session: Session, told: Iterable[Told], vendor: str) -> Restored:
+def restore(session: Session, told: Iterable[TurnDialog], vendor: str) -> RestoredTranscript:
     """Return the transcript of a session in a vendor's form; under its own id where the vendor is its own."""
     own = session.vendor_session_id if session.agent == BY_NAME[vendor].kind else None
     name = own or str(uuid.uuid5(_SPACE, f"{vendor}:{session.id}"))
     cwd = session.cwd or session.workspace or "/"
-    restored = Restored(vendor=vendor, session_id=name, cwd=cwd, started=session.started)
+    restored = RestoredTranscript(vendor=vendor, session_id=name, cwd=cwd, started=session.started)
     writer = _Claude(session, restored) if vendor == "claude" else _Codex(session, restored)
     restored.records = _counted(writer.records(told), restored)
     return restored
 
 
-def _counted(records: Iterator[Record], restored: Restored) -> Iterator[Record]:
+def _counted(records: Iterator[Record], restored: RestoredTranscript) -> Iterator[Record]:
     for record in records:
         restored.masked += len(_MASKED.findall(json.dumps(record, ensure_ascii=False)))
         yield record
 
 
-class _Writer:
+class _TranscriptWriter:
     """What both vendors' forms share: items of dialog in order, each call with a result."""
 
-    def __init__(self, session: Session, restored: Restored) -> None:
+    def __init__(self, session: Session, restored: RestoredTranscript) -> None:
         self._session = session
         self._restored = restored
 
-    def _items(self, told: Told) -> Iterator[tuple[str, Mapping[str, Any], Entry]]:
+    def _items(self, told: TurnDialog) -> Iterator[tuple[str, Mapping[str, Any], Entry]]:
         """Yield texts, calls and results; a call that nobody answered gets a result that says so."""
         # An agent that records its own work need not name its calls; what it says of them is text.
         named = [
@@ -150,7 +150,7 @@ class _Writer:
             else:
                 self._restored.left_out += 1
 
-    def _answer(self, told: Told, said: Sequence[str]) -> str | None:
+    def _answer(self, told: TurnDialog, said: Sequence[str]) -> str | None:
         """Return the response of a turn if nothing that was said is it."""
         response = told.turn.response
         if response and response not in said and "\n\n".join(said[-8:]).find(response) < 0:
@@ -158,15 +158,15 @@ class _Writer:
         return NO_ANSWER if not said and told.turn.status is TurnStatus.COMPLETED else None
 
 
-class _Claude(_Writer):
+class _Claude(_TranscriptWriter):
     """Records of Claude Code: one line a block, each pointing at the one before."""
 
-    def __init__(self, session: Session, restored: Restored) -> None:
+    def __init__(self, session: Session, restored: RestoredTranscript) -> None:
         super().__init__(session, restored)
         self._last: str | None = None
         self._count = 0
 
-    def records(self, told: Iterable[Told]) -> Iterator[Record]:
+    def records(self, told: Iterable[TurnDialog]) -> Iterator[Record]:
         """Yield the records of a session."""
         name = self._restored.session_id
         yield {"type": "custom-title", "customTitle": self._session.title, "sessionId": name}
@@ -174,7 +174,7 @@ class _Claude(_Writer):
             self._restored.turns += 1
             yield from self._turn(each)
 
-    def _turn(self, told: Told) -> Iterator[Record]:
+    def _turn(self, told: TurnDialog) -> Iterator[Record]:
         turn = told.turn
         prompt = _user(turn.query_text or turn.query_title)
         yield self._record("user", turn.begun_at, told.vendor_id or turn.request_id, prompt)
@@ -209,7 +209,7 @@ class _Claude(_Writer):
         elif turn.status is TurnStatus.FAILED and turn.failure_note not in (SUPERSEDED, UNFINISHED):
             yield self._failed(told)  # those two need no record: the next prompt ends them again
 
-    def _failed(self, told: Told) -> Record:
+    def _failed(self, told: TurnDialog) -> Record:
         """Return the record that ends a failed turn, under its own id where the journal has it."""
         turn = told.turn
         at, key, text = turn.finished_at or turn.last_updated, f"{turn.request_id}:end", turn.failure_note
@@ -226,7 +226,7 @@ class _Claude(_Writer):
         body = {"role": "assistant", "model": SYNTHETIC, "content": [{"type": "text", "text": text}]}
         return self._record("assistant", at, key, body, isApiErrorMessage=True, error=turn.error_code)
 
-    def _says(self, block: Record, told: Told, entry: Entry | None, given: Mapping[str, Any], key: str) -> Record:
+    def _says(self, block: Record, told: TurnDialog, entry: Entry | None, given: Mapping[str, Any], key: str) -> Record:
         self._count += 1
         message = str(given.get("message_id") or "") or f"msg_restored_{self._count:06d}"
         body: Record = {
@@ -265,14 +265,14 @@ class _Claude(_Writer):
         return record
 
 
-class _Codex(_Writer):
+class _Codex(_TranscriptWriter):
     """Lines of a rollout: a header, then each turn with its items."""
 
-    def __init__(self, session: Session, restored: Restored) -> None:
+    def __init__(self, session: Session, restored: RestoredTranscript) -> None:
         super().__init__(session, restored)
         self._custom: set[str] = set()
 
-    def records(self, told: Iterable[Told]) -> Iterator[Record]:
+    def records(self, told: Iterable[TurnDialog]) -> Iterator[Record]:
         """Yield the lines of a session."""
         session = self._session
         yield _line(
@@ -294,7 +294,7 @@ class _Codex(_Writer):
             yield from self._turn(each)
         yield _line(session.last_activity, "event_msg", {"type": "thread_name_updated", "thread_name": session.title})
 
-    def _turn(self, told: Told) -> Iterator[Record]:
+    def _turn(self, told: TurnDialog) -> Iterator[Record]:
         turn = told.turn
         name = told.vendor_id or turn.request_id.split("-", 2)[2]
         at = turn.begun_at

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from shiftlog.ingest.files.discovery import Found
+from shiftlog.ingest.files.discovery import FoundFile
 from shiftlog.ingest.files.lines import EDGE_BYTES, LineFile, digest
 from shiftlog.ingest.files.opencode_db import is_composed
 from shiftlog.store.sources import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class SourceChange:
     """A file and what happened to it; `source` is what was known of it, `moved_from` its path until now.
 
     `offset` is where reading goes on, None where there is nothing to read; `settles` asks for what time alone changed.
     """
 
-    found: Found
+    found: FoundFile
     status: str
     source: Source | None = None
     offset: int | None = None
@@ -31,7 +31,7 @@ class Judged:
     head_bytes: int = 0
 
 
-class Known:
+class KnownSources:
     """The sources read so far, by path and by their first bytes."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
@@ -40,15 +40,17 @@ class Known:
         for source in self._by_path.values():
             self._by_head.setdefault((source.head, source.head_bytes), []).append(source)
 
-    def judge(self, found: Found, now: datetime, *, full: bool = False, max_line_bytes: int = 1 << 27) -> Judged:
+    def judge(
+        self, found: FoundFile, now: datetime, *, full: bool = False, max_line_bytes: int = 1 << 27
+    ) -> SourceChange:
         """Tell what happened to a file since it was read; raise TranscriptUnreadable."""
         source = self._by_path.get(found.path)
         if source is not None and not full and _is_same(source, found):
             due = source.settle_at is not None and source.settle_at <= now
-            return Judged(found=found, status="unchanged", source=source, settles=due)
+            return SourceChange(found=found, status="unchanged", source=source, settles=due)
         if is_composed(found.path):
             # Changed anywhere it is read whole; the keys decide what is new.
-            return Judged(found=found, status="imported" if source is None else "grown", source=source, offset=0)
+            return SourceChange(found=found, status="imported" if source is None else "grown", source=source, offset=0)
         with LineFile(found.path, max_line_bytes) as file:
             start = file.start(EDGE_BYTES)
             moved_from = None
@@ -57,13 +59,13 @@ class Known:
                 source, moved_from = self._elsewhere(start)
                 status = "imported" if source is None else "renamed" if moved_from else "copied"
             if source is None or status == "copied":
-                return Judged(found=found, status=status, offset=0, head=digest(start), head_bytes=len(start))
+                return SourceChange(found=found, status=status, offset=0, head=digest(start), head_bytes=len(start))
             fits = digest(start[: source.head_bytes]) == source.head
             fits = fits and not full and (file.is_compressed or found.size >= source.cursor)
             if fits and file.edge_before(source.cursor) == source.tail:
                 if status != "renamed":
                     status = "grown"
-                return Judged(
+                return SourceChange(
                     found=found,
                     status=status,
                     source=source,
@@ -74,7 +76,7 @@ class Known:
                 )
         if status != "renamed":
             status = "rewritten"
-        return Judged(
+        return SourceChange(
             found=found,
             status=status,
             source=source,
@@ -95,7 +97,7 @@ class Known:
         return copy, None
 
 
-def _is_same(source: Source, found: Found) -> bool:
+def _is_same(source: Source, found: FoundFile) -> bool:
     return (source.size, source.mtime_ns, source.inode, source.device) == (
         found.size,
         found.mtime_ns,

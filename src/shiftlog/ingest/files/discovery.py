@@ -38,7 +38,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundFile:
     """A file that may be a transcript, as it stands; `skip` says why it is not looked at."""
 
     path: str
@@ -50,7 +50,7 @@ class Found:
     error: str | None = None
 
     @classmethod
-    def of(cls, path: str, status: os.stat_result, skip: str | None = None) -> "Found":
+    def of(cls, path: str, status: os.stat_result, skip: str | None = None) -> "FoundFile":
         """Return a file by its status."""
         return cls(
             path=path,
@@ -82,7 +82,7 @@ def default_roots(environ: Mapping[str, str], home: Path) -> list[Root]:
     ]
 
 
-def discover(roots: Iterable[Root]) -> list[Found]:
+def discover(roots: Iterable[Root]) -> list[FoundFile]:
     """List the transcripts under the known folders; those that are missing are silent."""
     return _unique(path for root in roots for path in _under_root(root))
 
@@ -120,7 +120,7 @@ def _glob(folder: str, parts: Sequence[str]) -> Iterator[str]:
         yield from _glob(folder, rest)
 
 
-def find_under(paths: Iterable[str | Path], *, recursive: bool = True) -> list[Found]:
+def find_under(paths: Iterable[str | Path], *, recursive: bool = True) -> list[FoundFile]:
     """List what may be a transcript at or under the given paths; raise TranscriptNotFound for one that is not there."""
     return _unique(path for given in paths for path in _at(expanded(given), recursive=recursive))
 
@@ -148,9 +148,9 @@ def exists(path: Path) -> bool:
         return False
 
 
-def _unique(paths: Iterable[str]) -> list[Found]:
+def _unique(paths: Iterable[str]) -> list[FoundFile]:
     """Look at each file once, whatever links lead to it; a compressed copy beside its plain file is a duplicate."""
-    found: list[Found] = []
+    found: list[FoundFile] = []
     targets: set[tuple[int, int]] = set()
     given = list(dict.fromkeys(str(Path(path).absolute()) for path in paths))
     plain = {path for path in given if not path.endswith(".zst")}
@@ -174,12 +174,12 @@ def _unique(paths: Iterable[str]) -> list[Found]:
         elif not status.st_size:
             skip = "empty"
         targets.add(target)
-        found.append(Found.of(path, status, skip))
+        found.append(FoundFile.of(path, status, skip))
     return found
 
 
-def _unreadable(path: str, error: str) -> Found:
-    return Found(path=path, device=0, inode=0, size=0, mtime_ns=0, skip="unreadable", error=error)
+def _unreadable(path: str, error: str) -> FoundFile:
+    return FoundFile(path=path, device=0, inode=0, size=0, mtime_ns=0, skip="unreadable", error=error)
 
 
 def hints_of(path: str, *, keep_images: bool = False, first_at: str | None = None) -> Hints:

@@ -24,7 +24,7 @@ _REPEATED_BYTE = 1
 _RATIO_FLOOR_BYTES = 64 << 20  # small files may be all alike
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
+class FileLine(msgspec.Struct, frozen=True, gc=False):
     """A line with the offset after it; `data` is None for one longer than allowed, `whole` tells of its line end."""
 
     data: bytes | None
@@ -181,7 +181,7 @@ class LineFile:
                 return
             size -= len(data)
 
-    def lines(self, offset: int = 0) -> Iterator[Line]:
+    def lines(self, offset: int = 0) -> Iterator[FileLine]:
         """Yield the lines from an offset on; the last one may lack its end."""
         assert self._file is not None
         if self.is_compressed:
@@ -203,12 +203,12 @@ class LineFile:
                 if is_compressed:
                     self._edge = b"".join((self._edge, *pending, piece))[-EDGE_BYTES:]
                 if skipping or held + len(piece) > limit:
-                    yield Line(None, position)
+                    yield FileLine(None, position)
                 elif pending:
                     pending.append(piece)
-                    yield Line(b"".join(pending), position)
+                    yield FileLine(b"".join(pending), position)
                 else:
-                    yield Line(piece, position)
+                    yield FileLine(piece, position)
                 pending, held, skipping = [], 0, False
             if start < len(chunk):
                 piece = chunk[start:]
@@ -218,7 +218,7 @@ class LineFile:
                 else:
                     pending.append(piece)
         if held:
-            yield Line(None if skipping else b"".join(pending), position + held, whole=False)
+            yield FileLine(None if skipping else b"".join(pending), position + held, whole=False)
 
 
 def digest(data: bytes) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import apsw
 
-from shiftlog.ingest.files.discovery import Found
+from shiftlog.ingest.files.discovery import FoundFile
 from shiftlog.ingest.readers.plain.opencode_rows import from_row, session_lines
 from shiftlog.ingest.readers.records import read_line
 from shiftlog.model.errors import TranscriptUnreadable
@@ -28,9 +28,9 @@ _FOLDERS = ("session", "message", "part")
 Object = dict[str, Any]
 
 
-def with_sessions(found: Iterable[Found]) -> list[Found]:
+def with_sessions(found: Iterable[FoundFile]) -> list[FoundFile]:
     """Put the sessions of databases and trees in place of their files; other files stay as they are."""
-    made: list[Found] = []
+    made: list[FoundFile] = []
     for file in found:
         if file.skip is not None:
             made.append(file)
@@ -69,7 +69,7 @@ def _opened(path: str) -> apsw.Connection:
     return db
 
 
-def _sessions_of(file: Found) -> list[Found]:
+def _sessions_of(file: FoundFile) -> list[FoundFile]:
     """Return the sessions of a database; what changed shows in their newest times and numbers of rows."""
     try:
         db = _opened(file.path)
@@ -138,7 +138,7 @@ def _tree_of(path: str) -> Path | None:
     return None
 
 
-def _as_tree(file: Found, root: Path) -> Found:
+def _as_tree(file: FoundFile, root: Path) -> FoundFile:
     size, newest = file.size, file.mtime_ns
     try:
         for path in _documents(root, Path(file.path)):

@@ -19,7 +19,7 @@ _ADDRESS = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SessionLocation:
     """Where a session says that it worked, and the folder in which its transcript lies."""
 
     cwd: str | None = None
@@ -36,32 +36,32 @@ class Projects:
     sessions: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
 
 
-def projects_of(places: Mapping[str, Iterable[Place]], aliases: Mapping[str, str]) -> Projects:
+def projects_of(locations: Mapping[str, Iterable[SessionLocation]], aliases: Mapping[str, str]) -> Projects:
     """Return the projects of sessions; every path that a session names is an alias of its project."""
     found = Projects()
     _key_of_directory.cache_clear()  # a directory may have become another repository since the last import
-    for session_id, given in places.items():
+    for session_id, given in locations.items():
         known = list(given)
-        key = next((key for place in known if (key := project_key(place, aliases))), None)
+        key = next((key for location in known if (key := project_key(location, aliases))), None)
         if key is None:
             continue
         found.sessions[session_id] = {"project": key}
-        for place in known:
-            for path in (place.cwd, place.folder, *place.also):
+        for location in known:
+            for path in (location.cwd, location.folder, *location.also):
                 if path:
                     found.paths[path] = key
     for path, target in aliases.items():
-        found.paths[path] = found.paths.get(target) or project_key(Place(cwd=target), {}) or target
+        found.paths[path] = found.paths.get(target) or project_key(SessionLocation(cwd=target), {}) or target
     return found
 
 
-def project_key(place: Place, aliases: Mapping[str, str]) -> str | None:
+def project_key(location: SessionLocation, aliases: Mapping[str, str]) -> str | None:
     """Return the first that is known: repository address, the same of the directory as it is now, the path."""
-    if place.repository:
-        return plain_address(place.repository)
-    if not place.cwd:
+    if location.repository:
+        return plain_address(location.repository)
+    if not location.cwd:
         return None
-    cwd = aliases.get(place.cwd, place.cwd)
+    cwd = aliases.get(location.cwd, location.cwd)
     return _key_of_directory(cwd) or cwd
 
 

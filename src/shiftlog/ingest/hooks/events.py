@@ -13,8 +13,8 @@ import msgspec
 from shiftlog.facts.batch import Batch
 from shiftlog.facts.hook import HookFact
 from shiftlog.facts.transcript import Action, AnyFact, Hints, ToolCall, ToolResult
-from shiftlog.ingest.importing.composer import Placer
-from shiftlog.ingest.importing.composer_parts import MAX_TEXT_CHARS
+from shiftlog.ingest.importing.composer import Composer
+from shiftlog.ingest.importing.masking import MAX_TEXT_CHARS
 from shiftlog.ingest.readers.claude.text import without_context
 from shiftlog.ingest.readers.codex.text import split_prompt
 from shiftlog.ingest.readers.codex.turns import turn_name
@@ -79,12 +79,12 @@ def name_of(event: Event) -> str:
     return ALIASES.get(given, given)
 
 
-def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
+def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
     """Return an event as the journal takes it."""
     event, agent = spooled.event, spooled.agent
     name = name_of(event)
     vendor = _text(event, "session_id") or ""
-    placer.begin(agent)
+    composer.begin(agent)
     turn_id = _text(event, "turn_id")
     prompt, context = _asked(agent, _text(event, "prompt"))
     error = event.get("error")
@@ -95,29 +95,29 @@ def fact_of(spooled: Spooled, placer: Placer) -> HookFact:
         name=name,
         vendor_id=vendor[:MAX_ID_CHARS],
         agent_id=_text(event, "agent_id"),
-        agent_type=_masked(placer, _text(event, "agent_type")),
-        cwd=placer.path(cwd) if (cwd := _text(event, "cwd")) else None,
+        agent_type=_masked(composer, _text(event, "agent_type")),
+        cwd=composer.path(cwd) if (cwd := _text(event, "cwd")) else None,
         transcript_path=_text(event, "transcript_path"),
         source=_text(event, "source"),
         model=_text(event, "model"),
         permission_mode=_text(event, "permission_mode"),
         turn_name=_turn_name(event, turn_id) if turn_id and agent != CLAUDE else None,
         vendor_turn_id=turn_id,
-        prompt=_masked(placer, prompt),
-        prompt_title=first_line(placer.text(prompt or "", counted=False)),
-        prompt_name=placer.prompt_name(vendor, _text(event, "agent_id"), prompt) if prompt is not None else None,
-        context=tuple(placer.text(one) for one in context),
-        trigger=_masked(placer, _text(event, "trigger")),
-        reason=_masked(placer, _text(event, "reason")),
-        error=_masked(placer, error if isinstance(error, str) or error is None else json.dumps(error)),
-        response=_masked(placer, _text(event, "last_assistant_message")),
+        prompt=_masked(composer, prompt),
+        prompt_title=first_line(composer.text(prompt or "", counted=False)),
+        prompt_name=composer.prompt_name(vendor, _text(event, "agent_id"), prompt) if prompt is not None else None,
+        context=tuple(composer.text(one) for one in context),
+        trigger=_masked(composer, _text(event, "trigger")),
+        reason=_masked(composer, _text(event, "reason")),
+        error=_masked(composer, error if isinstance(error, str) or error is None else json.dumps(error)),
+        response=_masked(composer, _text(event, "last_assistant_message")),
         pid=spooled.ppid,
         pid_started=spooled.ppid_started,
-        raw=None if name in EVENTS else placer.text(json.dumps(event, ensure_ascii=False))[:RAW_CHARS],
+        raw=None if name in EVENTS else composer.text(json.dumps(event, ensure_ascii=False))[:RAW_CHARS],
         masked={},
     )
-    fact = msgspec.structs.replace(fact, masked=placer.masked())
-    return msgspec.structs.replace(fact, calls=_calls(spooled, name, placer)) if name in CALLS else fact
+    fact = msgspec.structs.replace(fact, masked=composer.masked())
+    return msgspec.structs.replace(fact, calls=_calls(spooled, name, composer)) if name in CALLS else fact
 
 
 def _asked(agent: str, prompt: str | None) -> tuple[str | None, Sequence[str]]:
@@ -137,8 +137,8 @@ def _turn_name(event: Event, turn_id: str) -> str:
     return ":".join(map(str, turn_name(thread, turn_id)))
 
 
-def _masked(placer: Placer, text: str | None) -> str | None:
-    return None if text is None else placer.text(text)[:MAX_TEXT_CHARS]
+def _masked(composer: Composer, text: str | None) -> str | None:
+    return None if text is None else composer.text(text)[:MAX_TEXT_CHARS]
 
 
 def _text(event: Event, name: str) -> str | None:
@@ -149,7 +149,7 @@ def _text(event: Event, name: str) -> str | None:
 # Calls
 
 
-def _calls(spooled: Spooled, name: str, placer: Placer) -> Batch | None:
+def _calls(spooled: Spooled, name: str, composer: Composer) -> Batch | None:
     event = spooled.event
     if not _text(event, "tool_use_id") or not _text(event, "tool_name"):
         return None
@@ -160,10 +160,10 @@ def _calls(spooled: Spooled, name: str, placer: Placer) -> Batch | None:
         facts.extend(reader.feed(json.dumps(record).encode()))
     facts.extend(reader.finish())
     told = [fact for fact in facts if isinstance(fact, ToolCall | ToolResult | Action)]
-    items = placer.place([msgspec.structs.replace(fact, record=None) for fact in told])
+    items = composer.compose([msgspec.structs.replace(fact, record=None) for fact in told])
     return Batch(
         agent=spooled.agent,
-        sessions=placer.sessions,
+        sessions=composer.sessions,
         items=items,
         cursor=0,
         tail="",

@@ -40,7 +40,7 @@ class SpoolLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spool:
+class HookSpool:
     """The spool of one state directory."""
 
     folder: Path

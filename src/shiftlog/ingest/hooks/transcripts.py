@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from shiftlog.ingest.capture import subagents_of
 from shiftlog.ingest.hooks.events import Spooled, name_of
-from shiftlog.ingest.readers.codex.capture import subagents_of
 from shiftlog.model.agents import CLAUDE
 
 

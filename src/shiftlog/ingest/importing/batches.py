@@ -14,9 +14,9 @@ import msgspec
 from shiftlog.facts.batch import RECORDS, Batch, Incoming
 from shiftlog.facts.transcript import COPIED, AnyFact, Key, Reader, SessionRef, Standing, ToolResult, TurnBegun, Usage
 from shiftlog.ingest.files.discovery import hints_of
-from shiftlog.ingest.files.lines import Line, LineFile
+from shiftlog.ingest.files.lines import FileLine, LineFile
 from shiftlog.ingest.files.opencode_db import is_composed, lines_of
-from shiftlog.ingest.importing.composer import Placer
+from shiftlog.ingest.importing.composer import Composer
 from shiftlog.ingest.readers.formats import first_time, reader_for, recognise
 from shiftlog.model.agents import OPENCODE
 from shiftlog.model.times import parse, precise
@@ -56,14 +56,14 @@ class NotRecognised(Exception):
     """The file is no transcript that any reader knows."""
 
 
-def read_file(job: FileJob, placer: Placer) -> Iterator[Batch]:
+def read_file(job: FileJob, composer: Composer) -> Iterator[Batch]:
     """Yield the batches of a file, the last one marked; raise NotRecognised or TranscriptUnreadable."""
     if job.settle_only:
-        yield from _Reading(job, placer, _restored(job)).settle()
+        yield from _FileReading(job, composer, _restored(job)).settle()
         return
     if is_composed(job.path):
         reader = reader_for(OPENCODE)(hints_of(job.path, keep_images=job.keep_images))
-        yield from _Reading(job, placer, reader).take(lines_of(job.path))
+        yield from _FileReading(job, composer, reader).take(lines_of(job.path))
         return
     with LineFile(job.path, job.max_line_bytes) as file:
         if job.agent is None or job.state is None:
@@ -76,7 +76,7 @@ def read_file(job: FileJob, placer: Placer) -> Iterator[Batch]:
             reader = reader_for(agent)(hints)
         else:
             reader = _restored(job)
-        yield from _Reading(job, placer, reader).read(file)
+        yield from _FileReading(job, composer, reader).read(file)
 
 
 def _recognised_later(file: LineFile) -> str | None:
@@ -98,12 +98,12 @@ def _restored(job: FileJob) -> Reader:
     return reader_for(job.agent)(hints_of(job.path, keep_images=job.keep_images), job.state)
 
 
-class _Reading:
+class _FileReading:
     """One pass over a file."""
 
-    def __init__(self, job: FileJob, placer: Placer, reader: Reader) -> None:
+    def __init__(self, job: FileJob, composer: Composer, reader: Reader) -> None:
         self._job = job
-        self._placer = placer
+        self._composer = composer
         self._reader = reader
         self._facts: list[AnyFact] = []
         self._bytes = 0
@@ -115,7 +115,7 @@ class _Reading:
         """Yield what the lines of a file say."""
         cursor = self._job.offset
         whole = self._job.path.removesuffix(".zst").endswith(".json")
-        lines: Iterable[Line] = _as_one(file.lines(cursor)) if whole else file.lines(cursor)
+        lines: Iterable[FileLine] = _as_one(file.lines(cursor)) if whole else file.lines(cursor)
         feed = self._reader.feed
         for line in lines:
             data = line.data
@@ -161,8 +161,8 @@ class _Reading:
         return [one for one in self._reader.standings() if one.settles_as is not None and one.last_at is not None]
 
     def _batch(self, cursor: int, tail: str, bytes_read: int, *, last: bool = False) -> Batch:
-        self._placer.begin(self._reader.agent)
-        items = _placed(_without_repeats(self._facts), self._placer, self._job)
+        self._composer.begin(self._reader.agent)
+        items = _composed_items(_without_repeats(self._facts), self._composer, self._job)
         self._given += sum([item.what in RECORDS for item in items])
         counts = self._reader.counts
         first, self._first = self._first, False
@@ -170,7 +170,7 @@ class _Reading:
         later = [_settles_at(one) for one in self._waiting()] if last else []
         return Batch(
             agent=self._reader.agent,
-            sessions=self._placer.sessions,
+            sessions=self._composer.sessions,
             items=items,
             cursor=cursor,
             tail=tail,
@@ -200,7 +200,7 @@ def _settles_at(standing: Standing) -> datetime:
     return parse(standing.last_at) + SETTLED_AFTER
 
 
-def _as_one(lines: Iterator[Line]) -> Iterator[Line]:
+def _as_one(lines: Iterator[FileLine]) -> Iterator[FileLine]:
     """Give a file that is one document, written over several lines, as one line."""
     parts: list[bytes] = []
     end = 0
@@ -210,7 +210,7 @@ def _as_one(lines: Iterator[Line]) -> Iterator[Line]:
         parts.append(line.data)
         end = line.end
     if parts:
-        yield Line(b"".join(parts), end, whole=False)
+        yield FileLine(b"".join(parts), end, whole=False)
 
 
 def _is_object(data: bytes | None) -> bool:
@@ -249,10 +249,10 @@ def _covers(later: Usage, fact: Usage) -> bool:
     )
 
 
-def _placed(facts: Sequence[AnyFact], placer: Placer, job: FileJob) -> list[Incoming]:
+def _composed_items(facts: Sequence[AnyFact], composer: Composer, job: FileJob) -> list[Incoming]:
     """Return the facts placed, and before a turn in which its agent began a turn of ours the word that they are one."""
     whole = [_unspilled(fact, job) if isinstance(fact, ToolResult) and fact.spilled else fact for fact in facts]
-    items = placer.place(whole)
+    items = composer.compose(whole)
     begun = _begun(facts)
     return list(_with_adoptions(whole, items, begun)) if begun else items
 
@@ -276,8 +276,8 @@ def _with_adoptions(
     for index, (fact, item) in enumerate(zip(facts, items, strict=True)):
         if fact.turn in begun:
             starts = isinstance(fact, TurnBegun)
-            for place, named in begun[fact.turn]:
-                if place == index or (starts and place == begun[fact.turn][0][0]):
+            for compose, named in begun[fact.turn]:
+                if compose == index or (starts and compose == begun[fact.turn][0][0]):
                     yield Incoming("adopt", item.session, b"", item.at, fact.turn, body=dict(named))
         yield item
 
@@ -292,9 +292,9 @@ def _unspilled(fact: ToolResult, job: FileJob) -> ToolResult:
     name = fact.spilled.replace("\\", "/").rpartition("/")[2]
     folder = Path(job.path).parent
     places = [folder / fact.session.vendor_id / "tool-results", *(one / "tool-results" for one in folder.parents[:3])]
-    for place in places:
-        spilled = place / name
-        if name and spilled.is_file() and not spilled.is_symlink() and not place.is_symlink():
+    for compose in places:
+        spilled = compose / name
+        if name and spilled.is_file() and not spilled.is_symlink() and not compose.is_symlink():
             try:
                 if spilled.stat().st_size > job.max_line_bytes:
                     break

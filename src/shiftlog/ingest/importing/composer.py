@@ -5,6 +5,7 @@ the caller's (`prepare`), because the journal decides it.
 """
 
 import hmac
+import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
@@ -12,35 +13,32 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from shiftlog.facts import transcript as f
-from shiftlog.facts.batch import DialogBody, Draft, Incoming, OrderedBody, Prepared, SessionName, UsageBody, origin_key
-from shiftlog.guard.secrets.redactor import PATH_CLASSES, PATH_FIELDS, Redacted, Redactor
-from shiftlog.ingest.importing.composer_parts import (
-    NO_TIME,
-    Body,
-    cut,
-    cut_value,
-    folded,
-    is_digest,
-    reported_usage,
-    second_of,
-    shown_images,
+from shiftlog.facts.batch import (
+    COUNTERS,
+    DialogBody,
+    Draft,
+    Incoming,
+    OrderedBody,
+    Prepared,
+    SessionName,
+    UsageBody,
+    origin_key,
 )
-from shiftlog.ingest.readers.records import CALL_CHARS, TITLE_CHARS, call_line, first_line
+from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.ingest.importing.masking import Body, Masker, cut, cut_value
+from shiftlog.ingest.readers.records import CALL_CHARS, TITLE_CHARS, call_line, first_line, shown_images
 from shiftlog.model.entry import Kind
 
 MAX_TITLE_CHARS = 500
 MAX_CODE_CHARS = 200
 MAC_DIGITS = 16
+NO_TIME = "1970-01-01T00:00:00.000Z"
+
+_REPORTED = ("model", *COUNTERS, "message_id", "copied", "cost_usd")
+_reported = operator.attrgetter(*_REPORTED)
 
 # What a fact is, what has to be decided of it against the store, and the entry that it is without any deciding.
 Composition = tuple[str, Body | None, Body | OrderedBody | None]
-
-_REMEMBERED = 64
-_REMEMBERED_PATHS = 1024
-# Names and ids, which stay as they are; anything else that changes about a session is text.
-_NAMES = frozenset({"branch", "version", "model", "permission_mode", "mode", "number", "sha"})
-_NUMBERS: frozenset[type] = frozenset({int, float, bool})
-_PATHS = PATH_FIELDS | {"worktree", "moved_from", "plan_file"}
 
 
 class PrepareAll(Protocol):
@@ -58,7 +56,7 @@ class _Composed(msgspec.Struct, frozen=True, gc=False):
     masked: dict[str, int] | None
 
 
-class Placer:
+class Composer(Masker):
     """Places the facts of one agent's files; `mac_key` is the store's own."""
 
     def __init__(
@@ -71,17 +69,13 @@ class Placer:
         *,
         test_clock: bool = False,
     ) -> None:
-        self._redactor = redactor
+        super().__init__(redactor)
         self._prepare_all = prepare_all
         self._salt_from = salt_from
         self._usage_entry = usage_entry
         self._mac_key = mac_key
         self._test_clock = test_clock
         self._agent = ""
-        self._masked: Counter[str] = Counter()
-        self._memo: dict[str, tuple[str, dict[str, int]]] = {}
-        self._known_paths: dict[str, Redacted] = {}
-        self._known_words: set[str] = set()
         self._sessions: dict[f.SessionRef, int] = {}
 
     def begin(self, agent: str) -> None:
@@ -95,7 +89,7 @@ class Placer:
         """Return the sessions that the batch speaks of, in the order of their indexes."""
         return [SessionName(ref.vendor_id, ref.agent_id) for ref in self._sessions]
 
-    def place(self, facts: Sequence[f.AnyFact]) -> list[Incoming]:
+    def compose(self, facts: Sequence[f.AnyFact]) -> list[Incoming]:
         """Return facts as the journal takes them."""
         composed = [self._composed(fact) for fact in facts]
         keys = [self._digest(fact.key) for fact in facts]
@@ -126,10 +120,6 @@ class Placer:
             kind = _KINDS[what]
             draft = Draft(kind, entry, self._salt(kind, fact.key))
         return _Composed(what, body, draft, dict(self._masked) if self._masked else None)
-
-    def masked(self) -> dict[str, int]:
-        """Return the classes of what was masked since the last fact was placed."""
-        return dict(self._masked)
 
     def prompt_name(self, vendor_id: str, agent_id: str | None, text: str) -> str:
         """Return the name by which a hook's prompt and the transcript's are known to be one."""
@@ -166,7 +156,7 @@ class Placer:
             images=shown_images(fact.images),
             record=fact.record,
             role=fact.role,
-            timestamp=second_of(fact),
+            timestamp=_second_of(fact),
         )
         return "dialog", None, self._with_extra(body, fact.extra) if fact.extra else body
 
@@ -188,7 +178,7 @@ class Placer:
             nested=fact.nested,
             record=fact.record,
             role="tool",
-            timestamp=second_of(fact),
+            timestamp=_second_of(fact),
             tool=fact.tool,
         )
         # What is known only from a parent's progress is kept but is no call of a file's own.
@@ -212,7 +202,7 @@ class Placer:
             orphan=fact.orphan,
             record=fact.record,
             role="tool",
-            timestamp=second_of(fact),
+            timestamp=_second_of(fact),
             tool=fact.tool,
         )
         return "tool_result", None, self._with_extra(body, fact.extra) if fact.extra else body
@@ -334,125 +324,27 @@ class Placer:
         return "note", {name: body[name] for name in ("fields", "shared", "abandoned") if name in body}, body
 
     def _usage(self, fact: f.Usage) -> Composition:
-        body = reported_usage(fact)
+        body = _reported_usage(fact)
         if fact.vendor and not self._has_known_words(fact.vendor):
             body["vendor"] = self._words_masked(fact.vendor)
         # Most responses are reported once: then this is the entry, and the writer need not make one.
         return "usage", body, self._usage_entry(body)
 
-    def _has_known_words(self, vendor: Body) -> bool:
-        """Tell whether all that is no number in a vendor's counters was seen to hold no secret; mostly it was."""
-        for value in vendor.values():
-            if isinstance(value, int):
-                continue
-            if isinstance(value, str):
-                if value not in self._known_words:
-                    return False
-            elif not isinstance(value, dict) or not _NUMBERS.issuperset(map(type, cast(Body, value).values())):
-                return False
-        return True
 
-    def _words_masked(self, vendor: Body) -> Body:
-        masked = self._json(vendor)
-        if masked == vendor and len(self._known_words) < _REMEMBERED_PATHS:
-            self._known_words.update(value for value in vendor.values() if isinstance(value, str))
-        return masked
-
-    # Masking
-
-    def text(self, value: str, *, counted: bool = True) -> str:
-        """Return a text without secrets and bulk; copies of a text that is kept elsewhere are not counted again."""
-        if self._redactor.is_plain(value):
-            return value
-        known = self._memo.get(value)
-        if known is None:
-            redacted = self._redactor.text(value)
-            known = (folded(redacted.text), redacted.classes)
-            if len(self._memo) >= _REMEMBERED:
-                self._memo.clear()
-            self._memo[value] = known
-        if counted and known[1]:
-            self._masked.update(known[1])
-        return known[0]
-
-    def path(self, value: str) -> str:
-        """Return a path without what is a secret wherever it stands."""
-        redacted = self._known_paths.get(value)
-        if redacted is None:
-            if len(self._known_paths) >= _REMEMBERED_PATHS:
-                self._known_paths.clear()
-            redacted = self._known_paths[value] = self._redactor.text(value, only=PATH_CLASSES)
-        if redacted.count:
-            self._masked.update(redacted.classes)
-        return redacted.text
-
-    def _value(self, value: Any) -> Any:
-        if self._redactor.is_plain_value(value):
-            return value
-        masked, _, classes = self._redactor.value(value, path_fields=_PATHS)
-        if classes:
-            self._masked.update(classes)
-        return folded(masked)
-
-    def _json(self, value: Body) -> Body:
-        if not value:
-            return {}
-        # Digests of what is not stored stay, under whatever name.
-        kept = {name: item for name, item in value.items() if is_digest(item)}
-        if len(kept) == len(value):
-            return kept
-        return {**cut_value(self._value({n: item for n, item in value.items() if n not in kept}))[0], **kept}
-
-    def _fields(self, fields: dict[str, Any]) -> Body:
-        made: Body = {}
-        for name, value in fields.items():
-            if name in ("model", "reasoning_effort", "model_provider", "images"):
-                made[name] = value
-            elif name in ("context_list", "files_modified", "plan_file"):
-                made[name] = self._paths(value)
-            elif isinstance(value, str):
-                made[name] = cut(self.text(value, counted=False))[0]
-            else:
-                made[name] = cut_value(self._redactor.value(value, path_fields=_PATHS)[0])[0]
-        return made
-
-    def _paths(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._path_or_text(value)
-        return [self._path_or_text(item) for item in value if isinstance(item, str)]
-
-    def _path_or_text(self, value: str) -> str:
-        # What was selected in an editor comes as text in the same list.
-        if len(value) > 4096 or "\n" in value or " " in value.strip():
-            return self.text(value, counted=False)
-        return self.path(value)
-
-    def _changes(self, changes: Body) -> Body:
-        made: Body = {}
-        for name, value in changes.items():
-            if name in _NAMES or not isinstance(value, str | dict | list):
-                made[name] = value
-            elif isinstance(value, str):
-                made[name] = self.path(value) if name in _PATHS else self.text(value)
-            else:
-                made[name] = cut_value(self._value(value))[0]
-        return made
-
-
-_COMPOSERS: dict[type, Callable[[Placer, Any], Composition]] = {
-    f.DialogItem: Placer._said,  # pyright: ignore[reportPrivateUsage]
-    f.ToolCall: Placer._call,  # pyright: ignore[reportPrivateUsage]
-    f.ToolResult: Placer._result,  # pyright: ignore[reportPrivateUsage]
-    f.Usage: Placer._usage,  # pyright: ignore[reportPrivateUsage]
-    f.TurnUpdated: Placer._turn_updated,  # pyright: ignore[reportPrivateUsage]
-    f.Action: Placer._action,  # pyright: ignore[reportPrivateUsage]
-    f.TurnBegun: Placer._turn_begun,  # pyright: ignore[reportPrivateUsage]
-    f.TurnEnded: Placer._turn_ended,  # pyright: ignore[reportPrivateUsage]
-    f.SessionOpened: Placer._opened,  # pyright: ignore[reportPrivateUsage]
-    f.SessionUpdated: Placer._session_updated,  # pyright: ignore[reportPrivateUsage]
-    f.RunUpdated: Placer._run_updated,  # pyright: ignore[reportPrivateUsage]
-    f.ChildLink: Placer._link,  # pyright: ignore[reportPrivateUsage]
-    f.Note: Placer._note,  # pyright: ignore[reportPrivateUsage]
+_COMPOSERS: dict[type, Callable[[Composer, Any], Composition]] = {
+    f.DialogItem: Composer._said,  # pyright: ignore[reportPrivateUsage]
+    f.ToolCall: Composer._call,  # pyright: ignore[reportPrivateUsage]
+    f.ToolResult: Composer._result,  # pyright: ignore[reportPrivateUsage]
+    f.Usage: Composer._usage,  # pyright: ignore[reportPrivateUsage]
+    f.TurnUpdated: Composer._turn_updated,  # pyright: ignore[reportPrivateUsage]
+    f.Action: Composer._action,  # pyright: ignore[reportPrivateUsage]
+    f.TurnBegun: Composer._turn_begun,  # pyright: ignore[reportPrivateUsage]
+    f.TurnEnded: Composer._turn_ended,  # pyright: ignore[reportPrivateUsage]
+    f.SessionOpened: Composer._opened,  # pyright: ignore[reportPrivateUsage]
+    f.SessionUpdated: Composer._session_updated,  # pyright: ignore[reportPrivateUsage]
+    f.RunUpdated: Composer._run_updated,  # pyright: ignore[reportPrivateUsage]
+    f.ChildLink: Composer._link,  # pyright: ignore[reportPrivateUsage]
+    f.Note: Composer._note,  # pyright: ignore[reportPrivateUsage]
 }
 _KINDS = {
     "dialog": Kind.DIALOG,
@@ -465,3 +357,21 @@ _KINDS = {
 
 def _on_test_clock(entry: Body | OrderedBody) -> Body | OrderedBody:
     return {**entry, "test_clock": True} if isinstance(entry, dict) else msgspec.structs.replace(entry, test_clock=True)
+
+
+def _reported_usage(fact: f.Usage) -> Body:
+    """Return what a record reports of the tokens of a response."""
+    body: Body = {name: value for name, value in zip(_REPORTED, _reported(fact), strict=True) if value}
+    body["rule"] = fact.rule
+    if fact.vendor:
+        body["vendor"] = fact.vendor
+    if fact.rule == "first" and len(fact.key) == 3:
+        body |= {"family": str(fact.key[1]), "total": str(fact.key[2])}
+    elif fact.rule == "maximum" and not fact.joins and fact.message_id:
+        body["request_id"] = ":".join(map(str, fact.key[1:])).removeprefix(fact.message_id).lstrip("/:") or "-"
+    return body
+
+
+def _second_of(fact: f.AnyFact) -> str:
+    """Return the time of a fact as dialog shows it."""
+    return (fact.at or NO_TIME)[:19] + "Z"

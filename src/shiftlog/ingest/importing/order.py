@@ -22,17 +22,17 @@ _SESSION = b'"sessionId":'
 _KIND = b'"sessionKind":'
 _LATEST = "9999"
 
-Place = tuple[str, bool, str, str]
+SortKey = tuple[str, bool, str, str]
 
 
-def places_of(paths: Iterable[str]) -> dict[str, Place]:
+def sort_keys(paths: Iterable[str]) -> dict[str, SortKey]:
     """Return where files stand among each other: by first record, then mixed files last, last record, path.
 
     Most files differ in their first record; only those that do not are looked at whole.
     """
     first = {path: _first_of(path) for path in paths}
     alike = Counter(first.values())
-    return {path: _place_of(path, at) if alike[at] > 1 else (at, False, at, path) for path, at in first.items()}
+    return {path: _sort_key(path, at) if alike[at] > 1 else (at, False, at, path) for path, at in first.items()}
 
 
 def _first_of(path: str) -> str:
@@ -45,7 +45,7 @@ def _first_of(path: str) -> str:
         return _LATEST
 
 
-def _place_of(path: str, first: str) -> Place:
+def _sort_key(path: str, first: str) -> SortKey:
     if is_composed(path):
         return (first, False, _LATEST, path)
     try:

@@ -75,7 +75,7 @@ class FileReport:
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class ImportReport:
     """What an import came to."""
 
     dry_run: bool = False

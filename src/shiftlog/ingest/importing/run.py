@@ -6,24 +6,24 @@ that depends on the files alone. What the journal does with a batch is its own (
 
 import asyncio
 import time
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
 from shiftlog.facts.batch import SEEN_AGAIN, Batch
-from shiftlog.ingest.files.changes import Judged, Known
-from shiftlog.ingest.files.discovery import Found
+from shiftlog.ingest.files.changes import KnownSources, SourceChange
+from shiftlog.ingest.files.discovery import FoundFile
 from shiftlog.ingest.importing.batches import FACTS, UNKNOWN, FileJob, NotRecognised
-from shiftlog.ingest.importing.order import places_of
-from shiftlog.ingest.importing.report import FileReport, Report
-from shiftlog.ingest.importing.workers import Readers, worker_lost
+from shiftlog.ingest.importing.order import sort_keys
+from shiftlog.ingest.importing.ports import BatchResult, ImportJournal, ImportProgress, StopSign, Tell
+from shiftlog.ingest.importing.report import FileReport, ImportReport
+from shiftlog.ingest.importing.workers import FileReaders, worker_lost
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.model.times import precise
 from shiftlog.store.sources import Source
@@ -34,55 +34,11 @@ SMALL_BYTES = 4 << 20
 WRITES_AHEAD = 5
 
 
-class Written(Protocol):
-    """What the journal made of a batch."""
-
-    @property
-    def entries(self) -> int: ...
-    @property
-    def sessions(self) -> dict[str, bool]: ...
-    @property
-    def new(self) -> list[str]: ...
-    @property
-    def counts(self) -> "Counter[str]": ...
-    @property
-    def redactions(self) -> "Counter[str]": ...
-    @property
-    def sealed(self) -> list[str]: ...
-    @property
-    def places(self) -> "dict[str, list[dict[str, str | None]]]": ...
-
-
-class ImportJournal(Protocol):
-    """What an import needs of the journal."""
-
-    async def write(
-        self, batch: Batch, source: Source, *, moved_from: str | None = None, follows: int | None = None
-    ) -> Written: ...
-    async def secure(self, path: str) -> None: ...
-    async def sources(self) -> list[Source]: ...
-    async def states(self, paths: Iterable[str]) -> dict[str, bytes]: ...
-    async def without_project(self, session_ids: Iterable[str]) -> dict[str, dict[str, str | None]]: ...
-    async def keep_projects(
-        self, paths: dict[str, str], sessions: dict[str, dict[str, str]], moved: dict[str, tuple[str, ...]]
-    ) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far an import is."""
-
-    files_done: int
-    files: int
-    bytes_done: int
-    bytes: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRequest:
     """What to import: files found, and how."""
 
-    found: Sequence[Found]
+    found: Sequence[FoundFile]
     now: datetime
     agents: frozenset[str] = frozenset()
     since: datetime | None = None
@@ -92,15 +48,14 @@ class ImportRequest:
     max_line_bytes: int = 128 << 20
 
 
-Tell = Callable[[Progress], Awaitable[None]]
-MakeReaders = Callable[[int], Readers]
+MakeReaders = Callable[[int], FileReaders]
 
 
 @dataclass(slots=True, kw_only=True)
-class _Work:
+class _FileWork:
     """One file to read, and what came of it."""
 
-    judged: Judged
+    judged: SourceChange
     report: FileReport
     batches: Iterator[Batch] | None = None
     before: int = 0
@@ -110,31 +65,11 @@ class _Work:
 class _Write:
     """One batch on its way into the journal."""
 
-    work: _Work
+    work: _FileWork
     batch: Batch
     done: anyio.Event = field(default_factory=anyio.Event)
-    written: Written | None = None
+    written: BatchResult | None = None
     error: ShiftlogError | None = None
-
-
-class StopSign:
-    """Asks a running import to end after the batch under way."""
-
-    def __init__(self) -> None:
-        self.event = asyncio.Event()
-
-    def set(self) -> None:
-        """Ask."""
-        self.event.set()
-
-    def is_set(self) -> bool:
-        """Tell whether somebody asked."""
-        return self.event.is_set()
-
-    async def wait(self, timeout_s: float) -> None:
-        """Wait until somebody asks, at most so long."""
-        with anyio.move_on_after(timeout_s):
-            await self.event.wait()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,13 +82,13 @@ class Importer:
 
     async def run(
         self, request: ImportRequest, make_readers: MakeReaders, tell: Tell | None = None, stop: StopSign | None = None
-    ) -> Report:
+    ) -> ImportReport:
         """Import what changed and return what it came to."""
         async with self._turn:
-            return await _Run(self.journal, make_readers, request, tell, stop or StopSign()).run()
+            return await _ImportRun(self.journal, make_readers, request, tell, stop or StopSign()).run()
 
 
-class _Run:
+class _ImportRun:
     def __init__(
         self,
         journal: ImportJournal,
@@ -167,20 +102,20 @@ class _Run:
         self._request = request
         self._tell = tell
         self._stop = stop
-        self._report = Report(dry_run=request.dry_run)
+        self._report = ImportReport(dry_run=request.dry_run)
         self._done_bytes = 0
         self._all_bytes = 0
         self._done_files = 0
         self._cut = False
         self._written: str | None = None
         self._writes: deque[_Write] = deque()
-        self._readers: Readers | None = None
+        self._readers: FileReaders | None = None
         # One thread takes all batches: memory that many threads have used is not given back.
         self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import")
 
-    async def run(self) -> Report:
+    async def run(self) -> ImportReport:
         started = time.monotonic()
-        known = Known(await self._journal.sources())
+        known = KnownSources(await self._journal.sources())
         works = await anyio.to_thread.run_sync(self._judge_all, known)
         self._all_bytes = sum(_bytes_to_read(work.judged) for work in works)
         self._readers = self._make_readers(self._all_bytes)
@@ -205,8 +140,8 @@ class _Run:
 
     # Which
 
-    def _judge_all(self, known: Known) -> list[_Work]:
-        works: list[_Work] = []
+    def _judge_all(self, known: KnownSources) -> list[_FileWork]:
+        works: list[_FileWork] = []
         for found in self._request.found:
             report = FileReport(path=found.path)
             self._report.files.append(report)
@@ -220,15 +155,15 @@ class _Run:
                 report.known = judged.source.sessions
             if judged.offset is None and not judged.settles:
                 continue
-            works.append(_Work(judged=judged, report=report))
+            works.append(_FileWork(judged=judged, report=report))
         if len([work for work in works if work.judged.offset == 0]) > 1:
-            places = places_of(work.judged.found.path for work in works)
+            places = sort_keys(work.judged.found.path for work in works)
             works.sort(key=lambda work: places[work.judged.found.path])
         else:
             works.sort(key=lambda work: work.judged.found.path)
         return works
 
-    def _judge(self, found: Found, known: Known, report: FileReport) -> Judged | None:
+    def _judge(self, found: FoundFile, known: KnownSources, report: FileReport) -> SourceChange | None:
         request = self._request
         if found.skip is not None:
             report.status, report.reason = "skipped", found.skip
@@ -249,12 +184,12 @@ class _Run:
 
     # Reading
 
-    async def _read_all(self, works: list[_Work]) -> None:
+    async def _read_all(self, works: list[_FileWork]) -> None:
         assert self._readers is not None
         resumed = [work.judged.source.path for work in works if work.judged.source and work.judged.offset != 0]
         states = await self._journal.states(resumed)
         waiting = deque(works)
-        ahead: deque[_Work] = deque()
+        ahead: deque[_FileWork] = deque()
         async with anyio.create_task_group() as writers:
             while (waiting or ahead) and not self._stop.is_set():
                 while waiting and len(ahead) < self._readers.at_once:
@@ -268,7 +203,7 @@ class _Run:
         for work in (*ahead, *waiting):
             work.report.status, work.report.reason = "skipped", "interrupted"
 
-    def _begin(self, work: _Work, states: dict[str, bytes]) -> None:
+    def _begin(self, work: _FileWork, states: dict[str, bytes]) -> None:
         assert self._readers is not None
         judged = work.judged
         source = judged.source
@@ -288,7 +223,7 @@ class _Run:
         )
         work.batches = self._readers.read(job)
 
-    async def _finish(self, work: _Work, writers: TaskGroup) -> None:
+    async def _finish(self, work: _FileWork, writers: TaskGroup) -> None:
         """Hand the batches of a file to the writer, reading the next while some are written."""
         report = work.report
         work.before = self._done_bytes
@@ -366,7 +301,7 @@ class _Run:
             return True
         return False
 
-    def _source_of(self, judged: Judged) -> Source:
+    def _source_of(self, judged: SourceChange) -> Source:
         found, known = judged.found, judged.source
         return Source(
             path=found.path,
@@ -382,7 +317,7 @@ class _Run:
             sessions=known.sessions if known else (),
         )
 
-    def _add(self, report: FileReport, batch: Batch, written: Written, judged: Judged) -> None:
+    def _add(self, report: FileReport, batch: Batch, written: BatchResult, judged: SourceChange) -> None:
         report.sessions.update(written.sessions)
         for session_id, places in written.places.items():
             report.places.setdefault(session_id, []).extend(places)
@@ -418,7 +353,7 @@ class _Run:
     async def _say(self, bytes_done: int | None = None) -> None:
         if self._tell is not None:
             await self._tell(
-                Progress(
+                ImportProgress(
                     files_done=self._done_files,
                     files=len(self._report.files),
                     bytes_done=self._done_bytes if bytes_done is None else bytes_done,
@@ -427,7 +362,7 @@ class _Run:
             )
 
 
-def _bytes_to_read(judged: Judged) -> int:
+def _bytes_to_read(judged: SourceChange) -> int:
     if judged.offset is None:
         return 0
     return max(judged.found.size - judged.offset, 0)

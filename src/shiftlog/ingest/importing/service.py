@@ -9,13 +9,14 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from shiftlog.ingest.files.discovery import Found, Root, default_roots, discover, exists, expanded, find_under
+from shiftlog.ingest.files.discovery import FoundFile, Root, default_roots, discover, exists, expanded, find_under
 from shiftlog.ingest.files.lines import LineFile
 from shiftlog.ingest.files.opencode_db import is_composed, with_sessions
-from shiftlog.ingest.files.projects import Place, projects_of
+from shiftlog.ingest.files.projects import SessionLocation, projects_of
 from shiftlog.ingest.importing.batches import SETTLED_AFTER, SNIFF_BYTES
-from shiftlog.ingest.importing.report import Report
-from shiftlog.ingest.importing.run import Importer, ImportJournal, ImportRequest, MakeReaders, StopSign, Tell
+from shiftlog.ingest.importing.ports import ImportJournal, ImportOptions, IngestSettings, StopSign, Tell
+from shiftlog.ingest.importing.report import ImportReport
+from shiftlog.ingest.importing.run import Importer, ImportRequest, MakeReaders
 from shiftlog.ingest.importing.side_files import INDEX, side_files, to_read
 from shiftlog.ingest.readers.formats import recognise
 from shiftlog.model.agents import CLAUDE, CODEX, OPENCODE, agent_named
@@ -24,39 +25,6 @@ from shiftlog.model.times import parse
 
 _SPAN = re.compile(r"(\d{1,6})([dhm])")
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestSettings:
-    """What the operator set about imports."""
-
-    roots: tuple[str, ...] = ()
-    max_line_mb: int = 128
-    project_aliases: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOptions:
-    """What a face asks for; without paths the known folders are searched.
-
-    `allowed` are the folders that may be read besides the known ones, None where anything may.
-    """
-
-    paths: Sequence[str] = ()
-    agents: Sequence[str] = ()
-    since: str | None = None
-    full: bool = False
-    dry_run: bool = False
-    jobs: int | None = None
-    keep_images: bool = False
-    recursive: bool = True
-    allowed: Sequence[str] | None = None
-    environ: Mapping[str, str] | None = None
-    """Where the known folders are, as an operator's own environment says; None for the daemon's."""
-    stopped_at: datetime | None = None
-    """When the agent itself said that it had stopped: turns that are quiet since then have ended."""
-    argument: str = "paths"
-    """What the face calls the paths."""
 
 
 MakeScratch = Callable[[], AbstractAsyncContextManager[ImportJournal]]
@@ -81,7 +49,7 @@ class Imports:
             return default_roots(self.environ, self.home)
         return default_roots(environ, Path(environ.get("HOME") or self.home))
 
-    async def run(self, options: ImportOptions, tell: Tell | None = None, stop: StopSign | None = None) -> Report:
+    async def run(self, options: ImportOptions, tell: Tell | None = None, stop: StopSign | None = None) -> ImportReport:
         """Import what the options ask for."""
         self.running += 1
         try:
@@ -89,7 +57,7 @@ class Imports:
         finally:
             self.running -= 1
 
-    async def _run(self, options: ImportOptions, tell: Tell | None, stop: StopSign | None) -> Report:
+    async def _run(self, options: ImportOptions, tell: Tell | None, stop: StopSign | None) -> ImportReport:
         now = self.now()
         stopped_at = options.stopped_at
         # What is wrong with the request is said before any folder is walked.
@@ -115,7 +83,7 @@ class Imports:
             return await Importer(journal=journal).run(request, make, tell, stop)
 
     async def _read_beside(
-        self, request: ImportRequest, options: ImportOptions, make: MakeReaders, report: Report
+        self, request: ImportRequest, options: ImportOptions, make: MakeReaders, report: ImportReport
     ) -> None:
         """Read what lies beside the transcripts and speaks of their sessions."""
         folders = None if options.allowed is None else self._folders(options.allowed)
@@ -131,15 +99,18 @@ class Imports:
             again = replace(request, found=files, full=True, since=None)
             await self.importer.run(again, make)
 
-    async def _learn_projects(self, report: Report) -> None:
+    async def _learn_projects(self, report: ImportReport) -> None:
         """Keep the projects of new sessions, and the folders in which transcripts are found now."""
-        places: dict[str, list[Place]] = {}
+        places: dict[str, list[SessionLocation]] = {}
         await self._recall_places(report)
         for file in report.files:
             # Only Claude Code keeps the transcripts of one project, and no other's, in one folder.
             folder = str(Path(file.path).parent) if file.agent == CLAUDE else None
             for session_id, given in file.places.items():
-                found = [Place(cwd=one.get("cwd"), repository=one.get("repository"), folder=folder) for one in given]
+                found = [
+                    SessionLocation(cwd=one.get("cwd"), repository=one.get("repository"), folder=folder)
+                    for one in given
+                ]
                 places.setdefault(session_id, []).extend(found)
         aliases = self.settings.project_aliases
         found = await anyio.to_thread.run_sync(projects_of, places, aliases)
@@ -153,13 +124,13 @@ class Imports:
                     raise
                 next((file for file in report.files if file.places), report.files[0]).fail(error)
 
-    async def _recall_places(self, report: Report) -> None:
+    async def _recall_places(self, report: ImportReport) -> None:
         """Add the places of sessions that an import stored which did not come to its end."""
         of_file = {session_id: file for file in report.files if not file.places for session_id in file.known}
         for session_id, place in (await self.importer.journal.without_project(of_file)).items():
             of_file[session_id].places[session_id] = [place]
 
-    def find(self, options: ImportOptions) -> list[Found]:
+    def find(self, options: ImportOptions) -> list[FoundFile]:
         """List the files that the options speak of; raise for a path that is missing or not allowed."""
         if options.paths:
             if options.allowed is None:
@@ -192,7 +163,7 @@ class Imports:
                 says = "a path under the agents' own folders, [ingest] roots or the workspace of this server"
                 raise InvalidParameter.invalid(options.argument, says, path)
 
-    async def watch(self, options: ImportOptions, stop: StopSign) -> AsyncGenerator[Report]:
+    async def watch(self, options: ImportOptions, stop: StopSign) -> AsyncGenerator[ImportReport]:
         """Import what is there, then growth as it comes, until told to stop; yield a report for each change."""
         from shiftlog.ingest.importing.watching import changes, look
 
@@ -214,7 +185,7 @@ def _is_under(path: str, folders: Sequence[Path]) -> bool:
     return any(resolved.is_relative_to(folder) for folder in folders)
 
 
-def _kind_of(file: Found) -> str | None:
+def _kind_of(file: FoundFile) -> str | None:
     if file.skip is not None:
         return None
     if is_composed(file.path):

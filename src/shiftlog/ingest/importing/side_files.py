@@ -8,8 +8,8 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from shiftlog.ingest.files.discovery import JOURNAL, Found
-from shiftlog.ingest.importing.report import Report
+from shiftlog.ingest.files.discovery import JOURNAL, FoundFile
+from shiftlog.ingest.importing.report import ImportReport
 from shiftlog.model.agents import CLAUDE, CODEX
 from shiftlog.store.sources import Source
 
@@ -19,17 +19,17 @@ _ROLLOUTS = ("sessions", "archived_sessions")
 _WORKFLOWS = f"{os.sep}subagents{os.sep}workflows{os.sep}"
 
 
-def side_files(found: Iterable[Found], may_read: Callable[[str], bool]) -> list[Found]:
+def side_files(found: Iterable[FoundFile], may_read: Callable[[str], bool]) -> list[FoundFile]:
     """List the files beside some transcripts, as they stand."""
     beside = dict.fromkeys(path for file in found if (path := _beside(file.path)) is not None)
-    made: list[Found] = []
+    made: list[FoundFile] = []
     for path in beside:
         try:
             status = Path(path).lstat()
         except OSError:
             continue
         if status.st_size and stat.S_ISREG(status.st_mode) and may_read(path):
-            made.append(Found.of(path, status))
+            made.append(FoundFile.of(path, status))
     return made
 
 
@@ -43,11 +43,11 @@ def _beside(path: str) -> str | None:
     return None if folder is None else str(folder.with_name(INDEX))
 
 
-def to_read(files: Iterable[Found], known: Iterable[Source], report: Report) -> list[Found]:
+def to_read(files: Iterable[FoundFile], known: Iterable[Source], report: ImportReport) -> list[FoundFile]:
     """Return those that changed since they were read, and those that may speak of sessions that are new."""
     read = {source.path: source for source in known}
     new = {file.agent for file in report.files if file.new}
-    chosen: list[Found] = []
+    chosen: list[FoundFile] = []
     for file in files:
         source = read.get(file.path)
         agent = CODEX if file.path.endswith(INDEX) else CLAUDE

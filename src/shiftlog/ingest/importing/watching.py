@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog.ingest.files.discovery import SUFFIXES
-from shiftlog.ingest.importing.run import StopSign
+from shiftlog.ingest.importing.ports import StopSign
 
 POLL_S = 0.5
 SETTLE_S = 30.0

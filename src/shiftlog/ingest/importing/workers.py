@@ -18,7 +18,7 @@ import msgspec
 
 from shiftlog.facts.batch import Batch
 from shiftlog.ingest.importing.batches import FileJob, NotRecognised, read_file
-from shiftlog.ingest.importing.composer import Placer
+from shiftlog.ingest.importing.composer import Composer
 from shiftlog.link.import_ahead import end_worker, start_worker
 from shiftlog.model.errors import InternalError, TranscriptUnreadable
 
@@ -32,7 +32,7 @@ _batch_of = msgspec.msgpack.Decoder(Batch).decode
 _job_of = msgspec.msgpack.Decoder(FileJob).decode
 
 
-class Readers(Protocol):
+class FileReaders(Protocol):
     """Something that reads files to batches, several at a time."""
 
     @property
@@ -49,11 +49,11 @@ class Readers(Protocol):
         ...
 
 
-class InProcess:
+class InProcessReaders:
     """Reads in the calling thread: for small files, where starting a process would take longer than the work."""
 
-    def __init__(self, placer: Callable[[], Placer]) -> None:
-        self._placer = placer()
+    def __init__(self, composer: Callable[[], Composer]) -> None:
+        self._composer = composer()
 
     @property
     def at_once(self) -> int:
@@ -62,7 +62,7 @@ class InProcess:
 
     def read(self, job: FileJob) -> Iterator[Batch]:
         """Return the batches of a file."""
-        return read_file(job, self._placer)
+        return read_file(job, self._composer)
 
     def close(self) -> None:
         """Nothing is left to end."""
@@ -214,7 +214,7 @@ class Workers:
             end_worker(worker)
 
 
-def serve(make_placer: Callable[[bytes | bytearray], Placer]) -> int:
+def serve(make_composer: Callable[[bytes | bytearray], Composer]) -> int:
     """Be a worker: read settings, then jobs, from standard input, and write batches until it closes."""
     # Records come and go in their thousands and make no cycles; looking for some is a tenth of the work.
     gc.freeze()
@@ -222,17 +222,17 @@ def serve(make_placer: Callable[[bytes | bytearray], Placer]) -> int:
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     try:
         _, settings = _receive(source)
-        placer = make_placer(settings)
+        composer = make_composer(settings)
         while True:
             _, data = _receive(source)
-            _serve_job(_job_of(data), placer, sink)
+            _serve_job(_job_of(data), composer, sink)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         return 0
 
 
-def _serve_job(job: FileJob, placer: Placer, sink: IO[bytes]) -> None:
+def _serve_job(job: FileJob, composer: Composer, sink: IO[bytes]) -> None:
     try:
-        for batch in read_file(job, placer):
+        for batch in read_file(job, composer):
             _send(sink, BATCH, _encode(batch))
     except NotRecognised:
         _send(sink, NOT_RECOGNISED, b"")

@@ -3,6 +3,7 @@
 Shared by all readers; nothing here knows a vendor's record types.
 """
 
+import base64
 import binascii
 import hashlib
 import json
@@ -33,17 +34,17 @@ _TEXTS = frozenset({str, bool, type(None)})
 Object = dict[str, Any]
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
+class RecordLine(msgspec.Struct, frozen=True, gc=False):
     """What a line held: an object, or None for one that is bad; `replaced` tells of invalid UTF-8."""
 
     record: Object | None
     replaced: bool = False
 
 
-BAD = Line(None)
+BAD = RecordLine(None)
 
 
-def read_line(line: bytes) -> Line | None:
+def read_line(line: bytes) -> RecordLine | None:
     """Return what a line holds; None for a blank one."""
     try:
         value = _decode(line)
@@ -59,7 +60,7 @@ def read_line(line: bytes) -> Line | None:
     opened = len(line) - len(line.replace(b"{", b"").replace(b"[", b""))
     if opened > MAX_DEPTH and _is_too_deep(cast("object", value)):
         return BAD
-    return Line(value, replaced)  # pyright: ignore[reportUnknownArgumentType] - a cast is a call, one for each line
+    return RecordLine(value, replaced)  # pyright: ignore[reportUnknownArgumentType] - a cast is a call, one for each line
 
 
 def _read_odd(line: bytes) -> tuple[object, bool]:
@@ -274,6 +275,11 @@ def size_and_digest(text: str) -> Object:
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
+def digest_of(text: str) -> str:
+    """Return a short digest that tells texts of one turn apart."""
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=9).hexdigest()
+
+
 def raw_or_digest(line: bytes) -> Object:
     """Return an unknown record's raw text, or its size and digest where it is large."""
     if len(line) <= RAW_LIMIT_BYTES:
@@ -318,6 +324,16 @@ def call_line(tool: str, value: object) -> str:
     return f"{tool}: {main_argument(value)[:CALL_CHARS]}"
 
 
+def parsed_arguments(arguments: object) -> Any:
+    """Return the arguments of a call: the object that they spell, else as they are."""
+    if isinstance(arguments, str) and arguments[:1] == "{":
+        try:
+            return msgspec.json.decode(arguments)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return arguments
+    return arguments
+
+
 # -- images ------------------------------------------------------------------------------------------------------------
 
 
@@ -343,6 +359,18 @@ def image_from_url(url: str, *, keep: bool) -> Image | None:
     raw = data.encode("utf-8", "replace")
     digest = hashlib.sha256(raw).hexdigest()
     return Image(media_type=media_type[:100] or "text/plain", size=len(raw), sha256=digest, data=raw if keep else None)
+
+
+def shown_images(images: tuple[Image, ...]) -> list[dict[str, int | str]] | None:
+    """Return images as bodies tell of them, None where there is none."""
+    return [_image(image) for image in images] if images else None
+
+
+def _image(image: Image) -> dict[str, int | str]:
+    shown: dict[str, int | str] = {"media_type": image.media_type, "bytes": image.size, "sha256": image.sha256}
+    if image.data is not None:
+        shown["data"] = base64.b64encode(image.data).decode()
+    return shown
 
 
 # -- paths -------------------------------------------------------------------------------------------------------------

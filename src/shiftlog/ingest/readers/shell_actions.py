@@ -38,26 +38,26 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class ShellWord:
     text: str
     literal: bool = True
     """False where the shell would still expand it."""
 
 
-def simple_commands(script: str) -> Iterator[list[_Word]]:
+def simple_commands(script: str) -> Iterator[list[ShellWord]]:
     """Return the simple commands of a script in order, redirections left out, quotes taken away."""
-    splitter = _Splitter(script[:MAX_COMMAND_CHARS])
+    splitter = _WordSplitter(script[:MAX_COMMAND_CHARS])
     yield from splitter.commands()
 
 
-class _Splitter:
+class _WordSplitter:
     def __init__(self, script: str) -> None:
         self._script = script
         self._at = 0
         self._waiting: list[str] = []
 
-    def commands(self) -> Iterator[list[_Word]]:
-        words: list[_Word] = []
+    def commands(self) -> Iterator[list[ShellWord]]:
+        words: list[ShellWord] = []
         script, size = self._script, len(self._script)
         while self._at < size:
             char = script[self._at]
@@ -108,7 +108,7 @@ class _Splitter:
                     break
         self._waiting.clear()
 
-    def _word(self) -> _Word:
+    def _word(self) -> ShellWord:
         script, size = self._script, len(self._script)
         parts: list[str] = []
         literal = True
@@ -134,7 +134,7 @@ class _Splitter:
                 literal = literal and char not in "$`*?"
                 parts.append(char)
                 self._at += 1
-        return _Word("".join(parts), literal)
+        return ShellWord("".join(parts), literal)
 
     def _quoted(self) -> tuple[str, bool]:
         script, size = self._script, len(self._script)
@@ -160,7 +160,7 @@ class _Splitter:
         return script[start:at], plain
 
 
-def _program(words: list[_Word]) -> list[_Word]:
+def _program(words: list[ShellWord]) -> list[ShellWord]:
     # Assignments and wrappers before the program say nothing about what it does.
     at = 0
     wrapper = ""
@@ -178,7 +178,7 @@ def _program(words: list[_Word]) -> list[_Word]:
     return words[at:]
 
 
-def _programs(script: str, nesting: int = 0) -> Iterator[list[_Word]]:
+def _programs(script: str, nesting: int = 0) -> Iterator[list[ShellWord]]:
     for command in simple_commands(script):
         words = _program(command)
         if not words:
@@ -193,7 +193,7 @@ def _programs(script: str, nesting: int = 0) -> Iterator[list[_Word]]:
         if name.startswith("python") and len(words) > 2 and words[1].text == "-m":
             words = words[2:]
             name = words[0].text
-        yield [_Word(name), *words[1:]]
+        yield [ShellWord(name), *words[1:]]
 
 
 # -- commits -----------------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def packages_added(script: str) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
-def _added(name: str, manager: _Manager, words: list[_Word]) -> list[tuple[str, str]]:
+def _added(name: str, manager: _Manager, words: list[ShellWord]) -> list[tuple[str, str]]:
     arguments = _after_flags(words, manager.values)
     for verb in manager.verbs:
         rest = _after_verb(name, verb, arguments)
@@ -329,7 +329,7 @@ def _added(name: str, manager: _Manager, words: list[_Word]) -> list[tuple[str, 
     return []
 
 
-def _after_verb(name: str, verb: tuple[str, ...], arguments: list[_Word]) -> list[_Word] | None:
+def _after_verb(name: str, verb: tuple[str, ...], arguments: list[ShellWord]) -> list[ShellWord] | None:
     texts = [word.text for word in arguments]
     if tuple(texts[: len(verb)]) == verb:
         return arguments[len(verb) :]
@@ -339,7 +339,7 @@ def _after_verb(name: str, verb: tuple[str, ...], arguments: list[_Word]) -> lis
     return None
 
 
-def _packages(name: str, manager: _Manager, words: list[_Word]) -> list[str]:
+def _packages(name: str, manager: _Manager, words: list[ShellWord]) -> list[str]:
     found: list[str] = []
     version = ""
     at = 0
@@ -357,7 +357,7 @@ def _packages(name: str, manager: _Manager, words: list[_Word]) -> list[str]:
     return [f"{package}@{version}" if version else package for package in found]
 
 
-def _is_name(word: _Word, manager: _Manager) -> bool:
+def _is_name(word: ShellWord, manager: _Manager) -> bool:
     text = word.text
     if not word.literal or not text or len(text) > 200 or not (text[0].isalnum() or text[0] in "@_"):
         return False
@@ -369,7 +369,7 @@ def _is_name(word: _Word, manager: _Manager) -> bool:
     return not text.startswith("git+") and not text.startswith("file:")
 
 
-def _after_flags(words: list[_Word], values: frozenset[str]) -> list[_Word]:
+def _after_flags(words: list[ShellWord], values: frozenset[str]) -> list[ShellWord]:
     at = 0
     while at < len(words) and words[at].text.startswith("-"):
         at += 2 if words[at].text in values else 1

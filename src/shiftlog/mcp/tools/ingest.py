@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog.app.app import App
-from shiftlog.ingest.importing.run import Progress, StopSign
-from shiftlog.ingest.importing.service import ImportOptions
+from shiftlog.ingest.importing.ports import ImportOptions, ImportProgress, StopSign
 from shiftlog.journal.sessions import absolute
 from shiftlog.mcp.calls import report_progress
 from shiftlog.mcp.registry import Reply, Tool
@@ -78,7 +77,7 @@ def ingest_tools(app: App) -> tuple[Tool, ...]:
             allowed=[place for place in (caller.workspace, caller.cwd) if place],
         )
 
-        async def tell(progress: Progress) -> None:
+        async def tell(progress: ImportProgress) -> None:
             said = f"{progress.files_done} of {progress.files} files"
             await report_progress(progress.bytes_done, progress.bytes, said)
 

@@ -9,8 +9,8 @@ from shiftlog.ingest.readers import actions
 from shiftlog.ingest.readers.claude import results as claude_results
 from shiftlog.ingest.readers.claude import turns as claude_turns
 from shiftlog.ingest.readers.claude.children import link_by_task
-from shiftlog.ingest.readers.claude.context import Desk
-from shiftlog.ingest.readers.claude.state import MAX_PENDING_CALLS, Call, Strand, Turn
+from shiftlog.ingest.readers.claude.context import Context
+from shiftlog.ingest.readers.claude.state import MAX_PENDING_CALLS, ClaudeCall, ClaudeTurn, Strand
 from shiftlog.ingest.readers.records import Object, bounded, call_line, object_in, size_and_digest, text_in, tokens_in
 
 SYNTHETIC = "<synthetic>"
@@ -23,7 +23,7 @@ _KEEPS_INPUT = frozenset(
 _COUNTERS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-class Reply(msgspec.Struct, frozen=True, gc=False):
+class ModelReply(msgspec.Struct, frozen=True, gc=False):
     """What an `assistant` record says of the response that it is a line of."""
 
     message: Object
@@ -39,12 +39,12 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
         return None if self.message_id is None else f"{self.message_id}/{self.request_id or ''}"
 
 
-def reply_of(record: Object) -> Reply:
+def reply_of(record: Object) -> ModelReply:
     """Return what an `assistant` record says of its response."""
     message = object_in(record, "message")
     usage = object_in(message, "usage")
     served = object_in(usage, "server_tool_use")
-    return Reply(
+    return ModelReply(
         message,
         text_in(message, "id"),
         text_in(record, "requestId"),
@@ -54,27 +54,29 @@ def reply_of(record: Object) -> Reply:
     )
 
 
-def read_assistant(desk: Desk, strand: Strand, record: Object, reply: Reply, *, nested: bool = False) -> Disposition:
+def read_assistant(
+    context: Context, strand: Strand, record: Object, reply: ModelReply, *, nested: bool = False
+) -> Disposition:
     """Read an `assistant` record; `nested` ones come from progress records and never touch a turn."""
     message, model = reply.message, reply.model
-    desk.message_id, desk.request_id = reply.message_id, reply.request_id
+    context.message_id, context.request_id = reply.message_id, reply.request_id
     is_error = record.get("isApiErrorMessage") is True
     if model == SYNTHETIC and not is_error:
-        return desk.counted("assistant/synthetic")
+        return context.counted("assistant/synthetic")
     content = message.get("content")
     blocks: list[Any] = cast("list[Any]", content) if isinstance(content, list) else []
     if isinstance(content, str):
         blocks = [{"type": "text", "text": content}]
-    turn = None if nested else _turn_for(desk, strand)
+    turn = None if nested else _turn_for(context, strand)
     if turn is not None:
-        _mark(desk, strand, turn, record, model)
+        _mark(context, strand, turn, record, model)
     use = None if reply.searches else reply.key
     kept = 0
     for at, block in enumerate(blocks):
         if isinstance(block, dict):
-            kept += _read_block(desk, strand, turn, block, at, use=use, is_error=is_error)  # pyright: ignore[reportUnknownArgumentType]
+            kept += _read_block(context, strand, turn, block, at, use=use, is_error=is_error)  # pyright: ignore[reportUnknownArgumentType]
         else:
-            desk.unknown(strand, "assistant/None", f"n{at}")
+            context.unknown(strand, "assistant/None", f"n{at}")
     if turn is not None and turn.error_code is not None and not turn.error_text:
         turn.error_text = "\n".join(turn.response)
     if kept or not blocks:
@@ -83,114 +85,118 @@ def read_assistant(desk: Desk, strand: Strand, record: Object, reply: Reply, *, 
     return Disposition.UNKNOWN
 
 
-def _turn_for(desk: Desk, strand: Strand) -> Turn:
+def _turn_for(context: Context, strand: Strand) -> ClaudeTurn:
     # An error of the API is the answer to a command too: it says nothing of the turn before.
-    return claude_turns.open_held(desk, strand) or claude_turns.ensure_turn(desk, strand)
+    return claude_turns.open_held(context, strand) or claude_turns.ensure_turn(context, strand)
 
 
-def _mark(desk: Desk, strand: Strand, turn: Turn, record: Object, model: str | None) -> None:
+def _mark(context: Context, strand: Strand, turn: ClaudeTurn, record: Object, model: str | None) -> None:
     turn.has_model = True
     turn.last = "other"
-    if desk.message_id is None or desk.message_id != turn.message_id:
-        turn.message_id, turn.response = desk.message_id, []
+    if context.message_id is None or context.message_id != turn.message_id:
+        turn.message_id, turn.response = context.message_id, []
     if record.get("isApiErrorMessage") is True or record.get("isAbortedMidStream") is True:
         turn.error_code = text_in(record, "error") or DEFAULT_ERROR
         turn.error_text = ""
     else:
         turn.error_code = None
     if model is not None and model != SYNTHETIC:
-        _follow_model(desk, strand, turn, model)
+        _follow_model(context, strand, turn, model)
     effort = text_in(record, "effort")
     if effort is not None and strand.known.get("reasoning_effort") != effort:
         strand.known["reasoning_effort"] = effort
-        desk.run(strand, {"reasoning_effort": effort})
+        context.run(strand, {"reasoning_effort": effort})
 
 
-def _follow_model(desk: Desk, strand: Strand, turn: Turn, model: str) -> None:
+def _follow_model(context: Context, strand: Strand, turn: ClaudeTurn, model: str) -> None:
     if turn.model != model:
         turn.model = model
         turn.sets["model"] = model
     if strand.model != model:
         strand.model = model
-        desk.run(strand, {"model": model})
+        context.run(strand, {"model": model})
 
 
 def _read_block(
-    desk: Desk, strand: Strand, turn: Turn | None, block: Object, at: int, *, use: str | None, is_error: bool
+    context: Context,
+    strand: Strand,
+    turn: ClaudeTurn | None,
+    block: Object,
+    at: int,
+    *,
+    use: str | None,
+    is_error: bool,
 ) -> bool:
     kind = block.get("type")
     if kind == "text":
         text = block.get("text")
         if isinstance(text, str):
-            _read_text(desk, strand, turn, text, at, is_error=is_error)
+            _read_text(context, strand, turn, text, at, is_error=is_error)
     elif kind == "thinking":
-        _read_thinking(desk, strand, block, at)
+        _read_thinking(context, strand, block, at)
         _last(turn, "other")
     elif kind == "redacted_thinking":
         _last(turn, "other")
     elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
-        _read_call(desk, strand, turn, block, at, use=use)
+        _read_call(context, strand, turn, block, at, use=use)
     elif isinstance(kind, str) and kind.endswith("tool_result"):
-        claude_results.read_result(desk, strand, {}, block, at, {}, nested=turn is None)
+        claude_results.read_result(context, strand, {}, block, at, {}, nested=turn is None)
     elif kind == "fallback":
         if (model := text_in(block, "to")) is not None and turn is not None:
-            _follow_model(desk, strand, turn, model)
+            _follow_model(context, strand, turn, model)
     else:
-        desk.unknown(strand, f"assistant/{kind if isinstance(kind, str) else 'None'}", f"n{at}")
+        context.unknown(strand, f"assistant/{kind if isinstance(kind, str) else 'None'}", f"n{at}")
         return False
     return True
 
 
-def _last(turn: Turn | None, kind: Literal["text", "call", "other"]) -> None:
+def _last(turn: ClaudeTurn | None, kind: Literal["text", "call", "other"]) -> None:
     if turn is not None:
         turn.last = kind
 
 
-def _read_text(desk: Desk, strand: Strand, turn: Turn | None, text: str, at: int, *, is_error: bool) -> None:
+def _read_text(
+    context: Context, strand: Strand, turn: ClaudeTurn | None, text: str, at: int, *, is_error: bool
+) -> None:
     _last(turn, "text")
     if not text:
         return
     if is_error:
-        desk.say(strand, "system", "observation", text, block=at)
+        context.say(strand, "system", "observation", text, block=at)
         if turn is not None:
             turn.error_text = text
         return
     is_decision = actions.is_decision(text)
     category = "decision" if is_decision else "observation"
-    desk.say(strand, "model", category, text, block=at, aliases=_aliases(desk, strand, "text", text))
+    context.say(strand, "model", category, text, block=at, aliases=_aliases(context, strand, "text", text))
     if turn is None:
         return
     turn.response.append(text)
-    if not turn.interpreted:
-        turn.interpreted = True
-        turn.sets["interpretation"] = text
-    if is_decision:
-        turn.add("design_decisions", text)
-    for requirement in actions.requirement_ids(text):
-        turn.add("requirements_discovered", requirement)
+    turn.learn(text, is_decision=is_decision)
 
 
-def _read_thinking(desk: Desk, strand: Strand, block: Object, at: int) -> None:
+def _read_thinking(context: Context, strand: Strand, block: Object, at: int) -> None:
     text = block.get("thinking")
     if not isinstance(text, str) or not text:
-        names = desk.state.counts.counted_names
-        names["thinking/empty"] = names.get("thinking/empty", 0) + 1
+        context.counted("thinking/empty")
         return
     extra: Object = {}
     if signature := text_in(block, "signature"):
         extra["signature"] = size_and_digest(signature)
-    aliases = _aliases(desk, strand, "thinking", text)
-    desk.say(strand, "model", "reasoning", text, block=at, aliases=aliases, extra=extra)
+    aliases = _aliases(context, strand, "thinking", text)
+    context.say(strand, "model", "reasoning", text, block=at, aliases=aliases, extra=extra)
 
 
-def _aliases(desk: Desk, strand: Strand, kind: str, text: str) -> tuple[Key, ...]:
+def _aliases(context: Context, strand: Strand, kind: str, text: str) -> tuple[Key, ...]:
     # Only what a child says reaches us twice under different uuids: in its file and in its parent's progress records.
-    if strand.ref.agent_id is None or desk.message_id is None:
+    if strand.ref.agent_id is None or context.message_id is None:
         return ()
-    return (("mb", desk.message_id, kind, Mac(text)),)
+    return (("mb", context.message_id, kind, Mac(text)),)
 
 
-def _read_call(desk: Desk, strand: Strand, turn: Turn | None, block: Object, at: int, *, use: str | None) -> None:
+def _read_call(
+    context: Context, strand: Strand, turn: ClaudeTurn | None, block: Object, at: int, *, use: str | None
+) -> None:
     tool = text_in(block, "name") or "unknown"
     call_id = text_in(block, "id")
     value: object = bounded(block.get("input"))
@@ -199,24 +205,24 @@ def _read_call(desk: Desk, strand: Strand, turn: Turn | None, block: Object, at:
     if call_id is None:
         # Nothing can ever answer it, so it is told but no call.
         extra: Object = {"tool": tool, "input": value}
-        desk.say(strand, "tool", "observation", call_line(tool, cast("object", value)), block=at, extra=extra)
+        context.say(strand, "tool", "observation", call_line(tool, cast("object", value)), block=at, extra=extra)
         return
-    name, alias = desk.call_name(strand, call_id)
+    name, alias = context.call_name(strand, call_id)
     kept = arguments if tool in _KEEPS_INPUT else None
-    strand.calls[call_id] = Call(tool=tool, input=kept, use=use, name=name, alias=alias)
+    strand.calls[call_id] = ClaudeCall(tool=tool, input=kept, use=use, name=name, alias=alias)
     if len(strand.calls) > MAX_PENDING_CALLS:
         del strand.calls[next(iter(strand.calls))]
     if turn is not None:
         turn.calls.add(call_id)
-    desk.emit(
+    context.emit(
         strand,
         ToolCall(
             session=strand.ref,
-            turn=turn.id if turn is not None else None,
+            turn=turn.request_id if turn is not None else None,
             key=("call", name),
             aliases=(("call", alias),) if alias else (),
-            at=desk.at,
-            record=desk.ids(at),
+            at=context.at,
+            record=context.ids(at),
             tool=tool,
             call_id=call_id,
             content=call_line(tool, cast("object", value)),
@@ -225,20 +231,20 @@ def _read_call(desk: Desk, strand: Strand, turn: Turn | None, block: Object, at:
             extra={"server": True} if block.get("type") == "server_tool_use" else {},
         ),
     )
-    link_by_task(desk, strand, tool, arguments, call_id)
+    link_by_task(context, strand, tool, arguments, call_id)
 
 
 # -- usage -------------------------------------------------------------------------------------------------------------
 
 
-def read_usage(desk: Desk, strand: Strand, reply: Reply, *, nested: bool = False) -> None:
+def read_usage(context: Context, strand: Strand, reply: ModelReply, *, nested: bool = False) -> None:
     """Give the tokens of a model message; every line of it repeats them, the largest counts."""
     usage = reply.usage
     key = reply.key if usage else None
     report = (strand.index, key, reply.model, usage)
-    if key is None or report == desk.reported:
+    if key is None or report == context.reported:
         return
-    desk.reported = report
+    context.reported = report
     given, output, created, cached = [tokens_in(usage, name) for name in _COUNTERS]
     split = object_in(usage, "cache_creation")
     if split:
@@ -252,13 +258,13 @@ def read_usage(desk: Desk, strand: Strand, reply: Reply, *, nested: bool = False
         return
     strand.used = mark
     turn = strand.turn
-    desk.emit(
+    context.emit(
         strand,
         Usage(
             session=strand.ref,
-            turn=turn.id if turn is not None and not nested else None,
+            turn=turn.request_id if turn is not None and not nested else None,
             key=("use", key),
-            at=desk.at,
+            at=context.at,
             model=model if model != SYNTHETIC else None,
             input_tokens=given,
             cached_input_tokens=cached,

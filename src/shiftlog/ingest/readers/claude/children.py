@@ -1,7 +1,7 @@
 """How Claude Code's parents name their children: results, progress, notices, task tools, prompts of side chains."""
 
 from shiftlog.facts.transcript import ChildLink, SessionRef
-from shiftlog.ingest.readers.claude.context import Desk
+from shiftlog.ingest.readers.claude.context import Context
 from shiftlog.ingest.readers.claude.state import Strand
 from shiftlog.ingest.readers.records import Object, object_in, text_in
 
@@ -11,7 +11,7 @@ BY_RESULT, BY_PROGRESS, BY_TASK, BY_WORKFLOW, BY_PROMPT = 1, 2, 3, 4, 5
 
 
 def link(
-    desk: Desk,
+    context: Context,
     strand: Strand,
     child: str | None,
     *,
@@ -27,13 +27,13 @@ def link(
         return
     strand.linked.add(mark)
     turn = strand.turn
-    desk.emit(
+    context.emit(
         strand,
         ChildLink(
             session=strand.ref,
-            turn=turn.id if turn is not None else None,
+            turn=turn.request_id if turn is not None else None,
             key=("link", strand.ref.vendor_id, target, rank),
-            at=desk.at,
+            at=context.at,
             call_id=call_id,
             child_agent_id=child,
             run_id=run_id,
@@ -44,27 +44,29 @@ def link(
     )
 
 
-def link_by_task(desk: Desk, strand: Strand, tool: str, value: Object, call_id: str | None) -> None:
+def link_by_task(context: Context, strand: Strand, tool: str, value: Object, call_id: str | None) -> None:
     """Tie the child that a task tool (`TaskOutput`, `TaskStop` …) asks for."""
     task = text_in(value, "task_id", "taskId") if tool.startswith(("Task", "Agent")) else None
     # Plain numbers are items of a to-do list, no agents.
     if task is not None and not task.isdigit():
-        link(desk, strand, task, rank=BY_TASK, call_id=call_id)
+        link(context, strand, task, rank=BY_TASK, call_id=call_id)
 
 
-def link_by_result(desk: Desk, strand: Strand, tool: str | None, value: Object, details: Object, call_id: str) -> None:
+def link_by_result(
+    context: Context, strand: Strand, tool: str | None, value: Object, details: Object, call_id: str
+) -> None:
     """Tie the child, or the workflow's children, that the result of a call names."""
     if tool in TASK_TOOLS and (agent := text_in(details, "agentId")) is not None:
         name = text_in(value, "subagent_type") or text_in(details, "agentType")
         description = text_in(value, "description")
-        link(desk, strand, agent, rank=BY_RESULT, call_id=call_id, name=name, description=description)
+        link(context, strand, agent, rank=BY_RESULT, call_id=call_id, name=name, description=description)
     elif tool == "Workflow" and (run := text_in(details, "runId")) is not None:
-        link(desk, strand, None, rank=BY_WORKFLOW, call_id=call_id, run_id=run)
+        link(context, strand, None, rank=BY_WORKFLOW, call_id=call_id, run_id=run)
 
 
-def link_by_prompt(desk: Desk, child: Strand, text: str) -> None:
+def link_by_prompt(context: Context, child: Strand, text: str) -> None:
     """Tie an inline side chain to the latest unanswered call whose prompt it begins with."""
-    parent = desk.strands.get(SessionRef(child.ref.vendor_id))
+    parent = context.strands.get(SessionRef(child.ref.vendor_id))
     if parent is None:
         return
     wanted = text.strip()
@@ -75,5 +77,5 @@ def link_by_prompt(desk: Desk, child: Strand, text: str) -> None:
         if (text_in(value, "prompt") or "").strip() == wanted:
             name = text_in(value, "subagent_type")
             child.known["parent_call"] = call_id
-            link(desk, parent, child.ref.agent_id, rank=BY_PROMPT, call_id=call_id, name=name)
+            link(context, parent, child.ref.agent_id, rank=BY_PROMPT, call_id=call_id, name=name)
             return

@@ -28,7 +28,8 @@ from shiftlog.facts.transcript import (
     decode_facts,
     encode_facts,
 )
-from shiftlog.ingest.readers.claude.state import Seen, State, Strand
+from shiftlog.ingest.readers.claude.state import ClaudeState, Seen, Strand
+from shiftlog.ingest.readers.line_reader import MAX_NAME_CHARS, LineReader, load_state
 from shiftlog.ingest.readers.records import (
     RAW_LIMIT_BYTES,
     Object,
@@ -36,13 +37,10 @@ from shiftlog.ingest.readers.records import (
     is_drawn,
     raw_or_digest,
     text_in,
-    utc,
     whole_in,
 )
 from shiftlog.model.agents import CLAUDE
 
-AGENT = CLAUDE
-MAX_NOTED = 1000
 MAX_TITLE_CHARS = 500
 MAX_COUNTED_CALLS = 4096
 
@@ -51,22 +49,21 @@ _MAIN = ("user", "assistant", "system", "attachment")
 _AT_OPENING = (("entrypoint", "entrypoint"), ("sessionKind", "session_kind"), ("teamName", "team"))
 
 
-class Desk:
+class Context(LineReader[ClaudeState]):
     """The state of the reader and the record in hand."""
 
-    def __init__(self, hints: Hints, state: State) -> None:
-        self.hints = hints
-        self.state = state
-        self.seen = Seen(state.ids, state.places)
-        self.strands = {strand.ref: strand for strand in state.strands}
+    AGENT = CLAUDE
+
+    def __init__(self, hints: Hints, state: bytes | None = None) -> None:
+        kept = load_state(state, ClaudeState)
+        super().__init__(hints, kept)
+        self.seen = Seen(kept.ids, kept.places)
+        self.strands = {strand.ref: strand for strand in kept.strands}
         self._followed: dict[int, tuple[object, ...]] = {}
         self._mains: dict[str, Strand] = {}
-        self.out: list[AnyFact] = []
-        self._waiting = {strand.index: decode_facts(strand.waiting) for strand in state.strands if strand.waiting}
-        self.line = b""
+        self._waiting = {strand.index: decode_facts(strand.waiting) for strand in kept.strands if strand.waiting}
         self.uuid: str | None = None
         self.parent_uuid: str | None = None
-        self.at: str | None = state.at or hints.first_at
         self.message_id: str | None = None
         self.request_id: str | None = None
         self.session = "unknown"
@@ -84,23 +81,13 @@ class Desk:
 
     # -- the record in hand -------------------------------------------------------------------------------------------
 
-    def take(self, line: bytes, record: Object) -> None:
+    def take(self, record: Object) -> None:
         """Turn to a record: its ids, and its time or the one before it."""
-        self.line = line
         self.uuid = text_in(record, "uuid")
         self.parent_uuid = text_in(record, "parentUuid")
         self.message_id = None
         self.request_id = None
         self.set_time(record.get("timestamp"))
-
-    def set_time(self, value: object) -> None:
-        """Take a record's time where it has one."""
-        at = utc(value)
-        if at is None:
-            return
-        self.at = self.state.at = at
-        if self.state.newest_at is None or at > self.state.newest_at:
-            self.state.newest_at = at
 
     def key(self, part: int | str, uuid: str | None = None) -> Key:
         """Return the origin key of a part of the record in hand, or of the record with that uuid."""
@@ -187,9 +174,9 @@ class Desk:
         if not main.has_main:
             # A side chain of nothing is the session itself.
             return main
-        place = self.seen.place(self.parent_uuid)
-        if place is not None:
-            above = self.state.strands[place[0]]
+        position = self.seen.position(self.parent_uuid)
+        if position is not None:
+            above = self.state.strands[position[0]]
             if above.inline and above.ref.vendor_id == session:
                 return above
         strand = self.strand(SessionRef(session, self.uuid or f"sidechain-{len(self.state.strands)}"))
@@ -281,7 +268,7 @@ class Desk:
                 key=("session", *(part for part in ref if part)),
                 at=started,
                 record=self.ids(),
-                agent=AGENT,
+                agent=self.AGENT,
                 cwd=known.get("cwd"),
                 branch=known.get("branch"),
                 version=known.get("version"),
@@ -363,7 +350,7 @@ class Desk:
             strand,
             DialogItem(
                 session=strand.ref,
-                turn=turn.id if turn is not None else None,
+                turn=turn.request_id if turn is not None else None,
                 key=self.key(block),
                 at=self.at,
                 aliases=aliases,
@@ -380,21 +367,19 @@ class Desk:
         """Give a note on the record in hand."""
         turn = strand.turn
         key = self.key(kind)
-        turn_id = turn.id if turn is not None else None
+        turn_id = turn.request_id if turn is not None else None
         self.emit_quietly(strand, Note(session=strand.ref, turn=turn_id, key=key, at=self.at, kind=kind, body=body))
 
     def unknown(self, strand: Strand, name: str, part: int | str = "n") -> Disposition:
         """Count what no rule knows, and keep its raw text."""
-        name = name[:200]
-        names = self.state.counts.unknown_names
-        names[name] = names.get(name, 0) + 1
-        if names[name] <= MAX_NOTED:
+        name = name[:MAX_NAME_CHARS]
+        if self.is_noted(name):
             turn = strand.turn
             self.emit_quietly(
                 strand,
                 Note(
                     session=strand.ref,
-                    turn=turn.id if turn is not None else None,
+                    turn=turn.request_id if turn is not None else None,
                     key=self.key(part),
                     at=self.at,
                     record=self.ids(),
@@ -403,12 +388,6 @@ class Desk:
                 ),
             )
         return Disposition.UNKNOWN
-
-    def counted(self, name: str) -> Disposition:
-        """Count a record of a known kind of which nothing is kept."""
-        names = self.state.counts.counted_names
-        names[name] = names.get(name, 0) + 1
-        return Disposition.COUNTED
 
 
 def _subagent(sidecar: Object) -> Subagent:

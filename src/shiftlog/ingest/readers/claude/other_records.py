@@ -7,12 +7,12 @@ import msgspec
 
 from shiftlog.facts.transcript import Action, Disposition, Note, SessionRef, TitleSource
 from shiftlog.ingest.readers.claude import turns as claude_turns
-from shiftlog.ingest.readers.claude.context import Desk
+from shiftlog.ingest.readers.claude.context import Context
 from shiftlog.ingest.readers.claude.state import Strand
 from shiftlog.ingest.readers.claude.user import read_queued
 from shiftlog.ingest.readers.records import Object, bounded, list_in, object_in, relative_path, text_in, whole_in
 
-Rule = Callable[[Desk, Strand, Object], Disposition]
+Rule = Callable[[Context, Strand, Object], Disposition]
 
 _SYSTEM_TEXTS = frozenset(
     "api_error error api_refusal model_refusal_fallback away_summary informational local_command bridge_status".split()
@@ -36,39 +36,39 @@ _MAX_SUMMARIES = 10_000
 # -- system ------------------------------------------------------------------------------------------------------------
 
 
-def read_system(desk: Desk, strand: Strand, record: Object) -> Disposition:
+def read_system(context: Context, strand: Strand, record: Object) -> Disposition:
     """Read a `system` record by its subtype."""
     subtype = text_in(record, "subtype")
     if subtype == "turn_duration":
-        claude_turns.end_turn(desk, strand, "completed", at=desk.at, duration_ms=whole_in(record, "durationMs"))
+        claude_turns.end_turn(context, strand, "completed", at=context.at, duration_ms=whole_in(record, "durationMs"))
         return Disposition.MAPPED
     if subtype == "compact_boundary":
         compaction = bounded(object_in(record, "compactMetadata"))
         if (parent := text_in(record, "logicalParentUuid")) is not None:
             compaction = {**compaction, "logical_parent_uuid": parent}
         text = _text_of(record) or "Conversation compacted"
-        desk.say(strand, "system", "observation", text, extra={"compaction": compaction})
+        context.say(strand, "system", "observation", text, extra={"compaction": compaction})
         return Disposition.MAPPED
     if subtype == "stop_hook_summary":
-        return _read_stop_hooks(desk, strand, record)
+        return _read_stop_hooks(context, strand, record)
     if subtype in _SYSTEM_COUNTED:
-        return desk.counted(f"system/{subtype}")
+        return context.counted(f"system/{subtype}")
     if subtype in _SYSTEM_TEXTS:
-        desk.say(strand, "system", "observation", _text_of(record) or subtype or "")
+        context.say(strand, "system", "observation", _text_of(record) or subtype or "")
         return Disposition.MAPPED
     if not record.get("subtype") and (text := _text_of(record)):
-        desk.say(strand, "system", "observation", text)
+        context.say(strand, "system", "observation", text)
         return Disposition.MAPPED
-    return desk.unknown(strand, f"system/{subtype or 'None'}")
+    return context.unknown(strand, f"system/{subtype or 'None'}")
 
 
-def _read_stop_hooks(desk: Desk, strand: Strand, record: Object) -> Disposition:
+def _read_stop_hooks(context: Context, strand: Strand, record: Object) -> Disposition:
     errors = list_in(record, "hookErrors")
     if not errors and record.get("preventedContinuation") is not True:
-        return desk.counted("system/stop_hook_summary")
+        return context.counted("system/stop_hook_summary")
     texts = [error if isinstance(error, str) else _as_json(error) for error in errors]
     texts += [reason] if (reason := text_in(record, "stopReason")) else []
-    desk.say(strand, "system", "observation", "\n".join(texts) or "A stop hook prevented continuation")
+    context.say(strand, "system", "observation", "\n".join(texts) or "A stop hook prevented continuation")
     return Disposition.MAPPED
 
 
@@ -100,16 +100,16 @@ def _as_json(value: object) -> str:
 # -- attachments -------------------------------------------------------------------------------------------------------
 
 
-def read_attachment(desk: Desk, strand: Strand, record: Object) -> Disposition:
+def read_attachment(context: Context, strand: Strand, record: Object) -> Disposition:
     """Read an `attachment` by its own type."""
     attachment = object_in(record, "attachment")
     kind = text_in(attachment, "type") or "None"
     if kind in _ATTACHED_COUNTED:
-        return desk.counted(f"attachment/{kind}")
+        return context.counted(f"attachment/{kind}")
     if kind == "queued_command":
-        return read_queued(desk, strand, attachment)
+        return read_queued(context, strand, attachment)
     if kind in _ATTACHED_TEXTS:
-        return _read_hook(desk, strand, attachment, kind)
+        return _read_hook(context, strand, attachment, kind)
     if kind in _ATTACHED_FILES:
         _add_context(strand, text_in(attachment, *_PATHS))
         return Disposition.MAPPED
@@ -123,20 +123,20 @@ def read_attachment(desk: Desk, strand: Strand, record: Object) -> Disposition:
         return Disposition.MAPPED
     if kind == "goal_status":
         goal = {name: attachment[name] for name in ("condition", "met") if name in attachment}
-        desk.change(strand, "goal", bounded(goal))
+        context.change(strand, "goal", bounded(goal))
         return Disposition.MAPPED
     if kind == "budget_usd":
-        desk.note(strand, "run", {"budget_usd": {n: bounded(v) for n, v in attachment.items() if n != "type"}})
+        context.note(strand, "run", {"budget_usd": {n: bounded(v) for n, v in attachment.items() if n != "type"}})
         return Disposition.MAPPED
-    return desk.unknown(strand, f"attachment/{kind}")
+    return context.unknown(strand, f"attachment/{kind}")
 
 
-def _read_hook(desk: Desk, strand: Strand, attachment: Object, kind: str) -> Disposition:
+def _read_hook(context: Context, strand: Strand, attachment: Object, kind: str) -> Disposition:
     text = _text_of(attachment)
     if not text:
-        return desk.counted(f"attachment/{kind}")
+        return context.counted(f"attachment/{kind}")
     hook = text_in(attachment, "hookName")
-    desk.say(strand, "system", "observation", text, extra={"hook": hook} if hook else {})
+    context.say(strand, "system", "observation", text, extra={"hook": hook} if hook else {})
     if kind == "hook_blocking_error" and strand.turn is not None:
         strand.turn.add("blockers", text)
     return Disposition.MAPPED
@@ -155,55 +155,55 @@ def _add_context(strand: Strand, path: str | None) -> None:
 # -- titles and small changes ------------------------------------------------------------------------------------------
 
 
-def read_summary(desk: Desk, strand: Strand, record: Object) -> Disposition:
+def read_summary(context: Context, strand: Strand, record: Object) -> Disposition:
     """Read a `summary`: the title of the session that has its leaf, which is often another one."""
     title, leaf = text_in(record, "summary"), text_in(record, "leafUuid")
     if title is None or leaf is None:
-        return desk.counted("summary")
-    place = desk.seen.place(leaf)
-    if place is not None:
-        desk.rename(desk.state.strands[place[0]], title, TitleSource.SUMMARY)
-    elif len(desk.state.summaries) < _MAX_SUMMARIES:
-        desk.state.summaries[leaf] = title
+        return context.counted("summary")
+    position = context.seen.position(leaf)
+    if position is not None:
+        context.rename(context.state.strands[position[0]], title, TitleSource.SUMMARY)
+    elif len(context.state.summaries) < _MAX_SUMMARIES:
+        context.state.summaries[leaf] = title
     return Disposition.MAPPED
 
 
 def _title(name: str, source: TitleSource) -> Rule:
-    def read(desk: Desk, strand: Strand, record: Object) -> Disposition:
-        desk.rename(strand, text_in(record, name) or "", source)
+    def read(context: Context, strand: Strand, record: Object) -> Disposition:
+        context.rename(strand, text_in(record, name) or "", source)
         return Disposition.MAPPED
 
     return read
 
 
 def _change(theirs: str, ours: str) -> Rule:
-    def read(desk: Desk, strand: Strand, record: Object) -> Disposition:
-        desk.change(strand, ours, record.get(theirs))
+    def read(context: Context, strand: Strand, record: Object) -> Disposition:
+        context.change(strand, ours, record.get(theirs))
         return Disposition.MAPPED
 
     return read
 
 
 def _count(name: str) -> Rule:
-    def read(desk: Desk, _strand: Strand, _record: Object) -> Disposition:
-        return desk.counted(name)
+    def read(context: Context, _strand: Strand, _record: Object) -> Disposition:
+        return context.counted(name)
 
     return read
 
 
-def _read_pull_request(desk: Desk, strand: Strand, record: Object) -> Disposition:
+def _read_pull_request(context: Context, strand: Strand, record: Object) -> Disposition:
     number, url = whole_in(record, "prNumber"), text_in(record, "prUrl")
     facts = {"number": number, "url": url, "repository": text_in(record, "prRepository")}
     pull = {name: value for name, value in facts.items() if value is not None}
-    desk.change(strand, "pr", pull)
+    context.change(strand, "pr", pull)
     turn = strand.turn
-    desk.emit_quietly(
+    context.emit_quietly(
         strand,
         Action(
             session=strand.ref,
-            turn=turn.id if turn is not None else None,
+            turn=turn.request_id if turn is not None else None,
             key=("pr", strand.ref.vendor_id, url or number or 0),
-            at=desk.at,
+            at=context.at,
             type="pr_comment",
             description=" ".join(part for part in (f"#{number}" if number is not None else "", url or "") if part),
             extra=pull,
@@ -212,16 +212,16 @@ def _read_pull_request(desk: Desk, strand: Strand, record: Object) -> Dispositio
     return Disposition.MAPPED
 
 
-def _read_workflow(desk: Desk, strand: Strand, record: Object) -> Disposition:
+def _read_workflow(context: Context, strand: Strand, record: Object) -> Disposition:
     agent = text_in(record, "agentId")
     if agent is None or strand.ref.vendor_id == "unknown":
-        return desk.counted(f"workflow/{record.get('type')}")
-    facts: Object = {"workflow": record.get("type"), "key": text_in(record, "key"), "run": desk.hints.run_id}
+        return context.counted(f"workflow/{record.get('type')}")
+    facts: Object = {"workflow": record.get("type"), "key": text_in(record, "key"), "run": context.hints.run_id}
     if "result" in record:
         facts["result"] = bounded(record["result"])
     body = {name: value for name, value in facts.items() if value is not None}
     child = SessionRef(strand.ref.vendor_id, agent)
-    desk.out.append(Note(session=child, key=desk.key("child"), at=desk.at, kind="child", body=body))
+    context.out.append(Note(session=child, key=context.key("child"), at=context.at, kind="child", body=body))
     return Disposition.MAPPED
 
 

@@ -8,8 +8,8 @@ from shiftlog.facts.transcript import Action, Disposition, Key, ToolResult, Usag
 from shiftlog.ingest.readers import actions
 from shiftlog.ingest.readers.claude import turns as claude_turns
 from shiftlog.ingest.readers.claude.children import link_by_result
-from shiftlog.ingest.readers.claude.context import Desk
-from shiftlog.ingest.readers.claude.state import Call, Strand, Turn
+from shiftlog.ingest.readers.claude.context import Context
+from shiftlog.ingest.readers.claude.state import ClaudeCall, ClaudeTurn, Strand
 from shiftlog.ingest.readers.claude.text import image_of, text_and_images
 from shiftlog.ingest.readers.records import (
     WHOLE_LINE,
@@ -42,54 +42,54 @@ _KEPT_IDS = {
 }
 
 
-def read_results(desk: Desk, strand: Strand, record: Object, blocks: list[Any], *, nested: bool) -> Disposition:
+def read_results(context: Context, strand: Strand, record: Object, blocks: list[Any], *, nested: bool) -> Disposition:
     """Read a `user` record that holds results; texts beside them are the user's."""
-    turn = None if nested else claude_turns.ensure_turn(desk, strand)
+    turn = None if nested else claude_turns.ensure_turn(context, strand)
     parts = [(at, cast("Object", block)) for at, block in enumerate(blocks) if isinstance(block, dict)]
     alone = len(parts) == 1 or sum(block.get("type") == "tool_result" for _, block in parts) == 1
     details = object_in(record, "toolUseResult") if alone else {}
     for at, block in parts:
         kind = block.get("type")
         if kind == "tool_result":
-            read_result(desk, strand, record, block, at, details, nested=nested)
+            read_result(context, strand, record, block, at, details, nested=nested)
         elif kind == "text" and (text := text_in(block, "text")):
-            desk.say(strand, "user", "observation", text, block=at)
-        elif (image := image_of(block, keep=desk.hints.keep_images)) is not None:
-            desk.say(strand, "user", "observation", "", block=at, images=(image,))
+            context.say(strand, "user", "observation", text, block=at)
+        elif (image := image_of(block, keep=context.hints.keep_images)) is not None:
+            context.say(strand, "user", "observation", "", block=at, images=(image,))
     if turn is not None:
         turn.last = "result"
     return Disposition.MAPPED
 
 
 def read_result(
-    desk: Desk, strand: Strand, record: Object, block: Object, at: int, details: Object, *, nested: bool
+    context: Context, strand: Strand, record: Object, block: Object, at: int, details: Object, *, nested: bool
 ) -> None:
     """Read one result: join it with its call, and tell what the call did."""
-    text, images = text_and_images(block.get("content"), keep=desk.hints.keep_images)
+    text, images = text_and_images(block.get("content"), keep=context.hints.keep_images)
     call_id = text_in(block, "tool_use_id")
     if call_id is None:
         if text or images:
-            desk.say(strand, "tool", "observation", text, block=at, images=images)
+            context.say(strand, "tool", "observation", text, block=at, images=images)
         return
     turn = None if nested else strand.turn
     call = strand.calls.pop(call_id, None)
     tool = call.tool if call is not None else None
-    name, alias = (call.name or call_id, call.alias) if call is not None else desk.call_name(strand, call_id)
+    name, alias = (call.name or call_id, call.alias) if call is not None else context.call_name(strand, call_id)
     denied = isinstance(record.get("toolDenialKind"), str) or text.startswith(_DENIED)
     is_error = block.get("is_error") is True or denied
     if turn is not None:
         turn.calls.discard(call_id)
         if denied:
             turn.add("blockers", f"Denied: {tool or 'unknown'}")
-    desk.emit(
+    context.emit(
         strand,
         ToolResult(
             session=strand.ref,
-            turn=turn.id if turn is not None else None,
+            turn=turn.request_id if turn is not None else None,
             key=("result", name),
             aliases=(("result", alias),) if alias else (),
-            at=desk.at,
-            record=desk.ids(at),
+            at=context.at,
+            record=context.ids(at),
             call_id=call_id,
             tool=tool,
             content=text,
@@ -107,9 +107,9 @@ def read_result(
     )
     if call is not None:
         value = cast("Object", call.input) if isinstance(call.input, dict) else {}
-        link_by_result(desk, strand, tool, value, details, call_id)
+        link_by_result(context, strand, tool, value, details, call_id)
         if turn is not None:
-            _Deeds(desk, strand, turn, call_id, call).tell(call, value, details, text, is_error=is_error)
+            _CallActions(context, strand, turn, call_id, call).tell(call, value, details, text, is_error=is_error)
 
 
 def _duration(details: Object) -> int | None:
@@ -140,18 +140,18 @@ def _spilled(text: str, details: Object) -> str | None:
     return next((word.rstrip(".") for word in words if _SPILL_FOLDER in word), None)
 
 
-class _Deeds:
+class _CallActions:
     """What one answered call did to the world."""
 
-    def __init__(self, desk: Desk, strand: Strand, turn: Turn, call_id: str, call: Call) -> None:
-        self._desk = desk
+    def __init__(self, context: Context, strand: Strand, turn: ClaudeTurn, call_id: str, call: ClaudeCall) -> None:
+        self._context = context
         self._strand = strand
         self._turn = turn
         self._call_id = call_id
         self._call = call
         self._count = 0
 
-    def tell(self, call: Call, value: Object, details: Object, text: str, *, is_error: bool) -> None:
+    def tell(self, call: ClaudeCall, value: Object, details: Object, text: str, *, is_error: bool) -> None:
         tool = call.tool
         if tool in EDITS:
             self._edit(tool, value, details, is_error=is_error)
@@ -172,15 +172,15 @@ class _Deeds:
         key: Key = ("call", f"{self._call.name or self._call_id}/a{self._count}")
         aliases: tuple[Key, ...] = (("call", f"{self._call.alias}/a{self._count}"),) if self._call.alias else ()
         self._count += 1
-        self._desk.emit(
+        self._context.emit(
             self._strand,
             Action(
                 session=self._strand.ref,
-                turn=self._turn.id,
+                turn=self._turn.request_id,
                 key=key,
                 aliases=aliases,
-                at=self._desk.at,
-                record=self._desk.ids(),
+                at=self._context.at,
+                record=self._context.ids(),
                 type=kind,
                 description=description,
                 call_id=self._call_id,
@@ -222,7 +222,7 @@ class _Deeds:
         if path is not None:
             self._turn.add("context_list", relative_path(path, self._strand.first_cwd))
 
-    def _web(self, call: Call, value: Object, details: Object) -> None:
+    def _web(self, call: ClaudeCall, value: Object, details: Object) -> None:
         url = text_in(value, "url") or text_in(details, "url")
         query = text_in(value, "query") or text_in(details, "query")
         if url is not None or query is not None:
@@ -230,13 +230,13 @@ class _Deeds:
         searches = tokens_in(details, "searchCount")
         if searches and call.use is not None:
             message_id, _, request_id = call.use.rpartition("/")
-            self._desk.emit(
+            self._context.emit(
                 self._strand,
                 Usage(
                     session=self._strand.ref,
-                    turn=self._turn.id,
+                    turn=self._turn.request_id,
                     key=("use", call.use),
-                    at=self._desk.at,
+                    at=self._context.at,
                     web_searches=searches,
                     message_id=message_id,
                     joins=not request_id,

@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from shiftlog.facts.transcript import Counts, SessionRef
+from shiftlog.facts.transcript import SessionRef
+from shiftlog.ingest.readers.line_reader import ReaderState
+from shiftlog.ingest.readers.turn_draft import TurnDraft
 
-VERSION = 1
 MAX_PENDING_CALLS = 1024
 _ID_BYTES = 8
 _ORDINAL_BITS = 32
 
 
-class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ClaudeCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A tool call that waits for its result."""
 
     tool: str
@@ -39,7 +40,7 @@ class Observation(msgspec.Struct, kw_only=True, omit_defaults=True):
     line: str = ""
 
 
-class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
+class HeldCommand(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A slash command that opens a turn if a model answers it."""
 
     command: Observation
@@ -48,38 +49,29 @@ class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
     injected: list[Observation] = []
 
 
-class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ClaudeTurn(TurnDraft, kw_only=True, omit_defaults=True):
     """An open turn."""
 
-    id: str
+    request_id: str = msgspec.field(name="id")
     vendor_id: str | None
-    ordinal: int
-    last_at: str | None = None
     has_model: bool = False
     last: Literal["", "text", "call", "result", "other"] = ""
     calls: set[str] = set()
     message_id: str | None = None
     response: list[str] = []
-    model: str | None = None
     error_code: str | None = None
     """Set while the last model record is an API error or was cut off."""
     error_text: str = ""
-    interpreted: bool = False
-    sets: dict[str, Any] = {}
-    adds: dict[str, list[Any]] = {}
+
+    @property
+    def name(self) -> str:
+        """Return what keys of the turn's own facts are made of."""
+        return self.vendor_id or self.request_id
 
     @property
     def is_quiet(self) -> bool:
-        """Tell whether the model has said its last word: text, with every call answered before it."""
+        """Return True if the model has finished: it ended with text, and every call is answered."""
         return self.has_model and self.last == "text" and not self.calls
-
-    def add(self, name: str, item: Any) -> bool:
-        """Append an item to one of the turn's lists, once; tell whether it was new."""
-        items = self.adds.setdefault(name, [])
-        is_new = item not in items[-64:]
-        if is_new:
-            items.append(item)
-        return is_new
 
 
 class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -96,14 +88,14 @@ class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
     title: str = ""
     last_at: str | None = None
     ordinal: int = 0
-    turn: Turn | None = None
+    turn: ClaudeTurn | None = None
     turn_ids: list[str] = []
     live: list[int] = []
     """Ordinals of the turns that no rewind has abandoned."""
-    held: Held | None = None
+    held: HeldCommand | None = None
     injected: str = ""
     """The last injected text since the last turn ended."""
-    calls: dict[str, Call] = {}
+    calls: dict[str, ClaudeCall] = {}
     counted_calls: set[str] = set()
     """Ids of calls that are no more than numbers, and may come again."""
     model: str | None = None
@@ -121,14 +113,10 @@ class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A record outside of any side chain was seen."""
 
 
-class State(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ClaudeState(ReaderState, kw_only=True, omit_defaults=True):
     """All that is saved."""
 
-    version: int = VERSION
     strands: list[Strand] = []
-    counts: Counts = msgspec.field(default_factory=Counts)
-    at: str | None = None
-    newest_at: str | None = None
     session: str | None = None
     """The session id that the file's last record named."""
     summaries: dict[str, str] = {}
@@ -154,12 +142,12 @@ class Seen:
         asked, digest = self._asked
         self._places[digest if asked == uuid and digest else _digest(uuid)] = strand << _ORDINAL_BITS | ordinal
 
-    def place(self, uuid: str | None) -> tuple[int, int] | None:
+    def position(self, uuid: str | None) -> tuple[int, int] | None:
         """Return (strand, ordinal of the turn) of a record, None if it is not known."""
         if uuid is None:
             return None
-        place = self._places.get(_digest(uuid))
-        return None if place is None else (place >> _ORDINAL_BITS, place & (1 << _ORDINAL_BITS) - 1)
+        position = self._places.get(_digest(uuid))
+        return None if position is None else (position >> _ORDINAL_BITS, position & (1 << _ORDINAL_BITS) - 1)
 
     def save(self) -> tuple[bytes, list[int]]:
         """Return what the constructor takes."""

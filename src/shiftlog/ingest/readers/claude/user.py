@@ -7,7 +7,7 @@ from shiftlog.facts.transcript import Disposition, Image, Note
 from shiftlog.ingest.readers.claude import results as claude_results
 from shiftlog.ingest.readers.claude import turns as claude_turns
 from shiftlog.ingest.readers.claude.children import link
-from shiftlog.ingest.readers.claude.context import Desk
+from shiftlog.ingest.readers.claude.context import Context
 from shiftlog.ingest.readers.claude.state import Observation, Strand
 from shiftlog.ingest.readers.claude.text import element, is_attachment, text_and_images, without_context
 from shiftlog.ingest.readers.records import Object, list_in, object_in, objects_in, text_in
@@ -30,17 +30,17 @@ _COMMAND = ("<command-name>", "<command-message>")
 _HEAD_CHARS = 4096
 
 
-def read_user(desk: Desk, strand: Strand, record: Object, *, nested: bool = False) -> Disposition:
+def read_user(context: Context, strand: Strand, record: Object, *, nested: bool = False) -> Disposition:
     """Read a `user` record; `nested` ones come from progress records and never touch a turn."""
     message = object_in(record, "message")
     blocks = list_in(message, "content")
     if blocks and any(block.get("type") == "tool_result" for block in objects_in(message, "content")):
-        return claude_results.read_results(desk, strand, record, blocks, nested=nested)
-    read = _read_said(desk, strand, record, message, nested=nested)
+        return claude_results.read_results(context, strand, record, blocks, nested=nested)
+    read = _read_said(context, strand, record, message, nested=nested)
     strange = [(at, block) for at, block in enumerate(blocks) if not _is_said(block)]
     for at, block in strange:
         kind = text_in(cast(Object, block), "type") if isinstance(block, dict) else None
-        desk.unknown(strand, f"user/{kind}", f"n{at}")
+        context.unknown(strand, f"user/{kind}", f"n{at}")
     # What else it held was noted by its own name, and there was nothing but that.
     return Disposition.UNKNOWN if strange and read is Disposition.COUNTED else read
 
@@ -50,78 +50,79 @@ def _is_said(block: object) -> bool:
     return part.get("type") == "text" or is_attachment(part)
 
 
-def _read_said(desk: Desk, strand: Strand, record: Object, message: Object, *, nested: bool) -> Disposition:
-    text, images = text_and_images(message.get("content"), keep=desk.hints.keep_images)
+def _read_said(context: Context, strand: Strand, record: Object, message: Object, *, nested: bool) -> Disposition:
+    text, images = text_and_images(message.get("content"), keep=context.hints.keep_images)
     if plan := text_in(record, "planContent"):
-        key = desk.key("plan")
-        desk.emit(strand, Note(session=strand.ref, key=key, at=desk.at, kind="other", body={"plan_content": plan}))
+        key = context.key("plan")
+        context.emit(
+            strand, Note(session=strand.ref, key=key, at=context.at, kind="other", body={"plan_content": plan})
+        )
     if pasted := list_in(record, "imagePasteIds"):
-        names = desk.state.counts.counted_names
-        names["imagePasteIds"] = names.get("imagePasteIds", 0) + len(pasted)
+        context.counted("imagePasteIds", len(pasted))
     attached = bool(images) or any(is_attachment(block) for block in objects_in(message, "content"))
     if not text and not attached:
-        return desk.counted("user/empty")
+        return context.counted("user/empty")
     if nested:
-        desk.say(strand, "user", "observation", text, images=images)
+        context.say(strand, "user", "observation", text, images=images)
         return Disposition.MAPPED
     if any(record.get(name) is True for name in _INJECTED):
-        return _inject(desk, strand, text, images)
+        return _inject(context, strand, text, images)
     origin = text_in(object_in(record, "origin"), "kind")
-    return _by_text(desk, strand, text, images, attached=attached, is_notice=origin == "task-notification")
+    return _by_text(context, strand, text, images, attached=attached, is_notice=origin == "task-notification")
 
 
-def _inject(desk: Desk, strand: Strand, text: str, images: tuple[Image, ...]) -> Disposition:
+def _inject(context: Context, strand: Strand, text: str, images: tuple[Image, ...]) -> Disposition:
     if strand.held is not None and not images:
-        strand.held.injected.append(observation(desk, text))
+        strand.held.injected.append(observation(context, text))
         return Disposition.MAPPED
-    desk.say(strand, "system", "observation", text, images=images)
+    context.say(strand, "system", "observation", text, images=images)
     if strand.turn is None:
         strand.injected = text
     return Disposition.MAPPED
 
 
 def _by_text(
-    desk: Desk, strand: Strand, text: str, images: tuple[Image, ...], *, attached: bool, is_notice: bool
+    context: Context, strand: Strand, text: str, images: tuple[Image, ...], *, attached: bool, is_notice: bool
 ) -> Disposition:
-    said, context = without_context(text)
+    said, editor_context = without_context(text)
     if said.startswith(STOPS):
-        _stop(desk, strand, text, "interrupted" if said.startswith(_INTERRUPTED) else "stopped by hook")
+        _stop(context, strand, text, "interrupted" if said.startswith(_INTERRUPTED) else "stopped by hook")
     elif said.startswith(_LOCAL):
-        claude_turns.drop_held(desk, strand)
-        desk.say(strand, "system", "observation", text, images=images)
+        claude_turns.drop_held(context, strand)
+        context.say(strand, "system", "observation", text, images=images)
     elif is_notice or said.startswith(_NOTICE):
-        notice(desk, strand, said or text, context)
+        notice(context, strand, said or text, editor_context)
     elif said.startswith(_COMMAND):
-        claude_turns.drop_held(desk, strand)
-        claude_turns.hold(strand, observation(desk, text), _query(said), context)
+        claude_turns.drop_held(context, strand)
+        claude_turns.hold(strand, observation(context, text), _query(said), editor_context)
     elif said or attached:
-        claude_turns.drop_held(desk, strand)
-        claude_turns.open_turn(desk, strand, "prompt", said, images=images, context=context)
+        claude_turns.drop_held(context, strand)
+        claude_turns.open_turn(context, strand, "prompt", said, images=images, editor_context=editor_context)
     else:
-        desk.say(strand, "system", "observation", text)
+        context.say(strand, "system", "observation", text)
     return Disposition.MAPPED
 
 
-def _stop(desk: Desk, strand: Strand, text: str, reason: str) -> None:
+def _stop(context: Context, strand: Strand, text: str, reason: str) -> None:
     if strand.held is not None:
-        claude_turns.open_held(desk, strand)
-    desk.say(strand, "system", "observation", text)
-    claude_turns.end_turn(desk, strand, "failed", note=f"Turn aborted: {reason}", at=desk.at)
+        claude_turns.open_held(context, strand)
+    context.say(strand, "system", "observation", text)
+    claude_turns.end_turn(context, strand, "failed", note=f"Turn aborted: {reason}", at=context.at)
 
 
-def notice(desk: Desk, strand: Strand, text: str, context: Sequence[str] = ()) -> None:
+def notice(context: Context, strand: Strand, text: str, editor_context: Sequence[str] = ()) -> None:
     """Read the notice of a background task or a teammate: it opens a turn unless one is still at work."""
     turn = strand.turn
     if turn is None or turn.is_quiet:
-        claude_turns.drop_held(desk, strand)
-        claude_turns.open_turn(desk, strand, "notice", text, context=context)
+        claude_turns.drop_held(context, strand)
+        claude_turns.open_turn(context, strand, "notice", text, editor_context=editor_context)
     else:
-        desk.say(strand, "system", "observation", text)
-        for item in context:
+        context.say(strand, "system", "observation", text)
+        for item in editor_context:
             turn.add("context_list", item)
     head = text[:_HEAD_CHARS]
     if task := element(head, "task-id"):
-        link(desk, strand, task, rank=3, call_id=element(head, "tool-use-id"))
+        link(context, strand, task, rank=3, call_id=element(head, "tool-use-id"))
 
 
 def _query(text: str) -> str:
@@ -129,23 +130,23 @@ def _query(text: str) -> str:
     return f"/{name.lstrip('/')} {element(text, 'command-args') or ''}".strip()
 
 
-def observation(desk: Desk, text: str) -> Observation:
+def observation(context: Context, text: str) -> Observation:
     """Return the text of the record in hand, to be given later."""
-    line = "" if desk.uuid else desk.line_text()
-    return Observation(text=text, at=desk.at, uuid=desk.uuid, parent_uuid=desk.parent_uuid, line=line)
+    line = "" if context.uuid else context.line_text()
+    return Observation(text=text, at=context.at, uuid=context.uuid, parent_uuid=context.parent_uuid, line=line)
 
 
-def read_queued(desk: Desk, strand: Strand, attachment: Object) -> Disposition:
+def read_queued(context: Context, strand: Strand, attachment: Object) -> Disposition:
     """Read a `queued_command`: a notice, or a prompt typed while the turn was at work."""
-    text, images = text_and_images(attachment.get("prompt"), keep=desk.hints.keep_images)
+    text, images = text_and_images(attachment.get("prompt"), keep=context.hints.keep_images)
     if not text and not images:
-        return desk.counted("attachment/queued_command")
+        return context.counted("attachment/queued_command")
     origin = text_in(object_in(attachment, "origin"), "kind")
     if "task-notification" in (attachment.get("commandMode"), origin):
-        notice(desk, strand, text)
+        notice(context, strand, text)
     elif strand.turn is not None:
-        desk.say(strand, "user", "observation", text, images=images)
+        context.say(strand, "user", "observation", text, images=images)
     else:
-        claude_turns.drop_held(desk, strand)
-        claude_turns.open_turn(desk, strand, "queued", text, images=images)
+        claude_turns.drop_held(context, strand)
+        claude_turns.open_turn(context, strand, "queued", text, images=images)
     return Disposition.MAPPED

@@ -2,20 +2,18 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-import msgspec
 import re2
 
 from shiftlog.facts.transcript import Action, Record, ToolCall, ToolResult
 from shiftlog.ingest.readers.codex.dialog import Rollout
 from shiftlog.ingest.readers.codex.patch import BEGIN, FileChange, changes_in_patch, patches_in_argv, patches_in_script
-from shiftlog.ingest.readers.codex.reads import files_read
-from shiftlog.ingest.readers.codex.state import MAX_ANSWERED, Call, Turn
+from shiftlog.ingest.readers.codex.state import MAX_ANSWERED, CodexCall, CodexTurn
 from shiftlog.ingest.readers.codex.text import Output
 from shiftlog.ingest.readers.records import Object, bounded, call_line, is_drawn, relative_path, text_in
-from shiftlog.ingest.readers.shell_actions import commits_made, packages_added
+from shiftlog.ingest.readers.shell_actions import commits_made, packages_added, simple_commands
 
 SHELL_TOOLS = frozenset({"shell", "exec_command", "local_shell", "local_shell_call", "container.exec", "shell_command"})
 SCRIPT_TOOLS = frozenset({"exec"})
@@ -30,21 +28,20 @@ _MAX_SCRIPT_COMMANDS = 64
 _SCRIPT_COMMAND: Any = re2.compile(  # pyright: ignore[reportUnknownMemberType]
     r"""\b(?:cmd|command)["']?\s*:\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|`((?:[^`\\]|\\.)+)`)"""
 )
+# Programs that only show files; sed counts where it does not write.
+_MAX_FILES_READ = 32
+_SHOWING = frozenset({"cat", "head", "tail", "nl", "sed"})
+_FLAGS_WITH_VALUE = {
+    "head": frozenset({"-n", "-c", "--lines", "--bytes"}),
+    "tail": frozenset({"-n", "-c", "--lines", "--bytes"}),
+    "nl": frozenset({"-b", "-d", "-f", "-h", "-i", "-l", "-n", "-s", "-v", "-w"}),
+    "sed": frozenset({"-e", "-f", "--expression", "--file", "-l"}),
+}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
-def parsed(arguments: object) -> Any:
-    """Return the arguments of a call: the object that they spell, else as they are."""
-    if isinstance(arguments, str) and arguments[:1] == "{":
-        try:
-            return msgspec.json.decode(arguments)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return arguments
-    return arguments
-
-
 def open_call(
-    rollout: Rollout, call_id: str | None, tool: str, given: Any, turn: Turn | None, *, nested: bool = False,
+    rollout: Rollout, call_id: str | None, tool: str, given: Any, turn: CodexTurn | None, *, nested: bool = False,
     record: Record | None = None, **extra: Any,
 ) -> str | None:  # fmt: skip
     """Write a call; return its id, or None if this file showed it before."""
@@ -56,7 +53,7 @@ def open_call(
     elif _is_known(rollout, call_id, turn, nested=nested):
         return None
     rollout.work(turn)
-    call = Call(
+    call = CodexCall(
         tool=tool, turn=turn and turn.request_id, nested=nested, name=rollout.call_name(call_id, turn)
     )  # fmt: skip
     _read_input(call, tool, given)
@@ -74,7 +71,7 @@ def open_call(
     return call_id
 
 
-def _is_known(rollout: Rollout, call_id: str, turn: Turn | None, *, nested: bool) -> bool:
+def _is_known(rollout: Rollout, call_id: str, turn: CodexTurn | None, *, nested: bool) -> bool:
     state = rollout.state
     if (known := state.calls.get(call_id)) is not None:
         # An id that only counts may name another call by now, though this one was never answered.
@@ -82,7 +79,7 @@ def _is_known(rollout: Rollout, call_id: str, turn: Turn | None, *, nested: bool
     return state.answered.get(call_id, False) or (nested and call_id in state.answered)
 
 
-def _read_input(call: Call, tool: str, given: Any) -> None:
+def _read_input(call: CodexCall, tool: str, given: Any) -> None:
     if isinstance(given, str):
         if tool in SCRIPT_TOOLS:
             call.commands = _script_commands(given)
@@ -136,7 +133,7 @@ def _script(argv: list[str]) -> str:
 
 
 def answer(
-    rollout: Rollout, call_id: str | None, output: Output, turn: Turn | None, *, tool: str | None = None,
+    rollout: Rollout, call_id: str | None, output: Output, turn: CodexTurn | None, *, tool: str | None = None,
     record: Record | None = None, **extra: Any,
 ) -> bool:  # fmt: skip
     """Write the result of a call, and what the call did; return False if it was answered before."""
@@ -164,7 +161,7 @@ def answer(
     return True
 
 
-def _turn_of(call: Call | None, turn: Turn | None) -> str | None:
+def _turn_of(call: CodexCall | None, turn: CodexTurn | None) -> str | None:
     if call is not None and call.turn is not None:
         return call.turn
     return turn.request_id if turn is not None else None
@@ -180,7 +177,7 @@ def _mark_answered(rollout: Rollout, call_id: str, *, known: bool) -> None:
         rollout.state.counted.append(call_id)
 
 
-def _conclude(rollout: Rollout, call_id: str, call: Call, output: Output, turn: Turn | None) -> None:
+def _conclude(rollout: Rollout, call_id: str, call: CodexCall, output: Output, turn: CodexTurn | None) -> None:
     state = rollout.state
     if output.denied and turn is not None:
         rollout.update_turn(turn, {}, {"blockers": [f"Denied: {call.tool}"]})
@@ -197,7 +194,7 @@ def _conclude(rollout: Rollout, call_id: str, call: Call, output: Output, turn: 
         conclude_session(rollout, call.session, output, turn)
 
 
-def conclude_session(rollout: Rollout, session: str, output: Output, turn: Turn | None) -> bool:
+def conclude_session(rollout: Rollout, session: str, output: Output, turn: CodexTurn | None) -> bool:
     """Judge a command that went on after its call had returned; return False for a session not known."""
     started = rollout.state.sessions.pop(session, None)
     call = rollout.state.calls.pop(started, None) if started is not None else None
@@ -210,7 +207,7 @@ def conclude_session(rollout: Rollout, session: str, output: Output, turn: Turn 
 # -- actions -----------------------------------------------------------------------------------------------------------
 
 
-def act(rollout: Rollout, call_id: str, call: Call, output: Output, turn: Turn | None) -> None:
+def act(rollout: Rollout, call_id: str, call: CodexCall, output: Output, turn: CodexTurn | None) -> None:
     """Write what a call did, once its output is known."""
     code = output.exit_code if output.exit_code is not None else call.exit_code
     failed = output.is_error or call.failed or code not in (None, 0)
@@ -228,7 +225,7 @@ def act(rollout: Rollout, call_id: str, call: Call, output: Output, turn: Turn |
 
 
 def write_changes(
-    rollout: Rollout, call_id: str, changes: Sequence[FileChange], turn: Turn | None, workdir: str | None = None
+    rollout: Rollout, call_id: str, changes: Sequence[FileChange], turn: CodexTurn | None, workdir: str | None = None
 ) -> None:
     """Write the files that a patch touched."""
     paths: list[str] = []
@@ -255,7 +252,7 @@ def shown_path(rollout: Rollout, path: str, workdir: str | None) -> str:
     return relative_path(path, cwd)
 
 
-def _write_file(rollout: Rollout, call_id: str, call: Call, turn: Turn | None, *, failed: bool) -> None:
+def _write_file(rollout: Rollout, call_id: str, call: CodexCall, turn: CodexTurn | None, *, failed: bool) -> None:
     path = shown_path(rollout, call.write_path or "", call.workdir)
     name = path.rpartition("/")[2] or path
     _emit_action(
@@ -268,7 +265,13 @@ def _write_file(rollout: Rollout, call_id: str, call: Call, turn: Turn | None, *
 
 
 def _read_script(
-    rollout: Rollout, call_id: str, call: Call, script: str, output: Output, code: int | None, turn: Turn | None
+    rollout: Rollout,
+    call_id: str,
+    call: CodexCall,
+    script: str,
+    output: Output,
+    code: int | None,
+    turn: CodexTurn | None,
 ) -> None:
     made = [one for one in commits_made(script, output.text) if one.sha is not None or code == 0]
     for number, commit in enumerate(made):
@@ -288,7 +291,7 @@ def _read_script(
         rollout.update_turn(turn, {}, adds)
 
 
-def _emit_action(rollout: Rollout, call_id: str, turn: Turn | None, what: str, **fields: Any) -> None:
+def _emit_action(rollout: Rollout, call_id: str, turn: CodexTurn | None, what: str, **fields: Any) -> None:
     key = ("action", rollout.call_name(call_id, turn), what)
     fact = Action(
         session=rollout.ref, key=key, at=rollout.at, turn=turn and turn.request_id, call_id=call_id, **fields,
@@ -296,6 +299,46 @@ def _emit_action(rollout: Rollout, call_id: str, turn: Turn | None, what: str, *
     rollout.emit(fact, turn)
 
 
-def write_reference(rollout: Rollout, call_id: str, address: str, turn: Turn | None) -> None:
+def write_reference(rollout: Rollout, call_id: str, address: str, turn: CodexTurn | None) -> None:
     """Write a web page or a search."""
     _emit_action(rollout, call_id, turn, "web", type="web_reference", description=address)
+
+
+# -- files that a command shows ----------------------------------------------------------------------------------------
+
+
+def files_read(script: str) -> list[str]:
+    """Return the files that a script shows by name, each once."""
+    if not any(name in script for name in _SHOWING):
+        return []
+    found: dict[str, None] = {}
+    for words in simple_commands(script):
+        name = words[0].text.rpartition("/")[2]
+        if name in _SHOWING and (name != "sed" or not any(_writes(word.text) for word in words[1:])):
+            for path in _file_arguments(name, [word.text if word.literal else "$" for word in words[1:]]):
+                found[path] = None
+                if len(found) >= _MAX_FILES_READ:
+                    return list(found)
+    return list(found)
+
+
+def _writes(flag: str) -> bool:
+    return flag.startswith(("-i", "--in-place"))
+
+
+def _file_arguments(name: str, words: list[str]) -> Iterator[str]:
+    valued = _FLAGS_WITH_VALUE.get(name, frozenset[str]())
+    scripted = name != "sed"
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word in valued:
+            at += 1
+            scripted = scripted or word in ("-e", "-f", "--expression", "--file")
+        elif word.startswith("-") and len(word) > 1:
+            continue
+        elif not scripted:
+            scripted = True  # the first plain word of sed is its script
+        elif word not in ("", "-", "$") and "\n" not in word and len(word) < 1024:
+            yield word

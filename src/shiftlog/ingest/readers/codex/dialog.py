@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from shiftlog.facts.transcript import DialogItem, Image, Key, Mac, Record, TitleSource
-from shiftlog.ingest.importing.composer_parts import shown_images
-from shiftlog.ingest.readers.actions import commentary, requirement_ids
-from shiftlog.ingest.readers.codex.state import Held, Turn
+from shiftlog.ingest.readers.actions import commentary
+from shiftlog.ingest.readers.codex.state import CodexTurn, HeldMessage
 from shiftlog.ingest.readers.codex.text import is_injected, split_prompt
-from shiftlog.ingest.readers.codex.turns import ThreadTurns, digest_of
-from shiftlog.ingest.readers.records import WHOLE_LINE, Object, first_line
+from shiftlog.ingest.readers.codex.turns import ThreadTurns
+from shiftlog.ingest.readers.records import WHOLE_LINE, Object, digest_of, first_line, shown_images
 
 MAX_HELD = 16
 
@@ -24,7 +23,7 @@ class Rollout(ThreadTurns):
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
-    def observe(self, text: str, turn: Turn | None, *, role: Role = "system", **extra: Any) -> None:
+    def observe(self, text: str, turn: CodexTurn | None, *, role: Role = "system", **extra: Any) -> None:
         """Write a text that is logged once."""
         if not text.strip():
             return
@@ -36,7 +35,7 @@ class Rollout(ThreadTurns):
         self.emit(item, turn)
 
     def hear_model(
-        self, text: str, turn: Turn | None, *, event: bool, phase: str | None, record: Record | None = None,
+        self, text: str, turn: CodexTurn | None, *, event: bool, phase: str | None, record: Record | None = None,
         images: tuple[Image, ...] = (),
     ) -> None:  # fmt: skip
         """Write a model text unless its other half was written."""
@@ -57,21 +56,13 @@ class Rollout(ThreadTurns):
         if turn is not None:
             self._learn(turn, text, category)
 
-    def _learn(self, turn: Turn, text: str, category: str) -> None:
+    def _learn(self, turn: CodexTurn, text: str, category: str) -> None:
         turn.answered, turn.last_text = True, text
-        sets: Object = {}
-        adds: dict[str, list[Any]] = {}
-        if not turn.interpreted:
-            turn.interpreted = True
-            sets["interpretation"] = text
-        if category == "decision":
-            adds["design_decisions"] = [text]
-        if ids := requirement_ids(text):
-            adds["requirements_discovered"] = ids
-        if sets or adds:
-            self.update_turn(turn, sets, adds)
+        turn.learn(text, is_decision=category == "decision")
+        if turn is not self.state.turn:
+            self.give_fields(turn)
 
-    def hear_reasoning(self, texts: Sequence[str], turn: Turn | None, *, event: bool) -> None:
+    def hear_reasoning(self, texts: Sequence[str], turn: CodexTurn | None, *, event: bool) -> None:
         """Write each part of a reasoning unless its other half was written."""
         self.begin(turn)
         self._touch(turn, quiet=False)
@@ -84,19 +75,19 @@ class Rollout(ThreadTurns):
                 )  # fmt: skip
                 self.emit(item, turn)
 
-    def _text_key(self, turn: Turn | None, role: str, text: str, number: int) -> Key:
+    def _text_key(self, turn: CodexTurn | None, role: str, text: str, number: int) -> Key:
         return ("m", self.thread_of(turn), turn.name if turn else "", role, Mac(text), number)
 
-    def _touch(self, turn: Turn | None, *, quiet: bool) -> None:
+    def _touch(self, turn: CodexTurn | None, *, quiet: bool) -> None:
         if turn is not None:
             turn.quiet, turn.last_at = quiet, self.at
 
-    def work(self, turn: Turn | None) -> None:
+    def work(self, turn: CodexTurn | None) -> None:
         """Note that a turn does something else than speaking."""
         self.begin(turn)
         self._touch(turn, quiet=False)
 
-    def decide(self, text: str, turn: Turn | None) -> None:
+    def decide(self, text: str, turn: CodexTurn | None) -> None:
         """Write a plan, which is a decision whatever its words."""
         if not text.strip():
             return
@@ -111,7 +102,7 @@ class Rollout(ThreadTurns):
 
     # -- user messages -------------------------------------------------------------------------------------------------
 
-    def hear_user(self, held: Held) -> None:
+    def hear_user(self, held: HeldMessage) -> None:
         """Take a user message: the prompt of a turn that lacks one, else held until the next record tells its turn."""
         if len(self.state.held) >= MAX_HELD and (self.state.held[-1].event or len(self.state.held) >= 4 * MAX_HELD):
             self.release()
@@ -123,19 +114,19 @@ class Rollout(ThreadTurns):
         else:
             self.state.held.append(held)
 
-    def _is_of(self, turn: Turn, held: Held) -> bool:
+    def _is_of(self, turn: CodexTurn, held: HeldMessage) -> bool:
         if turn.prompt != "user" or held.turn_hint is not None:
             return not turn.legacy
         events, items = turn.tallies.get("u" + digest_of(held.text), (0, 0))
         return items > events if held.event else events > items
 
-    def _hinted(self, held: Held) -> Turn | None:
+    def _hinted(self, held: HeldMessage) -> CodexTurn | None:
         turn, last = self.state.turn, self.state.last_turn
         if held.turn_hint is None:
             return turn
         return next((known for known in (turn, last) if known is not None and known.vendor_id == held.turn_hint), None)
 
-    def inject(self, text: str, turn: Turn | None) -> None:
+    def inject(self, text: str, turn: CodexTurn | None) -> None:
         """Write a text that the client put into the conversation."""
         self.observe(text, turn, injected=True)
 
@@ -163,20 +154,20 @@ class Rollout(ThreadTurns):
         for message in rest:
             self._take_user(message, state.turn)
 
-    def hand_over(self, turn: Turn) -> None:
+    def hand_over(self, turn: CodexTurn) -> None:
         """Give held user messages to the turn that has just started."""
         held, self.state.held = self.state.held, []
         for message in held:
             self._take_user(message, turn)
 
-    def _open_legacy(self, message: Held) -> None:
+    def _open_legacy(self, message: HeldMessage) -> None:
         if self.state.turn is not None:
             self.supersede(self.state.turn)
         turn = self.start_turn(None, message.at)
         turn.legacy = True
         self._take_user(message, turn)
 
-    def _take_user(self, held: Held, turn: Turn | None) -> None:
+    def _take_user(self, held: HeldMessage, turn: CodexTurn | None) -> None:
         number = self.pair(turn, "u", held.text, event=held.event)
         if number is None:
             return
@@ -195,13 +186,15 @@ class Rollout(ThreadTurns):
         if turn is not None and context:
             self.update_turn(turn, {}, {"context_list": [context]})
 
-    def hear_agent(self, text: str, turn: Turn | None, *, inbound: bool, extra: Object) -> None:
+    def hear_agent(self, text: str, turn: CodexTurn | None, *, inbound: bool, extra: Object) -> None:
         """Take a message between agents; one to this thread is the prompt of a turn that has no other."""
         if inbound and turn is not None and turn.prompt == "none":
             self._set_prompt(turn, text, (), "agent")
         self.observe(text, turn, role="user" if inbound else "tool", **extra)
 
-    def _set_prompt(self, turn: Turn, text: str, images: tuple[Image, ...], source: Literal["agent", "user"]) -> None:
+    def _set_prompt(
+        self, turn: CodexTurn, text: str, images: tuple[Image, ...], source: Literal["agent", "user"]
+    ) -> None:
         turn.prompt = source
         if not self.state.titled and (title := first_line(text, WHOLE_LINE)):
             self.state.titled = True

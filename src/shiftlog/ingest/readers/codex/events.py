@@ -8,18 +8,17 @@ from shiftlog.ingest.readers.codex.calls import (
     answer,
     conclude_session,
     open_call,
-    parsed,
     shown_path,
     write_changes,
 )
 from shiftlog.ingest.readers.codex.dialog import Rollout
 from shiftlog.ingest.readers.codex.items import COUNTED, DUPLICATE, MAPPED, Handler, on_image_generation, on_web_search
 from shiftlog.ingest.readers.codex.patch import changes_of_event
-from shiftlog.ingest.readers.codex.state import Call, Held, Turn
+from shiftlog.ingest.readers.codex.state import CodexCall, CodexTurn, HeldMessage
 from shiftlog.ingest.readers.codex.text import Output, images_of, milliseconds, output_of
 from shiftlog.ingest.readers.codex.thread import on_goal, on_name, on_settings, on_token_count
 from shiftlog.ingest.readers.codex.turns import named_turn
-from shiftlog.ingest.readers.records import Object, object_in, objects_in, text_in, utc, whole_in
+from shiftlog.ingest.readers.records import Object, object_in, objects_in, parsed_arguments, text_in, utc, whole_in
 
 # -- turns -------------------------------------------------------------------------------------------------------------
 
@@ -65,7 +64,7 @@ def on_turn_aborted(rollout: Rollout, payload: Object) -> Disposition:
     return MAPPED
 
 
-def _ending(rollout: Rollout, payload: Object) -> Turn | None:
+def _ending(rollout: Rollout, payload: Object) -> CodexTurn | None:
     turn, name = rollout.state.turn, named_turn(payload)
     return turn if turn is not None and (name is None or turn.vendor_id in (name, None)) else None
 
@@ -85,7 +84,9 @@ def on_user_message(rollout: Rollout, payload: Object) -> Disposition:
     text = text_in(payload, "message", "text") or ""
     images = (*images_of(payload.get("images"), keep=keep), *images_of(payload.get("local_images"), keep=keep))
     if text or images:
-        rollout.hear_user(Held(text=text, at=rollout.at, event=True, images=images, turn_hint=named_turn(payload)))
+        rollout.hear_user(
+            HeldMessage(text=text, at=rollout.at, event=True, images=images, turn_hint=named_turn(payload))
+        )
     return MAPPED
 
 
@@ -131,7 +132,7 @@ def _own(rollout: Rollout, payload: Object, tool: str, given: Any, output: Outpu
     return MAPPED
 
 
-def _join(call: Call, output: Output) -> None:
+def _join(call: CodexCall, output: Output) -> None:
     call.exit_code = output.exit_code if output.exit_code is not None else call.exit_code
     call.duration_ms = output.duration_ms if output.duration_ms is not None else call.duration_ms
     call.failed = call.failed or output.is_error
@@ -178,7 +179,7 @@ def on_mcp_end(rollout: Rollout, payload: Object) -> Disposition:
         duration_ms=milliseconds(payload.get("duration")), is_error=output.is_error or bool(failure)
     )
     tool = ".".join(filter(None, (text_in(invocation, "server"), text_in(invocation, "tool")))) or "mcp"
-    return _own(rollout, payload, tool, parsed(invocation.get("arguments")), output)
+    return _own(rollout, payload, tool, parsed_arguments(invocation.get("arguments")), output)
 
 
 def on_dynamic_request(rollout: Rollout, payload: Object) -> Disposition:
@@ -186,7 +187,7 @@ def on_dynamic_request(rollout: Rollout, payload: Object) -> Disposition:
     call_id = _call_id(payload)
     if call_id in rollout.state.calls or call_id in rollout.state.answered:
         return MAPPED
-    tool, given = text_in(payload, "tool") or "dynamic", parsed(payload.get("arguments"))
+    tool, given = text_in(payload, "tool") or "dynamic", parsed_arguments(payload.get("arguments"))
     open_call(rollout, call_id, tool, given, rollout.place(payload), nested=True)
     return MAPPED
 
@@ -197,7 +198,9 @@ def on_dynamic_response(rollout: Rollout, payload: Object) -> Disposition:
     failed = payload.get("success") is False or bool(payload.get("error"))
     text = output.text or (text_in(payload, "error") or "")
     output = output._replace(text=text, is_error=failed, duration_ms=milliseconds(payload.get("duration")))
-    return _own(rollout, payload, text_in(payload, "tool") or "dynamic", parsed(payload.get("arguments")), output)
+    return _own(
+        rollout, payload, text_in(payload, "tool") or "dynamic", parsed_arguments(payload.get("arguments")), output
+    )
 
 
 def on_view_image(rollout: Rollout, payload: Object) -> Disposition:
@@ -224,7 +227,7 @@ def on_image_end(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def link_child(
-    rollout: Rollout, turn: Turn | None, rank: int, thread: str, call_id: str | None, name: str | None
+    rollout: Rollout, turn: CodexTurn | None, rank: int, thread: str, call_id: str | None, name: str | None
 ) -> None:
     """Write that the thread started another one."""
     key = rollout.line_key(turn, "child", thread, call_id or "")

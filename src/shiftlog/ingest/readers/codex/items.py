@@ -4,12 +4,20 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from shiftlog.facts.transcript import Disposition, Record
-from shiftlog.ingest.readers.codex.calls import answer, open_call, parsed, write_reference
+from shiftlog.ingest.readers.codex.calls import answer, open_call, write_reference
 from shiftlog.ingest.readers.codex.dialog import Rollout
-from shiftlog.ingest.readers.codex.state import Held
+from shiftlog.ingest.readers.codex.state import HeldMessage
 from shiftlog.ingest.readers.codex.text import Output, content_of, is_injected, output_of
 from shiftlog.ingest.readers.codex.turns import named_turn
-from shiftlog.ingest.readers.records import Object, image_from_base64, list_in, object_in, objects_in, text_in
+from shiftlog.ingest.readers.records import (
+    Object,
+    image_from_base64,
+    list_in,
+    object_in,
+    objects_in,
+    parsed_arguments,
+    text_in,
+)
 
 Handler = Callable[[Rollout, Object], Disposition]
 
@@ -31,7 +39,7 @@ def on_message(rollout: Rollout, payload: Object, *, bare: bool = False) -> Disp
         turn = rollout.place(payload)
         rollout.hear_model(text, turn, event=False, phase=phase, record=record_of(payload), images=images)
     elif role == "user" and not is_injected(text):
-        held = Held(
+        held = HeldMessage(
             text=text, at=rollout.at, event=bare, images=images, message_id=text_in(payload, "id"),
             turn_hint=named_turn(payload),
         )  # fmt: skip
@@ -66,14 +74,14 @@ def on_function_call(rollout: Rollout, payload: Object) -> Disposition:
     """Take a call with JSON arguments."""
     tool = text_in(payload, "name") or "unknown"
     extra = {"namespace": namespace} if (namespace := text_in(payload, "namespace")) else {}
-    return _opened(rollout, payload, tool, parsed(payload.get("arguments")), **extra)
+    return _opened(rollout, payload, tool, parsed_arguments(payload.get("arguments")), **extra)
 
 
 def on_custom_call(rollout: Rollout, payload: Object) -> Disposition:
     """Take a call with a free text."""
     tool = text_in(payload, "name") or "unknown"
     given = payload.get("input")
-    return _opened(rollout, payload, tool, given if tool in ("apply_patch", "exec") else parsed(given))
+    return _opened(rollout, payload, tool, given if tool in ("apply_patch", "exec") else parsed_arguments(given))
 
 
 def on_local_shell(rollout: Rollout, payload: Object) -> Disposition:
@@ -91,7 +99,7 @@ def on_tool_search(rollout: Rollout, payload: Object) -> Disposition:
     """Take a search for tools; it is work of the client, no call of the model's tools."""
     call_id = text_in(payload, "call_id", "id")
     turn = rollout.place(payload)
-    opened = open_call(rollout, call_id, "tool_search", parsed(payload.get("arguments")), turn, nested=True)
+    opened = open_call(rollout, call_id, "tool_search", parsed_arguments(payload.get("arguments")), turn, nested=True)
     return MAPPED if opened else DUPLICATE
 
 
@@ -105,7 +113,7 @@ def on_tool_search_output(rollout: Rollout, payload: Object) -> Disposition:
 def on_tool_call(rollout: Rollout, payload: Object) -> Disposition:
     """Take a call of an early file: no id, so that results pair by order."""
     tool = text_in(object_in(payload, "function"), "name") or text_in(payload, "name", "tool") or "unknown"
-    given = parsed(payload.get("arguments", payload.get("input")))
+    given = parsed_arguments(payload.get("arguments", payload.get("input")))
     call_id = text_in(payload, "call_id", "id")
     opened = open_call(rollout, call_id, tool, given, rollout.place(payload))
     return MAPPED if opened else DUPLICATE

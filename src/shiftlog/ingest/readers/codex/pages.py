@@ -17,7 +17,7 @@ from shiftlog.ingest.readers.codex.events import (
     on_web_end,
 )
 from shiftlog.ingest.readers.codex.items import COUNTED, MAPPED, Handler
-from shiftlog.ingest.readers.codex.state import Held
+from shiftlog.ingest.readers.codex.state import HeldMessage
 from shiftlog.ingest.readers.codex.text import content_of
 from shiftlog.ingest.readers.codex.turns import named_turn
 from shiftlog.ingest.readers.records import Object, list_in, object_in, objects_in, text_in
@@ -37,7 +37,7 @@ def _user_item(rollout: Rollout, item: Object) -> Disposition:
     text, images = content_of(item.get("content"), keep=rollout.keep_images)
     hint = named_turn(item)
     rollout.hear_user(
-        Held(text=text, at=rollout.at, event=True, images=images, message_id=text_in(item, "id"), turn_hint=hint)
+        HeldMessage(text=text, at=rollout.at, event=True, images=images, message_id=text_in(item, "id"), turn_hint=hint)
     )
     return MAPPED
 

@@ -10,7 +10,6 @@ from typing import cast
 from shiftlog.facts.transcript import (
     COPIED,
     AnyFact,
-    Counts,
     Disposition,
     Hints,
     Mac,
@@ -20,7 +19,6 @@ from shiftlog.facts.transcript import (
     Standing,
     TitleSource,
 )
-from shiftlog.ingest.readers.codex import state as codex_state
 from shiftlog.ingest.readers.codex.dialog import Rollout
 from shiftlog.ingest.readers.codex.events import EVENTS, STARTS
 from shiftlog.ingest.readers.codex.items import ITEMS, on_message, on_output
@@ -32,10 +30,10 @@ from shiftlog.ingest.readers.codex.thread import (
     on_token_count,
     on_turn_context,
 )
-from shiftlog.ingest.readers.codex.turns import AGENT, named_turn
+from shiftlog.ingest.readers.codex.turns import named_turn
+from shiftlog.ingest.readers.line_reader import MAX_NAME_CHARS
 from shiftlog.ingest.readers.records import Object, object_in, raw_or_digest, read_line, text_in, turn_id, utc, whole_in
 
-MAX_NOTED = 1000
 HELD = "held"
 MAX_HELD_BYTES = 32 * 1024 * 1024
 
@@ -77,74 +75,40 @@ def _is_bare_header(record: Object) -> bool:
     return "id" in record and "timestamp" in record and ("instructions" in record or "git" in record)
 
 
-class CodexReader:
-    """Reads one rollout; see `Reader` for the protocol."""
+class CodexReader(Rollout):
+    """Reads one rollout; follows the `Reader` protocol."""
 
     def __init__(self, hints: Hints, state: bytes | None = None) -> None:
-        self._rollout = Rollout(hints, codex_state.load(state))
-        self._state = self._rollout.state
-        self._hold: list[bytes] = zlib.decompress(self._state.hold).split(b"\n") if self._state.hold else []
+        super().__init__(hints, state)
+        hold = self.state.hold
+        self._hold: list[bytes] = zlib.decompress(hold).split(b"\n") if hold else []
         self._hold_bytes = sum(map(len, self._hold))
-        self._state.hold = b""
+        self.state.hold = b""
         self._titles: dict[str, SessionUpdated] = {}
-
-    @property
-    def agent(self) -> str:
-        """Return the agent kind."""
-        return AGENT
-
-    @property
-    def counts(self) -> Counts:
-        """Return the dispositions of all lines so far."""
-        return self._state.counts
-
-    @property
-    def newest_at(self) -> str | None:
-        """Return the latest time so far."""
-        return self._state.newest_at
-
-    def feed(self, line: bytes) -> Sequence[AnyFact]:
-        """Read one line."""
-        read = read_line(line)
-        if read is None:
-            return ()
-        counts = self._state.counts
-        if read.record is None:
-            counts.bad += 1
-            return ()
-        if read.replaced:
-            counts.replaced += 1
-        self._take(line, read.record)
-        return self._given()
-
-    def skip_oversized(self) -> None:
-        """Count a line that was too long to be fed."""
-        self._state.counts.bad += 1
-        self._state.counts.oversized += 1
 
     def finish(self) -> Sequence[AnyFact]:
         """Write what waited for more: an old file's last prompt is a turn, unless its start or other half may come."""
         self._write_waiting()
-        self._rollout.out += self._titles.values()
+        self.out += self._titles.values()
         self._titles = {}
-        return self._given()
+        return self.given()
 
     def _write_waiting(self) -> None:
-        state = self._state
-        if state.held and not self._rollout.awaits_more:
-            self._rollout.release()
+        state = self.state
+        if state.held and not self.awaits_more:
+            self.release()
         if state.turn is not None:
-            self._rollout.begin(state.turn)
-            self._rollout.give_fields(state.turn)
+            self.begin(state.turn)
+            self.give_fields(state.turn)
 
     def standings(self) -> Sequence[Standing]:
         """Return the open turn, or what still waits: a fork without an own turn, a prompt without its start."""
-        turn = self._state.turn
-        if self._state.held or (turn is None and self._state.undecided):
+        turn = self.state.turn
+        if self.state.held or (turn is None and self.state.undecided):
             return (
                 Standing(
-                    session=self._rollout.ref, turn=HELD if self._state.held else COPIED,
-                    last_at=self._state.newest_at, quiet=True, settles_as="observed",
+                    session=self.ref, turn=HELD if self.state.held else COPIED,
+                    last_at=self.state.newest_at, quiet=True, settles_as="observed",
                 ),
             )  # fmt: skip
         if turn is None:
@@ -152,66 +116,57 @@ class CodexReader:
         settles = turn.legacy and turn.quiet
         return (
             Standing(
-                session=self._rollout.ref, turn=turn.request_id, last_at=turn.last_at, quiet=turn.quiet,
+                session=self.ref, turn=turn.request_id, last_at=turn.last_at, quiet=turn.quiet,
                 settles_as="completed" if settles else None,
             ),
         )  # fmt: skip
 
     def settle(self, sessions: Iterable[SessionRef] | None = None) -> Sequence[AnyFact]:
         """End the open turn of an old file whose last word was the model's; what still waited is the file's own."""
-        if sessions is not None and self._rollout.ref not in set(sessions):
+        if sessions is not None and self.ref not in set(sessions):
             return ()
         self._settle_waiting()
-        turn = self._state.turn
+        turn = self.state.turn
         if turn is not None and turn.legacy and turn.quiet:
-            self._rollout.settle(turn)
-        return self._given()
+            self.end_quiet(turn)
+        return self.given()
 
     def settle_waiting(self) -> Sequence[AnyFact]:
         """Take the lines of a fork that has no turn of its own as its own, and a prompt as nothing starts its turn."""
         self._settle_waiting()
-        return self._given()
+        return self.given()
 
     def _settle_waiting(self) -> None:
-        if self._state.undecided:
+        if self.state.undecided:
             self._replay()
-        if self._state.held:
-            self._rollout.release()
+        if self.state.held:
+            self.release()
         self._write_waiting()
 
     def save(self) -> bytes:
-        """Return the state to go on from."""
-        self._state.hold = zlib.compress(b"\n".join(self._hold), 1) if self._hold else b""
-        data = codex_state.save(self._rollout.saved())
-        self._state.hold = b""
+        """Return the state to go on from, with the lines of an undecided fork."""
+        self.state.hold = zlib.compress(b"\n".join(self._hold), 1) if self._hold else b""
+        data = super().save()
+        self.state.hold = b""
         return data
-
-    def _given(self) -> Sequence[AnyFact]:
-        facts, self._rollout.out = self._rollout.out, []
-        return facts
 
     # -- one record ----------------------------------------------------------------------------------------------------
 
-    def _take(self, line: bytes, record: Object) -> None:
-        state = self._state
-        if (at := utc(record.get("timestamp"))) is not None:
-            state.at = at
-            if state.newest_at is None or at > state.newest_at:
-                state.newest_at = at
+    def read_record(self, record: Object) -> Disposition:
+        """Read one record; those that a fork copied only leave their tokens and turns."""
+        state = self.state
+        self.set_time(record.get("timestamp"))
         if state.undecided and not self._is_own_start(record):
-            self._keep_copy(line, record)
-            return
+            return self._keep_copy(record)
         if state.undecided:
             self._decide_fork()
         if state.history_start is not None:
             ordinal = whole_in(record, "ordinal")
             if ordinal is not None and ordinal < state.history_start and state.thread is not None:
-                self._note_copy(record)
-                self._count(Disposition.COUNTED, COPIED)
-                return
-        self._dispatch(line, record)
+                return self._note_copy(record)
+        return self._dispatch(record)
 
-    def _dispatch(self, line: bytes, record: Object) -> None:
+    def _dispatch(self, record: Object) -> Disposition:
         kind = record.get("type")
         payload = record.get("payload")
         if isinstance(payload, dict) and isinstance(kind, str):
@@ -219,67 +174,66 @@ class CodexReader:
             name, disposition = self._enveloped(kind, inner)
         else:
             name, disposition = self._bare(kind if isinstance(kind, str) else "", record)
-        if disposition is Disposition.UNKNOWN:
+        if disposition is Disposition.COUNTED:
+            self.counted(name)
+        elif disposition is Disposition.UNKNOWN:
             if name == "event_msg/item_completed":
                 name += "/" + (text_in(object_in(object_in(record, "payload"), "item"), "type") or "")
-            self._unknown(line, name)
-        else:
-            self._count(disposition, name)
+            self._unknown(name)
+        return disposition
 
     def _enveloped(self, kind: str, payload: Object) -> tuple[str, Disposition]:
-        rollout = self._rollout
         if kind == "session_meta":
-            return kind, on_session_meta(rollout, payload)
-        rollout.ensure_session()
+            return kind, on_session_meta(self, payload)
+        self.ensure_session()
         inner = payload.get("type")
         name = inner if isinstance(inner, str) else ""
-        if rollout.state.held:
+        if self.state.held:
             self._release(kind, name, payload)
         if kind == "event_msg":
             return f"{kind}/{name}", self._event(name, payload)
         if kind == "response_item":
             return f"{kind}/{name}", self._item(name, payload)
         if kind == "turn_context":
-            return kind, on_turn_context(rollout, payload)
+            return kind, on_turn_context(self, payload)
         if kind == "compacted":
-            return kind, on_compacted_history(rollout, payload)
+            return kind, on_compacted_history(self, payload)
         handler = ITEMS.get(kind) if kind in _ENVELOPES else None
-        return kind, handler(rollout, payload) if handler is not None else Disposition.UNKNOWN
+        return kind, handler(self, payload) if handler is not None else Disposition.UNKNOWN
 
     def _event(self, name: str, payload: Object) -> Disposition:
         if name.startswith("collab_") and name.endswith("_end"):
-            return EVENTS["collab_end"](self._rollout, payload)
+            return EVENTS["collab_end"](self, payload)
         if name == "item_completed":
-            return on_item_completed(self._rollout, payload)
+            return on_item_completed(self, payload)
         handler = EVENTS.get(name)
-        return handler(self._rollout, payload) if handler is not None else Disposition.UNKNOWN
+        return handler(self, payload) if handler is not None else Disposition.UNKNOWN
 
     def _item(self, name: str, payload: Object) -> Disposition:
         handler = ITEMS.get(name)
         if handler is not None:
-            return handler(self._rollout, payload)
-        return on_output(self._rollout, payload) if name.endswith("_output") else Disposition.UNKNOWN
+            return handler(self, payload)
+        return on_output(self, payload) if name.endswith("_output") else Disposition.UNKNOWN
 
     def _bare(self, kind: str, record: Object) -> tuple[str, Disposition]:
-        rollout = self._rollout
         if not kind and _is_bare_header(record) and "role" not in record:
-            return "header", on_session_meta(rollout, record)
+            return "header", on_session_meta(self, record)
         if record.get("record_type") == "state":
             return "state", Disposition.COUNTED
         if not kind and "thread_name" in record and "role" not in record:
             return "index", self._index(record)
-        rollout.ensure_session()
+        self.ensure_session()
         if model := text_in(record, "model"):
-            rollout.state.model = model
-            rollout.run(model=model)
+            self.state.model = model
+            self.run(model=model)
         if kind in ("", "message") and "role" in record:
-            if record.get("role") != "user" and rollout.state.held:
-                rollout.release()
-            return "message", on_message(rollout, record, bare=True)
-        if rollout.state.held:
-            rollout.release()
+            if record.get("role") != "user" and self.state.held:
+                self.release()
+            return "message", on_message(self, record, bare=True)
+        if self.state.held:
+            self.release()
         if kind == "error":
-            return kind, EVENTS["error"](rollout, record)
+            return kind, EVENTS["error"](self, record)
         return kind or "(none)", self._item(kind, record)
 
     def _index(self, record: Object) -> Disposition:
@@ -301,32 +255,17 @@ class CodexReader:
             return
         if name == "item_completed" and object_in(payload, "item").get("type") == "UserMessage":
             return
-        self._rollout.release()
+        self.release()
 
-    def _unknown(self, line: bytes, name: str) -> None:
-        rollout, names = self._rollout, self._state.counts.unknown_names
-        name = name[:200]
-        names[name] = number = names.get(name, 0) + 1
-        self._state.counts.unknown += 1
-        if number > MAX_NOTED:
+    def _unknown(self, name: str) -> None:
+        name = name[:MAX_NAME_CHARS]
+        if not self.is_noted(name):
             return
-        turn = self._state.turn
-        body = {"unknown": name, **raw_or_digest(line)}
-        key = rollout.line_key(turn, "unknown", name, line.decode("utf-8", "replace").strip())
-        note = Note(
-            session=rollout.ref, key=key, at=rollout.at, turn=turn and turn.request_id, kind="unknown", body=body
-        )  # fmt: skip
-        rollout.emit(note, turn)
-
-    def _count(self, disposition: Disposition, name: str) -> None:
-        counts = self._state.counts
-        if disposition is Disposition.MAPPED:
-            counts.mapped += 1
-        elif disposition is Disposition.DUPLICATE:
-            counts.duplicate += 1
-        else:
-            counts.counted += 1
-            counts.counted_names[name] = counts.counted_names.get(name, 0) + 1
+        turn = self.state.turn
+        body = {"unknown": name, **raw_or_digest(self.line)}
+        key = self.line_key(turn, "unknown", name, self.line.decode("utf-8", "replace").strip())
+        note = Note(session=self.ref, key=key, at=self.at, turn=turn and turn.request_id, kind="unknown", body=body)
+        self.emit(note, turn)
 
     # -- forks ---------------------------------------------------------------------------------------------------------
 
@@ -336,47 +275,47 @@ class CodexReader:
             return False
         started = utc(payload.get("started_at"))
         # Without a time of its own the turn is told apart by its id, which is the import's knowledge.
-        return started is None or self._state.meta_at is None or started[:19] >= self._state.meta_at[:19]
+        return started is None or self.state.meta_at is None or started[:19] >= self.state.meta_at[:19]
 
-    def _keep_copy(self, line: bytes, record: Object) -> None:
-        self._note_copy(record)
-        if not self._state.hold_dropped:
-            self._hold.append(line.strip())
-            self._hold_bytes += len(line)
+    def _keep_copy(self, record: Object) -> Disposition:
+        if not self.state.hold_dropped:
+            self._hold.append(self.line.strip())
+            self._hold_bytes += len(self.line)
             if self._hold_bytes > MAX_HELD_BYTES:
                 self._hold.clear()
-                self._state.hold_dropped = True
-        self._count(Disposition.COUNTED, COPIED)
+                self.state.hold_dropped = True
+        return self._note_copy(record)
 
-    def _note_copy(self, record: Object) -> None:
+    def _note_copy(self, record: Object) -> Disposition:
         """Read of a copied line what still counts: tokens, the model they belong to, ancestors, shared turns."""
         kind, payload = record.get("type"), object_in(record, "payload")
         inner = text_in(payload, "type")
         if kind == "session_meta":
-            learn_ancestor(self._rollout, payload)
+            learn_ancestor(self, payload)
         elif kind == "turn_context":
-            self._state.model = self._state.context_model = text_in(payload, "model") or self._state.model
+            self.state.model = self.state.context_model = text_in(payload, "model") or self.state.model
         elif kind == "event_msg" and inner == "token_count":
-            on_token_count(self._rollout, payload, copied=True)
+            on_token_count(self, payload, copied=True)
         elif kind == "event_msg" and inner in STARTS and (name := named_turn(payload)) is not None:
-            self._state.shared.append(turn_id(utc(payload.get("started_at")) or self._state.at, name, 0))
+            self.state.shared.append(turn_id(utc(payload.get("started_at")) or self.state.at, name, 0))
+        return self.counted(COPIED)
 
     def _decide_fork(self) -> None:
         """What came before the first own turn was copied from the parent."""
-        state, rollout = self._state, self._rollout
+        state = self.state
         state.undecided = False
         self._hold.clear()
         self._hold_bytes = 0
         turns, state.shared = state.shared, []
         records = state.counts.counted_names.get(COPIED, 0)
         body: Object = {"shared": {"session": state.forked_from, "turns": turns, "records": records}}
-        rollout.out.append(
-            Note(session=rollout.ref, key=("shared", rollout.ref.vendor_id), at=rollout.at, kind="shared", body=body)
+        self.out.append(
+            Note(session=self.ref, key=("shared", self.ref.vendor_id), at=self.at, kind="shared", body=body)
         )
 
     def _replay(self) -> None:
         """No own turn has come: what is there is read as the fork's own."""
-        state = self._state
+        state = self.state
         state.undecided = False
         state.previous_total, state.previous_counters, state.shared = None, [], []
         state.model = state.context_model = None
@@ -388,4 +327,5 @@ class CodexReader:
         for line in lines:
             read = read_line(line)
             if read is not None and read.record is not None:
-                self._take(line, read.record)
+                self.line = line
+                self.count(self.read_record(read.record))

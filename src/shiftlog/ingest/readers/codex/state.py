@@ -7,33 +7,27 @@ from typing import Any, Literal
 
 import msgspec
 
-from shiftlog.facts.transcript import Counts, Image
+from shiftlog.facts.transcript import Image
+from shiftlog.ingest.readers.line_reader import ReaderState
+from shiftlog.ingest.readers.turn_draft import TurnDraft
 
 MAX_ANSWERED = 4096
 MAX_KNOWN_TURNS = 65_536
 
 
-class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CodexTurn(TurnDraft, kw_only=True, omit_defaults=True):
     """A turn of the thread; `tallies` count the texts seen as event and as item, by role and digest."""
 
-    request_id: str
     vendor_id: str | None = None
-    ordinal: int = 1
     at: str | None = None
-    last_at: str | None = None
     legacy: bool = False
     begun: bool = False
     prompt: Literal["none", "agent", "user"] = "none"
     answered: bool = False
     quiet: bool = False
     last_text: str = ""
-    interpreted: bool = False
-    model: str | None = None
     effort: str | None = None
     tallies: dict[str, list[int]] = {}
-    sets: dict[str, Any] = {}
-    adds: dict[str, list[Any]] = {}
-    """Fields gathered since they were last written."""
 
     @property
     def name(self) -> str:
@@ -41,7 +35,7 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.vendor_id or f"t{self.ordinal}"
 
 
-class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CodexCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A tool call until its result is known; what its actions are made of is kept only as long as that."""
 
     tool: str
@@ -61,7 +55,7 @@ class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What its keys are made of: its id, with its turn where others may have the same id."""
 
 
-class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
+class HeldMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A user message that may belong to the turn that the next record starts."""
 
     text: str
@@ -72,7 +66,7 @@ class Held(msgspec.Struct, kw_only=True, omit_defaults=True):
     turn_hint: str | None = None
 
 
-class State(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CodexState(ReaderState, kw_only=True, omit_defaults=True):
     """Everything that a reader needs to go on at a later line."""
 
     thread: str | None = None
@@ -95,15 +89,15 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     names_turns: bool = False
     """Settings name the turn that they are of, so that its start may be marked too."""
     ordinal: int = 0
-    turn: Turn | None = None
-    last_turn: Turn | None = None
+    turn: CodexTurn | None = None
+    last_turn: CodexTurn | None = None
     """The turn ended last, whose stragglers still pair up."""
     known: dict[str, str] = {}
     """Request ids by the vendor's turn id."""
     live: list[str] = []
     """Request ids of the turns not abandoned."""
-    held: list[Held] = []
-    calls: dict[str, Call] = {}
+    held: list[HeldMessage] = []
+    calls: dict[str, CodexCall] = {}
     answered: dict[str, bool] = {}
     """Calls with a result; False where the call itself was not seen."""
     counted: list[str] = []
@@ -117,9 +111,6 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Numbers of equal lines in the turn or, outside of turns, in the session."""
     previous_total: str | None = None
     previous_counters: list[int] = []
-    at: str | None = None
-    newest_at: str | None = None
-    counts: Counts = msgspec.field(default_factory=Counts)
     shared: list[str] = []
     """Request ids of the turns among the copied lines."""
     titled: bool = False
@@ -129,22 +120,3 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Compressed lines of a fork that is still undecided."""
     hold_dropped: bool = False
     """There were too many of them: they count as copied whatever follows."""
-
-
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(State)
-
-
-def save(state: State) -> bytes:
-    """Return a state as bytes."""
-    return _ENCODER.encode(state)
-
-
-def load(data: bytes | None) -> State:
-    """Return the state of earlier bytes; a new one for none, or for bytes of another layout."""
-    if not data:
-        return State()
-    try:
-        return _DECODER.decode(data)
-    except msgspec.MsgspecError:
-        return State()

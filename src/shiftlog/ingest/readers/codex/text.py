@@ -44,7 +44,7 @@ _ABORTED = re.compile(r"aborted(?: by user[^\n]*)?(?:\n|$)")
 _DATA = ("image_url", "audio_url", "file_data")
 
 
-class Text(NamedTuple):
+class TextAndImages(NamedTuple):
     """A text and the images beside it."""
 
     text: str
@@ -77,14 +77,14 @@ def split_prompt(text: str) -> tuple[str, str | None]:
     return (after.strip(), before.strip()) if mark else (text, None)
 
 
-def content_of(value: object, *, keep: bool, glue: str = "") -> Text:
+def content_of(value: object, *, keep: bool, glue: str = "") -> TextAndImages:
     """Return text and images of a message: a string, a part, or a list of parts."""
     if isinstance(value, str):
-        return Text(value)
+        return TextAndImages(value)
     if isinstance(value, dict):
         return content_of([cast(Object, value)], keep=keep, glue=glue)
     if not isinstance(value, list):
-        return Text("")
+        return TextAndImages("")
     texts: list[str] = []
     images: list[Image] = []
     for part in cast(list[object], value):
@@ -92,7 +92,7 @@ def content_of(value: object, *, keep: bool, glue: str = "") -> Text:
             texts.append(part)
         elif isinstance(part, dict):
             _read_part(cast(Object, part), texts, images, keep=keep)
-    return Text(glue.join(texts), tuple(images))
+    return TextAndImages(glue.join(texts), tuple(images))
 
 
 def images_of(values: object, *, keep: bool) -> tuple[Image, ...]:

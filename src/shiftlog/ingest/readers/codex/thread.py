@@ -4,9 +4,9 @@ from typing import Any
 
 from shiftlog.facts.transcript import Disposition, Note, Parent, SessionOpened, SessionRef, Subagent, TitleSource, Usage
 from shiftlog.ingest.readers.codex.dialog import Rollout
-from shiftlog.ingest.readers.codex.state import Turn
+from shiftlog.ingest.readers.codex.state import CodexTurn
 from shiftlog.ingest.readers.codex.text import text_of
-from shiftlog.ingest.readers.codex.turns import AGENT, named_turn
+from shiftlog.ingest.readers.codex.turns import named_turn
 from shiftlog.ingest.readers.records import (
     Object,
     bounded,
@@ -51,8 +51,8 @@ def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
     version = text_in(payload, "cli_version")
     state.written |= {name: value for name, value in (("cwd", state.cwd), ("version", version)) if value}
     opened = SessionOpened(
-        session=rollout.ref, key=("session", rollout.ref.vendor_id), at=state.meta_at, agent=AGENT, cwd=state.cwd,
-        branch=text_in(git, "branch"), version=version, repository=text_in(git, "repository_url"),
+        session=rollout.ref, key=("session", rollout.ref.vendor_id), at=state.meta_at, agent=rollout.AGENT,
+        cwd=state.cwd, branch=text_in(git, "branch"), version=version, repository=text_in(git, "repository_url"),
         parent=Parent(session=SessionRef(parent)) if parent is not None else None,
         forked_from=state.forked_from or _base_thread(base, rollout.ref.vendor_id), subagent=subagent,
         extra=_extra(payload, git, base),
@@ -160,7 +160,7 @@ def on_settings(rollout: Rollout, payload: Object) -> Disposition:
     return Disposition.MAPPED
 
 
-def _set_model(rollout: Rollout, turn: Turn | None, model: str | None, effort: str | None) -> None:
+def _set_model(rollout: Rollout, turn: CodexTurn | None, model: str | None, effort: str | None) -> None:
     state = rollout.state
     state.model, state.effort = model or state.model, effort or state.effort
     rollout.run(model=model, reasoning_effort=effort)

@@ -3,7 +3,6 @@
 Dialog stands on this in `codex_rollout`; what single records mean is told elsewhere.
 """
 
-import hashlib
 from typing import Any
 
 import msgspec
@@ -22,15 +21,14 @@ from shiftlog.facts.transcript import (
     TitleSource,
     TurnBegun,
     TurnEnded,
-    TurnUpdated,
     decode_facts,
     encode_facts,
 )
-from shiftlog.ingest.readers.codex.state import MAX_KNOWN_TURNS, State, Turn
-from shiftlog.ingest.readers.records import Object, first_line, is_drawn, object_in, text_in, turn_id
+from shiftlog.ingest.readers.codex.state import MAX_KNOWN_TURNS, CodexState, CodexTurn
+from shiftlog.ingest.readers.line_reader import LineReader, changed_values, load_state
+from shiftlog.ingest.readers.records import Object, digest_of, first_line, is_drawn, object_in, text_in, turn_id
 from shiftlog.model.agents import CODEX
 
-AGENT = CODEX
 MAX_SESSION_TALLIES = 20_000
 MAX_WAITING = 256
 
@@ -51,16 +49,16 @@ def turn_name(thread: str, turn_id: str) -> Key:
     return ("turn", turn_id) if is_drawn(turn_id) else ("turn", thread, "id", turn_id)
 
 
-class ThreadTurns:
+class ThreadTurns(LineReader[CodexState]):
     """Writes facts of one thread in order; a turn's facts wait until its prompt is known."""
 
-    def __init__(self, hints: Hints, state: State) -> None:
-        self.hints = hints
-        self.state = state
-        self.state.at = state.at or hints.first_at
-        self.out: list[AnyFact] = []
-        self.waiting: list[AnyFact] = decode_facts(state.waiting) if state.waiting else []
-        self.ref = SessionRef(state.thread or "")
+    AGENT = CODEX
+
+    def __init__(self, hints: Hints, state: bytes | None = None) -> None:
+        super().__init__(hints, load_state(state, CodexState))
+        waiting = self.state.waiting
+        self.waiting: list[AnyFact] = decode_facts(waiting) if waiting else []
+        self.ref = SessionRef(self.state.thread or "")
 
     # -- the session ---------------------------------------------------------------------------------------------------
 
@@ -74,7 +72,7 @@ class ThreadTurns:
         if self.state.thread is None:
             self.name_session(self.hints.session_id or "unknown")
             key: Key = ("session", self.ref.vendor_id)
-            self.out.append(SessionOpened(session=self.ref, key=key, at=self.at, agent=AGENT))
+            self.out.append(SessionOpened(session=self.ref, key=key, at=self.at, agent=self.AGENT))
 
     def name_session(self, thread: str) -> None:
         """Fix the thread that all facts belong to."""
@@ -91,39 +89,24 @@ class ThreadTurns:
 
     def change(self, **values: Any) -> None:
         """Write what changed of the session."""
-        changes = self._changed("", values)
-        if changes:
+        if changes := changed_values(self.state.written, "", values):
             key = self.line_key(None, "session", repr(sorted(changes.items())))
             self.out.append(SessionUpdated(session=self.ref, key=key, at=self.at, changes=changes))
 
     def run(self, **values: Any) -> None:
         """Write what changed of the session's process side."""
-        changes = self._changed("run.", values)
-        if changes:
+        if changes := changed_values(self.state.written, "run.", values):
             key = self.line_key(None, "run", repr(sorted(changes.items())))
             self.out.append(RunUpdated(session=self.ref, key=key, at=self.at, changes=changes))
 
-    def _changed(self, prefix: str, values: Object) -> Object:
-        written = self.state.written
-        changes: Object = {}
-        for name, value in values.items():
-            if value and written.get(prefix + name) != value:
-                changes[name] = written[prefix + name] = value
-        return changes
-
-    @property
-    def at(self) -> str | None:
-        """Return the time of the record being read."""
-        return self.state.at
-
-    def saved(self) -> State:
-        """Return the state with what waits."""
+    def save(self) -> bytes:
+        """Return the state to go on from."""
         self.state.waiting = encode_facts(self.waiting) if self.waiting else b""
-        return self.state
+        return msgspec.msgpack.encode(self.state)
 
     # -- places and keys -----------------------------------------------------------------------------------------------
 
-    def place(self, payload: Object) -> Turn | None:
+    def place(self, payload: Object) -> CodexTurn | None:
         """Return the turn that a record belongs to: the one it names if this file knows it, else the open one."""
         state = self.state
         name = named_turn(payload)
@@ -132,16 +115,16 @@ class ThreadTurns:
         if state.last_turn is not None and state.last_turn.vendor_id == name:
             return state.last_turn
         if (known := state.known.get(name)) is not None:
-            return Turn(request_id=known, vendor_id=name, begun=True, prompt="user", interpreted=True)
+            return CodexTurn(request_id=known, vendor_id=name, begun=True, prompt="user", interpreted=True)
         return state.turn
 
-    def line_key(self, turn: Turn | None, *parts: str) -> Key:
+    def line_key(self, turn: CodexTurn | None, *parts: str) -> Key:
         """Return the key of a fact that only its text tells apart, numbered within its turn."""
         text = "\x1f".join(parts)
-        number = self.count(turn, "l", text)
+        number = self.number_of(turn, "l", text)
         return ("l", self.thread_of(turn), turn.name if turn else "", Mac(text), number)
 
-    def thread_of(self, turn: Turn | None) -> str:
+    def thread_of(self, turn: CodexTurn | None) -> str:
         """Return the thread that stands in the keys of a turn's facts; that of a fork's copies is the one they are of.
 
         The vendor's ids of turns are unique, so all forks of a thread may go by one name.
@@ -149,20 +132,20 @@ class ThreadTurns:
         named = turn is not None and turn.vendor_id is not None
         return (self.state.family if named else None) or self.ref.vendor_id
 
-    def _tallies(self, turn: Turn | None) -> dict[str, list[int]]:
+    def _tallies(self, turn: CodexTurn | None) -> dict[str, list[int]]:
         if turn is not None:
             return turn.tallies
         if len(self.state.tallies) > MAX_SESSION_TALLIES:
             self.state.tallies.clear()
         return self.state.tallies
 
-    def count(self, turn: Turn | None, role: str, text: str) -> int:
+    def number_of(self, turn: CodexTurn | None, role: str, text: str) -> int:
         """Return the number of a text among equal ones of its turn."""
         tally = self._tallies(turn).setdefault(role + digest_of(text), [0, 0])
         tally[0] += 1
         return tally[0]
 
-    def pair(self, turn: Turn | None, role: str, text: str, *, event: bool) -> int | None:
+    def pair(self, turn: CodexTurn | None, role: str, text: str, *, event: bool) -> int | None:
         """Return the number of a doubly logged text, None for the other half of one that was written."""
         # The nth event of a text and the nth item of it are one; only what goes beyond both counts so far is new.
         tally = self._tallies(turn).setdefault(role + digest_of(text), [0, 0])
@@ -171,16 +154,16 @@ class ThreadTurns:
         number = max(tally)
         return number if number > before else None
 
-    def is_new_half(self, turn: Turn | None, mark: str, text: str, *, event: bool) -> bool:
+    def is_new_half(self, turn: CodexTurn | None, mark: str, text: str, *, event: bool) -> bool:
         """Tell whether a record that is logged as event and as item is seen for the first time."""
         return self.pair(turn, mark, text, event=event) is not None
 
-    def unnamed_id(self, turn: Turn | None, kind: str, text: str) -> str:
+    def unnamed_id(self, turn: CodexTurn | None, kind: str, text: str) -> str:
         """Return an id for a call that has none, equal on every reading."""
-        number = self.count(turn, kind, text)
+        number = self.number_of(turn, kind, text)
         return f"{self.ref.vendor_id}/{turn.name if turn else ''}/{kind}-{digest_of(text)}-{number}"
 
-    def call_name(self, call_id: str, turn: Turn | None) -> str:
+    def call_name(self, call_id: str, turn: CodexTurn | None) -> str:
         """Return what the keys of a call are made of; an id that only counts is told from others by its turn."""
         if is_drawn(call_id):
             return call_id
@@ -188,7 +171,7 @@ class ThreadTurns:
             return f"{turn.vendor_id}/{call_id}"
         return f"{self.thread_of(turn)}/{turn.name if turn else ''}/{call_id}"
 
-    def emit(self, fact: AnyFact, turn: Turn | None) -> None:
+    def emit(self, fact: AnyFact, turn: CodexTurn | None) -> None:
         """Write a fact, after the beginning of its turn."""
         if turn is None or turn.begun:
             self.out.append(fact)
@@ -199,12 +182,12 @@ class ThreadTurns:
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
-    def start_turn(self, vendor_id: str | None, at: str | None) -> Turn:
+    def start_turn(self, vendor_id: str | None, at: str | None) -> CodexTurn:
         """Open a turn; its beginning is written with its prompt or with the first thing that it does."""
         state = self.state
         state.ordinal += 1
         request_id = turn_id(at, vendor_id, state.ordinal)
-        turn = Turn(
+        turn = CodexTurn(
             request_id=request_id, vendor_id=vendor_id, ordinal=state.ordinal, at=at, last_at=at or self.at,
             model=state.model, effort=state.effort,
         )  # fmt: skip
@@ -219,7 +202,7 @@ class ThreadTurns:
                 del state.known[next(iter(state.known))]
         return turn
 
-    def begin(self, turn: Turn | None, prompt: str = "", images: tuple[Image, ...] = ()) -> None:
+    def begin(self, turn: CodexTurn | None, prompt: str = "", images: tuple[Image, ...] = ()) -> None:
         """Write the beginning of a turn and what waited for it; nothing if it was written."""
         if turn is None or turn.begun:
             return
@@ -236,13 +219,13 @@ class ThreadTurns:
         if turn.effort:
             self.update_turn(turn, {"reasoning_effort": turn.effort}, {})
 
-    def turn_key(self, turn: Turn) -> Key:
+    def turn_key(self, turn: CodexTurn) -> Key:
         """Return the key of a turn; an id that only counts is told from others by its thread."""
         if turn.vendor_id is None:
             return ("turn", self.ref.vendor_id, turn.name)
         return turn_name(self.thread_of(turn), turn.vendor_id)
 
-    def update_turn(self, turn: Turn, sets: Object, adds: dict[str, list[Any]]) -> None:
+    def update_turn(self, turn: CodexTurn, sets: Object, adds: dict[str, list[Any]]) -> None:
         """Gather fields of a turn; they are written when it ends or when there is no more to read."""
         turn.sets.update(sets)
         for name, items in adds.items():
@@ -252,32 +235,25 @@ class ThreadTurns:
         if turn is not self.state.turn:
             self.give_fields(turn)
 
-    def give_fields(self, turn: Turn, *, ends: bool = False) -> None:
+    def give_fields(self, turn: CodexTurn, *, ends: bool = False) -> None:
         """Write the fields that a turn has gathered; its end may be the last blocker."""
-        if not turn.sets and not turn.adds:
-            return
-        sets, adds = turn.sets, turn.adds
-        turn.sets, turn.adds = {}, {}
-        text = msgspec.json.encode({"sets": sets, "adds": adds}, order="deterministic").decode("utf-8", "replace")
-        key: Key = (*self.turn_key(turn), "fields", Mac(text))
-        fact = TurnUpdated(
-            session=self.ref, key=key, at=turn.last_at, turn=turn.request_id, sets=sets, adds=adds, ends=ends
-        )
-        self.emit(fact, turn)
+        fact = turn.take_fields(self.ref, (*self.turn_key(turn), "fields"), ends=ends)
+        if fact is not None:
+            self.emit(fact, turn)
 
-    def complete(self, turn: Turn, response: str | None, duration_ms: int | None) -> None:
+    def complete(self, turn: CodexTurn, response: str | None, duration_ms: int | None) -> None:
         """End a turn well."""
         self._end(turn, self.at, status="completed", response=response or turn.last_text or None,
                   duration_ms=duration_ms)  # fmt: skip
 
-    def fail(self, turn: Turn, note: str, code: str | None, duration_ms: int | None = None) -> None:
+    def fail(self, turn: CodexTurn, note: str, code: str | None, duration_ms: int | None = None) -> None:
         """End a turn badly."""
         turn.adds.setdefault("blockers", []).append(note)
         at = turn.last_at if turn.legacy else self.at
         self._end(turn, at, status="failed", response=turn.last_text or None, duration_ms=duration_ms,
                   failure_note=note, error_code=code)  # fmt: skip
 
-    def supersede(self, turn: Turn) -> None:
+    def supersede(self, turn: CodexTurn) -> None:
         """End a turn that was still open when the next one started."""
         if not turn.legacy:
             self.fail(turn, "superseded: Next turn started", "superseded")
@@ -286,11 +262,11 @@ class ThreadTurns:
         else:
             self.fail(turn, "superseded: No answer before the next prompt", "superseded")
 
-    def settle(self, turn: Turn) -> None:
+    def end_quiet(self, turn: CodexTurn) -> None:
         """End a turn that has been quiet for long."""
         self._end(turn, turn.last_at, status="completed", response=turn.last_text or None, settled=True)
 
-    def _end(self, turn: Turn, at: str | None, **fields: Any) -> None:
+    def _end(self, turn: CodexTurn, at: str | None, **fields: Any) -> None:
         self.begin(turn)
         self.give_fields(turn, ends=fields["status"] == "failed")
         key: Key = (*self.turn_key(turn), "end")
@@ -310,8 +286,3 @@ class ThreadTurns:
         del live[len(live) - count :]
         key = self.line_key(None, "abandoned", *turns)
         self.out.append(Note(session=self.ref, key=key, at=self.at, kind="abandoned", body={"abandoned": turns}))
-
-
-def digest_of(text: str) -> str:
-    """Return a short digest that tells texts of one turn apart."""
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=9).hexdigest()

@@ -11,8 +11,6 @@ import msgspec
 from shiftlog.facts.transcript import (
     Action,
     AnyFact,
-    Counts,
-    Disposition,
     Image,
     Key,
     Record,
@@ -22,53 +20,18 @@ from shiftlog.facts.transcript import (
     ToolResult,
     Usage,
 )
-from shiftlog.ingest.readers.plain.state import MAX_OPEN_CALLS, Call, save
-from shiftlog.ingest.readers.plain.telling import Narrator
-from shiftlog.ingest.readers.records import Object, bounded, call_line, read_line, relative_path, text_in
+from shiftlog.ingest.readers.plain.state import MAX_OPEN_CALLS, ChatCall
+from shiftlog.ingest.readers.plain.turns import ConversationTurns
+from shiftlog.ingest.readers.records import Object, bounded, call_line, relative_path, text_in
 from shiftlog.ingest.readers.shell_actions import commits_made, packages_added
 
 
-class ConversationReader(Narrator):
-    """Reads one conversation; see `Reader` for the protocol. Subclasses give `take`, and `complete` to hold back."""
+class ConversationReader(ConversationTurns):
+    """Reads one conversation. Subclasses give `read_record`, and `complete` if they hold something back."""
 
     SHELL_TOOLS: frozenset[str] = frozenset()
 
     # -- the protocol --------------------------------------------------------------------------------------------------
-
-    @property
-    def agent(self) -> str:
-        """Return the agent kind."""
-        return self.AGENT
-
-    @property
-    def counts(self) -> Counts:
-        """Return the dispositions of all lines so far."""
-        return self.state.counts
-
-    @property
-    def newest_at(self) -> str | None:
-        """Return the latest time so far."""
-        return self.state.newest_at
-
-    def feed(self, line: bytes) -> Sequence[AnyFact]:
-        """Read one line."""
-        read = read_line(line)
-        if read is None:
-            return ()
-        counts = self.state.counts
-        if read.record is None:
-            counts.bad += 1
-            return ()
-        counts.replaced += read.replaced
-        self.line = line
-        disposition = self.take(read.record)
-        setattr(counts, disposition.value, getattr(counts, disposition.value) + 1)
-        return self.given()
-
-    def skip_oversized(self) -> None:
-        """Count a line that was too long to be fed."""
-        self.state.counts.bad += 1
-        self.state.counts.oversized += 1
 
     def finish(self) -> Sequence[AnyFact]:
         """Write what was held back."""
@@ -98,18 +61,9 @@ class ConversationReader(Narrator):
 
     def save(self) -> bytes:
         """Return the state to go on from."""
-        return save(self.state)
-
-    def given(self) -> Sequence[AnyFact]:
-        """Return the facts written since the last time."""
-        facts, self.out = self.out, []
-        return facts
+        return msgspec.msgpack.encode(self.state)
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
-
-    def take(self, record: Object) -> Disposition:
-        """Read one record."""
-        raise NotImplementedError
 
     def complete(self) -> None:
         """Write what is held back, because there is no more for now."""
@@ -133,7 +87,7 @@ class ConversationReader(Narrator):
         if len(state.calls) >= MAX_OPEN_CALLS:
             del state.calls[next(iter(state.calls))]
         script = script_of(given) if tool in self.SHELL_TOOLS else ""
-        state.calls[call_id] = Call(tool=tool, turn=turn and turn.request_id, script=script)
+        state.calls[call_id] = ChatCall(tool=tool, turn=turn and turn.request_id, script=script)
         self.out.append(
             ToolCall(
                 session=self.ref, key=("call", self.ref.vendor_id, call_id), at=state.at, turn=turn and turn.request_id,

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from shiftlog.facts.transcript import Disposition, Key, Record
-from shiftlog.ingest.readers.codex.calls import parsed
 from shiftlog.ingest.readers.plain.conversation import ConversationReader
 from shiftlog.ingest.readers.records import (
     Object,
     bounded,
     object_in,
     objects_in,
+    parsed_arguments,
     relative_path,
     text_in,
     tokens_in,
@@ -62,7 +62,7 @@ class CopilotReader(ConversationReader):
     BACKEND = "copilot_cli"
     SHELL_TOOLS = frozenset({"bash", "shell", "powershell", "run_in_terminal"})
 
-    def take(self, record: Object) -> Disposition:
+    def read_record(self, record: Object) -> Disposition:
         """Read one event."""
         kind = text_in(record, "type") or "(none)"
         data = object_in(record, "data")
@@ -132,7 +132,7 @@ class CopilotReader(ConversationReader):
         self._call(text_in(data, "toolCallId"), text_in(data, "toolName"), data.get("arguments"), aside)
 
     def _call(self, call_id: str | None, tool: str | None, given: Any, aside: str | None) -> None:
-        name, arguments = tool or "unknown", parsed(given)
+        name, arguments = tool or "unknown", parsed_arguments(given)
         extra: Object = {"parent_call": aside} if aside else {}
         known = call_id is not None and (call_id in self.state.calls or call_id in self.state.answered)
         made = self.call(call_id, name, arguments, **extra)

@@ -20,7 +20,7 @@ class CursorReader(ConversationReader):
     BACKEND = "cursor"
     SHELL_TOOLS = frozenset({"Bash", "Shell", "run_terminal_cmd", "run_terminal_command_v2"})
 
-    def take(self, record: Object) -> Disposition:
+    def read_record(self, record: Object) -> Disposition:
         """Read one record."""
         self.set_time(record.get("timestamp"))
         self.open_session()

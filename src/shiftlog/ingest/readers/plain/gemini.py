@@ -34,7 +34,7 @@ class GeminiReader(ConversationReader):
     BACKEND = "gemini_cli"
     SHELL_TOOLS = frozenset({"run_shell_command", "shell"})
 
-    def take(self, record: Object) -> Disposition:
+    def read_record(self, record: Object) -> Disposition:
         """Read one record."""
         if "$set" in record:
             return self._set(object_in(record, "$set"))

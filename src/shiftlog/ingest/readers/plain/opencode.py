@@ -60,7 +60,7 @@ class OpenCodeReader(ConversationReader):
     BACKEND = "opencode"
     SHELL_TOOLS = frozenset({"bash", "shell"})
 
-    def take(self, record: Object) -> Disposition:
+    def read_record(self, record: Object) -> Disposition:
         """Read one line: a session, a message or a part, as a row or as its file holds it, or a whole export."""
         if (held := self.state.own.pop("held", None)) is not None:
             self.state.own["message"], self.state.own["parts"] = held

@@ -5,10 +5,7 @@ Readers of the simpler formats stand on this; tools, tokens and the protocol are
 
 from typing import Any, Literal
 
-import msgspec
-
 from shiftlog.facts.transcript import (
-    AnyFact,
     DialogItem,
     Disposition,
     Hints,
@@ -26,53 +23,31 @@ from shiftlog.facts.transcript import (
     TitleSource,
     TurnBegun,
     TurnEnded,
-    TurnUpdated,
 )
-from shiftlog.ingest.readers.actions import commentary, requirement_ids
-from shiftlog.ingest.readers.plain.state import Turn, hash_of, load
-from shiftlog.ingest.readers.records import WHOLE_LINE, Object, first_line, raw_or_digest, turn_id, utc
+from shiftlog.ingest.readers.actions import commentary
+from shiftlog.ingest.readers.line_reader import MAX_NAME_CHARS, LineReader, changed_values, load_state
+from shiftlog.ingest.readers.plain.state import ChatState, ChatTurn
+from shiftlog.ingest.readers.records import WHOLE_LINE, digest_of, first_line, raw_or_digest, turn_id
 
-MAX_NOTED = 1000
 NO_ANSWER = "superseded: No answer before the next prompt"
 UNFINISHED = "Turn aborted: unfinished"
 
 
-class Narrator:
+class ConversationTurns(LineReader[ChatState]):
     """Keeps the state of one conversation and writes its facts in order."""
 
-    AGENT = ""
     BACKEND = ""
 
     def __init__(self, hints: Hints, state: bytes | None = None) -> None:
-        self.hints = hints
-        self.state = load(state)
-        self.state.at = self.state.at or hints.first_at
-        self.out: list[AnyFact] = []
+        super().__init__(hints, load_state(state, ChatState))
         self.ref = SessionRef(self.state.session or "")
-        self.line = b""
 
     # -- records -------------------------------------------------------------------------------------------------------
 
-    def set_time(self, value: object) -> str | None:
-        """Take a record's time where it has one; return the time that holds."""
-        at = utc(value)
-        if at is not None:
-            self.state.at = at
-            if self.state.newest_at is None or at > self.state.newest_at:
-                self.state.newest_at = at
-        return self.state.at
-
-    def counted(self, name: str) -> Disposition:
-        """Count a record of which nothing is kept."""
-        names = self.state.counts.counted_names
-        names[name] = names.get(name, 0) + 1
-        return Disposition.COUNTED
-
     def unknown(self, name: str, raw: bytes | None = None) -> Disposition:
         """Count what no rule knows and keep its raw text."""
-        names, name = self.state.counts.unknown_names, name[:200]
-        names[name] = names.get(name, 0) + 1
-        if names[name] <= MAX_NOTED:
+        name = name[:MAX_NAME_CHARS]
+        if self.is_noted(name):
             self.open_session()
             given = self.line if raw is None else raw
             key = self.line_key("unknown", name, given.decode("utf-8", "replace").strip())
@@ -91,10 +66,10 @@ class Narrator:
         """Return a name for something without an id, equal on every reading."""
         text = "\x1f".join(parts)
         turn = self.state.turn.name if self.state.turn else ""
-        return f"{turn}/{hash_of(text)}/{self._number(turn, text)}"
+        return f"{turn}/{digest_of(text)}/{self._number(turn, text)}"
 
     def _number(self, turn: str, text: str) -> int:
-        tallies, name = self.state.tallies, f"{turn}/{hash_of(text)}"
+        tallies, name = self.state.tallies, f"{turn}/{digest_of(text)}"
         tallies[name] = tallies.get(name, 0) + 1
         return tallies[name]
 
@@ -123,23 +98,15 @@ class Narrator:
 
     def change(self, **values: Any) -> None:
         """Write what changed of the session."""
-        if changes := self._changed("", values):
+        if changes := changed_values(self.state.written, "", values):
             key = self.line_key("session", repr(sorted(changes.items())))
             self.out.append(SessionUpdated(session=self.ref, key=key, at=self.state.at, changes=changes))
 
     def run(self, **values: Any) -> None:
         """Write what changed of the session's process side."""
-        if changes := self._changed("run.", values):
+        if changes := changed_values(self.state.written, "run.", values):
             key = self.line_key("run", repr(sorted(changes.items())))
             self.out.append(RunUpdated(session=self.ref, key=key, at=self.state.at, changes=changes))
-
-    def _changed(self, prefix: str, values: Object) -> Object:
-        written = self.state.written
-        changes: Object = {}
-        for name, value in values.items():
-            if value and written.get(prefix + name) != value:
-                changes[name] = written[prefix + name] = value
-        return changes
 
     def rename(self, title: str, source: TitleSource) -> None:
         """Give the session a title."""
@@ -154,7 +121,7 @@ class Narrator:
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
-    def begin_turn(self, vendor_id: str | None, prompt: str, images: tuple[Image, ...] = ()) -> Turn:
+    def begin_turn(self, vendor_id: str | None, prompt: str, images: tuple[Image, ...] = ()) -> ChatTurn:
         """Open a turn; one still open ends."""
         state = self.state
         self.open_session()
@@ -162,7 +129,7 @@ class Narrator:
             self.end_turn()
         state.ordinal += 1
         name = vendor_id or f"t{state.ordinal}"
-        turn = Turn(
+        turn = ChatTurn(
             request_id=turn_id(state.at, vendor_id, state.ordinal), name=name, ordinal=state.ordinal,
             last_at=state.at,
         )  # fmt: skip
@@ -181,7 +148,7 @@ class Narrator:
             self.rename(first_line(prompt, WHOLE_LINE), TitleSource.PROMPT)
         return turn
 
-    def is_quiet(self, turn: Turn) -> bool:
+    def is_quiet(self, turn: ChatTurn) -> bool:
         """Tell whether the model has said its last word."""
         return turn.has_model and (turn.failure is not None or (turn.quiet and not turn.calls))
 
@@ -209,23 +176,14 @@ class Narrator:
     def give_fields(self, *, ends: bool = False) -> None:
         """Write the fields that the open turn has gathered; its end may be the last blocker."""
         turn = self.state.turn
-        if turn is None or not (turn.sets or turn.adds):
-            return
-        sets, adds = turn.sets, turn.adds
-        turn.sets, turn.adds = {}, {}
-        text = msgspec.json.encode({"sets": sets, "adds": adds}, order="deterministic").decode("utf-8", "replace")
-        key: Key = ("turn", self.ref.vendor_id, turn.name, "fields", Mac(text))
-        self.out.append(
-            TurnUpdated(
-                session=self.ref, key=key, at=turn.last_at, turn=turn.request_id, sets=sets, adds=adds, ends=ends
-            )
-        )
+        if turn is not None:
+            fact = turn.take_fields(self.ref, ("turn", self.ref.vendor_id, turn.name, "fields"), ends=ends)
+            self.out += () if fact is None else (fact,)
 
     def add(self, name: str, *items: Any) -> None:
         """Add items to a list of the open turn."""
         if self.state.turn is not None and items:
-            listed = self.state.turn.adds.setdefault(name, [])
-            listed.extend(item for item in items if item not in listed[-64:])
+            self.state.turn.add(name, *items)
 
     def touch(self, *, model: bool = False, quiet: bool = False) -> None:
         """Note that the open turn goes on."""
@@ -266,16 +224,11 @@ class Narrator:
             if turn is not None and not reasoning:
                 self._learn(turn, text, message, decision=category == "decision")
 
-    def _learn(self, turn: Turn, text: str, message: str, *, decision: bool) -> None:
+    def _learn(self, turn: ChatTurn, text: str, message: str, *, decision: bool) -> None:
         if not message or message != turn.message:
             turn.texts, turn.message = [], message
         turn.texts.append(text)
-        if not turn.interpreted:
-            turn.interpreted = True
-            turn.sets["interpretation"] = text
-        if decision:
-            self.add("design_decisions", text)
-        self.add("requirements_discovered", *requirement_ids(text))
+        turn.learn(text, is_decision=decision)
 
 
 def _code(note: str | None, code: str | None) -> str | None:

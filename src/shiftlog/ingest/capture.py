@@ -46,7 +46,7 @@ Mask = Callable[[Any], Any]
 
 
 @dataclass(slots=True, kw_only=True)
-class Rollout:
+class CapturedRollout:
     """One rollout, read: its header, its turns in order, and what of it could not be read."""
 
     path: str
@@ -63,7 +63,7 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class RolloutHeader:
     """What the first `session_meta` of a rollout says."""
 
     thread: str
@@ -75,14 +75,14 @@ class Header:
     version: str | None = None
 
 
-def read_rollout(path: str, mask: Mask) -> Rollout:
+def read_rollout(path: str, mask: Mask) -> CapturedRollout:
     """Read a rollout whole; raise TranscriptNotFound or TranscriptUnreadable."""
     if not Path(path).is_file():
         raise TranscriptNotFound(f"Transcript not found: {path}", details={"searched": [path]})
     head = header_of(path)
     if head is None:
         raise TranscriptUnreadable(f"Transcript unreadable: {path}", details={"path": path, "reason": "not a rollout"})
-    folded = _Folded(mask)
+    folded = _FoldedTurns(mask)
     with LineFile(path, MAX_LINE_BYTES) as file:
         reader = CodexReader(hints_of(path, first_at=first_time(file.start(SNIFF_BYTES))))
         for line in file.lines():
@@ -94,7 +94,7 @@ def read_rollout(path: str, mask: Mask) -> Rollout:
                 folded.cut += 1
     folded.take([*reader.finish(), *reader.settle_waiting()])
     counts = reader.counts
-    return Rollout(
+    return CapturedRollout(
         path=path,
         thread=head.thread,
         parent=head.parent,
@@ -109,7 +109,7 @@ def read_rollout(path: str, mask: Mask) -> Rollout:
     )
 
 
-class _Folded:
+class _FoldedTurns:
     """The facts of one thread, gathered turn by turn."""
 
     def __init__(self, mask: Mask) -> None:
@@ -227,7 +227,7 @@ def _time(at: str | None) -> str | None:
 # Finding
 
 
-def header_of(path: str) -> Header | None:
+def header_of(path: str) -> RolloutHeader | None:
     """Return the header of a rollout; for a file of an early release, which has none, its name; None for no rollout."""
     looked = 0
     try:
@@ -244,16 +244,16 @@ def header_of(path: str) -> Header | None:
                     break
     except (TranscriptUnreadable, OSError):
         return None
-    return Header(thread=hints_of(path).session_id or Path(path).stem)
+    return RolloutHeader(thread=hints_of(path).session_id or Path(path).stem)
 
 
-def _header(record: Mapping[str, Any]) -> Header | None:
+def _header(record: Mapping[str, Any]) -> RolloutHeader | None:
     payload = _object(record.get("payload"))
     spawn = _object(_object(_object(payload.get("source")).get("subagent")).get("thread_spawn"))
     texts = {name: value for name, value in {**spawn, **payload}.items() if isinstance(value, str) and value}
     if "id" not in texts:
         return None
-    return Header(
+    return RolloutHeader(
         thread=texts["id"],
         parent=texts.get("parent_thread_id"),
         nickname=slug(texts.get("agent_nickname", ""), NICKNAME),
@@ -322,7 +322,7 @@ def find_rollout(
     return max(found, key=_last_record)
 
 
-def _is_below(header: Header | None, workspace: str) -> bool:
+def _is_below(header: RolloutHeader | None, workspace: str) -> bool:
     if header is None or header.cwd is None or header.parent is not None:
         return False
     top = os.path.realpath(workspace)
@@ -363,7 +363,7 @@ def subagents_of(parent: str, folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: (str(each["startedAt"]), each["path"]))
 
 
-def as_subagents_turn(turn: Turn, rollout: Rollout, parent_request: str | None) -> Turn:
+def as_subagents_turn(turn: Turn, rollout: CapturedRollout, parent_request: str | None) -> Turn:
     """Return a subagent's turn as the parent's session has it: under its own id, with its tags."""
     stamp = (rollout.started or str(turn["timestamp"])).replace("-", "").replace(":", "")
     own = slug(str(turn.get("vendorTurnId") or ""), turn["requestId"].split("-", 2)[2])

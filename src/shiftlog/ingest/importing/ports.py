@@ -1,0 +1,113 @@
+"""What an import takes and needs: its options, its progress, its stop sign, and the journal it writes to."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+import anyio
+
+from shiftlog.facts.batch import Batch
+from shiftlog.store.sources import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSettings:
+    """What the operator set about imports."""
+
+    roots: tuple[str, ...] = ()
+    max_line_mb: int = 128
+    project_aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What a face asks for; without paths the known folders are searched.
+
+    `allowed` are the folders that may be read besides the known ones, None where anything may.
+    """
+
+    paths: Sequence[str] = ()
+    agents: Sequence[str] = ()
+    since: str | None = None
+    full: bool = False
+    dry_run: bool = False
+    jobs: int | None = None
+    keep_images: bool = False
+    recursive: bool = True
+    allowed: Sequence[str] | None = None
+    environ: Mapping[str, str] | None = None
+    """Where the known folders are, as an operator's own environment says; None for the daemon's."""
+    stopped_at: datetime | None = None
+    """When the agent itself said that it had stopped: turns that are quiet since then have ended."""
+    argument: str = "paths"
+    """What the face calls the paths."""
+
+
+class BatchResult(Protocol):
+    """What the journal made of a batch."""
+
+    @property
+    def entries(self) -> int: ...
+    @property
+    def sessions(self) -> dict[str, bool]: ...
+    @property
+    def new(self) -> list[str]: ...
+    @property
+    def counts(self) -> "Counter[str]": ...
+    @property
+    def redactions(self) -> "Counter[str]": ...
+    @property
+    def sealed(self) -> list[str]: ...
+    @property
+    def places(self) -> "dict[str, list[dict[str, str | None]]]": ...
+
+
+class ImportJournal(Protocol):
+    """What an import needs of the journal."""
+
+    async def write(
+        self, batch: Batch, source: Source, *, moved_from: str | None = None, follows: int | None = None
+    ) -> BatchResult: ...
+    async def secure(self, path: str) -> None: ...
+    async def sources(self) -> list[Source]: ...
+    async def states(self, paths: Iterable[str]) -> dict[str, bytes]: ...
+    async def without_project(self, session_ids: Iterable[str]) -> dict[str, dict[str, str | None]]: ...
+    async def keep_projects(
+        self, paths: dict[str, str], sessions: dict[str, dict[str, str]], moved: dict[str, tuple[str, ...]]
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportProgress:
+    """How far an import is."""
+
+    files_done: int
+    files: int
+    bytes_done: int
+    bytes: int
+
+
+Tell = Callable[[ImportProgress], Awaitable[None]]
+
+
+class StopSign:
+    """Asks a running import to end after the batch under way."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+
+    def set(self) -> None:
+        """Ask."""
+        self.event.set()
+
+    def is_set(self) -> bool:
+        """Tell whether somebody asked."""
+        return self.event.is_set()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until somebody asks, at most so long."""
+        with anyio.move_on_after(timeout_s):
+            await self.event.wait()

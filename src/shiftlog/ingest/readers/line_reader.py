@@ -1,0 +1,137 @@
+"""What all readers share: a line is read and counted, its time kept, and the facts it gave are handed over.
+
+What a record means is each reader's own knowledge; what a turn gathers is in `turn_draft`.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+import msgspec
+
+from shiftlog.facts.transcript import AnyFact, Counts, Disposition, Hints
+from shiftlog.ingest.readers.records import Object, read_line, utc
+
+VERSION = 1
+MAX_NOTED = 1000
+MAX_NAME_CHARS = 200
+
+
+class ReaderState(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What every reader remembers between lines; saved whole, also to another process."""
+
+    version: int = VERSION
+    at: str | None = None
+    newest_at: str | None = None
+    counts: Counts = msgspec.field(default_factory=Counts)
+
+
+StateT = TypeVar("StateT", bound=ReaderState)
+
+
+def load_state(data: bytes | None, kind: type[StateT]) -> StateT:
+    """Return a saved state; a new one if there is none, or if it has another layout."""
+    if data:
+        try:
+            state = msgspec.msgpack.decode(data, type=kind)
+        except msgspec.MsgspecError:
+            return kind()
+        if state.version == VERSION:
+            return state
+    return kind()
+
+
+def changed_values(written: Object, prefix: str, values: Object) -> Object:
+    """Return the values that differ from those last written, and keep them as written."""
+    changes: Object = {}
+    for name, value in values.items():
+        if value and written.get(prefix + name) != value:
+            changes[name] = written[prefix + name] = value
+    return changes
+
+
+class LineReader(Generic[StateT]):
+    """Takes lines, gives facts; follows the `Reader` protocol. Subclasses read the records."""
+
+    AGENT: ClassVar[str] = ""
+
+    def __init__(self, hints: Hints, state: StateT) -> None:
+        self.hints = hints
+        self.state = state
+        self.state.at = state.at or hints.first_at
+        self.out: list[AnyFact] = []
+        self.line = b""
+
+    @property
+    def agent(self) -> str:
+        """Return the agent kind."""
+        return self.AGENT
+
+    @property
+    def counts(self) -> Counts:
+        """Return the dispositions of all lines so far."""
+        return self.state.counts
+
+    @property
+    def at(self) -> str | None:
+        """Return the time of the record being read, or of the last one that had a time."""
+        return self.state.at
+
+    def feed(self, line: bytes) -> Sequence[AnyFact]:
+        """Read one line."""
+        read = read_line(line)
+        if read is None:
+            return ()
+        counts = self.state.counts
+        if read.record is None:
+            counts.bad += 1
+            return ()
+        counts.replaced += read.replaced
+        self.line = line
+        self.count(self.read_record(read.record))
+        return self.given()
+
+    def read_record(self, record: Object) -> Disposition:
+        """Read one record; its line is `self.line`."""
+        raise NotImplementedError
+
+    def skip_oversized(self) -> None:
+        """Count a line that was too long to be fed."""
+        self.state.counts.bad += 1
+        self.state.counts.oversized += 1
+
+    def given(self) -> Sequence[AnyFact]:
+        """Return the facts given since the last call."""
+        facts, self.out = self.out, []
+        return facts
+
+    # -- for subclasses ------------------------------------------------------------------------------------------------
+
+    def set_time(self, value: object) -> str | None:
+        """Take a record's time if it has one; return the time that holds."""
+        at = utc(value)
+        state = self.state
+        if at is not None:
+            state.at = at
+            if state.newest_at is None or at > state.newest_at:
+                state.newest_at = at
+        return state.at
+
+    def count(self, disposition: Disposition) -> None:
+        """Count a line by what became of it."""
+        counts = self.state.counts
+        if disposition is Disposition.MAPPED:
+            counts.mapped += 1
+        else:
+            setattr(counts, disposition, getattr(counts, disposition) + 1)
+
+    def counted(self, name: str, number: int = 1) -> Disposition:
+        """Count a record, or a part of one, that is known but not kept."""
+        names = self.state.counts.counted_names
+        names[name] = names.get(name, 0) + number
+        return Disposition.COUNTED
+
+    def is_noted(self, name: str) -> bool:
+        """Count an unknown record by its name; return True while its raw text is kept too."""
+        names = self.state.counts.unknown_names
+        names[name] = names.get(name, 0) + 1
+        return names[name] <= MAX_NOTED
