@@ -9,6 +9,9 @@ import resource
 import subprocess
 import time
 
+from anyio import create_task_group
+from anyio.abc import TaskGroup
+
 from bench.tables import ms, percentile, print_table, ratio
 from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream
@@ -39,17 +42,18 @@ def main() -> None:
 
 
 async def _main() -> None:
-    await _print_latency()
-    await _print_openings()
-    await _print_volume()
+    async with create_task_group() as tasks:
+        await _print_latency(tasks)
+        await _print_openings(tasks)
+        await _print_volume(tasks)
 
 
-async def _print_latency() -> None:
+async def _print_latency(tasks: TaskGroup) -> None:
     # The three take turns, so that a busy machine slows them alike.
     bare, floor, engine = list[float](), list[float](), list[float]()
     plain = subprocess.Popen(BASH, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: ASYNC220 - the floor blocks
     piped = await asyncio.create_subprocess_exec(*BASH, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    shell = await LocalTarget().open(ShellSpec(cwd="/"))
+    shell = await LocalTarget().open(ShellSpec(cwd="/"), tasks)
     assert plain.stdin is not None
     assert plain.stdout is not None
     assert piped.stdin is not None
@@ -87,15 +91,15 @@ async def _print_latency() -> None:
     print_table("`true`", ("shell", "p50", "p95", "to the floor"), rows)
 
 
-async def _print_openings() -> None:
+async def _print_openings(tasks: TaskGroup) -> None:
     spans = list[float]()
     for _ in range(OPENINGS):
         begun = time.perf_counter()
-        shell = await LocalTarget().open(ShellSpec(cwd="/"))
+        shell = await LocalTarget().open(ShellSpec(cwd="/"), tasks)
         spans.append(time.perf_counter() - begun)
         await shell.close()
     begun = time.perf_counter()
-    shells = await asyncio.gather(*(LocalTarget().open(ShellSpec(cwd="/")) for _ in range(MANY)))
+    shells = await asyncio.gather(*(LocalTarget().open(ShellSpec(cwd="/"), tasks) for _ in range(MANY)))
     opened = time.perf_counter() - begun
     begun = time.perf_counter()
     started = await asyncio.gather(*(shell.start(CommandSpec(text="true"), Nothing()) for shell in shells))
@@ -110,11 +114,11 @@ async def _print_openings() -> None:
     print_table("Openings", ("what", "time"), rows)
 
 
-async def _print_volume() -> None:
+async def _print_volume(tasks: TaskGroup) -> None:
     begun = time.perf_counter()
     subprocess.run("yes | head -c 1000000000 | cat >/dev/null", shell=True, check=True)  # noqa: ASYNC221 - alone
     floor = (time.perf_counter() - begun) * 1000
-    shell = await LocalTarget().open(ShellSpec(cwd="/"))
+    shell = await LocalTarget().open(ShellSpec(cwd="/"), tasks)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     sink = Nothing()
     begun = time.perf_counter()

@@ -12,7 +12,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anyio import create_task_group
+
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from shiftlog.shell.ports import Target
     from shiftlog.shell.remote.ports import RemoteHost
 
@@ -28,7 +32,7 @@ async def _median_ms(once: Callable[[], Awaitable[object]]) -> float:
     return statistics.median(times)
 
 
-async def _compare(name: str, host: "RemoteHost", target: "Target") -> None:
+async def _compare(name: str, host: "RemoteHost", target: "Target", tasks: "TaskGroup") -> None:
     from shiftlog.shell.ports import ShellSpec
     from shiftlog.shell.remote.aside import Gathered
     from tests.shell.engine_probe import run
@@ -42,7 +46,7 @@ async def _compare(name: str, host: "RemoteHost", target: "Target") -> None:
 
     floor = await _median_ms(bare)
     wire.write_eof()
-    shell = await target.open(ShellSpec())
+    shell = await target.open(ShellSpec(), tasks)
     ours = await _median_ms(lambda: run(shell, "true"))
     await shell.close()
     await host.close()
@@ -50,10 +54,9 @@ async def _compare(name: str, host: "RemoteHost", target: "Target") -> None:
 
 
 async def _ssh(folder: Path) -> None:
-    from shiftlog.shell.guarding import NoGuard
     from shiftlog.shell.remote.ssh.connect import Login, connect
     from shiftlog.shell.remote.ssh.hosts import resolve
-    from shiftlog.shell.remote.ssh.places import SshPlaces
+    from shiftlog.shell.remote.ssh.targets import SshTargets
     from shiftlog.shell.remote.ssh.wire import SshHost
     from tests.shell.ssh.server import USER, start_server
 
@@ -66,14 +69,14 @@ async def _ssh(folder: Path) -> None:
             return await connect(hops, Login(), server.settings)
 
         host = SshHost(await connect(hops, Login(), server.settings), again)  # type: ignore[arg-type]
-        await _compare("ssh", host, SshPlaces(server.settings).place(values, NoGuard()).target)
+        async with create_task_group() as tasks:
+            await _compare("ssh", host, SshTargets(server.settings).find(values), tasks)
     finally:
         server.stop()
 
 
 async def _docker(folder: Path) -> None:
-    from shiftlog.shell.guarding import NoGuard
-    from shiftlog.shell.remote.docker.places import DockerPlaces
+    from shiftlog.shell.remote.docker.targets import DockerTargets
     from shiftlog.shell.remote.docker.wire import DockerClient, DockerHost
     from shiftlog.shell.remote.settings import DockerSettings
     from tests.shell.docker.engine import MISSING, start_engine
@@ -87,8 +90,9 @@ async def _docker(folder: Path) -> None:
         client = DockerClient(program="docker", env=engine.environ)
         container = await client.find("bench")
         assert container is not None
-        place = DockerPlaces(DockerSettings(), engine.environ).place({"container": "bench"}, NoGuard())
-        await _compare("docker", DockerHost(client, container), place.target)
+        target = DockerTargets(DockerSettings(), engine.environ).find({"container": "bench"})
+        async with create_task_group() as tasks:
+            await _compare("docker", DockerHost(client, container, tasks), target, tasks)
     finally:
         engine.stop()
 

@@ -35,9 +35,9 @@ async def test_case_11_taking_a_request_back_ends_its_command_and_nothing_is_ans
         command = {"shell_id": desk.shell_id, "command": "sleep 60; touch done"}
         request = peer.request("tools/call", {"name": "run_command", "arguments": command})
         await peer.send(request)
-        await until(lambda: desk.shells.live[desk.shell_id].running)
+        await until(lambda: desk.shells.registry.shells[desk.shell_id].running)
         await peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request["id"]}})
-        await until(lambda: desk.shells.live[desk.shell_id].state == "idle", 5)
+        await until(lambda: desk.shells.registry.shells[desk.shell_id].state == "idle", 5)
         [finished] = await desk.entries(Kind.COMMAND_FINISHED)
         assert (finished.facts["state"], finished.facts["exit_code"]) == ("cancelled", 130)
         answer = await peer.call("run_command", {"shell_id": desk.shell_id, "command": "ls"})
@@ -50,9 +50,9 @@ async def test_a_command_goes_on_when_its_client_is_gone(tmp_path: Path) -> None
         async with connected(server, finish_s=0.1) as peer:
             command = {"shell_id": desk.shell_id, "command": "sleep 1; touch done"}
             await peer.send(peer.request("tools/call", {"name": "run_command", "arguments": command}))
-            await until(lambda: desk.shells.live[desk.shell_id].running)
+            await until(lambda: desk.shells.registry.shells[desk.shell_id].running)
         await until((desk.place / "done").exists, 5)
-        await until(lambda: desk.shells.live[desk.shell_id].state == "idle", 5)
+        await until(lambda: desk.shells.registry.shells[desk.shell_id].state == "idle", 5)
         [finished] = await desk.entries(Kind.COMMAND_FINISHED)
         assert (finished.facts["state"], finished.facts["exit_code"]) == ("finished", 0)
 

@@ -1,5 +1,7 @@
 """The torture cases as remote shells run them, and which of them a transport cannot do."""
 
+from anyio.abc import TaskGroup
+
 from shiftlog.model.shell_errors import ShellEnded
 from shiftlog.shell.engine.words import draw_token
 from shiftlog.shell.ports import LiveShell, ShellSpec, Target
@@ -34,12 +36,12 @@ async def check_case(shell: LiveShell, case: Case) -> None:
         await shell.close()
 
 
-async def check_endless_case(target: Target) -> None:
+async def check_endless_case(target: Target, tasks: TaskGroup) -> None:
     """Run the case that starts processes without end: the shell says that it ended, and nothing of it is left."""
     [case] = [case for case in CASES if case.name == ENDLESS]
     mark = draw_token()
     try:
-        await check_case(await target.open(ShellSpec(cwd="/", env={MARK: mark})), case)
+        await check_case(await target.open(ShellSpec(cwd="/", env={MARK: mark}), tasks), case)
         await until_gone(mark)
     finally:
         stop_marked(mark)

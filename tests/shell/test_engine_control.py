@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from anyio.abc import TaskGroup
 
 from shiftlog.model.shell_errors import CommandNotRunning, OpenFailed, ShellEnded, StdinClosed
 from shiftlog.shell.engine.local import LocalTarget
@@ -20,8 +21,8 @@ from tests.shell.engine_probe import PATIENCE_S, Remembered, finish, run, start
 
 
 @pytest.fixture
-async def shell(tmp_path: Path) -> AsyncIterator[EngineShell]:
-    shell = await LocalTarget().open(ShellSpec(cwd=str(tmp_path)))
+async def shell(tmp_path: Path, tasks: TaskGroup) -> AsyncIterator[EngineShell]:
+    shell = await LocalTarget().open(ShellSpec(cwd=str(tmp_path)), tasks)
     try:
         yield shell
     finally:
@@ -198,13 +199,15 @@ print(os.getpid(), flush=True); os.close(1); time.sleep(995)'
 async def test_the_tree_ends_when_the_server_is_killed(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
-from shiftlog.shell.local import LocalTarget
+import anyio
+from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.ports import CommandSpec, ShellSpec
 class Sink:
     def write(self, stream, data): print(data.decode(), end='', flush=True)
     def close(self, stream): pass
 async def main():
-    shell = await LocalTarget().open(ShellSpec())
+    tasks = await anyio.create_task_group().__aenter__()
+    shell = await LocalTarget().open(ShellSpec(), tasks)
     text = 'echo $$; nohup sleep 999 >/dev/null & echo $!; setsid sleep 998 & echo $!; echo end'
     await (await shell.start(CommandSpec(text=text), Sink())).ended
     await asyncio.sleep(60)
@@ -386,16 +389,16 @@ async def test_cancelling_the_caller_does_not_hurt_the_shell(shell: EngineShell)
     assert (await run(shell, "echo after"))[1].out == b"after\n" or shell.ended.done() is False
 
 
-async def test_opening_in_a_missing_directory_fails_with_its_name(tmp_path: Path) -> None:
+async def test_opening_in_a_missing_directory_fails_with_its_name(tmp_path: Path, tasks: TaskGroup) -> None:
     with pytest.raises(OpenFailed, match="missing"):
-        await LocalTarget().open(ShellSpec(cwd=str(tmp_path / "missing")))
+        await LocalTarget().open(ShellSpec(cwd=str(tmp_path / "missing")), tasks)
 
 
-async def test_profiles_run_only_on_login_and_their_words_are_kept_apart(tmp_path: Path) -> None:
+async def test_profiles_run_only_on_login_and_their_words_are_kept_apart(tmp_path: Path, tasks: TaskGroup) -> None:
     (tmp_path / ".bash_profile").write_text("echo welcome; export FROM_PROFILE=1\n")
     env = {"HOME": str(tmp_path)}
     for login, said, value in ((False, b"", b"[]\n"), (True, b"welcome\n", b"[1]\n")):
-        shell = await LocalTarget().open(ShellSpec(cwd="/", env=env, login=login))
+        shell = await LocalTarget().open(ShellSpec(cwd="/", env=env, login=login), tasks)
         try:
             assert shell.startup_output.endswith(said)
             assert (await run(shell, "echo [$FROM_PROFILE]"))[1].out == value
@@ -403,10 +406,10 @@ async def test_profiles_run_only_on_login_and_their_words_are_kept_apart(tmp_pat
             await shell.close()
 
 
-async def test_a_profile_that_never_ends_fails_the_opening(tmp_path: Path) -> None:
+async def test_a_profile_that_never_ends_fails_the_opening(tmp_path: Path, tasks: TaskGroup) -> None:
     (tmp_path / ".bash_profile").write_text("sleep 60\n")
     with pytest.raises(OpenFailed, match="not ready"):
-        await LocalTarget().open(ShellSpec(cwd="/", env={"HOME": str(tmp_path)}, login=True, ready_s=1))
+        await LocalTarget().open(ShellSpec(cwd="/", env={"HOME": str(tmp_path)}, login=True, ready_s=1), tasks)
 
 
 async def test_a_venv_can_be_entered_and_left(shell: EngineShell, tmp_path: Path) -> None:
@@ -417,8 +420,8 @@ async def test_a_venv_can_be_entered_and_left(shell: EngineShell, tmp_path: Path
     assert (await run(shell, "deactivate; echo hi"))[1].out == b"hi\n"
 
 
-async def test_losing_the_private_directory_ends_the_shell_plainly(tmp_path: Path) -> None:
-    shell = await LocalTarget(runtime_dir=tmp_path).open(ShellSpec(cwd="/"))
+async def test_losing_the_private_directory_ends_the_shell_plainly(tmp_path: Path, tasks: TaskGroup) -> None:
+    shell = await LocalTarget(runtime_dir=tmp_path).open(ShellSpec(cwd="/"), tasks)
     try:
         await run(shell, "echo one")
         async with asyncio.timeout(PATIENCE_S):

@@ -7,13 +7,14 @@ import re
 import subprocess
 
 import pytest
+from anyio.abc import TaskGroup
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftlog.shell.engine import words as framing
 from shiftlog.shell.engine.local import LocalTarget, base_environment
 from shiftlog.shell.engine.streams import OutputPoll
-from shiftlog.shell.engine.terminal import Screen
+from shiftlog.shell.engine.terminal import TerminalScreen
 from shiftlog.shell.ports import ShellSpec, Terminal
 from tests.shell.engine_probe import run, start
 
@@ -88,17 +89,17 @@ def test_reports_survive_any_cut_and_any_noise(ends: list[tuple[int, bytes]], da
     ],
 )
 def test_the_screen_shows_what_a_terminal_would(fed: bytes, shown: str) -> None:
-    screen = Screen(10, 4)
+    screen = TerminalScreen(10, 4)
     screen.feed(fed)
     assert screen.text() == shown
-    pieces = Screen(10, 4)
+    pieces = TerminalScreen(10, 4)
     for byte in fed:
         pieces.feed(bytes([byte]))
     assert pieces.text() == shown
 
 
 def test_a_word_that_is_being_written_can_be_left_out_of_the_screen_over_all_its_rows() -> None:
-    screen = Screen(10, 4)
+    screen = TerminalScreen(10, 4)
     screen.feed(b"one\r\nit is abcdefghijklmnop")
     assert screen.text() == "one\nit is abcd\nefghijklmn\nop"
     assert screen.text(joined=True) == "one\nit is abcdefghijklmnop"
@@ -135,7 +136,7 @@ def test_a_word_that_is_being_written_can_be_left_out_of_the_screen_over_all_its
     )
 )
 def test_the_screen_keeps_its_size_whatever_comes(pieces: list[bytes]) -> None:
-    screen = Screen(7, 3)
+    screen = TerminalScreen(7, 3)
     screen.feed(b"".join(pieces))
     assert 0 <= screen.row < 3
     assert 0 <= screen.col <= 7
@@ -144,8 +145,8 @@ def test_the_screen_keeps_its_size_whatever_comes(pieces: list[bytes]) -> None:
     assert all(len(line) <= 7 for line in lines)
 
 
-async def test_a_full_screen_program_can_be_seen() -> None:
-    shell = await LocalTarget().open(ShellSpec(cwd="/"))
+async def test_a_full_screen_program_can_be_seen(tasks: TaskGroup) -> None:
+    shell = await LocalTarget().open(ShellSpec(cwd="/"), tasks)
     try:
         await run(shell, "export LESS= LESSOPEN=")
         command, sink = await start(shell, "seq 1 100 | less", terminal=Terminal(cols=40, rows=10))
@@ -153,7 +154,7 @@ async def test_a_full_screen_program_can_be_seen() -> None:
         await command.send(b"G")
         await sink.until(b"100")
         screen = getattr(command, "screen", None)
-        assert isinstance(screen, Screen)
+        assert isinstance(screen, TerminalScreen)
         assert screen.text().split("\n")[:9] == [str(number) for number in range(92, 101)]
         await command.send(b"q")
         assert (await command.stop()).exit_code is not None

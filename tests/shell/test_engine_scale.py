@@ -7,6 +7,7 @@ import resource
 from pathlib import Path
 
 import pytest
+from anyio.abc import TaskGroup
 
 from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.engine.reaper import below, process_table
@@ -33,8 +34,8 @@ def _held() -> tuple[int, int]:
     return len(list(Path("/proc/self/fd").iterdir())), len(below(os.getpid(), process_table()))
 
 
-async def test_fifty_shells_at_once_do_not_mix() -> None:
-    shells = await asyncio.gather(*(LocalTarget().open(ShellSpec(cwd="/")) for _ in range(50)))
+async def test_fifty_shells_at_once_do_not_mix(tasks: TaskGroup) -> None:
+    shells = await asyncio.gather(*(LocalTarget().open(ShellSpec(cwd="/"), tasks) for _ in range(50)))
     chance = random.Random(7)
 
     async def work(number: int) -> None:
@@ -53,36 +54,36 @@ async def test_fifty_shells_at_once_do_not_mix() -> None:
         await asyncio.gather(*(shell.close() for shell in shells))
 
 
-async def _cycle(times: int, runtime_dir: Path) -> None:
+async def _cycle(times: int, runtime_dir: Path, tasks: TaskGroup) -> None:
     target = LocalTarget(runtime_dir=runtime_dir)
     for number in range(times):
-        shell = await target.open(ShellSpec(cwd="/"))
+        shell = await target.open(ShellSpec(cwd="/"), tasks)
         await run(shell, "sleep 60 & echo x")
         if number % 3 == 0:
             await run(shell, "exit 1")
         await shell.close()
 
 
-async def test_opening_and_closing_leaks_nothing(tmp_path: Path) -> None:
-    await _cycle(2, tmp_path)
+async def test_opening_and_closing_leaks_nothing(tmp_path: Path, tasks: TaskGroup) -> None:
+    await _cycle(2, tmp_path, tasks)
     before = _held()
-    await _cycle(12, tmp_path)
+    await _cycle(12, tmp_path, tasks)
     assert _held() == before
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-async def test_a_thousand_openings_leak_nothing(tmp_path: Path) -> None:
-    await _cycle(2, tmp_path)
+async def test_a_thousand_openings_leak_nothing(tmp_path: Path, tasks: TaskGroup) -> None:
+    await _cycle(2, tmp_path, tasks)
     before = _held()
-    await _cycle(1000, tmp_path)
+    await _cycle(1000, tmp_path, tasks)
     assert _held() == before
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_many_commands_leak_no_descriptor() -> None:
-    shell = await LocalTarget().open(ShellSpec(cwd="/"))
+async def test_many_commands_leak_no_descriptor(tasks: TaskGroup) -> None:
+    shell = await LocalTarget().open(ShellSpec(cwd="/"), tasks)
     try:
         await run(shell, "true")
         before = _held()
@@ -94,8 +95,8 @@ async def test_many_commands_leak_no_descriptor() -> None:
         await shell.close()
 
 
-async def test_huge_output_streams_in_small_pieces() -> None:
-    shell = await LocalTarget().open(ShellSpec(cwd="/"))
+async def test_huge_output_streams_in_small_pieces(tasks: TaskGroup) -> None:
+    shell = await LocalTarget().open(ShellSpec(cwd="/"), tasks)
     try:
         await run(shell, "true")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from anyio.abc import TaskGroup
 
 from shiftlog.model.shell_errors import ShellEnded
 from shiftlog.shell.engine.local import LocalTarget
@@ -17,8 +18,8 @@ def target() -> Target:
 
 
 @pytest.fixture
-async def shell(target: Target, case: Case) -> AsyncIterator[LiveShell]:
-    shell = await target.open(ShellSpec(cwd="/", env=case.env))
+async def shell(target: Target, case: Case, tasks: TaskGroup) -> AsyncIterator[LiveShell]:
+    shell = await target.open(ShellSpec(cwd="/", env=case.env), tasks)
     try:
         yield shell
     finally:

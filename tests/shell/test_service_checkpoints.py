@@ -234,7 +234,7 @@ async def test_a_shell_whose_workspace_cannot_be_covered_is_ended_again(tmp_path
         (desk.home / "checkpoints").write_bytes(b"")
         with pytest.raises(WorkspaceInvalid):
             await desk.open(workspace=str(desk.place), env={"MARK": str(tmp_path)})
-        assert desk.shells.live_ids() == []
+        assert desk.shells.registry.live_ids() == []
         await until(lambda: not marked(tmp_path))
         [row] = await desk.app.store.read(lambda reader: reader.find_sessions(Filter(), Page(limit=9)))
         assert (str(row.session.state), row.session.closing and row.session.closing.reason) == ("closed", "abandoned")

@@ -27,7 +27,7 @@ from shiftlog.model.shell_errors import (
     ShellNotFound,
     StdinClosed,
 )
-from shiftlog.shell.commands import CallCancelled
+from shiftlog.shell.ports import CallCancelled
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
 
 
@@ -111,12 +111,12 @@ async def test_case_10_a_loop_in_the_shell_itself_is_interrupted(desk: ShellDesk
 
 async def test_case_11_a_cancelled_command_does_not_go_on(desk: ShellDesk) -> None:
     running = asyncio.ensure_future(desk.run("sleep 60; touch done"))
-    await until(lambda: desk.shells.live[desk.shell_id].running)
+    await until(lambda: desk.shells.registry.shells[desk.shell_id].running)
     running.cancel()
     with pytest.raises(CallCancelled) as cancelled:
         await running
     await desk.shells.cancel(cancelled.value.command_id)
-    assert desk.shells.live[desk.shell_id].state == "idle"
+    assert desk.shells.registry.shells[desk.shell_id].state == "idle"
     [finished] = await desk.entries(Kind.COMMAND_FINISHED)
     assert (finished.facts["state"], finished.facts["exit_code"]) == ("cancelled", 130)
     assert await desk.out("ls") == ""
@@ -124,7 +124,7 @@ async def test_case_11_a_cancelled_command_does_not_go_on(desk: ShellDesk) -> No
 
 async def test_case_12_closing_ends_what_runs(desk: ShellDesk) -> None:
     running = asyncio.ensure_future(desk.run("sleep 5; touch f"))
-    await until(lambda: desk.shells.live[desk.shell_id].running)
+    await until(lambda: desk.shells.registry.shells[desk.shell_id].running)
     start = time.monotonic()
     closed = await desk.close()
     assert time.monotonic() - start < 5
@@ -156,7 +156,7 @@ async def test_case_15_a_command_may_run_on_after_its_answer(desk: ShellDesk) ->
     assert (result["state"], result["shell_state"], result["exit_code"]) == ("running", "busy", None)
     page = await desk.read(result["command_id"], wait_s=10, wait_for="end")
     assert page["text"] == "x\n"
-    assert desk.shells.live[desk.shell_id].state == "idle"
+    assert desk.shells.registry.shells[desk.shell_id].state == "idle"
 
 
 async def test_case_16_stdin_is_closed_unless_asked_for(desk: ShellDesk) -> None:
@@ -174,7 +174,7 @@ async def test_case_17_a_signal_ends_the_command_and_never_the_shell(desk: Shell
     await desk.send(begun["command_id"], signal="interrupt")
     page = await desk.read(begun["command_id"], wait_s=1, wait_for="end")
     assert (page["state"], page["exit_code"]) == ("finished", 130)
-    assert desk.shells.live[desk.shell_id].state == "idle"
+    assert desk.shells.registry.shells[desk.shell_id].state == "idle"
     with pytest.raises(CommandNotRunning):
         await desk.send(begun["command_id"], signal="interrupt")
 
@@ -201,7 +201,7 @@ async def test_end_of_file_after_an_unfinished_line_ends_the_input_of_a_terminal
 
 async def test_case_19_a_busy_shell_says_so_or_is_waited_for(desk: ShellDesk) -> None:
     first = asyncio.ensure_future(desk.run("sleep 1"))
-    await until(lambda: desk.shells.live[desk.shell_id].running)
+    await until(lambda: desk.shells.registry.shells[desk.shell_id].running)
     with pytest.raises(ShellBusy) as busy:
         await desk.run("true")
     assert busy.value.details["command_id"] == f"{desk.shell_id}#1"
@@ -251,7 +251,7 @@ async def test_progress_grows_with_each_message_also_when_a_held_line_is_shown(d
 
 
 async def test_case_25_unknown_arguments_are_named_and_nothing_is_opened(desk: ShellDesk) -> None:
-    before = desk.shells.live_ids()
+    before = desk.shells.registry.live_ids()
     with pytest.raises(InvalidParameter) as refused:
         await desk.open(cwdd="/")
     assert refused.value.details["parameter"] == "cwdd"
@@ -261,7 +261,7 @@ async def test_case_25_unknown_arguments_are_named_and_nothing_is_opened(desk: S
         await desk.run("true", budget={"keep": {"mode": "tail", "lines": 3}})
     with pytest.raises(InvalidParameter, match=r'^argument "command" must be a string that is not empty$'):
         await desk.run("")
-    assert desk.shells.live_ids() == before
+    assert desk.shells.registry.live_ids() == before
 
 
 async def test_case_27_and_28_a_faulty_budget_is_named_before_anything_runs(desk: ShellDesk) -> None:

@@ -25,9 +25,8 @@ from shiftlog.model.shell_errors import (
     TransportNotAllowed,
     WorkspaceInvalid,
 )
-from shiftlog.shell.approvals import Approvals
+from shiftlog.shell.requests import NATIVE
 from shiftlog.shell.sandbox.detect import detect
-from shiftlog.shell.state import NATIVE
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
 
 needs_kernel = pytest.mark.skipif(
@@ -279,7 +278,7 @@ async def test_an_ask_rule_waits_for_a_person_and_holds_once(tmp_path: Path) -> 
 
 async def test_an_approval_from_elsewhere_lets_the_same_call_through_once(tmp_path: Path) -> None:
     async with shell_desk(tmp_path, settings='[policy]\nask = ["touch"]\n') as desk:
-        desk.shells.approvals = Approvals(desk.shells.journal, desk.shells.now, wait_s=0.05)
+        desk.shells.approvals.wait_s = 0.05
         with pytest.raises(ApprovalRequired) as required:
             await desk.run("touch f")
         approval_id = str(required.value.details["approval_id"])

@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -25,10 +24,8 @@ from shiftlog.model.shell_errors import (
     ShellLimit,
     WorkspaceInvalid,
 )
-from shiftlog.shell.approvals import Approvals
-from shiftlog.shell.commands import CallCancelled
-from shiftlog.shell.guard import Policing
-from shiftlog.shell.state import NATIVE
+from shiftlog.shell.ports import CallCancelled
+from shiftlog.shell.requests import NATIVE
 from tests.shell.desk import CLIENT, ShellDesk, shell_desk, until
 
 
@@ -120,7 +117,7 @@ async def test_a_declined_command_is_recorded_as_refused(tmp_path: Path) -> None
 
 async def test_an_approval_outlives_a_shell_that_was_busy(tmp_path: Path) -> None:
     async with shell_desk(tmp_path, settings='[policy]\nask = ["touch"]\n') as desk:
-        desk.shells.approvals = Approvals(desk.shells.journal, desk.shells.now, wait_s=0.05)
+        desk.shells.approvals.wait_s = 0.05
         with pytest.raises(ApprovalRequired) as required:
             await desk.run("touch f")
         await desk.shells.approvals.decide(str(required.value.details["approval_id"]), granted=True, by="operator")
@@ -137,7 +134,7 @@ async def test_a_command_that_waited_starts_and_is_judged_where_the_shell_stands
     there = tmp_path / "place" / "there"
     async with shell_desk(tmp_path, allow=["echo", "mkdir", "sleep", "pwd"]) as desk:
         first = asyncio.ensure_future(desk.run(f"mkdir {there}; sleep .5; cd {there}; f() {{ echo from f; }}"))
-        await until(lambda: desk.shells.live[desk.shell_id].running)
+        await until(lambda: desk.shells.registry.shells[desk.shell_id].running)
         second = asyncio.ensure_future(desk.run("g() { f; }; f; pwd", wait_idle_s=5))
         third = asyncio.ensure_future(desk.run("f; pwd", wait_idle_s=5))
         aside = asyncio.ensure_future(desk.run("pwd", background=True, wait_idle_s=5))
@@ -150,7 +147,7 @@ async def test_a_command_that_waited_starts_and_is_judged_where_the_shell_stands
 
 
 async def test_a_shell_idles_from_the_end_of_its_last_background_command_on(desk: ShellDesk) -> None:
-    shell = desk.shells.live[desk.shell_id]
+    shell = desk.shells.registry.shells[desk.shell_id]
     begun = await desk.run("cat", background=True, stdin="open")
     shell.idle_since = time.monotonic() - 5000
     await desk.send(begun["command_id"], eof=True)
@@ -192,13 +189,13 @@ async def test_where_only_text_is_checked_variables_of_a_shell_start_no_denied_p
     tmp_path: Path, lists: dict[str, list[str]], env: dict[str, str], refusal: type[Exception] | None
 ) -> None:
     async with shell_desk(tmp_path, shell=False) as desk:
-        rules = cast(Policing, desk.shells.opener.rules)
+        rules = desk.shells.opener.policy
         values = {"transport": "docker", "container": "c", "env": env, **lists}
         if refusal is None:
-            await (await rules.guard(values, CLIENT)).close()
+            (await rules.guard(values)).close()
             return
         with pytest.raises(refusal):
-            await rules.guard(values, CLIENT)
+            await rules.guard(values)
 
 
 async def test_a_shell_that_ends_while_it_starts_says_so_in_the_words_of_open_failed(tmp_path: Path) -> None:
@@ -263,7 +260,7 @@ async def test_the_label_of_a_checkpoint_is_masked_before_it_is_kept(tmp_path: P
 async def test_a_request_taken_back_while_its_command_begins_leaves_the_shell_free(
     desk: ShellDesk, how: dict[str, bool]
 ) -> None:
-    shell = desk.shells.live[desk.shell_id]
+    shell = desk.shells.registry.shells[desk.shell_id]
     for turns in range(0, 60, 3):
         asked = asyncio.ensure_future(desk.run("sleep 30", **how))
         for _ in range(turns):
@@ -283,7 +280,7 @@ async def test_a_request_taken_back_while_its_command_begins_leaves_the_shell_fr
 
 
 async def test_a_shell_that_was_killed_says_so_to_whoever_comes_next(desk: ShellDesk) -> None:
-    shell = desk.shells.live[desk.shell_id]
+    shell = desk.shells.registry.shells[desk.shell_id]
     assert shell.live.pid is not None
     os.kill(shell.live.pid, signal.SIGKILL)
     [answer] = await asyncio.gather(desk.run("echo hi"), return_exceptions=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from anyio import create_task_group
 from loop import serve
 
 from shiftlog.shell.engine.local import LocalTarget
@@ -26,9 +27,18 @@ class EngineShells:
 
     def __init__(self) -> None:
         self._shells: dict[int, LiveShell] = {}
+        self._holders: list[asyncio.Task[None]] = []
 
     async def open(self, number: int) -> None:
-        self._shells[number] = await LocalTarget().open(ShellSpec(cwd="/"))
+        opened = asyncio.Event()
+        self._holders.append(asyncio.create_task(self._hold(number, opened)))
+        await opened.wait()
+
+    async def _hold(self, number: int, opened: asyncio.Event) -> None:
+        async with create_task_group() as tasks:
+            shell = self._shells[number] = await LocalTarget().open(ShellSpec(cwd="/"), tasks)
+            opened.set()
+            await asyncio.wait([shell.ended])
 
     async def run(self, number: int, command: str) -> str:
         tail = Tail()
@@ -38,6 +48,7 @@ class EngineShells:
 
     async def close(self) -> None:
         await asyncio.gather(*(shell.close() for shell in self._shells.values()))
+        await asyncio.gather(*self._holders)
 
 
 serve(EngineShells())

@@ -138,7 +138,7 @@ class App:
 
     def live_shells(self) -> list[str]:
         """Return the ids of the live shells, without building the shell services."""
-        return self.shells.live_ids() if self._is_built("_shell_services") else []
+        return self.shells.registry.live_ids() if self._is_built("_shell_services") else []
 
     def _check_spending(self, reader: Reader, agent_id: str, now: datetime) -> list[dict[str, Any]]:
         return self.budgets.check(reader, self.runs, agent_id, now)

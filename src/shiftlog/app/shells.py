@@ -1,4 +1,4 @@
-"""Shells, joined with the journal, the operator's rules and the places where they may live."""
+"""Shells, joined with the journal, the operator's rules and the targets on which they may open."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,15 +8,18 @@ from shiftlog.app.checkpoint_log import JournalCheckpointLog
 from shiftlog.app.workspaces import Workspaces
 from shiftlog.guard.policy.operator import OperatorPolicy
 from shiftlog.link import processes
-from shiftlog.shell.guard import Policing
-from shiftlog.shell.opening import Opener, Places
+from shiftlog.shell.approvals import Approvals
+from shiftlog.shell.commands import CommandLimits, Commands
+from shiftlog.shell.guard import ShellPolicy
+from shiftlog.shell.opening import LocalTargets, Opener
 from shiftlog.shell.outputs.keeper import OutputKeeper, OutputLimits
-from shiftlog.shell.places import LocalPlaces
+from shiftlog.shell.ports import Targets
+from shiftlog.shell.registry import ShellRegistry
 from shiftlog.shell.remote.carrier import carry
-from shiftlog.shell.remote.docker.places import DockerPlaces
+from shiftlog.shell.remote.docker.targets import DockerTargets
 from shiftlog.shell.remote.settings import DockerSettings, SshSettings
 from shiftlog.shell.remote.shell import InbandShell
-from shiftlog.shell.remote.ssh.places import SshPlaces
+from shiftlog.shell.remote.ssh.targets import SshTargets
 from shiftlog.shell.service import ShellLimits, Shells
 from shiftlog.shell.state import Shell
 from shiftlog.workspace.ports import Limits as CheckpointLimits
@@ -33,36 +36,49 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
     """Join what shells and checkpoints need; nothing is opened or recorded before the first one."""
     policy = app.policy or OperatorPolicy()
     limits = policy.limits
-    policing = Policing(policy=policy, state_dir=app.home, redactor=app.redactor, environment=app.environ)
+    shell_policy = ShellPolicy(policy=policy, state_dir=app.home, redactor=app.redactor, environment=app.environ)
     log = app.shell_log
+    approvals = Approvals(log, app.clock.now)
+    registry = ShellRegistry(journal=log, approvals=approvals, now=app.clock.now, is_inside=processes.descends_from)
+    outputs = OutputKeeper(app.home / OUTPUTS, app.redactor, limits=_outputs(limits), now=app.clock.now)
     workspaces = Workspaces(
         log=JournalCheckpointLog(app.store, log),
         shell_log=log,
-        shells=lambda: shells,  # shells ask for checkpoints, and a checkpoint is of a shell's workspace
+        shells=registry,
         redactor=app.redactor,
         runner_of=_runner_of,
-        permit=policing.check_workspace,
+        permit=shell_policy.check_workspace,
         sandbox_max=policy.sandbox_max,
         data=app.home,
         now=app.clock.now,
         limits=_checkpoints(limits),
     )
-    shells = Shells(
+    commands = Commands(
+        registry=registry,
         journal=log,
-        outputs=OutputKeeper(app.home / OUTPUTS, app.redactor, limits=_outputs(limits), now=app.clock.now),
+        outputs=outputs,
+        snapshots=workspaces,
+        approvals=approvals,
+        limits=_commands(limits),
+        now=app.clock.now,
+    )
+    shells = Shells(
+        registry=registry,
+        commands=commands,
+        approvals=approvals,
+        journal=log,
+        outputs=outputs,
+        snapshots=workspaces,
         opener=Opener(
             journal=log,
-            places=_places(app, policy),
-            rules=policing,
+            targets=_targets(app, policy),
+            policy=shell_policy,
             data=app.home,
             ready_s=limits.get("ready_s", 8),
         ),
         redactor=app.redactor,
         now=app.clock.now,
         limits=_shells(limits),
-        snapshots=workspaces,
-        on_close=policing.close,
-        is_inside=processes.descends_from,
     )
     app.journal.turn_began = workspaces.turn_began
     return shells, workspaces
@@ -83,8 +99,8 @@ def _runner_of(shell: Shell) -> Runner | None:
     return CommandRunner(f"{shell.transport}:{shell.target}", carried)
 
 
-def _places(app: "App", policy: OperatorPolicy) -> dict[str, Places]:
-    """Return the places of the transports that the operator permits."""
+def _targets(app: "App", policy: OperatorPolicy) -> dict[str, Targets]:
+    """Return the targets of the transports that the operator permits."""
     key_dir = Path(policy.key_dir).expanduser() if policy.key_dir else Path(app.environ.get("HOME", "~"), ".ssh")
     ssh = SshSettings(
         key_dir=key_dir.expanduser(),
@@ -97,22 +113,28 @@ def _places(app: "App", policy: OperatorPolicy) -> dict[str, Places]:
         agent_path=app.environ.get("SSH_AUTH_SOCK") if policy.ssh_agent else None,
         connect_s=policy.limits.get("ssh_connect_s", 15),
     )
-    every: dict[str, Places] = {
-        "local": LocalPlaces(app.environ, policy.env_pass),
-        "ssh": SshPlaces(ssh),
-        "docker": DockerPlaces(DockerSettings(containers=policy.containers), app.environ),
+    every: dict[str, Targets] = {
+        "local": LocalTargets(app.environ, policy.env_pass),
+        "ssh": SshTargets(ssh),
+        "docker": DockerTargets(DockerSettings(containers=policy.containers), app.environ),
     }
-    return {name: places for name, places in every.items() if name in policy.transports}
+    return {name: targets for name, targets in every.items() if name in policy.transports}
 
 
 def _shells(limits: Mapping[str, int]) -> ShellLimits:
     usual = ShellLimits()
     return ShellLimits(
-        timeout_s_max=limits.get("timeout_s_max", usual.timeout_s_max),
         shells=limits.get("shells", usual.shells),
         session_shells=limits.get("session_shells", usual.session_shells),
-        background=limits.get("background", usual.background),
         idle_ttl_s=limits.get("idle_ttl_s", usual.idle_ttl_s),
+    )
+
+
+def _commands(limits: Mapping[str, int]) -> CommandLimits:
+    usual = CommandLimits()
+    return CommandLimits(
+        timeout_s_max=limits.get("timeout_s_max", usual.timeout_s_max),
+        background=limits.get("background", usual.background),
     )
 
 

@@ -27,7 +27,7 @@ from shiftlog.model.shell_errors import (
 from shiftlog.params.arguments import Arguments, Enum, Flag, Int, String, Strings, conflict, missing
 from shiftlog.shell import requests
 from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
-from shiftlog.shell.service import Shells
+from shiftlog.shell.registry import ShellRegistry
 from shiftlog.shell.state import Command, Shell
 from shiftlog.workspace.checkpoints import LABEL_CHARS, Checkpoints, Workspace
 from shiftlog.workspace.ports import Busy, Cause, Kind, Limits, Place, Runner, Scope
@@ -100,7 +100,7 @@ class Workspaces:
         *,
         log: JournalCheckpointLog,
         shell_log: ShellLog,
-        shells: Callable[[], Shells],
+        shells: ShellRegistry,
         redactor: Redactor,
         runner_of: Callable[[Shell], Runner | None],
         permit: Callable[[str, Caller], None],
@@ -163,7 +163,7 @@ class Workspaces:
         attached = self._attached.get(shell.shell_id)
         if attached is None or not attached.automatic:
             return None
-        if command.judged.read_only:
+        if command.judgement.read_only:
             here = await self.checkpoints.current(attached.workspace)
             return here.checkpoint_id if here else None
         await self._shell_log.check_live(shell.session_id)
@@ -179,7 +179,7 @@ class Workspaces:
 
     async def turn_began(self, session_id: str, request_id: str) -> None:
         """Save the workspaces of a session's live shells as they are when a turn opens."""
-        for shell in self._live_shells():
+        for shell in self._shells.live():
             attached = self._attached.get(shell.shell_id)
             if shell.session_id == session_id and attached is not None and attached.automatic:
                 cause = Cause(session_id=session_id, request_id=request_id)
@@ -188,12 +188,9 @@ class Workspaces:
                 except ShiftlogError as error:  # the turn is begun all the same
                     log.warning("No checkpoint of %s for turn %s: %s", shell.workspace, request_id, error.message)
 
-    def _live_shells(self) -> list[Shell]:
-        return [shell for shell in self._shells().live.values() if shell.is_live]
-
     def _busy(self, place: Place) -> Busy | None:
         """Return the command that runs in a shell on a workspace, if one does."""
-        for shell in self._live_shells():
+        for shell in self._shells.live():
             attached = self._attached.get(shell.shell_id)
             if attached is None or attached.workspace.place != place:
                 continue
@@ -254,13 +251,13 @@ class Workspaces:
     async def restore_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Go back to a checkpoint; a safety checkpoint holds what is overwritten."""
         values = RESTORE_CHECKPOINT.read(arguments)
-        shell = await self._shells().usable(values["shell_id"]) if values.get("shell_id") else None
+        shell = await self._shells.usable(values["shell_id"]) if values.get("shell_id") else None
         mode = shell.guard.sandbox if shell is not None else self._sandbox_max
         if mode == "read-only":
             details = {"mode": mode, "max": self._sandbox_max}
             raise SandboxNotAllowed(f"sandbox '{mode}' is not permitted", details=details)
         if not values.get("dry_run"):
-            self._shells().check_restoring(values.get("shell_id"), caller)
+            self._shells.check_confinement(values.get("shell_id"), caller)
         workspace, cause = await self._asked(values, caller)
         if not values.get("dry_run"):
             await self._check_session(cause)
@@ -288,7 +285,7 @@ class Workspaces:
         if values.get("shell_id") is not None and values.get("workspace") is not None:
             raise conflict("workspace", "shell_id")
         if values.get("shell_id") is not None:
-            shell = await self._shells().usable(values["shell_id"])
+            shell = await self._shells.usable(values["shell_id"])
             attached = self._attached.get(shell.shell_id)
             if attached is None:
                 if shell.workspace is not None:
@@ -313,12 +310,12 @@ class Workspaces:
             await self._shell_log.check_live(cause.session_id)
 
     def _mask(self, values: Mapping[str, Any], text: str) -> str:
-        shell = self._shells().find(values["shell_id"]) if values.get("shell_id") else None
+        shell = self._shells.find(values["shell_id"]) if values.get("shell_id") else None
         return shell.mask(text) if shell is not None else self._redactor.text(text, by_rule=True).text
 
     def _with_names(self, values: Mapping[str, Any], answer: Result) -> Result:
         """Mask secrets that are, or are in, names of files."""
-        shell = self._shells().find(values["shell_id"]) if values.get("shell_id") else None
+        shell = self._shells.find(values["shell_id"]) if values.get("shell_id") else None
         redactor = self._redactor if shell is None else shell.redactor
         lists = {key: answer[key] for key in LISTS_OF_NAMES if key in answer}
         return answer | redactor.value(lists, by_rule=True, path_fields=frozenset(("path", "paths")))[0]

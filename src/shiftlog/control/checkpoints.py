@@ -102,7 +102,7 @@ async def _where(app: App, params: Params) -> tuple[Where, Place]:
     """Return the workspace that is meant, as the tools name it and as its records do."""
     if params.get("shell_id"):
         shell_id = named_shell(app, str(params["shell_id"]))
-        shell = await app.shells.usable(shell_id)
+        shell = await app.shells.registry.usable(shell_id)
         target = shell.target if shell.transport != "local" else None
         return {"shell_id": shell_id}, Place(target=target, path=shell.workspace or "")
     path = PurePath(str(params.get("workspace") or params["cwd"]))

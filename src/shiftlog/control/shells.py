@@ -23,9 +23,10 @@ from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import ShellNotFound
 from shiftlog.model.times import precise
-from shiftlog.shell.commands import CallCancelled
 from shiftlog.shell.outputs.command_output import CommandOutput
-from shiftlog.shell.state import NATIVE, Command, Shell
+from shiftlog.shell.ports import CallCancelled
+from shiftlog.shell.requests import NATIVE
+from shiftlog.shell.state import Command, Shell
 
 LAST = "last"
 LOOK_S = 0.05
@@ -58,15 +59,17 @@ async def close_shell(app: App, params: Params, caller: Caller) -> object:
 
 def named_shell(app: App, name: str, *, live: bool = True) -> str:
     """Return the id of a shell by its id, the beginning of it, or `last`; other names are returned as they are."""
-    shells = app.shells.live
+    shells = app.shells.registry.shells
     if name == LAST:
-        alive = app.shells.live_ids()
+        alive = app.shells.registry.live_ids()
         if not alive:
             raise ShellNotFound("no shell lives", details={"shell_id": name})
         return alive[-1]
     if name in shells:
         return name
-    fitting = [shell_id for shell_id in (app.shells.live_ids() if live else shells) if shell_id.startswith(name)]
+    fitting = [
+        shell_id for shell_id in (app.shells.registry.live_ids() if live else shells) if shell_id.startswith(name)
+    ]
     if len(fitting) > 1:
         raise ShellNotFound(f"'{name}' begins the ids of {len(fitting)} shells", details={"matches": fitting})
     return fitting[0] if fitting else name
@@ -141,7 +144,7 @@ async def watch(app: App, params: Params, caller: Caller) -> AsyncGenerator[obje
     name = params.get("shell_id")
     shell_id = named_shell(app, str(name)) if name else None
     if shell_id is not None:
-        await app.shells.usable(shell_id)
+        await app.shells.registry.usable(shell_id)
     try:
         feed.spawn(_tell_questions(app, shell_id, feed))
         main = feed.spawn(_tell_shells(app, shell_id, int(params.get("last", 1)), feed))
@@ -154,11 +157,11 @@ async def watch(app: App, params: Params, caller: Caller) -> AsyncGenerator[obje
 
 async def _tell_shells(app: App, shell_id: str | None, last: int, feed: Feed) -> None:
     if shell_id is not None:
-        await _tell_shell(app.shells.live[shell_id], last, feed)
+        await _tell_shell(app.shells.registry.shells[shell_id], last, feed)
         return
     known: set[str] = set()
     for looks in itertools.count():
-        for shell in list(app.shells.live.values()):
+        for shell in list(app.shells.registry.shells.values()):
             if shell.shell_id not in known and (shell.is_live or looks):
                 # Of a shell that opened meanwhile nothing is old, and it may be over already.
                 feed.spawn(_tell_shell(shell, last if not looks else 1 << 30, feed))
@@ -198,9 +201,9 @@ async def _tell_command(shell: Shell, command: Command, feed: Feed) -> None:
         following = Following(feed, output, lines)
         await command.over.wait()
         await following.finish()
-    judged = command.judged
+    judgement = command.judgement
     # What is wrong with a text that does not parse stands in its stderr.
-    said = judged.refusal.message if judged.refusal else None
+    said = judgement.refusal.message if judgement.refusal else None
     ended = {"state": command.state, "exit_code": command.exit_code, "duration_ms": command.duration_ms}
     await feed.put({"event": "finished", **names, **ended, "message": said})
 

@@ -5,19 +5,23 @@ Who may answer is decided by whoever serves the answer: never anybody inside a s
 """
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+import anyio
+
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.shell_errors import ApprovalDeclined, ApprovalRequired
 from shiftlog.model.times import precise
-from shiftlog.shell.recording import ShellJournal
+from shiftlog.shell.ports import ShellJournal
 
 HOLDS = timedelta(minutes=10)
 WAIT_S = 50.0
+LOG = logging.getLogger(__name__)
 
 Confirm = Callable[[str], Awaitable[bool | None]]
 State = Literal["pending", "granted", "declined", "used", "expired"]
@@ -69,7 +73,7 @@ class Approvals:
     def __init__(self, journal: ShellJournal, now: Callable[[], datetime], wait_s: float = WAIT_S) -> None:
         self._journal = journal
         self._now = now
-        self._wait_s = wait_s
+        self.wait_s = wait_s
         self._known: dict[str, Approval] = {}
 
     def pending(self) -> list[Approval]:
@@ -87,7 +91,7 @@ class Approvals:
         confirm: Confirm | None,
     ) -> Approval:
         """Use up the approval and return it, waiting for a person; raises what the person, or nobody, said."""
-        deadline = asyncio.get_running_loop().time() + self._wait_s
+        deadline = asyncio.get_running_loop().time() + self.wait_s
         while True:
             self._expire()
             approval = self._find(shell_id, text)
@@ -161,20 +165,20 @@ class Approvals:
         return approval.as_listed()
 
     async def _wait(self, approval: Approval, confirm: Confirm | None, deadline: float) -> None:
-        asking = asyncio.ensure_future(self._ask(approval, confirm)) if confirm is not None else None
-        try:
-            async with asyncio.timeout_at(deadline):
+        async with anyio.create_task_group() as asking:
+            if confirm is not None:
+                asking.start_soon(self._ask, approval, confirm)
+            with anyio.CancelScope(deadline=deadline):
                 await approval.decided.wait()
-        except TimeoutError:
-            pass
-        finally:
-            if asking is not None:
-                asking.cancel()
+            asking.cancel_scope.cancel()
 
     async def _ask(self, approval: Approval, confirm: Confirm) -> None:
-        answer = await confirm(f"{approval.asks[0]['message']}\n\n{approval.shown}")
-        if answer is not None and approval.state == "pending":
-            await self.decide(approval.approval_id, granted=answer, by="client")
+        try:
+            answer = await confirm(f"{approval.asks[0]['message']}\n\n{approval.shown}")
+            if answer is not None and approval.state == "pending":
+                await self.decide(approval.approval_id, granted=answer, by="client")
+        except Exception:
+            LOG.exception("the client could not be asked for approval %s", approval.approval_id)
 
     def _find(self, shell_id: str, text: str) -> Approval | None:
         fitting = (one for one in self._known.values() if one.shell_id == shell_id and one.text == text)

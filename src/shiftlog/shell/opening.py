@@ -1,33 +1,35 @@
-"""From the arguments of open_shell to a live shell: which fit together, what the operator permits, where it lives.
+"""Opens shells: checks the arguments of open_shell, applies the operator's rules, and starts the shell on its target.
 
-Everything that can be refused is refused before a session is opened or a target contacted.
+Every check comes before a session is opened or a target contacted. Recording is the service's.
 """
 
 import itertools
 import os
-import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
+
+from anyio.abc import TaskGroup
 
 from shiftlog.model.caller import Caller
 from shiftlog.model.shell_errors import OpenFailed, TransportNotAllowed, WorkspaceInvalid
 from shiftlog.params.arguments import conflict, missing, must_be
-from shiftlog.shell.guarding import NoGuard, ShellGuard
+from shiftlog.shell.engine.local import Launcher, LocalTarget, base_environment
+from shiftlog.shell.guard import ShellGuard, ShellPolicy
 from shiftlog.shell.outputs.view import View
-from shiftlog.shell.ports import LiveShell, ShellSpec, Target, Transport
-from shiftlog.shell.recording import ShellJournal
+from shiftlog.shell.ports import LiveShell, ShellJournal, ShellSpec, Targets, Transport
 
-SSH_ARGUMENTS = ("host", "port", "user", "password", "key_path", "fingerprint")
-DOCKER_ARGUMENTS = ("container",)
-LABEL_CHARS = 40
+TRANSPORT_ARGUMENTS = {
+    "ssh": ("host", "port", "user", "password", "key_path", "fingerprint"),
+    "docker": ("container",),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A shell that lives and is not recorded yet."""
+    """A live shell that is not recorded yet."""
 
     shell_id: str
     transport: Transport
@@ -37,76 +39,44 @@ class Ready:
     startup_output: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a shell will live: the target, how its id names it, and how results name it."""
+class LocalTargets:
+    """This machine, as the one target of the local transport."""
 
-    target: Target
-    label: str
-    shown: str | None
+    def __init__(self, environ: Mapping[str, str], passed: Sequence[str] = ()) -> None:
+        self._environment = base_environment(environ, passed)
 
+    async def check(self, values: Mapping[str, Any]) -> None:
+        """Permit it; the operator's policy has decided already."""
 
-class Places(Protocol):
-    """Knows the targets of one transport; raises what the operator does not permit, before any contact."""
-
-    async def check(self, values: Mapping[str, Any], caller: Caller) -> None:
-        """Refuse what is not permitted."""
-        ...
-
-    def place(self, values: Mapping[str, Any], guard: ShellGuard) -> Place:
-        """Return the place that the arguments name."""
-        ...
-
-
-class Rules(Protocol):
-    """What the operator set."""
-
-    async def check(self, values: dict[str, Any], caller: Caller) -> None:
-        """Refuse what is not permitted, and fill in the sandbox mode that follows from the rest."""
-        ...
-
-    async def guard(self, values: Mapping[str, Any], caller: Caller) -> ShellGuard:
-        """Return the guard of a shell that is about to open."""
-        ...
-
-
-class NoRules:
-    """The operator set nothing."""
-
-    async def check(self, values: dict[str, Any], caller: Caller) -> None:
-        """Refuse nothing."""
-
-    async def guard(self, values: Mapping[str, Any], caller: Caller) -> ShellGuard:
-        """Set no rule."""
-        return NoGuard()
+    def find(self, values: Mapping[str, Any], launcher: Launcher | None = None) -> LocalTarget:
+        """Return this machine; with a launcher, inside its sandbox."""
+        return LocalTarget(environment=self._environment, launcher=launcher)
 
 
 @dataclass(slots=True, kw_only=True)
 class Opener:
-    """Opens shells and names them."""
+    """Opens shells and gives them their ids."""
 
     journal: ShellJournal
-    places: Mapping[str, Places]
-    rules: Rules = field(default_factory=NoRules)
-    data: Path | None = None
+    targets: Mapping[str, Targets]
+    policy: ShellPolicy
+    data: Path
     ready_s: float = 8.0
     _run: str = ""
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     async def check(self, values: dict[str, Any], caller: Caller) -> None:
-        """Refuse arguments that do not fit together or are not permitted; fill in what follows from others."""
+        """Reject arguments that conflict or are not permitted; fill in transport, cwd and sandbox."""
         transport = values.setdefault("transport", "local")
-        if transport not in self.places:
+        if transport not in self.targets:
             raise TransportNotAllowed(
                 f"transport '{transport}' is not permitted by the operator",
                 details={"kind": "transport", "value": transport},
             )
-        for name in SSH_ARGUMENTS:
-            if values.get(name) is not None and transport != "ssh":
-                raise conflict(name, f'transport: "{transport}"')
-        for name in DOCKER_ARGUMENTS:
-            if values.get(name) is not None and transport != "docker":
-                raise conflict(name, f'transport: "{transport}"')
+        for needed, names in TRANSPORT_ARGUMENTS.items():
+            for name in names:
+                if values.get(name) is not None and transport != needed:
+                    raise conflict(name, f'transport: "{transport}"')
         if transport == "ssh" and values.get("host") is None:
             raise missing("host")
         if transport == "docker" and values.get("container") is None:
@@ -119,8 +89,8 @@ class Opener:
                 raise must_be(f"paths[{number}]", "a relative path without ..", "format")
         if values.get("workspace") is not None:
             self._check_workspace(values)
-        await self.rules.check(values, caller)
-        await self.places[transport].check(values, caller)
+        await self.policy.check(values, caller)
+        await self.targets[transport].check(values)
         if transport == "local":
             values["cwd"] = _local_cwd(values, caller)
 
@@ -137,15 +107,15 @@ class Opener:
             raise _unusable(path, "it is the root of the file system")
         if not real.is_dir():
             raise _unusable(path, "it is not a directory" if real.exists() else "it does not exist")
-        if self.data is not None and real.is_relative_to(self.data.resolve()):
+        if real.is_relative_to(self.data.resolve()):
             raise _unusable(path, "it lies inside Shiftlog's own data")
         values["workspace"] = str(real)
 
-    async def open(self, values: Mapping[str, Any], caller: Caller) -> Ready:
-        """Start the shell; raises `OpenFailed` and its like when it does not come up."""
-        guard = await self.rules.guard(values, caller)
+    async def open(self, values: Mapping[str, Any], tasks: TaskGroup) -> Ready:
+        """Start the shell with its background work in `tasks`; raises `OpenFailed` and its like if that fails."""
+        guard = await self.policy.guard(values)
         try:
-            place = self.places[values["transport"]].place(values, guard)
+            target = self.targets[values["transport"]].find(values, guard.launcher)
             spec = ShellSpec(
                 shell=values.get("shell", "auto"),
                 cwd=values.get("cwd") or values.get("workspace"),
@@ -153,14 +123,14 @@ class Opener:
                 login=values.get("login", values["transport"] == "ssh"),
                 ready_s=self.ready_s,
             )
-            live = await place.target.open(spec)
+            live = await target.open(spec, tasks)
         except BaseException:
-            await guard.close()
+            guard.close()
             raise
         return Ready(
-            shell_id=f"{await self._run_name()}-{next(self._numbers)}_{place.label}",
+            shell_id=f"{await self._run_name()}-{next(self._numbers)}_{target.label}",
             transport=cast("Transport", values["transport"]),
-            target=place.shown,
+            target=target.shown,
             live=live,
             guard=guard,
             startup_output=_viewed(live.startup_output),
@@ -175,18 +145,13 @@ class Opener:
 
 
 def _viewed(output: bytes) -> str:
-    """Return what profile files printed as outputs of commands are shown."""
+    """Return the output of profile files as text, like the output of commands."""
     view = View()
     return (view.feed(output) + view.finish()).decode()
 
 
 def _unusable(path: str, why: str) -> WorkspaceInvalid:
     return WorkspaceInvalid(f"workspace {path} cannot be used: {why}", details={"why": why})
-
-
-def label_part(text: str) -> str:
-    """Return a name as ids of shells hold it."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", text)[:LABEL_CHARS]
 
 
 def _local_cwd(values: Mapping[str, Any], caller: Caller) -> str:

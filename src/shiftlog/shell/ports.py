@@ -1,17 +1,27 @@
-"""What the parts of the shell room ask of each other.
+"""The interfaces between the parts of this package, and what it needs from the packages beside it.
 
 A `Target` opens `LiveShell`s, a live shell starts `RunningCommand`s, and a command writes its bytes into an
-`OutputSink`. The engine knows nothing of journals, budgets or policies; the service that does knows nothing of pipes.
+`OutputSink`. The service records through a `ShellJournal` and takes checkpoints through `Snapshots`; `app` provides
+both. Nothing here does any work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from asyncio import Future
+    from datetime import datetime
+
+    from anyio.abc import TaskGroup
+
+    from shiftlog.model.caller import Caller
+    from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
+    from shiftlog.shell.engine.local import Launcher
+    from shiftlog.shell.engine.terminal import TerminalScreen
+    from shiftlog.shell.state import Command, Shell
 
 Stream = Literal["stdout", "stderr"]
 Transport = Literal["local", "ssh", "docker"]
@@ -20,10 +30,12 @@ KillScope = Literal["tree", "group"]
 Signal = Literal["interrupt", "terminate", "kill", "hangup", "quit", "stop", "continue", "usr1", "usr2"]
 EndedReason = Literal["exited", "killed", "closed", "idle", "unresponsive", "server_stopped"]
 
+STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellSpec:
-    """How a shell is to be started; every value is already checked against the operator's rules."""
+    """How to start a shell; every value is already checked against the operator's rules."""
 
     shell: Literal["auto", "bash", "sh"] = "auto"
     cwd: str | None = None
@@ -34,7 +46,7 @@ class ShellSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """The size of a terminal that a command asked for."""
+    """The size of the terminal for a command."""
 
     cols: int = 120
     rows: int = 40
@@ -42,7 +54,7 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
-    """One command as the engine runs it; `terminal` and `background` run in a copy of the shell."""
+    """One command for the engine; `terminal` and `background` commands run in a copy of the shell."""
 
     text: str
     stdin_open: bool = False
@@ -53,7 +65,7 @@ class CommandSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandEnd:
-    """How a command ended. `lost` means that nobody can know: the connection or the shell's host went away."""
+    """How a command ended. `lost` means that its fate is unknown: the connection or the shell's host went away."""
 
     exit_code: int | None
     cwd: str
@@ -65,11 +77,19 @@ class CommandEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellEnd:
-    """How a shell ended; `lost` for a connection that went away."""
+    """How a shell ended; `lost` if its connection went away."""
 
     reason: EndedReason
     exit_code: int | None
     lost: bool = False
+
+
+class CallCancelled(asyncio.CancelledError):
+    """The caller of a running command cancelled the request; the face decides whether the command goes on."""
+
+    def __init__(self, command_id: str) -> None:
+        super().__init__(command_id)
+        self.command_id = command_id
 
 
 class OutputSink(Protocol):
@@ -80,15 +100,25 @@ class OutputSink(Protocol):
         ...
 
     def close(self, stream: Stream) -> None:
-        """Learn that no more bytes of this stream can come (a left-over child may delay it past the command's end)."""
+        """End a stream; a leftover child may delay this past the command's end."""
         ...
 
 
 class RunningCommand(Protocol):
-    """A command that was started; `ended` resolves once, when the shell has finished it."""
+    """A started command; `ended` resolves once, when the shell has finished it."""
 
     @property
-    def ended(self) -> Future[CommandEnd]: ...
+    def ended(self) -> asyncio.Future[CommandEnd]: ...
+
+    @property
+    def root(self) -> int | None:
+        """The process of the copy of a local shell that runs the command, if one does."""
+        ...
+
+    @property
+    def screen(self) -> TerminalScreen | None:
+        """What the command's terminal shows, if it has one."""
+        ...
 
     async def send(self, data: bytes) -> None:
         """Write to the command's standard input; raises `StdinClosed` when it has none."""
@@ -108,7 +138,7 @@ class RunningCommand(Protocol):
 
 
 class LiveShell(Protocol):
-    """A started shell. `ended` resolves once, whoever ended it."""
+    """A started shell. `ended` resolves once, however the shell ends."""
 
     @property
     def kind(self) -> ShellKind: ...
@@ -126,20 +156,122 @@ class LiveShell(Protocol):
     def kill_scope(self) -> KillScope: ...
 
     @property
-    def ended(self) -> Future[ShellEnd]: ...
+    def ended(self) -> asyncio.Future[ShellEnd]: ...
 
     async def start(self, command: CommandSpec, sink: OutputSink) -> RunningCommand:
-        """Start a command; the caller sees to it that one foreground command runs at a time."""
+        """Start a command; the caller ensures that only one foreground command runs at a time."""
         ...
 
     async def close(self, reason: EndedReason = "closed") -> int:
-        """End the shell and its whole tree; say how many processes were ended."""
+        """End the shell and its whole tree; return how many processes were ended."""
         ...
 
 
 class Target(Protocol):
-    """A place where shells live: this machine, a host over ssh, a container."""
+    """One place where shells run: this machine, a host over ssh, a container."""
 
-    async def open(self, spec: ShellSpec) -> LiveShell:
-        """Start a shell; raises `OpenFailed` and its like with the reason."""
+    @property
+    def label(self) -> str:
+        """The part of a shell's id that names the target."""
+        ...
+
+    @property
+    def shown(self) -> str | None:
+        """The target's name in results; None for this machine."""
+        ...
+
+    async def open(self, spec: ShellSpec, tasks: TaskGroup) -> LiveShell:
+        """Start a shell whose background work runs in `tasks`; raises `OpenFailed` and its like with the reason."""
+        ...
+
+
+class Targets(Protocol):
+    """The targets of one transport."""
+
+    async def check(self, values: Mapping[str, Any]) -> None:
+        """Raise what the operator does not permit, before any contact."""
+        ...
+
+    def find(self, values: Mapping[str, Any], launcher: Launcher | None = None) -> Target:
+        """Return the target that the arguments of open_shell name; a local shell starts through the launcher."""
+        ...
+
+
+class Snapshots(Protocol):
+    """Takes checkpoints for shells; a shell without workspace has none."""
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Reject a scope that checkpoints cannot cover, before the shell is opened."""
+        ...
+
+    async def attach(self, shell: Shell, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Begin to cover a shell's workspace; return the `checkpoints` object of its result."""
+        ...
+
+    async def before(self, shell: Shell, command: Command) -> str | None:
+        """Return the checkpoint that undoes a command that is about to run, None if nothing is covered."""
+        ...
+
+
+class ShellJournal(Protocol):
+    """The journal as shells need it; a fact is durable when the call returns. A failed write raises StorageError.
+
+    One exception keeps short commands fast: the start of a command that its caller waits for survives a crash of this
+    process at once, and a loss of power only after `sync` or any later fact. No answer has mentioned it before that.
+    """
+
+    async def home(self, session_id: str | None, caller: Caller) -> ShellHome:
+        """Find the session of a new shell: the named one, else the one the caller has open, else a new implicit one."""
+        ...
+
+    async def session_id(self, name: str) -> str:
+        """Return the id of the session with this name, in any of its forms."""
+        ...
+
+    async def abandon(self, session_id: str) -> None:
+        """Close an implicit session whose shell never came up."""
+        ...
+
+    async def shell_opened(self, session_id: str, facts: Facts) -> None: ...
+
+    async def shell_ended(self, session_id: str, facts: Facts, *, close_session: bool) -> None:
+        """Record an end; an implicit session ends with its last shell."""
+        ...
+
+    async def command_started(self, session_id: str, facts: Facts, caller: Caller, *, waited_for: bool) -> str | None:
+        """Record a start and return the open turn, if any; raise if the caller may not write."""
+        ...
+
+    async def sync(self) -> None:
+        """Make all recorded starts durable."""
+        ...
+
+    async def command_finished(self, session_id: str, request_id: str | None, facts: Facts) -> None:
+        """Record an end, and the command as an action of the turn it began in."""
+        ...
+
+    async def command_refused(self, session_id: str, facts: Facts, caller: Caller) -> str | None:
+        """Record a command that never ran, also as an action of the open turn; return that turn."""
+        ...
+
+    async def approval_asked(self, session_id: str, facts: Facts) -> None: ...
+
+    async def approval_decided(self, session_id: str, facts: Facts) -> None: ...
+
+    async def command_input(self, session_id: str, facts: Facts) -> None: ...
+
+    async def shells(self, since: datetime) -> Sequence[KnownShell]:
+        """Return the shells opened since a time, newest first."""
+        ...
+
+    async def left(self, now: datetime) -> Sequence[KnownShell]:
+        """Return the shells of the last month without a recorded end."""
+        ...
+
+    async def shell(self, shell_id: str) -> KnownShell | None: ...
+
+    async def command(self, command_id: str) -> KnownCommand | None: ...
+
+    async def knows_run(self, run: str) -> bool:
+        """Return True if any shell's id begins with these four digits."""
         ...

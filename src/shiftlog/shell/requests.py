@@ -1,4 +1,6 @@
-"""The parameters of the shell tools, natively; the dialect has a table of its own."""
+"""The parameters of the native shell tools, and the conventions in which a dialect differs from them."""
+
+from dataclasses import dataclass
 
 from shiftlog.guard.budgets.spec import BUDGET_SCHEMA
 from shiftlog.params.arguments import Arguments, Enum, Flag, Given, Int, SessionRef, String, StringMap, Strings
@@ -8,6 +10,18 @@ SANDBOXES = ("read-only", "workspace-write", "full-access")
 SIGNALS = ("interrupt", "terminate", "kill", "hangup", "quit", "stop", "continue", "usr1", "usr2")
 MAX_INPUT = 1 << 20
 CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conventions:
+    """How a face treats requests: a dialect lowers counts that are too large, shows more, waits for a busy shell."""
+
+    dialect: bool = False
+    shown_chars: int = 30_000
+    wait_idle_s: float | None = None
+
+
+NATIVE = Conventions()
 
 SHELL_ID = String(required=True, max_chars=300, description="The shell.")
 COMMAND_ID = String(required=True, max_chars=300, description="The command.")

@@ -11,7 +11,6 @@ from shiftlog.model.shell_errors import ShellEnded, ShellLost
 from shiftlog.model.shells import Facts, KnownShell
 from shiftlog.model.times import precise
 from shiftlog.params.arguments import must_be
-from shiftlog.shell.engine.terminal import Screen
 from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
 from shiftlog.shell.state import LOST_HINT, Command, Shell
 
@@ -69,7 +68,7 @@ def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int 
         "budget": shown.budget,
         "output": shown.output,
         "redactions": shown.redactions,
-        "verdict": command.judged.verdict,
+        "verdict": command.judgement.verdict,
         "enforcement": shell.guard.enforcement,
         "enforcement_note": shell.guard.note,
         "checkpoint_id": command.checkpoint_id,
@@ -82,8 +81,8 @@ def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int 
 
 
 def _syntax_error(shell: Shell, command: Command) -> dict[str, object] | None:
-    fault = command.judged.syntax
-    return None if fault is None else {**fault.as_dict(), "message": shell.mask(fault.message)}
+    fault = command.judgement.syntax
+    return None if fault is None else {"line": fault.line, "column": fault.column, "message": shell.mask(fault.message)}
 
 
 def _programs(command: Command) -> dict[str, Any]:
@@ -98,8 +97,8 @@ def screen(shell: Shell, command: Command) -> dict[str, Any]:
     A secret may go on in the next row, so where there is one, rows that are full are shown as one line; of one that is
     being written only the first half may be there.
     """
-    picture = getattr(command.running, "screen", None)
-    if not isinstance(picture, Screen) or not command.is_running or command.output is None:
+    picture = command.running.screen if command.running is not None else None
+    if picture is None or not command.is_running or command.output is None:
         return {}
     unfinished = command.output.is_quiet
     plain, joined = picture.text(unfinished=unfinished), picture.text(unfinished=unfinished, joined=True)
@@ -238,7 +237,7 @@ def starting_facts(shell: Shell, command: Command) -> dict[str, Any]:
         "shell_id": shell.shell_id,
         "command": command.text,
         "cwd": shell.mask(command.cwd),
-        "verdict": command.judged.verdict,
+        "verdict": command.judgement.verdict,
         "background": command.background,
         "pty": command.terminal,
         "checkpoint_id": command.checkpoint_id,
@@ -256,13 +255,13 @@ def finishing_facts(shell: Shell, command: Command) -> dict[str, Any]:
         "signal": command.signal,
         "duration_ms": round(command.duration_ms),
         "cwd": shell.mask(command.cwd),
-        "verdict": command.judged.verdict,
+        "verdict": command.judgement.verdict,
         "enforcement": shell.guard.enforcement,
         "checkpoint_id": command.checkpoint_id,
     }
-    if command.judged.refusal is not None:
-        facts["refusal"] = {"message": command.judged.refusal.message, **command.judged.refusal.details}
-    if command.judged.syntax is not None:
+    if command.judgement.refusal is not None:
+        facts["refusal"] = {"message": command.judgement.refusal.message, **command.judgement.refusal.details}
+    if command.judgement.syntax is not None:
         facts["syntax_error"] = _syntax_error(shell, command)
     if command.output is not None:
         shown = command.output.show(None, EXCERPT_CHARS)

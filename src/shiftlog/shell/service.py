@@ -1,37 +1,39 @@
-"""The shells of one server: opening, running, reading, signalling, listing and closing them.
+"""The shells of one server: opening, listing and closing them, and the door to running commands in them.
 
-Every face calls these six verbs and gets the same objects. Running commands is `running`'s part; what drives a shell
-is the engine's, what may run the guard's, what is kept of outputs the keeper's.
+Every face calls these verbs and gets the same objects. `commands.py` runs commands, the engine drives a shell, the
+guard decides what may run, and `outputs` keeps what commands write.
 """
 
 import asyncio
 import contextlib
 import itertools
+import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from shiftlog.guard.budgets.spec import Budget, read_budget
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from shiftlog.guard.budgets.spec import read_budget
 from shiftlog.guard.secrets.redactor import Redactor, learnable_values
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
-from shiftlog.model.shell_errors import SandboxNotAllowed, ShellEnded, ShellLimit, ShellLost, ShellNotFound
-from shiftlog.model.times import precise
-from shiftlog.params.arguments import must_be
+from shiftlog.model.shell_errors import ShellLimit
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals, Confirm
 from shiftlog.shell.commands import Commands, Progress, Result, unavailable
-from shiftlog.shell.guarding import looser
 from shiftlog.shell.opening import Opener, Ready
 from shiftlog.shell.outputs.keeper import OutputKeeper
-from shiftlog.shell.ports import EndedReason, ShellEnd
-from shiftlog.shell.recording import ShellJournal
-from shiftlog.shell.snapshots import NoSnapshots, Snapshots
-from shiftlog.shell.state import NATIVE, Manner, Shell
+from shiftlog.shell.ports import EndedReason, ShellEnd, ShellJournal, Snapshots
+from shiftlog.shell.registry import ShellRegistry, not_found
+from shiftlog.shell.requests import NATIVE, Conventions
+from shiftlog.shell.state import Shell
 
+LOG = logging.getLogger(__name__)
 FLUSH_S = 1.0
 SWEEP_TICKS = 15
 SHOWN_FOR = timedelta(hours=24)
@@ -42,142 +44,141 @@ CLOSE_S = 5.0
 class ShellLimits:
     """What the operator allows; no argument raises any of it."""
 
-    timeout_s_max: int = 3600
     shells: int = 64
     session_shells: int = 64
-    background: int = 16
     idle_ttl_s: int = 1800
 
 
 @dataclass(slots=True, kw_only=True)
 class Shells:
-    """All shells of one server."""
+    """All shells of one server.
 
+    The service has one task with one task group; below it each shell has a task group of its own, for its commands
+    and the engine's watchers. `aclose` ends all of it in bounded time.
+    """
+
+    registry: ShellRegistry
+    commands: Commands
+    approvals: Approvals
     journal: ShellJournal
     outputs: OutputKeeper
+    snapshots: Snapshots
     opener: Opener
     redactor: Redactor
     now: Callable[[], datetime]
     limits: ShellLimits = field(default_factory=ShellLimits)
-    snapshots: Snapshots = field(default_factory=NoSnapshots)
-    on_close: Callable[[], None] = lambda: None
-    is_inside: Callable[[int, int], bool] = lambda _pid, _ancestor: False
     _implicit: set[str] = field(default_factory=set[str])
-    # Keeps a shell from joining an implicit session that is just about to end with its last one.
-    _homes: asyncio.Lock = field(default_factory=asyncio.Lock)
-    live: dict[str, Shell] = field(default_factory=dict[str, Shell])
-    commands: Commands = field(init=False)
-    approvals: Approvals = field(init=False)
+    # Keeps a new shell from joining an implicit session that is about to end with its last shell.
+    _homes: anyio.Lock = field(default_factory=anyio.Lock)
     _opening: Counter[str] = field(default_factory=Counter[str])
-    _tasks: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
-    _sweeper: "asyncio.Task[None] | None" = None
-
-    def __post_init__(self) -> None:
-        self.commands = Commands(self)
-        self.approvals = Approvals(self.journal, self.now)
-
-    def live_ids(self) -> list[str]:
-        """Name the shells that live."""
-        return [shell.shell_id for shell in self.live.values() if shell.is_live]
-
-    def find(self, shell_id: str) -> Shell | None:
-        """Return a shell of this server, over or not."""
-        return self.live.get(shell_id)
+    _tasks: TaskGroup | None = None
+    _task: "asyncio.Task[None] | None" = None
+    _started: anyio.Event = field(default_factory=anyio.Event)
+    _closing: anyio.Event = field(default_factory=anyio.Event)
 
     # Opening and closing
 
-    async def open_shell(self, arguments: Mapping[str, Any], caller: Caller, manner: Manner = NATIVE) -> Result:
-        """Open a shell and record it; nothing is left behind when that fails."""
+    async def open_shell(
+        self, arguments: Mapping[str, Any], caller: Caller, conventions: Conventions = NATIVE
+    ) -> Result:
+        """Open a shell and record it; if that fails, nothing is left behind."""
         values = requests.OPEN_SHELL.read(arguments)
-        budget = read_budget(values.get("output_budget"), "output_budget", clamp=manner.dialect)
-        values["dialect"] = manner.dialect
-        timeout_s = values.get("timeout_s", min(120, self.limits.timeout_s_max))
-        self.check_timeout(timeout_s)
-        if len(self.live_ids()) + self._opening.total() >= self.limits.shells:
+        values["output_budget"] = read_budget(values.get("output_budget"), "output_budget", clamp=conventions.dialect)
+        values["dialect"] = conventions.dialect
+        most_s = self.commands.limits.timeout_s_max
+        self.commands.limits.check_timeout(values.setdefault("timeout_s", min(120, most_s)))
+        if len(self.registry.live()) + self._opening.total() >= self.limits.shells:
             raise _limit_reached(self.limits.shells, "shells")
         belongs_to = values.get("session_id") or ""
         self._opening[belongs_to] += 1
         try:
             await self.opener.check(values, caller)
             self.snapshots.check(values)
-            self._check_enclosing(values.get("sandbox"), caller)
+            self.registry.check_sandbox(values.get("sandbox"), caller)
             async with self._homes:
                 home = await self.journal.home(values.get("session_id"), caller)
                 self._opening[belongs_to] -= 1
                 belongs_to = home.session_id
                 self._opening[belongs_to] += 1
-            live = sum(shell.session_id == belongs_to for shell in self.live.values() if shell.is_live)
+            live = sum(shell.session_id == belongs_to for shell in self.registry.live())
             if live + self._opening[belongs_to] > self.limits.session_shells:
                 raise _limit_reached(self.limits.session_shells, "session_shells")
             if home.implicit:
                 self._implicit.add(home.session_id)
-            ready = None
-            try:
-                ready = await self.opener.open(values, caller)
-                shell = self._shell(ready, home.session_id, values, budget, timeout_s, implicit=home.implicit)
-                shell.checkpoints = await self.snapshots.attach(shell, values)
-                await self._record_opened(shell)
-            except BaseException:
-                await asyncio.shield(self.spawn(self._give_up(ready, belongs_to)))
-                raise
+            shell, startup_output = await self._open(values, home.session_id, implicit=home.implicit)
         finally:
             self._opening -= Counter((belongs_to,))
-        shell.guard.watch(shell.roots)
-        self.live[shell.shell_id] = shell
-        ready.live.ended.add_done_callback(lambda ended: self.spawn(self._shell_over(shell, ended.result())))
-        if self._sweeper is None:
-            self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
-        return results.opened(shell, ready.startup_output)
+        self.registry.shells[shell.shell_id] = shell
+        shell.tasks.start_soon(self._serve, shell)
+        return results.opened(shell, startup_output)
 
-    async def _record_opened(self, shell: Shell) -> None:
+    async def _open(self, values: Mapping[str, Any], session_id: str, *, implicit: bool) -> tuple[Shell, str]:
+        tasks = await self._new_tasks()
+        ready = None
         try:
-            await self.journal.shell_opened(shell.session_id, results.opening_facts(shell))
-        except ShiftlogError as error:
-            raise unavailable(error) from None
+            ready = await self.opener.open(values, tasks)
+            shell = self._shell(ready, session_id, values, tasks, implicit=implicit)
+            shell.checkpoints = await self.snapshots.attach(shell, values)
+            try:
+                await self.journal.shell_opened(shell.session_id, results.opening_facts(shell))
+            except ShiftlogError as error:
+                raise unavailable(error) from None
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._give_up(ready, session_id)
+            tasks.cancel_scope.cancel()
+            raise
+        return shell, ready.startup_output
+
+    async def _new_tasks(self) -> TaskGroup:
+        """Open the task group of a shell, and with the first one that of the service.
+
+        The service's group lives in a task of its own, because the tasks of requests come and go.
+        """
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        await self._started.wait()
+        assert self._tasks is not None
+        return await self._tasks.start(self._hold_tasks)
+
+    async def _run(self) -> None:
+        async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._sweep)
+            self._started.set()
+            await self._closing.wait()
+            async with anyio.create_task_group() as releasing:
+                for shell in self.registry.shells.values():
+                    releasing.start_soon(self._release, shell)
+            self._tasks.cancel_scope.cancel()
+
+    async def _hold_tasks(self, *, task_status: TaskStatus[TaskGroup]) -> None:
+        """Keep the task group of one shell open until it is cancelled; a fault in it ends this shell alone."""
+        tasks = anyio.create_task_group()
+        try:
+            async with tasks:
+                task_status.started(tasks)
+                await anyio.sleep_forever()
+        except* Exception:
+            LOG.exception("a task of a shell failed")
+            for shell in [shell for shell in self.registry.live() if shell.tasks is tasks]:
+                self.registry.note_end(shell, ShellEnd(reason="killed", exit_code=None, lost=True))
+                with contextlib.suppress(RuntimeError):  # a remote shell cannot close without its task group
+                    await self._retire(shell, "killed")
 
     async def _give_up(self, ready: Ready | None, session_id: str) -> None:
-        """Leave nothing behind of a shell that did not come to be: no process, and no session that is only its own."""
+        """Leave no process of a shell that failed to open, and no session that exists only for it."""
         if ready is not None:
             await ready.live.close()
-            await ready.guard.close()
+            ready.guard.close()
         if self._ends_with_this(session_id, opening=1):
             await self.journal.abandon(session_id)
 
-    def _check_enclosing(self, mode: str | None, caller: Caller) -> None:
-        """Refuse who works inside a confined shell a looser one beside it, to open or to work in."""
-        mode = mode or "full-access"
-        for shell in self.live.values():
-            pid = shell.live.pid
-            if not shell.is_live or shell.transport != "local" or pid is None or caller.pid is None:
-                continue
-            if looser(mode, shell.guard.sandbox) and self.is_inside(caller.pid, pid):
-                raise SandboxNotAllowed(
-                    f"sandbox '{mode}' is not permitted", details={"mode": mode, "max": shell.guard.sandbox}
-                )
-
-    def check_restoring(self, shell_id: str | None, caller: Caller) -> None:
-        """Refuse who works inside a confined shell to change by a checkpoint what it could not write there."""
-        shell = self.live.get(shell_id) if shell_id is not None else None
-        self._check_enclosing(None if shell is None else shell.guard.sandbox, caller)
-
-    def _check_reach(self, shell_id: object, caller: Caller) -> None:
-        shell = self.live.get(shell_id) if isinstance(shell_id, str) else None
-        if shell is not None:
-            self._check_enclosing(shell.guard.sandbox, caller)
-
     def _shell(
-        self,
-        ready: Ready,
-        session_id: str,
-        values: Mapping[str, Any],
-        budget: Budget | None,
-        timeout_s: int,
-        *,
-        implicit: bool,
+        self, ready: Ready, session_id: str, values: Mapping[str, Any], tasks: TaskGroup, *, implicit: bool
     ) -> Shell:
-        learned = frozenset(value for name in ("password",) if (value := values.get(name))) | learnable_values(
-            " ".join(f"{name}={value}" for name, value in values.get("env", {}).items())
-        )
+        learned = learnable_values(" ".join(f"{name}={value}" for name, value in values.get("env", {}).items()))
+        if values.get("password"):
+            learned |= {values["password"]}
         return Shell(
             shell_id=ready.shell_id,
             session_id=session_id,
@@ -187,64 +188,65 @@ class Shells:
             name=self.redactor.text(values["name"], by_rule=True).text if values.get("name") else None,
             live=ready.live,
             guard=ready.guard,
+            tasks=tasks,
             redactor=self.redactor.learning(learned) if learned else self.redactor,
             workspace=values.get("workspace"),
             checkpoints={},
-            timeout_s=timeout_s,
-            budget=budget,
+            timeout_s=values["timeout_s"],
+            budget=values["output_budget"],
             created_at=self.now(),
             cwd=ready.live.cwd,
             learned=learned,
         )
 
     async def close_shell(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
-        """End a shell and its whole tree; a shell that is over already says so."""
+        """End a shell and its whole tree; closing it again only says so."""
         values = requests.CLOSE_SHELL.read(arguments)
-        shell = self.live.get(values["shell_id"])
+        shell = self.registry.find(values["shell_id"])
         if shell is None:
-            known = await self.journal.shell(values["shell_id"])
-            if known is None:
-                raise _not_found(values["shell_id"])
-            return results.closed_already(values["shell_id"], known)
+            recorded = await self.journal.shell(values["shell_id"])
+            if recorded is None:
+                raise not_found(values["shell_id"])
+            return results.closed_already(values["shell_id"], recorded)
         if not shell.is_live:
             return results.closed(shell, [], already=True, killed=0)
-        return await self._close(shell, "closed", values.get("reason"))
+        return await self._close(shell, "closed")
 
-    async def _close(self, shell: Shell, reason: EndedReason, why: str | None = None) -> Result:
+    async def _close(self, shell: Shell, reason: EndedReason) -> Result:
         stopped = shell.running
         for command in stopped:
             command.stopping = command.stopping or "cancelled"
         killed = await shell.live.close(reason)
-        for command in stopped:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(command.over.wait(), CLOSE_S)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(shell.over.wait(), CLOSE_S)
+        for event in (*(command.over for command in stopped), shell.over):
+            with anyio.move_on_after(CLOSE_S):
+                await event.wait()
         return results.closed(shell, stopped, already=False, killed=killed)
 
     async def aclose(self) -> None:
-        """End everything that lives; the journal says that the server stopped."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        await asyncio.gather(
-            *(self._close(shell, "server_stopped") for shell in self.live.values() if shell.is_live),
-            return_exceptions=True,
-        )
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-        self.on_close()
+        """End all shells; the journal records that the server stopped. Cancels what does not end in time."""
+        self._closing.set()
+        if self._task is not None:
+            with anyio.CancelScope(shield=True):
+                await self._task
+        self.opener.policy.close()
+
+    async def _release(self, shell: Shell) -> None:
+        with anyio.move_on_after(CLOSE_S * 2):
+            if shell.is_live:
+                await self._close(shell, "server_stopped")
+            await shell.released.wait()
+        shell.tasks.cancel_scope.cancel()
 
     async def recover(self) -> None:
-        """Record the end of what an earlier server left: its commands are of unknown fate, its shells over."""
-        for known in await self.journal.left(self.now()):
-            if known.shell_id in self.live:
+        """Record the end of shells that an earlier server left: their commands are unknown, the shells over."""
+        for left in await self.journal.left(self.now()):
+            if left.shell_id in self.registry.shells:
                 continue
-            for command in known.unfinished:
+            for command in left.unfinished:
                 facts = results.unknown_facts(command.started or {})
-                await self.journal.command_finished(known.session_id, command.request_id, facts)
-            facts = results.left_facts(known)
+                await self.journal.command_finished(left.session_id, command.request_id, facts)
             await self.journal.shell_ended(
-                known.session_id, facts, close_session=bool(known.opened.get("implicit_session"))
+                left.session_id, results.left_facts(left), close_session=bool(left.opened.get("implicit_session"))
             )
 
     # Commands
@@ -254,24 +256,22 @@ class Shells:
         arguments: Mapping[str, Any],
         caller: Caller,
         progress: Progress | None = None,
-        manner: Manner = NATIVE,
+        conventions: Conventions = NATIVE,
         confirm: Confirm | None = None,
     ) -> Result:
         """Run a command, or begin it in the background; a non-zero exit is a normal result."""
-        self._check_reach(arguments.get("shell_id"), caller)
-        return await self.commands.run(arguments, caller, progress, manner, confirm)
+        return await self.commands.run(arguments, caller, progress, conventions, confirm)
 
     async def send_input(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Write to a running command, close its stdin, signal it, in this order."""
-        self._check_reach(str(arguments.get("command_id")).rpartition("#")[0], caller)
         return await self.commands.send(arguments, caller)
 
     async def read_output(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
-        """Return a page of a command's output, waiting for more where asked to."""
+        """Return a page of a command's output, waiting for more if requested."""
         return await self.commands.read(arguments, caller)
 
     async def cancel(self, command_id: str) -> None:
-        """End a running command because whoever asked for it took the request back; wait until it is over."""
+        """End a command whose request was cancelled, and wait until it is over."""
         await self.commands.cancel(command_id)
 
     # Listing
@@ -280,14 +280,15 @@ class Shells:
         """List the shells, newest first."""
         values = requests.LIST_SHELLS.read(arguments)
         wanted = await self.journal.session_id(values["session_id"]) if values.get("session_id") else None
-        rows = [shell.as_listed() for shell in self.live.values() if shell.is_live or values.get("include_ended")]
-        if values.get("include_ended"):
+        ended = values.get("include_ended")
+        rows = [shell.as_listed() for shell in self.registry.shells.values() if shell.is_live or ended]
+        if ended:
             here = {row["shell_id"] for row in rows}
             since = self.now() - SHOWN_FOR
             rows += [
-                results.listed(known)
-                for known in await self.journal.shells(since)
-                if known.shell_id and known.shell_id not in here and (known.ended_at or since) >= since
+                results.listed(recorded)
+                for recorded in await self.journal.shells(since)
+                if recorded.shell_id and recorded.shell_id not in here and (recorded.ended_at or since) >= since
             ]
         if wanted is not None:
             rows = [row for row in rows if row["session_id"] == wanted]
@@ -297,104 +298,60 @@ class Shells:
     # Keeping house
 
     def forget(self, command_ids: Iterable[str]) -> int:
-        """Let go of what finished commands said and wrote; return how many of them had output."""
+        """Remove the texts and outputs of finished commands; return how many of them had output."""
         wanted = list(command_ids)
         for command_id in wanted:
-            shell = self.live.get(command_id.rpartition("#")[0])
+            shell = self.registry.find(command_id.rpartition("#")[0])
             if shell is not None:
                 shell.forget(command_id)
         return self.outputs.forget(wanted)
 
-    async def usable(self, shell_id: str) -> Shell:
-        """Return a shell that commands can be run in, or raise what became of it."""
-        shell = self.live.get(shell_id)
-        if shell is None:
-            known = await self.journal.shell(shell_id)
-            if known is None:
-                raise _not_found(shell_id)
-            raise results.ended_error(shell_id, known)
-        self.check_usable(shell)
-        return shell
-
-    def check_usable(self, shell: Shell) -> None:
-        """Raise what became of a shell that is over."""
-        last = shell.last
-        if shell.state == "lost":
-            raise ShellLost(
-                f"connection of shell {shell.shell_id} was lost",
-                details={
-                    "command_id": last.command_id if last else None,
-                    "fate": last.state if last else None,
-                    "cwd": shell.mask(shell.cwd),
-                },
-            )
-        if not shell.is_live:
-            raise ShellEnded(
-                f"shell {shell.shell_id} ended ({shell.ended_reason})",
-                details={
-                    "ended_reason": shell.ended_reason,
-                    "exit_code": shell.exit_code,
-                    "cwd": shell.mask(shell.cwd),
-                    "ended_at": precise(shell.ended_at) if shell.ended_at else None,
-                },
-            )
-
-    def check_timeout(self, timeout_s: int) -> None:
-        """Refuse what is longer than the operator allows, or no time at all."""
-        if not 1 <= timeout_s <= self.limits.timeout_s_max:
-            raise must_be("timeout_s", f"an integer of 1 to {self.limits.timeout_s_max}", "range")
-
-    def note_end(self, shell: Shell, end: ShellEnd) -> None:
-        """Note that a shell is over, whoever hears of it first."""
-        if shell.is_live:
-            shell.end("lost" if end.lost else "ended", end.reason, end.exit_code, self.now())
-            self.approvals.withdraw(shell.shell_id)
-
-    async def _shell_over(self, shell: Shell, end: ShellEnd) -> None:
-        self.note_end(shell, end)
-        # The one that ended the shell is recorded before the shell's own end.
+    async def _serve(self, shell: Shell) -> None:
+        """Wait for a shell's end, record it after the ends of its commands, and end its task group."""
+        await asyncio.wait([shell.live.ended])
+        end = shell.live.ended.result()
+        self.registry.note_end(shell, end)
         for command in [one for one in shell.commands.values() if not one.over.is_set()]:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(command.over.wait(), CLOSE_S)
+            with anyio.move_on_after(CLOSE_S):
+                await command.over.wait()
+        await self._retire(shell, end.reason)
+        shell.tasks.cancel_scope.cancel()
+
+    async def _retire(self, shell: Shell, reason: EndedReason) -> None:
+        """Record the end of a shell and release what held it."""
         async with self._homes:
             closing = self._ends_with_this(shell.session_id, opening=0)
             with contextlib.suppress(ShiftlogError, LookupError):
                 await self.journal.shell_ended(shell.session_id, results.ending_facts(shell), close_session=closing)
-        await shell.live.close(end.reason)  # what it left behind may still be on its way out
-        await shell.guard.close()
+        try:
+            await shell.live.close(reason)  # its processes may still be ending
+        finally:
+            shell.guard.close()
+            shell.released.set()
 
     def _ends_with_this(self, session_id: str, *, opening: int) -> bool:
-        """Tell whether an implicit session has no live shell left, and none on its way but so many."""
-        siblings = any(one.session_id == session_id and one.is_live for one in self.live.values())
+        """Return True if an implicit session has no live shell, and at most so many that are being opened."""
+        siblings = any(shell.session_id == session_id for shell in self.registry.live())
         return session_id in self._implicit and not siblings and self._opening[session_id] <= opening
 
-    def spawn(self, work: Coroutine[Any, Any, object]) -> "asyncio.Task[object]":
-        """Do something that outlives the request at hand; closing waits for it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     async def _sweep(self) -> None:
-        """Bring outputs to disk as they grow, close what idles too long, and forget what ended long ago."""
+        """Write growing outputs to disk, close idle shells, and forget shells that ended long ago."""
         for tick in itertools.count(1):
-            await asyncio.sleep(FLUSH_S)
+            await anyio.sleep(FLUSH_S)
             self.outputs.flush()
             with contextlib.suppress(ShiftlogError):
                 await self.journal.sync()
-            if tick % SWEEP_TICKS:
-                continue
-            now, ttl = time.monotonic(), self.limits.idle_ttl_s
-            for shell in list(self.live.values()):
-                if shell.is_live and ttl and not shell.running and now - shell.idle_since >= ttl:
-                    self.spawn(self._close(shell, "idle"))
-                elif shell.ended_at is not None and self.now() - shell.ended_at > SHOWN_FOR:
-                    del self.live[shell.shell_id]
+            if tick % SWEEP_TICKS == 0:
+                self._sweep_shells()
+
+    def _sweep_shells(self) -> None:
+        now, ttl = time.monotonic(), self.limits.idle_ttl_s
+        for shell in list(self.registry.shells.values()):
+            if shell.is_live and ttl and not shell.running and now - shell.idle_since >= ttl:
+                shell.tasks.start_soon(self._close, shell, "idle")
+            elif shell.ended_at is not None and self.now() - shell.ended_at > SHOWN_FOR:
+                del self.registry.shells[shell.shell_id]
 
 
 def _limit_reached(limit: int, kind: str) -> ShellLimit:
     return ShellLimit(f"limit reached ({limit})", details={"limit": limit, "kind": kind})
-
-
-def _not_found(shell_id: str) -> ShellNotFound:
-    return ShellNotFound(f"unknown shell_id '{shell_id}'", details={"shell_id": shell_id})

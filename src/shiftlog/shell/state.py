@@ -1,6 +1,6 @@
-"""One live shell and its commands as the service keeps them: states, who waits, what results show.
+"""The state of one shell and of its commands, as the service keeps it.
 
-Pure bookkeeping on the event loop: starting, stopping and recording are the service's.
+Only bookkeeping on the event loop: `service.py` and `commands.py` start, stop and record.
 """
 
 import asyncio
@@ -8,17 +8,21 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from shiftlog.guard.budgets.spec import Budget
 from shiftlog.guard.budgets.text import elide_middle
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.model.shell_errors import ShellBusy
 from shiftlog.model.times import precise
-from shiftlog.shell.guarding import Judged, ShellGuard
 from shiftlog.shell.outputs.command_output import CommandOutput
 from shiftlog.shell.outputs.view import shown_name
 from shiftlog.shell.ports import EndedReason, LiveShell, RunningCommand, Transport
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from shiftlog.shell.guard import CommandJudgement, ShellGuard
 
 ECHO_CHARS = 2_000
 
@@ -27,29 +31,17 @@ CommandState = Literal["queued", "running", "finished", "timed_out", "cancelled"
 LOST_HINT = "the connection was lost; the command may still be running or may have finished"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
-    """What a dialect does otherwise: it lowers counts that are too large, shows more, and waits for a busy shell."""
-
-    dialect: bool = False
-    shown_chars: int = 30_000
-    wait_idle_s: float | None = None
-
-
-NATIVE = Manner()
-
-
 @dataclass(slots=True, kw_only=True)
 class Command:
-    """One command from the moment it is known until nobody asks any more."""
+    """One command, from its request until its shell is forgotten."""
 
     command_id: str
     text: str
-    judged: Judged
+    judgement: "CommandJudgement"
     shell_id: str
     session_id: str
     cwd: str
-    began_in: str = ""  # `cwd` is where it ended, once it has
+    began_in: str = ""  # `cwd` changes to the directory in which it ended
     background: bool = False
     terminal: bool = False
     request_id: str | None = None
@@ -70,50 +62,50 @@ class Command:
     is_answerable: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
     recorded: bool = True
-    _asking: "asyncio.Future[None] | None" = None
+    _waiter: "asyncio.Future[None] | None" = None
 
     def answer(self) -> None:
-        """Let whoever waits for the command have an answer, over or not."""
+        """Let the caller have an answer now, whether the command is over or not."""
         self.is_answerable = True
         self._wake()
 
     async def answerable(self, within_s: float | None) -> bool:
-        """Wait until there is an answer, or for so long; there is one who waits, the caller of the command."""
+        """Wait for `answer` at most this long; return True if it came. Only the command's caller waits here."""
         if self.is_answerable:
             return True
         loop = asyncio.get_running_loop()
-        self._asking = loop.create_future()
+        self._waiter = loop.create_future()
         timer = None if within_s is None else loop.call_later(within_s, self._wake)
         try:
-            await self._asking
+            await self._waiter
         finally:
             if timer is not None:
                 timer.cancel()
         return self.is_answerable
 
     def _wake(self) -> None:
-        if self._asking is not None and not self._asking.done():
-            self._asking.set_result(None)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def end(self) -> None:
-        """Note that nothing more is to come of the command."""
+        """Mark the command as over and recorded."""
         self.over.set()
         self.answer()
 
     @property
     def is_running(self) -> bool:
-        """Tell whether it may still do something."""
+        """Return True while it runs."""
         return self.state == "running"
 
     @property
     def echo(self) -> str:
-        """Return the text as results show it."""
+        """The text for results, shortened in its middle."""
         return elide_middle(self.text, ECHO_CHARS)
 
 
 @dataclass(slots=True, kw_only=True)
 class Shell:
-    """One shell in service."""
+    """One shell, live or over."""
 
     shell_id: str
     session_id: str
@@ -122,7 +114,8 @@ class Shell:
     target: str | None
     name: str | None
     live: LiveShell
-    guard: ShellGuard
+    guard: "ShellGuard"
+    tasks: "TaskGroup"  # its commands and the engine's watchers; cancelled when the shell is over
     redactor: Redactor
     workspace: str | None
     checkpoints: dict[str, Any]
@@ -140,39 +133,40 @@ class Shell:
     last: Command | None = None
     idle_since: float = field(default_factory=time.monotonic)
     learned: frozenset[str] = frozenset()
-    beginning: set[str] = field(default_factory=set[str])  # background commands that do not run yet
+    beginning: set[str] = field(default_factory=set[str])  # background commands not yet running
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)  # recorded, and its task group has ended
     _waiting: deque["asyncio.Future[None]"] = field(default_factory=deque["asyncio.Future[None]"])
 
     @property
     def is_live(self) -> bool:
-        """Tell whether commands can be run."""
+        """Return True if commands can be run."""
         return self.state in ("idle", "busy")
 
     @property
     def running(self) -> list[Command]:
-        """Return the commands that run now."""
+        """The commands that run now."""
         return [command for command in self.commands.values() if command.is_running]
 
-    def roots(self) -> dict[int, str]:
-        """Return the first process of each command that runs in a copy of the shell, where it is known."""
-        found = ((getattr(command.running, "root", None), command.command_id) for command in self.running)
-        return {pid: command_id for pid, command_id in found if isinstance(pid, int)}
-
     def next_command_id(self) -> str:
-        """Number the next command, also one that will be refused."""
+        """Return the id of the next command; refused commands get one too."""
         self.numbers += 1
         return f"{self.shell_id}#{self.numbers}"
 
+    def learn(self, values: frozenset[str]) -> None:
+        """Mask these values in everything that this shell shows from now on."""
+        self.learned |= values
+        self.redactor = self.redactor.learning(values)
+
     def forget(self, command_id: str) -> None:
-        """Let go of what a finished command said and wrote."""
+        """Drop a finished command and its text."""
         command = self.commands.get(command_id)
         if command is not None and command.over.is_set():
             command.text = ""
             del self.commands[command_id]
 
     async def enter(self, wait_s: float) -> None:
-        """Wait until no foreground command runs, in order; raise ShellBusy when that takes longer than allowed."""
+        """Wait in order until no foreground command runs; raise ShellBusy after `wait_s`."""
         if self.state == "idle" and not self._waiting:
             self.state = "busy"
             return
@@ -207,7 +201,7 @@ class Shell:
                 return
 
     def end(self, state: Literal["ended", "lost"], reason: EndedReason, exit_code: int | None, at: datetime) -> None:
-        """Note that the shell is over; whoever waits for it learns that from its state."""
+        """Mark the shell as over and wake all waiting commands, which then check its state."""
         self.state, self.ended_reason, self.exit_code, self.ended_at = state, reason, exit_code, at
         while self._waiting:
             turn = self._waiting.popleft()
@@ -226,15 +220,15 @@ class Shell:
 
     @property
     def shown_workspace(self) -> str | None:
-        """Return the workspace as results show it."""
+        """The workspace for results."""
         return None if self.workspace is None else shown_name(self.workspace)
 
     def mask(self, text: str) -> str:
-        """Return a text as this shell may show it."""
+        """Mask the secrets in a text."""
         return self.redactor.text(shown_name(text), by_rule=True).text
 
     def as_listed(self) -> dict[str, Any]:
-        """Return the shell as lists show it."""
+        """Return the shell as an item of list_shells."""
         last = self.last
         busy = bool(self.running)
         return {

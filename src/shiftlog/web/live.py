@@ -193,7 +193,7 @@ class _Outputs:
         """Name the commands that run now."""
         if not self._app.live_shells():
             return []
-        shells = [shell for shell in self._app.shells.live.values() if shell.session_id == self._session_id]
+        shells = [shell for shell in self._app.shells.registry.shells.values() if shell.session_id == self._session_id]
         return [command.command_id for shell in shells for command in shell.running]
 
     def news(self, running: Iterable[str]) -> list[Item]:

@@ -94,7 +94,7 @@ async def test_case_51_a_container_that_starts_anew_has_lost_the_idle_shell(tmp_
     async with shell_desk(tmp_path, environ=environ_of(engine), **where("anew")) as desk:
         await desk.run("A=1")
         await asyncio.to_thread(engine.docker, "restart", "-t", "0", "anew")
-        await until(lambda: not desk.shells.live_ids())
+        await until(lambda: not desk.shells.registry.live_ids())
         with pytest.raises(ShellLost):
             await desk.run("echo $A")
         await desk.open(**where("anew"))

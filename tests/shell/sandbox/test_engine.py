@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from anyio.abc import TaskGroup
 
 from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.engine.shell import EngineShell
@@ -40,12 +41,12 @@ class Collected:
         pass
 
 
-async def _open(shells: Shells, spec: SandboxSpec) -> tuple[EngineShell, Launch, list[ProgramStart]]:
+async def _open(shells: Shells, spec: SandboxSpec, tasks: TaskGroup) -> tuple[EngineShell, Launch, list[ProgramStart]]:
     starts: list[ProgramStart] = []
     launch = shells.sandbox.prepare(spec, starts.append)
     assert launch is not None
     target = LocalTarget(environment=shells.env, launcher=launch)
-    return await target.open(ShellSpec(cwd=str(shells.workspace))), launch, starts
+    return await target.open(ShellSpec(cwd=str(shells.workspace)), tasks), launch, starts
 
 
 async def _run(shell: EngineShell, text: str, **more: object) -> tuple[int | None, str]:
@@ -56,9 +57,11 @@ async def _run(shell: EngineShell, text: str, **more: object) -> tuple[int | Non
 
 
 @MODES
-async def test_a_sandboxed_shell_keeps_its_state_between_commands(make_shells: Make, mode: str, *, bwrap: bool) -> None:
+async def test_a_sandboxed_shell_keeps_its_state_between_commands(
+    make_shells: Make, tasks: TaskGroup, mode: str, *, bwrap: bool
+) -> None:
     shells = make_shells(mode, bwrap=bwrap, process=True)
-    shell, launch, starts = await _open(shells, replace(shells.base, require_kernel=True))
+    shell, launch, starts = await _open(shells, replace(shells.base, require_kernel=True), tasks)
     try:
         assert await _run(shell, "cd /; A=1; f() { echo $A; }") == (0, "")
         assert await _run(shell, "f; pwd; /bin/echo x") == (0, "1\n/\nx\n")
@@ -71,9 +74,11 @@ async def test_a_sandboxed_shell_keeps_its_state_between_commands(make_shells: M
 
 
 @MODES
-async def test_a_command_can_have_a_terminal_in_every_mode(make_shells: Make, mode: str, *, bwrap: bool) -> None:
+async def test_a_command_can_have_a_terminal_in_every_mode(
+    make_shells: Make, tasks: TaskGroup, mode: str, *, bwrap: bool
+) -> None:
     shells = make_shells(mode, bwrap=bwrap)
-    shell, _, _ = await _open(shells, replace(shells.base, require_kernel=True))
+    shell, _, _ = await _open(shells, replace(shells.base, require_kernel=True), tasks)
     try:
         code, text = await _run(shell, "test -t 1 && tty && echo yes > /dev/tty", terminal=Terminal())
         assert code == 0
@@ -83,9 +88,9 @@ async def test_a_command_can_have_a_terminal_in_every_mode(make_shells: Make, mo
         await shell.close()
 
 
-async def test_an_allow_list_leaves_the_engine_its_terminal_helper(make_shells: Make) -> None:
+async def test_an_allow_list_leaves_the_engine_its_terminal_helper(make_shells: Make, tasks: TaskGroup) -> None:
     shells = make_shells()
-    shell, launch, starts = await _open(shells, shells.allowing("cat"))
+    shell, launch, starts = await _open(shells, shells.allowing("cat"), tasks)
     try:
         code, text = await _run(
             shell, "test -t 1 && echo a | cat; bash -c 'echo b'; python3 -c 'print(3)'", terminal=Terminal()
@@ -102,9 +107,9 @@ async def test_an_allow_list_leaves_the_engine_its_terminal_helper(make_shells: 
         await shell.close()
 
 
-async def test_a_denied_program_is_refused_and_the_shell_lives_on(make_shells: Make) -> None:
+async def test_a_denied_program_is_refused_and_the_shell_lives_on(make_shells: Make, tasks: TaskGroup) -> None:
     shells = make_shells(process=False)
-    shell, _, _ = await _open(shells, shells.denying("ls"))
+    shell, _, _ = await _open(shells, shells.denying("ls"), tasks)
     try:
         assert (await _run(shell, "x=ls; $x /"))[0] == 126
         assert await _run(shell, "echo on") == (0, "on\n")
@@ -112,9 +117,11 @@ async def test_a_denied_program_is_refused_and_the_shell_lives_on(make_shells: M
         await shell.close()
 
 
-async def test_closing_a_sandboxed_shell_ends_its_tree_and_removes_its_places(make_shells: Make) -> None:
+async def test_closing_a_sandboxed_shell_ends_its_tree_and_removes_its_places(
+    make_shells: Make, tasks: TaskGroup
+) -> None:
     shells = make_shells("workspace-write", bwrap=True)
-    shell, launch, _ = await _open(shells, shells.base)
+    shell, launch, _ = await _open(shells, shells.base, tasks)
     runtime = launch.runtime_dir
     assert runtime is not None
     await _run(shell, "setsid sleep 300 & nohup sleep 301 >/dev/null 2>&1 &")
@@ -122,7 +129,7 @@ async def test_closing_a_sandboxed_shell_ends_its_tree_and_removes_its_places(ma
     assert not runtime.exists()
 
 
-async def test_starts_come_home_on_the_event_loop_without_being_asked_for(make_shells: Make) -> None:
+async def test_starts_come_home_on_the_event_loop_without_being_asked_for(make_shells: Make, tasks: TaskGroup) -> None:
     shells = make_shells(process=True)
     starts: list[ProgramStart] = []
     all_there = asyncio.Event()
@@ -133,7 +140,7 @@ async def test_starts_come_home_on_the_event_loop_without_being_asked_for(make_s
             all_there.set()
 
     launch = shells.sandbox.prepare(replace(shells.base, require_kernel=True), take)
-    shell = await LocalTarget(environment=shells.env, launcher=launch).open(ShellSpec(cwd=str(shells.workspace)))
+    shell = await LocalTarget(environment=shells.env, launcher=launch).open(ShellSpec(cwd=str(shells.workspace)), tasks)
     try:
         await _run(shell, "for i in {1..20}; do /bin/true; done")
         await asyncio.wait_for(all_there.wait(), 10)

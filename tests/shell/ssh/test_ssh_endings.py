@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from anyio.abc import TaskGroup
 
 from shiftlog.shell.engine.words import draw_token
-from shiftlog.shell.guarding import NoGuard
 from shiftlog.shell.ports import ShellSpec
-from shiftlog.shell.remote.ssh.places import SshPlaces
+from shiftlog.shell.remote.ssh.targets import SshTargets
 from tests.shell.desk import shell_desk, until
 from tests.shell.engine_probe import PATIENCE_S, finish, start
 from tests.shell.much import check_much
@@ -44,13 +44,15 @@ async def test_a_cut_connection_leaves_nothing_running_on_the_host(tmp_path: Pat
         stop_marked(mark)
 
 
-async def test_a_silent_connection_is_lost_when_the_last_question_stays_unanswered(tmp_path: Path) -> None:
+async def test_a_silent_connection_is_lost_when_the_last_question_stays_unanswered(
+    tmp_path: Path, tasks: TaskGroup
+) -> None:
     """Keep-alive: the command's fate is unknown then, and nobody connects again."""
     server = start_server(tmp_path / "sshd")
     try:
         settings = replace(server.settings, keepalive_s=KEEPALIVE_S, keepalives=KEEPALIVES)
         values = {"host": "127.0.0.1", "port": server.port, "user": USER}
-        shell = await SshPlaces(settings).place(values, NoGuard()).target.open(ShellSpec(cwd="/"))
+        shell = await SshTargets(settings).find(values).open(ShellSpec(cwd="/"), tasks)
         command, sink = await start(shell, "echo p; sleep 30")
         await sink.until(b"p\n")
         before = server.connections()

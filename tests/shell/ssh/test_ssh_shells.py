@@ -120,7 +120,7 @@ async def test_case_51_a_cut_connection_leaves_the_command_unknown_and_the_shell
     begun = await desk.run("echo p; sleep 30", timeout_s=1, on_timeout="keep_running")
     assert (await desk.run("echo 'open"))["state"] == "syntax_error"
     server.cut()
-    await until(lambda: not desk.shells.live_ids())
+    await until(lambda: not desk.shells.registry.live_ids())
     page = await desk.read(begun["command_id"], wait_s=5, wait_for="end")
     assert (page["state"], page["exit_code"], page["text"]) == ("unknown", None, "p\n")
     with pytest.raises(ShellLost) as lost:

@@ -35,8 +35,7 @@ from shiftlog.model.shell_errors import (
 )
 from shiftlog.params.arguments import Argument, Arguments, Enum, Flag, Given, Int, String, Strings
 from shiftlog.params.fields import Record
-from shiftlog.shell.requests import CONTAINER
-from shiftlog.shell.state import Manner
+from shiftlog.shell.requests import CONTAINER, Conventions
 
 TOOLSET = "execkit"
 SHOWN_CHARS = 100_000
@@ -271,7 +270,7 @@ async def _create(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
             raise _Plain("invalid docker container name/id")
     if transport == "ssh" and "host" not in wanted:
         raise _Plain("ssh: 'host' required")
-    opened = await app.shells.open_shell(wanted, caller, Manner(dialect=True))
+    opened = await app.shells.open_shell(wanted, caller, Conventions(dialect=True))
     answer = {"session_id": opened["shell_id"], "journal_session_id": opened["session_id"]}
     return Reply(data={**answer, "ignored": ignored} if ignored else answer)
 
@@ -280,15 +279,15 @@ async def _exec(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     shell_id = values["session_id"]
     _known(app, shell_id)
     asked = values.get("timeout_secs")
-    most = app.shells.limits.timeout_s_max
+    most = app.shells.commands.limits.timeout_s_max
     timeout_s = max(1, min((caller.command_timeout_s or TIMEOUT_S) if asked is None else asked, most))
     arguments: dict[str, Any] = {"shell_id": shell_id, "command": values["command"], "timeout_s": timeout_s}
     if values.get("budget") is not None:
         arguments["budget"] = _checked_mode(_without_nulls(values["budget"]))
-    manner = Manner(dialect=True, shown_chars=SHOWN_CHARS, wait_idle_s=timeout_s)
+    manner = Conventions(dialect=True, shown_chars=SHOWN_CHARS, wait_idle_s=timeout_s)
     ran = await run_cancellable(app, arguments, caller, manner)
     if ran["state"] == "unknown":
-        shell = app.shells.find(shell_id)
+        shell = app.shells.registry.find(shell_id)
         transport = shell.transport if shell else "ssh"
         raise _Plain(
             f"pty/transport error: {transport} session closed; whether the command finished is unknown", create=False
@@ -321,7 +320,7 @@ async def _list(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
 
 
 async def _destroy(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
-    shell = app.shells.find(values["session_id"])
+    shell = app.shells.registry.find(values["session_id"])
     if shell is None or not shell.is_live:
         return Reply(data={"destroyed": False})
     await app.shells.close_shell({"shell_id": values["session_id"]}, caller)
@@ -375,7 +374,7 @@ async def _restore(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
 
 
 def _known(app: App, shell_id: str) -> None:
-    shell = app.shells.find(shell_id)
+    shell = app.shells.registry.find(shell_id)
     if shell is None or not shell.is_live:
         raise ShellNotFound(f"unknown shell_id '{shell_id}'", details={"shell_id": shell_id})
 
@@ -389,7 +388,7 @@ def _without_nulls(budget: object) -> object:
 
 async def _log(app: App, shell_id: str, ran: Mapping[str, Any]) -> None:
     """Tell a client that set a level what was run; without one nothing is sent."""
-    shell = app.shells.find(shell_id)
+    shell = app.shells.registry.find(shell_id)
     summary = f"{ran['command'].strip()[:SUMMARY_CHARS]} → exit {ran['exit_code']}"
     said = [text for text in (ran["stdout"], ran["stderr"]) if text]
     data = {

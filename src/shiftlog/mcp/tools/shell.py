@@ -18,8 +18,8 @@ from shiftlog.model.nouns import changed
 from shiftlog.params.arguments import Arguments
 from shiftlog.params.fields import Record
 from shiftlog.shell import requests
-from shiftlog.shell.commands import CallCancelled
-from shiftlog.shell.state import NATIVE, Manner
+from shiftlog.shell.ports import CallCancelled
+from shiftlog.shell.requests import NATIVE, Conventions
 
 OPEN_SHELL_TEXT = """\
 Open a stateful shell here, on a host over ssh or in a container; then run_command: cwd, variables, functions stay.
@@ -237,11 +237,11 @@ def _running(app: App) -> Run:
 
 
 async def run_cancellable(
-    app: App, arguments: Mapping[str, Any], caller: Caller, manner: Manner = NATIVE
+    app: App, arguments: Mapping[str, Any], caller: Caller, conventions: Conventions = NATIVE
 ) -> dict[str, Any]:
     """Run a command for a request: its output is told as progress, and taking the request back ends the command."""
     try:
-        return await app.shells.run_command(arguments, named(caller), report_output, manner, confirm_with_client)
+        return await app.shells.run_command(arguments, named(caller), report_output, conventions, confirm_with_client)
     except CallCancelled as cancelled:
         if not client_is_gone():
             with anyio.CancelScope(shield=True):

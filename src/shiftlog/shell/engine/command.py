@@ -7,8 +7,11 @@ through `finish`, which the shell calls when it learns how.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal as signals
 from typing import TYPE_CHECKING, Final
+
+from anyio import CancelScope
 
 from shiftlog.model.shell_errors import CommandNotRunning, StdinClosed
 from shiftlog.shell.engine.reaper import Process, below, process_table, send, send_group, ticks_now
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
     from shiftlog.shell.engine.shell import EngineShell
     from shiftlog.shell.engine.streams import InputPipe, OutputPipe, TerminalInput
-    from shiftlog.shell.engine.terminal import Screen
+    from shiftlog.shell.engine.terminal import TerminalScreen
 
 SIGNAL_NUMBERS: Final[dict[Signal, signals.Signals]] = {
     "interrupt": signals.SIGINT,
@@ -51,7 +54,7 @@ class EngineCommand:
         spec: CommandSpec,
         token: str,
         outputs: Sequence[tuple[Stream, OutputPipe]],
-        screen: Screen | None = None,
+        screen: TerminalScreen | None = None,
     ) -> None:
         self.token = token
         self.spec = spec
@@ -66,7 +69,7 @@ class EngineCommand:
         self._outputs = outputs
         self._since = ticks_now() - 1
         self._signal: Signal | None = None
-        self._feeding: asyncio.Task[None] | None = None
+        self._feeding = CancelScope()
 
     @property
     def ended(self) -> asyncio.Future[CommandEnd]:
@@ -103,7 +106,7 @@ class EngineCommand:
 
     def feed(self, data: bytes | None) -> None:
         """Open the input; what came with the command is written, and its end is end-of-file."""
-        self._feeding = self._shell.loop.create_task(self._feed(data))
+        self._shell.tasks.start_soon(self._feed, data)
 
     async def send(self, data: bytes) -> None:
         """Write to the command's standard input."""
@@ -147,8 +150,7 @@ class EngineCommand:
         still_open: frozenset[Stream] = frozenset(
             stream for stream, pipe in self._outputs if pipe.settle(last_words.get(stream, b""))
         )
-        if self._feeding is not None:
-            self._feeding.cancel()
+        self._feeding.cancel()
         if self.keyboard is not None:
             self.keyboard.close()
         if self.copied is not None and not self.copied.done():
@@ -171,11 +173,12 @@ class EngineCommand:
                 pipe.close()
 
     async def _feed(self, data: bytes | None) -> None:
-        typed = self._typed()
-        await typed.open()
-        if data is not None:
-            await typed.send(data)
-            await typed.finish()
+        with self._feeding, contextlib.suppress(CommandNotRunning, StdinClosed):
+            typed = self._typed()
+            await typed.open()
+            if data is not None:
+                await typed.send(data)
+                await typed.finish()
 
     def _typed(self) -> InputPipe | TerminalInput:
         if self._ended.done():

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from anyio.abc import TaskGroup
+
 from shiftlog.model.shell_errors import OpenFailed
 from shiftlog.shell.engine import words as framing
 from shiftlog.shell.engine.reaper_link import ReaperLink
@@ -79,7 +81,10 @@ def default_runtime_dir() -> Path:
 
 
 class LocalTarget:
-    """Opens shells on this machine. `environment` is the base one; a launcher, if given, is asked for per shell."""
+    """Opens shells on this machine, with `environment` as the base one; with a launcher, inside its sandbox."""
+
+    label = "local"
+    shown = None
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class LocalTarget:
         self._runtime_dir = runtime_dir or default_runtime_dir()
         self._launcher = launcher
 
-    async def open(self, spec: ShellSpec) -> EngineShell:
+    async def open(self, spec: ShellSpec, tasks: TaskGroup) -> EngineShell:
         """Start a bash below a reaper of its own; raises `OpenFailed` with the reason."""
         env = self._environment | dict(spec.env)
         # On the server's own path: one that the caller gives must not decide what runs as the shell.
@@ -103,7 +108,7 @@ class LocalTarget:
         if not Path(cwd).is_dir():
             raise OpenFailed.because(f"cwd {cwd} does not exist")
         deadline = asyncio.get_running_loop().time() + spec.ready_s
-        shell = self._start(bash, env, cwd)
+        shell = self._start(bash, env, cwd, tasks)
         try:
             await shell.prepare(spec.ready_s, "sh" if spec.shell == "sh" else "bash")
             if spec.login:
@@ -120,7 +125,7 @@ class LocalTarget:
             raise OpenFailed.because("it ended while it started")
         return shell
 
-    def _start(self, bash: str, env: Mapping[str, str], cwd: str) -> EngineShell:
+    def _start(self, bash: str, env: Mapping[str, str], cwd: str, tasks: TaskGroup) -> EngineShell:
         inside = None if self._launcher is None else self._launcher.runtime_dir
         directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=inside or self._runtime_dir))
         ours = [_open_pipe(directory / name) for name in ("script", "reply", "out", "err")]
@@ -141,9 +146,16 @@ class LocalTarget:
                 os.close(fd)
             shutil.rmtree(directory, ignore_errors=True)
             raise OpenFailed.because(error.strerror or str(error)) from error
-        shell = EngineShell(directory, script=script, reply=reply, words=(out, err), reaper=reaper, bash=bash)
-        shell.on_over = self._launcher.close if self._launcher is not None else None
-        return shell
+        return EngineShell(
+            directory,
+            script=script,
+            reply=reply,
+            words=(out, err),
+            reaper=reaper,
+            bash=bash,
+            tasks=tasks,
+            on_over=self._launcher.close if self._launcher is not None else _nothing,
+        )
 
     def _start_reaper(
         self, argv: list[str], directory: Path, env: Mapping[str, str], cwd: str, stdio: tuple[int, int, int]
@@ -155,6 +167,10 @@ class LocalTarget:
             return ReaperLink(wrapped.argv, directory, env=wrapped.env, cwd=cwd, stdio=stdio, pass_fds=wrapped.pass_fds)
         finally:
             self._launcher.started()
+
+
+def _nothing() -> None:
+    return None
 
 
 def _open_pipe(path: Path) -> int:

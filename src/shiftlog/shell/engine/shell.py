@@ -22,6 +22,8 @@ from shiftlog.shell.engine.streams import InputPipe, LastWords, OutputPipe, Outp
 from shiftlog.shell.ports import CommandSpec, EndedReason, KillScope, OutputSink, ShellEnd, ShellKind, Stream
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from shiftlog.shell.engine.reaper_link import ReaperLink
 
 _READY_S = 2.0
@@ -42,9 +44,19 @@ class EngineShell:
     kind: ShellKind = "bash"
 
     def __init__(
-        self, directory: Path, *, script: int, reply: int, words: tuple[int, int], reaper: ReaperLink, bash: str
+        self,
+        directory: Path,
+        *,
+        script: int,
+        reply: int,
+        words: tuple[int, int],
+        reaper: ReaperLink,
+        bash: str,
+        tasks: TaskGroup,
+        on_over: Callable[[], None],
     ) -> None:
         self.loop = asyncio.get_running_loop()
+        self.tasks = tasks
         self.copies: dict[int, EngineCommand] = {}
         self.startup_output = b""
         self._directory = str(directory)
@@ -83,7 +95,7 @@ class EngineShell:
         self._is_ready = False
         self._waiter: asyncio.Future[bool] | None = None
         self._starting = asyncio.Lock()  # one unit at a time: the private place of the unit and the script are shared
-        self.on_over: Callable[[], None] | None = None
+        self._on_over = on_over
         self.loop.add_reader(reply, self._read_reports)
         reaper.listen(self._on_exit, self._on_gone)
 
@@ -222,7 +234,7 @@ class EngineShell:
     def _make_terminal(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
         assert spec.terminal is not None
         ours, theirs = terminal.open_terminal(spec.terminal)
-        screen = terminal.Screen(spec.terminal.cols, spec.terminal.rows)
+        screen = terminal.TerminalScreen(spec.terminal.cols, spec.terminal.rows)
         state, script = (f"{self._directory}/{letter}{token}" for letter in "st")
         _write_file(script, f"\\builtin set --\n\\builtin eval {framing.quote(framing.whole(spec.text))}\n")
         output = OutputPipe(self._poll, ours, "stdout")
@@ -457,8 +469,7 @@ class EngineShell:
             os.close(fd)
         shutil.rmtree(self._directory, ignore_errors=True)
         self._closing.set_result(count)
-        if self.on_over is not None:
-            self.on_over()
+        self._on_over()
 
 
 def _exit_code(code: int) -> int:

@@ -50,7 +50,7 @@ def open_terminal(size: Terminal) -> tuple[int, int]:
 class ScreenSink:
     """Shows a terminal's output to a screen on its way to the command's sink."""
 
-    def __init__(self, screen: Screen, sink: OutputSink) -> None:
+    def __init__(self, screen: TerminalScreen, sink: OutputSink) -> None:
         self._screen = screen
         self._sink = sink
 
@@ -64,7 +64,7 @@ class ScreenSink:
         self._sink.close(stream)
 
 
-class Screen:
+class TerminalScreen:
     """The characters that a terminal of this size would show now."""
 
     def __init__(self, cols: int, rows: int) -> None:
@@ -277,15 +277,15 @@ class Screen:
             self.row, self.col = self._saved
 
 
-def _moving(letter: str) -> Callable[[Screen, list[int]], None]:
+def _moving(letter: str) -> Callable[[TerminalScreen, list[int]], None]:
     return lambda screen, numbers: screen.run_action(letter, numbers)
 
 
-_ACTIONS: dict[str, Callable[[Screen, list[int]], None]] = {
+_ACTIONS: dict[str, Callable[[TerminalScreen, list[int]], None]] = {
     **{letter: _moving(letter) for letter in "AkBeCaDjEFG`dHfSTLMXsu"},
-    "J": Screen._erase_display,  # pyright: ignore[reportPrivateUsage]
-    "K": Screen._erase_line,  # pyright: ignore[reportPrivateUsage]
-    "@": Screen._insert_characters,  # pyright: ignore[reportPrivateUsage]
-    "P": Screen._delete_characters,  # pyright: ignore[reportPrivateUsage]
-    "r": Screen._region,  # pyright: ignore[reportPrivateUsage]
+    "J": TerminalScreen._erase_display,  # pyright: ignore[reportPrivateUsage]
+    "K": TerminalScreen._erase_line,  # pyright: ignore[reportPrivateUsage]
+    "@": TerminalScreen._insert_characters,  # pyright: ignore[reportPrivateUsage]
+    "P": TerminalScreen._delete_characters,  # pyright: ignore[reportPrivateUsage]
+    "r": TerminalScreen._region,  # pyright: ignore[reportPrivateUsage]
 }

@@ -11,12 +11,16 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from anyio import move_on_after
+
 from shiftlog.shell.ports import OutputSink, Stream
 from shiftlog.shell.remote import programs as remote_programs
 from shiftlog.shell.remote.direct import Direct
 from shiftlog.shell.remote.line import Line
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from shiftlog.shell.remote.aside import Aside
     from shiftlog.shell.remote.command import InbandCommand
     from shiftlog.shell.remote.ports import RemoteHost
@@ -32,13 +36,14 @@ _GONE_S = 1.0
 class Ways:
     """The wire and the lines of one shell."""
 
-    def __init__(self, host: RemoteHost, aside: Aside) -> None:
+    def __init__(self, host: RemoteHost, aside: Aside, tasks: TaskGroup) -> None:
         self._host = host
         self._aside = aside
+        self._tasks = tasks
         self._direct: Direct | None = None
         self._held_by: list[Direct] = []
         self._is_held = False
-        self._scanning: asyncio.Task[bool] | None = None
+        self._scanning: asyncio.Future[bool] | None = None
         self._is_written_to = False
         self._idle: deque[Line] = deque()
         self._lines: set[Line] = set()
@@ -71,7 +76,9 @@ class Ways:
             if not self._scanning.done():
                 return False
             self._is_written_to = self._scanning.result()
-            self._scanning = self._scan_again() if self._is_written_to else None
+            self._scanning = None
+            if self._is_written_to:
+                self._begin_scan()
         return not (self._is_held or self._is_written_to)
 
     def open_direct(self, token: str, last: str, sink: OutputSink) -> Direct:
@@ -130,7 +137,7 @@ class Ways:
         way = command.line
         if isinstance(way, Direct):
             if time.monotonic() - command.since > _QUICK_S and not self._leaving:
-                self._scanning = self._scan_again()
+                self._begin_scan()
             return
         if way.reusable and way.clean and len(self._idle) < _IDLE_LINES and not self._leaving:
             self._idle.append(way)
@@ -144,8 +151,10 @@ class Ways:
         """Let the programs of all lines end, and wait for that unless nobody would tell."""
         for line in self._lines:
             line.hang_up()
-        if self._lines and not lost:
-            await asyncio.wait([asyncio.ensure_future(line.gone(_GONE_S)) for line in self._lines])
+        if not lost:
+            with move_on_after(_GONE_S):
+                for line in self._lines:
+                    await line.gone.wait()
 
     @property
     def stuck_pids(self) -> set[int]:
@@ -157,13 +166,15 @@ class Ways:
         for line in self._lines:
             line.close()
 
-    def _scan_again(self) -> asyncio.Task[bool]:
-        return asyncio.get_running_loop().create_task(self._scan())
+    def _begin_scan(self) -> None:
+        self._scanning = asyncio.get_running_loop().create_future()
+        self._tasks.start_soon(self._scan, self._scanning)
 
-    async def _scan(self) -> bool:
-        """Look for processes other than the shell's own that have the wire as output; some drop the pipe that tells."""
+    async def _scan(self, found: asyncio.Future[bool]) -> None:
+        """Find processes that have the wire as output besides the shell's own; some have closed the pipe that tells."""
         try:
             data = await self._aside.ask(remote_programs.writers(self.kept.keeper), _LOOK_S)
         except (TimeoutError, ConnectionError):
-            return True
-        return any(int(word) not in self.own_pids for word in data.split())
+            found.set_result(True)
+        else:
+            found.set_result(any(int(word) not in self.own_pids for word in data.split()))

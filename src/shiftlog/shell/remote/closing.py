@@ -1,17 +1,27 @@
-"""Ending what a remote shell started: everything in its session is killed until nothing is found, then tidied up.
+"""Ends what a remote shell started, and watches for a shell that can no longer report the end of its command.
 
-Only the group of a session can be reached there, not a tree: what left the session and its parents stays.
+Everything in the shell's session is killed until nothing is found there; processes that left the session stay.
 """
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from shiftlog.shell.engine import words as framing
 from shiftlog.shell.engine.command import SIGNAL_NUMBERS
 from shiftlog.shell.remote.aside import Aside
-from shiftlog.shell.remote.programs import Kept
+from shiftlog.shell.remote.programs import Kept, waiting
 
+if TYPE_CHECKING:
+    from shiftlog.shell.remote.command import InbandCommand
+    from shiftlog.shell.remote.shell import InbandShell
+
+#: The times of the checks on a command: the first after its start, each next one after the one before.
+LOOKS_S = (1.5, 1.5, 3.0, 6.0, 15.0)
+_AGAIN_S = 0.6
 _ASK_S = 2.0
 _KILL = int(SIGNAL_NUMBERS["kill"])
 _ROUNDS = 10
@@ -47,3 +57,27 @@ async def tidy(aside: Aside, kept: Kept, stuck: Collection[int]) -> None:
         table = await aside.table(_ASK_S)
         await aside.kill(_KILL, [one.pid for one in table.sessions(stuck, stuck)], _ASK_S)
     await aside.ask(f"rm -rf {framing.quote(kept.directory)}", _ASK_S)
+
+
+async def watch_silence(shell: InbandShell, command: InbandCommand) -> None:
+    """Check now and then whether the shell waits for its next line although it owes a report.
+
+    The first time, request the report again; the second time, end the shell. While anything else arrives, a slow
+    connection may only be holding the report up. How long a command may take is the caller's to limit.
+    """
+    looks = 0
+    for pause_s in itertools.chain(LOOKS_S, itertools.repeat(LOOKS_S[-1])):
+        heard = shell.heard
+        await asyncio.wait([command.ended], timeout=_AGAIN_S if looks else pause_s)
+        if not shell.owes(command):
+            return
+        try:
+            said = await shell.aside.ask(waiting(shell.kept.keeper, shell.pid or 0), _ASK_S)
+        except (TimeoutError, ConnectionError):
+            continue
+        is_silent = said.strip() == b"waiting" and (looks > 0 or shell.heard == heard)
+        looks = looks + 1 if is_silent else 0
+        if looks == 1:
+            shell.ask_report(command)
+        elif looks > 1 and shell.owes(command):
+            await shell.close("killed")

@@ -11,6 +11,8 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+from anyio import CancelScope
+
 from shiftlog.model.shell_errors import CommandNotRunning, StdinClosed
 from shiftlog.shell.engine.command import DROP_NUMBER, ESCALATION, SIGNAL_NUMBERS
 from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, Signal
@@ -19,6 +21,7 @@ from shiftlog.shell.remote.direct import Direct
 from shiftlog.shell.remote.line import Line
 
 if TYPE_CHECKING:
+    from shiftlog.shell.engine.terminal import TerminalScreen
     from shiftlog.shell.remote.shell import InbandShell
 
 #: How long the streams of a command that has ended may take to end as well before someone is taken to hold them.
@@ -31,6 +34,8 @@ _ENDING: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill", "hangu
 
 class InbandCommand:
     """One running command; see `RunningCommand` for what each verb promises."""
+
+    screen: TerminalScreen | None = None
 
     def __init__(self, shell: InbandShell, spec: CommandSpec, token: str, line: Line | Direct) -> None:
         self.token = token
@@ -47,7 +52,7 @@ class InbandCommand:
         self._settled = asyncio.Event()
         self._end: tuple[int, str] = (0, "")
         self._signal: Signal | None = None
-        self._feeding: asyncio.Task[None] | None = None
+        self._feeding = CancelScope()
         self._input_over = False
         line.on_end = self._on_streams
         if not self.in_shell:
@@ -75,7 +80,7 @@ class InbandCommand:
         if self.line.settled:
             self.finish(status, cwd)
         else:
-            self._shell.spawn(self._settle())
+            self._shell.tasks.start_soon(self._settle)
 
     def finish(
         self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, *, lost: bool = False
@@ -83,8 +88,7 @@ class InbandCommand:
         """Resolve `ended`; once."""
         if self._ended.done():
             return
-        if self._feeding is not None:
-            self._feeding.cancel()
+        self._feeding.cancel()
         if self.line.feeds:
             self.line.finish_input()
         if self.copied is not None and not self.copied.done():
@@ -111,7 +115,7 @@ class InbandCommand:
 
     def feed(self, data: bytes) -> None:
         """Begin to write the input that came with the command; its end is end-of-file."""
-        self._feeding = self._shell.loop.create_task(self._feed(data))
+        self._shell.tasks.start_soon(self._feed, data)
 
     async def send(self, data: bytes) -> None:
         """Write to the command's standard input."""
@@ -187,8 +191,9 @@ class InbandCommand:
         self.finish(*self._end)
 
     async def _feed(self, data: bytes) -> None:
-        await self.line.send(data)
-        self.line.finish_input()
+        with self._feeding, contextlib.suppress(ConnectionError):
+            await self.line.send(data)
+            self.line.finish_input()
 
     def _check_input(self) -> None:
         if self._ended.done():

@@ -65,7 +65,7 @@ class Line:
         self._scanners = {stream: MarkScanner(self._mark.encode()) for stream in STREAMS}
         self._opening = b""
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.gone = asyncio.Event()  # the wire is over
         self._wire: Wire | None = None
         self._sink: OutputSink | None = None
         self._open: set[Stream] = set()
@@ -85,7 +85,7 @@ class Line:
     @property
     def over(self) -> bool:
         """Whether the wire itself is over."""
-        return self._over.done()
+        return self.gone.is_set()
 
     @property
     def open_streams(self) -> frozenset[Stream]:
@@ -155,11 +155,6 @@ class Line:
             self._wire.close()
         self._end_all()
 
-    async def gone(self, timeout_s: float) -> bool:
-        """Wait until the wire is over."""
-        await asyncio.wait([self._over], timeout=timeout_s)
-        return self._over.done()
-
     def received(self, stream: Stream, data: bytes) -> None:
         """Pass a command's bytes on and notice the end of each stream."""
         if not self._ready.done():
@@ -177,8 +172,7 @@ class Line:
         if not self._ready.done():
             self._ready.set_exception(ConnectionError("a line to the shell could not be opened"))
             self._ready.exception()
-        if not self._over.done():
-            self._over.set_result(None)
+        self.gone.set()
         self._end_all()
 
     def _hear_ready(self, stream: Stream, data: bytes) -> bytes:

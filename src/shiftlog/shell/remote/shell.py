@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
-from typing import Any
+import re
+from collections.abc import Awaitable, Callable
+
+from anyio.abc import TaskGroup
 
 from shiftlog.model.shell_errors import OpenFailed, ShellEnded, ShellLost
 from shiftlog.shell.engine import words as framing
@@ -24,7 +26,7 @@ from shiftlog.shell.ports import (
     ShellSpec,
     Stream,
 )
-from shiftlog.shell.remote import closing as inband_closing
+from shiftlog.shell.remote import closing
 from shiftlog.shell.remote import programs as remote_programs
 from shiftlog.shell.remote import words as remote_words
 from shiftlog.shell.remote.aside import Aside, Table, upload
@@ -32,13 +34,13 @@ from shiftlog.shell.remote.channels import Ways
 from shiftlog.shell.remote.command import InbandCommand
 from shiftlog.shell.remote.ports import RemoteHost, Wire, WireEnd
 from shiftlog.shell.remote.terminal import InbandTerminal
-from shiftlog.shell.remote.watch import LOOKS_S, watch_silence
 from shiftlog.shell.remote.words import BashWords
 
 _READY_S = 2.0
 _END_S = 1.5
 _SETTLE_S = 0.3
 _KILLED = 128 + 9
+_LABEL_CHARS = 40
 #: Longer units are sent as a file: a shell reads a pipe byte by byte.
 _SHORT_UNIT = 32 * 1024
 
@@ -49,11 +51,12 @@ class InbandShell:
     kill_scope: KillScope = "group"
     pid: int | None = None
 
-    def __init__(self, host: RemoteHost) -> None:
+    def __init__(self, host: RemoteHost, tasks: TaskGroup) -> None:
         self.loop = asyncio.get_running_loop()
         self.host = host
+        self.tasks = tasks
         self.aside = Aside(host)
-        self._ways = Ways(host, self.aside)
+        self._ways = Ways(host, self.aside, tasks)
         self.startup_output = b""
         self.heard = 0  # how often anything came over the wire
         self.copies: set[InbandCommand] = set()
@@ -74,10 +77,9 @@ class InbandShell:
         self._commands: dict[str, InbandCommand] = {}
         self._foreground: InbandCommand | None = None
         self._reason: EndedReason | None = None
-        self._closing: asyncio.Task[int] | None = None
+        self._closing: asyncio.Future[int] | None = None
         self._main_end: asyncio.Future[WireEnd] = self.loop.create_future()
         self._ended: asyncio.Future[ShellEnd] = self.loop.create_future()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Lock()  # one unit at a time: the shell's standard input is shared
 
     @property
@@ -130,7 +132,7 @@ class InbandShell:
         self._tell(self._words.prepare(self._token, kept))
         await self._ready.wait()
         self._check_alive()
-        self.spawn(self.aside.open())
+        self.tasks.start_soon(self.aside.open)
         if spec.login:
             said = Said()
             command = await self.start(CommandSpec(text=self._words.profiles), said)
@@ -156,10 +158,8 @@ class InbandShell:
 
     async def close(self, reason: EndedReason = "closed") -> int:
         """End the shell and everything in its session; return how many processes. Repeating it is harmless."""
-        if self._closing is None:
-            self._reason = self._reason or reason
-            self._closing = self.loop.create_task(self._close())
-        return await asyncio.shield(self._closing)
+        self._reason = self._reason or reason
+        return await asyncio.shield(self._begin_closing())
 
     def lose(self) -> None:
         """Take the shell for lost: nobody answers."""
@@ -194,12 +194,6 @@ class InbandShell:
                 found |= {one.pid for one in table.family(root)} | {table.processes[root].parent}
         return found
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside; closing waits for nothing of it."""
-        task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     # What comes over the wire
 
     def received(self, stream: Stream, data: bytes) -> None:
@@ -220,7 +214,7 @@ class InbandShell:
             elif report.kind == "end":
                 self._on_end(report)
             elif report.token == self._token and not self._is_ready:
-                self.spawn(self._end_unsound())
+                self._end_unsound()
 
     def finished(self, end: WireEnd) -> None:
         """The shell, or the way to it, is gone."""
@@ -230,7 +224,7 @@ class InbandShell:
         if not self._main_end.done():
             self._main_end.set_result(end)
             self._ready.set()
-            self.spawn(self._over(end))
+            self.tasks.start_soon(self._over, end)
 
     def _on_pid(self, token: str, pid: int) -> None:
         command = self._commands.get(token)
@@ -259,7 +253,7 @@ class InbandShell:
             if command is None:
                 return
             if self._words.begins and not command.began:
-                self.spawn(self._end_unsound())
+                self._end_unsound()
                 return
             if command.cut_status is not None:
                 status = command.cut_status
@@ -282,8 +276,7 @@ class InbandShell:
             self._end_copies(lost=True)
         if not self._ended.done():
             self._ended.set_result(ShellEnd(reason=self._reason, exit_code=end.exit_code, lost=lost))
-        if self._closing is None:
-            self._closing = self.loop.create_task(self._close())
+        self._begin_closing()
 
     def _end_copies(self, *, lost: bool) -> None:
         for copy in [*self.copies, *self.terminals]:
@@ -315,7 +308,7 @@ class InbandShell:
         self._ready.clear()
         if command.in_shell:
             self._foreground = command
-            self.loop.call_later(LOOKS_S[0], self._watch, command)
+            self.loop.call_later(closing.LOOKS_S[0], self._watch, command)
         self._tell(self._words.source(place, in_shell=command.in_shell) + self._words.closing(self._token))
         if command.in_shell:
             self._words.learn(spec.text)
@@ -353,7 +346,7 @@ class InbandShell:
 
     def _watch(self, command: InbandCommand) -> None:
         if self.owes(command):
-            self.spawn(watch_silence(self, command))
+            self.tasks.start_soon(closing.watch_silence, self, command)
 
     def let_go(self, command: InbandCommand) -> None:
         """Forget a command that has ended."""
@@ -387,11 +380,18 @@ class InbandShell:
 
     # Ending
 
-    async def _end_unsound(self) -> None:
-        """End a shell whose words can no longer be believed."""
-        await self.close("killed")
+    def _end_unsound(self) -> None:
+        """End a shell whose reports can no longer be trusted."""
+        self._reason = self._reason or "killed"
+        self._begin_closing()
 
-    async def _close(self) -> int:
+    def _begin_closing(self) -> asyncio.Future[int]:
+        if self._closing is None:
+            self._closing = self.loop.create_future()
+            self.tasks.start_soon(self._close, self._closing)
+        return self._closing
+
+    async def _close(self, closed: asyncio.Future[int]) -> None:
         lost = self._main_end.done() and self._main_end.result().lost
         self.host.leave()
         self._ways.leave()
@@ -403,14 +403,14 @@ class InbandShell:
         await self._ways.hang_up(lost=lost)
         if self._kept is not None and killed is not None:
             with contextlib.suppress(TimeoutError, ConnectionError):
-                await inband_closing.tidy(self.aside, self._kept, self._ways.stuck_pids)
+                await closing.tidy(self.aside, self._kept, self._ways.stuck_pids)
         self._ways.close()
         self.aside.close()
         self.finished(WireEnd(exit_code=None))
         self._end_copies(lost=False)
         await self.host.close()
         await asyncio.wait([self._ended])
-        return killed or 0
+        closed.set_result(killed or 0)
 
     async def _kill_session(self) -> int | None:
         """Kill what the shell started, also where only its own wire is lost; return None where nobody answers."""
@@ -418,7 +418,7 @@ class InbandShell:
             return None
         terminals = [terminal.pid for terminal in self.terminals if terminal.pid is not None]
         try:
-            return await inband_closing.kill_session(self.aside, self._kept, terminals)
+            return await closing.kill_session(self.aside, self._kept, terminals)
         except (TimeoutError, ConnectionError):
             return None
 
@@ -437,3 +437,23 @@ class Said:
 
     def close(self, stream: Stream) -> None:
         """Nothing depends on it."""
+
+
+class RemoteTarget:
+    """Opens shells on the host that `connect` reaches; each shell has a connection of its own."""
+
+    def __init__(self, connect: Callable[[TaskGroup], Awaitable[RemoteHost]], *, label: str, shown: str) -> None:
+        self.label = label
+        self.shown = shown
+        self._connect = connect
+
+    async def open(self, spec: ShellSpec, tasks: TaskGroup) -> InbandShell:
+        """Connect and start a shell; raises what connecting raises, or `OpenFailed` with the reason."""
+        shell = InbandShell(await self._connect(tasks), tasks)
+        await shell.open(spec)
+        return shell
+
+
+def label_part(text: str) -> str:
+    """Return a name with only the characters that ids of shells may hold."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", text)[:_LABEL_CHARS]

@@ -9,10 +9,12 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from anyio import CancelScope
+
 from shiftlog.model.shell_errors import CommandNotRunning, ShellLost
 from shiftlog.shell.engine import words as framing
 from shiftlog.shell.engine.command import ESCALATION, SIGNAL_NUMBERS
-from shiftlog.shell.engine.terminal import Screen, ScreenSink, end_of_file
+from shiftlog.shell.engine.terminal import ScreenSink, TerminalScreen, end_of_file
 from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, OutputSink, Signal, Stream
 from shiftlog.shell.remote.ports import Wire, WireEnd
 
@@ -27,11 +29,13 @@ _BEFORE_BYTES = 64 * 1024
 class InbandTerminal:
     """One command with a terminal; see `RunningCommand` for what each verb promises."""
 
+    root: int | None = None
+
     def __init__(self, shell: InbandShell, spec: CommandSpec, sink: OutputSink, *, pid_file: str, mark: str) -> None:
         self.pid: int | None = None
         self._shell = shell
         self._spec = spec
-        self.screen = Screen(spec.terminal.cols, spec.terminal.rows) if spec.terminal is not None else None
+        self.screen = TerminalScreen(spec.terminal.cols, spec.terminal.rows) if spec.terminal is not None else None
         self._sink = sink if self.screen is None else ScreenSink(self.screen, sink)
         self._pid_file = pid_file
         self._mark = mark.encode()
@@ -40,7 +44,7 @@ class InbandTerminal:
         self._wire: Wire | None = None
         self._signal: Signal | None = None
         self._typed_last = b""
-        self._feeding: asyncio.Task[None] | None = None
+        self._feeding = CancelScope()
         self._ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
 
     @property
@@ -52,7 +56,7 @@ class InbandTerminal:
         self._sink.close("stderr")
         self._wire = await self._shell.host.open_wire(self, script=script, terminal=self._spec.terminal)
         if self._spec.input is not None:
-            self._feeding = self._shell.loop.create_task(self._feed(self._spec.input))
+            self._shell.tasks.start_soon(self._feed, self._spec.input)
 
     async def send(self, data: bytes) -> None:
         """Type the bytes, once somebody sits at the terminal: a control character before would signal nobody."""
@@ -113,8 +117,7 @@ class InbandTerminal:
     ) -> None:
         """Resolve `ended`; once."""
         if not self._ended.done():
-            if self._feeding is not None:
-                self._feeding.cancel()
+            self._feeding.cancel()
             if not self._taken.is_set() and self._before:
                 self._sink.write("stdout", self._before)
             self._taken.set()
@@ -125,7 +128,7 @@ class InbandTerminal:
             self._shell.terminals.discard(self)
 
     async def _feed(self, data: bytes) -> None:
-        with contextlib.suppress(CommandNotRunning, ConnectionError):
+        with self._feeding, contextlib.suppress(CommandNotRunning, ConnectionError):
             await self.send(data)
             await self.send_eof()
 

@@ -16,6 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from anyio import move_on_after
+from anyio.abc import TaskGroup
+
 from shiftlog.shell.ports import Stream, Terminal
 from shiftlog.shell.remote.ports import WireEnd, WireListener
 
@@ -87,7 +90,8 @@ class DockerClient:
 class DockerHost:
     """One running container."""
 
-    def __init__(self, client: DockerClient, container: Container) -> None:
+    def __init__(self, client: DockerClient, container: Container, tasks: TaskGroup) -> None:
+        self.tasks = tasks
         self._client = client
         self._container = container
         self._wires: set[DockerWire] = set()
@@ -132,11 +136,9 @@ class DockerHost:
         left = list(self._wires)
         for wire in left:
             wire.close()
-        if left:
-            waiting = [asyncio.ensure_future(wire.over.wait()) for wire in left]
-            _, late = await asyncio.wait(waiting, timeout=_GONE_S)
-            for one in late:
-                one.cancel()
+        with move_on_after(_GONE_S):
+            for wire in left:
+                await wire.over.wait()
 
 
 class DockerWire(asyncio.SubprocessProtocol):
@@ -152,7 +154,7 @@ class DockerWire(asyncio.SubprocessProtocol):
         self._open = 0
         self._exited = False
         self._closed = False
-        self._judging: asyncio.Task[None] | None = None
+        self._judging = False
         self._writable = asyncio.Event()
         self._writable.set()
         self.over = asyncio.Event()
@@ -242,13 +244,20 @@ class DockerWire(asyncio.SubprocessProtocol):
     # Inside
 
     def _maybe_over(self) -> None:
-        if self._exited and self._open <= 0 and self._judging is None:
-            self._judging = asyncio.get_running_loop().create_task(self._judge())
+        if self._exited and self._open <= 0 and not self._judging:
+            self._judging = True
+            if self._closed:
+                self._end(WireEnd(exit_code=None))
+            else:
+                self._host.tasks.start_soon(self._judge)
 
     async def _judge(self) -> None:
         assert self._transport is not None
         code = self._transport.get_returncode()
-        end = await self._host.judge(-1 if code is None else code) if not self._closed else WireEnd(exit_code=None)
+        self._end(await self._host.judge(-1 if code is None else code))
+
+    def _end(self, end: WireEnd) -> None:
+        assert self._transport is not None
         self._transport.close()
         self._host.forget(self)
         self.over.set()

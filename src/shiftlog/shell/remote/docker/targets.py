@@ -1,4 +1,4 @@
-"""Containers as places for shells: which are permitted, by the name or full id that a given name resolves to."""
+"""The containers in which shells may open: resolves the given name and checks that the container is permitted."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from shiftlog.model.caller import Caller
+from anyio.abc import TaskGroup
+
 from shiftlog.model.shell_errors import ContainerNotAllowed, ContainerNotRunning, DockerUnavailable
-from shiftlog.shell.guarding import ShellGuard
-from shiftlog.shell.opening import Place, label_part
+from shiftlog.shell.engine.local import Launcher
 from shiftlog.shell.remote.docker.wire import Container, DockerClient, DockerHost
 from shiftlog.shell.remote.settings import DockerSettings
-from shiftlog.shell.remote.target import RemoteTarget
+from shiftlog.shell.remote.shell import RemoteTarget, label_part
 
 PROGRAMS = ("docker", "podman")
 
 
-class DockerPlaces:
+class DockerTargets:
     """The containers that the operator permits."""
 
     def __init__(self, settings: DockerSettings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._environ = environ
 
-    async def check(self, values: Mapping[str, Any], caller: Caller) -> None:
-        """Refuse what is not permitted; a name is resolved first, so that no prefix or alias passes for another."""
+    async def check(self, values: Mapping[str, Any]) -> None:
+        """Reject what is not permitted; the name is resolved first, so that no prefix or alias passes for another."""
         await self._resolve(values["container"])
 
-    def place(self, values: Mapping[str, Any], guard: ShellGuard) -> Place:
+    def find(self, values: Mapping[str, Any], launcher: Launcher | None = None) -> RemoteTarget:
         """Return the container that the arguments name."""
         given: str = values["container"]
 
-        async def host() -> DockerHost:
+        async def host(tasks: TaskGroup) -> DockerHost:
             client, container = await self._resolve(given)
-            return DockerHost(client, container)
+            return DockerHost(client, container, tasks)
 
-        return Place(target=RemoteTarget(host), label=f"docker_{label_part(given)}", shown=given)
+        return RemoteTarget(host, label=f"docker_{label_part(given)}", shown=given)
 
     async def _resolve(self, given: str) -> tuple[DockerClient, Container]:
         if not given[:1].isalnum():

@@ -1,4 +1,4 @@
-"""Hosts over ssh as places for shells: which arguments name them, and what of it the operator permits."""
+"""The ssh hosts on which shells may open: finds the host that the arguments name, and checks that it is permitted."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from shiftlog.model.caller import Caller
+from anyio.abc import TaskGroup
+
 from shiftlog.model.shell_errors import SshAuthFailed, SshConnectFailed
 from shiftlog.params.arguments import conflict, must_be
-from shiftlog.shell.guarding import ShellGuard
-from shiftlog.shell.opening import Place, label_part
+from shiftlog.shell.engine.local import Launcher
 from shiftlog.shell.remote.settings import SshSettings
+from shiftlog.shell.remote.shell import RemoteTarget, label_part
 from shiftlog.shell.remote.ssh.hosts import DEFAULT_PORT, Hop, resolve
 from shiftlog.shell.remote.ssh.known_hosts import FINGERPRINT
-from shiftlog.shell.remote.target import RemoteTarget
 
 
-class SshPlaces:
+class SshTargets:
     """The hosts that the operator permits."""
 
     def __init__(self, settings: SshSettings) -> None:
         self._settings = settings
 
-    async def check(self, values: Mapping[str, Any], caller: Caller) -> None:
-        """Refuse what is not permitted, before any name is looked up or anyone contacted."""
+    async def check(self, values: Mapping[str, Any]) -> None:
+        """Reject what is not permitted, before any name is looked up or host contacted."""
         hop = resolve(values, self._settings)[-1]
         pin = values.get("fingerprint")
         if pin is not None and not FINGERPRINT.fullmatch(pin):
@@ -44,7 +44,7 @@ class SshPlaces:
 
             named_key(values["key_path"], self._settings.key_dir)
 
-    def place(self, values: Mapping[str, Any], guard: ShellGuard) -> Place:
+    def find(self, values: Mapping[str, Any], launcher: Launcher | None = None) -> RemoteTarget:
         """Return the host that the arguments name."""
         from shiftlog.shell.remote.ssh.connect import Login, connect
         from shiftlog.shell.remote.ssh.wire import Connections, SshHost
@@ -60,13 +60,13 @@ class SshPlaces:
         async def again() -> Connections:
             return await connect(hops, login, settings)
 
-        async def host() -> SshHost:
+        async def host(_tasks: TaskGroup) -> SshHost:
             return SshHost(await again(), again)
 
         hop = hops[-1]
         port = f":{hop.port}" if hop.port != DEFAULT_PORT else ""
         label = f"ssh_{label_part(hop.user)}@{label_part(hop.given)}{port}"
-        return Place(target=RemoteTarget(host), label=label, shown=hop.shown)
+        return RemoteTarget(host, label=label, shown=hop.shown)
 
 
 def _require_asyncssh(hop: Hop) -> None:

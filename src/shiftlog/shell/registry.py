@@ -1,0 +1,107 @@
+"""The shells that this server has opened: finding one, and raising what became of one that is over.
+
+Shared by the service, the commands and the checkpoints. Opening, running and closing do not belong here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from shiftlog.model.caller import Caller
+from shiftlog.model.shell_errors import SandboxNotAllowed, ShellEnded, ShellLost, ShellNotFound
+from shiftlog.model.times import precise
+from shiftlog.shell import results
+from shiftlog.shell.approvals import Approvals
+from shiftlog.shell.guard import FULL_ACCESS, is_looser
+from shiftlog.shell.ports import ShellEnd, ShellJournal
+from shiftlog.shell.state import Command, Shell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellRegistry:
+    """All shells of one server, live or over."""
+
+    journal: ShellJournal
+    approvals: Approvals
+    now: Callable[[], datetime]
+    is_inside: Callable[[int, int], bool]  # whether one process descends from another
+    shells: dict[str, Shell] = field(default_factory=dict[str, Shell])
+
+    def live(self) -> list[Shell]:
+        """Return the live shells, oldest first."""
+        return [shell for shell in self.shells.values() if shell.is_live]
+
+    def live_ids(self) -> list[str]:
+        """Return the ids of the live shells, oldest first."""
+        return [shell.shell_id for shell in self.live()]
+
+    def find(self, shell_id: str) -> Shell | None:
+        """Return a shell of this server, live or over."""
+        return self.shells.get(shell_id)
+
+    def find_command(self, command_id: str) -> Command | None:
+        """Return a command of a shell of this server."""
+        shell = self.shells.get(command_id.rpartition("#")[0])
+        return shell.commands.get(command_id) if shell else None
+
+    async def usable(self, shell_id: str) -> Shell:
+        """Return a live shell, or raise what became of it."""
+        shell = self.shells.get(shell_id)
+        if shell is None:
+            recorded = await self.journal.shell(shell_id)
+            if recorded is None:
+                raise not_found(shell_id)
+            raise results.ended_error(shell_id, recorded)
+        self.check_usable(shell)
+        return shell
+
+    def check_usable(self, shell: Shell) -> None:
+        """Raise what became of a shell that is over."""
+        last = shell.last
+        if shell.state == "lost":
+            raise ShellLost(
+                f"connection of shell {shell.shell_id} was lost",
+                details={
+                    "command_id": last.command_id if last else None,
+                    "fate": last.state if last else None,
+                    "cwd": shell.mask(shell.cwd),
+                },
+            )
+        if not shell.is_live:
+            raise ShellEnded(
+                f"shell {shell.shell_id} ended ({shell.ended_reason})",
+                details={
+                    "ended_reason": shell.ended_reason,
+                    "exit_code": shell.exit_code,
+                    "cwd": shell.mask(shell.cwd),
+                    "ended_at": precise(shell.ended_at) if shell.ended_at else None,
+                },
+            )
+
+    def check_confinement(self, shell_id: str | None, caller: Caller) -> None:
+        """Reject a caller inside a confined shell that would work in a looser one, or outside of any shell."""
+        shell = self.shells.get(shell_id) if shell_id is not None else None
+        self.check_sandbox(None if shell is None else shell.guard.sandbox, caller)
+
+    def check_sandbox(self, mode: str | None, caller: Caller) -> None:
+        """Reject a caller inside a confined shell that asks for a looser sandbox mode."""
+        if caller.pid is None:
+            return
+        for shell in self.live():
+            pid, held = shell.live.pid, shell.guard.sandbox
+            if shell.transport != "local" or pid is None or not is_looser(mode, held):
+                continue
+            if self.is_inside(caller.pid, pid):
+                mode = mode or FULL_ACCESS
+                raise SandboxNotAllowed(f"sandbox '{mode}' is not permitted", details={"mode": mode, "max": held})
+
+    def note_end(self, shell: Shell, end: ShellEnd) -> None:
+        """Mark a shell as over; its command and its own end may both report it."""
+        if shell.is_live:
+            shell.end("lost" if end.lost else "ended", end.reason, end.exit_code, self.now())
+            self.approvals.withdraw(shell.shell_id)
+
+
+def not_found(shell_id: str) -> ShellNotFound:
+    """Return the error for an id that no shell ever had."""
+    return ShellNotFound(f"unknown shell_id '{shell_id}'", details={"shell_id": shell_id})
