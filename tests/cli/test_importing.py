@@ -11,7 +11,7 @@ import pytest
 from bench.corpus import write_corpus
 from tests.cli.support import PROGRAM, Terminal, shiftlog
 from tests.daemon.support import DEADLINE_S, environment, eventually, lock_holder
-from tests.ingest.office import Claude, usage_of
+from tests.ingest.import_app import Claude, usage_of
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 

@@ -12,20 +12,20 @@ from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session
 from tests.cli.support import shiftlog
 from tests.daemon.support import end_daemon
-from tests.ingest.office import SHARED, Claude, Codex, Office, open_office
+from tests.ingest.import_app import SHARED, Claude, Codex, ImportApp, open_import_app
 
 THREAD = "019f5500-0000-7000-8000-00000000000a"
 
 
-async def restored(office: Office, session: Session, vendor: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+async def restored(app: ImportApp, session: Session, vendor: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the records of a session in a vendor's form, and what is said about them."""
-    items: Any = answer(office.desk.app, "restore", {"session_id": session.id, "as": vendor}, LIBRARY)
+    items: Any = answer(app.desk.app, "restore", {"session_id": session.id, "as": vendor}, LIBRARY)
     given = [item async for item in items]
     return [json.loads(item["line"]) for item in given[:-1]], given[-1]["about"]
 
 
-async def told(office: Office, session: Session) -> list[tuple[str, str, TurnStatus]]:
-    turns = await office.turns(session)
+async def told(app: ImportApp, session: Session) -> list[tuple[str, str, TurnStatus]]:
+    turns = await app.turns(session)
     return [(turn.query_text, turn.response, turn.status) for turn in turns]
 
 
@@ -38,14 +38,14 @@ def a_session() -> Claude:
 
 @pytest.mark.parametrize("vendor", ["claude", "codex"])
 async def test_a_restored_transcript_is_read_as_the_same_turns_and_texts(vendor: str, tmp_path: Path) -> None:
-    async with open_office(tmp_path) as office:
+    async with open_import_app(tmp_path) as app:
         claude = a_session()
-        await office.take(office.write(f"{claude.session}.jsonl", claude.records))
-        session = await office.session(claude.session)
-        before = await told(office, session)
-        texts = [text for text in await office.dialog(session) if text != "Hm"]
-        records, about = await restored(office, session, vendor)
-    async with open_office(tmp_path, name="other") as other:
+        await app.take(app.write(f"{claude.session}.jsonl", claude.records))
+        session = await app.session(claude.session)
+        before = await told(app, session)
+        texts = [text for text in await app.dialog(session) if text != "Hm"]
+        records, about = await restored(app, session, vendor)
+    async with open_import_app(tmp_path, name="other") as other:
         path = other.folder / about["place"]
         path.parent.mkdir(parents=True)
         path.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -75,14 +75,14 @@ def failures() -> Claude:
 
 @pytest.mark.parametrize("vendor", ["claude", "codex"])
 async def test_failed_turns_are_failed_in_the_restored_transcript_too(vendor: str, tmp_path: Path) -> None:
-    async with open_office(tmp_path) as office:
+    async with open_import_app(tmp_path) as app:
         claude = failures()
-        await office.take(office.write(f"{claude.session}.jsonl", claude.records))
-        session = await office.session(claude.session)
-        before = [(turn.query_text, turn.status, turn.failure_note) for turn in await office.turns(session)]
+        await app.take(app.write(f"{claude.session}.jsonl", claude.records))
+        session = await app.session(claude.session)
+        before = [(turn.query_text, turn.status, turn.failure_note) for turn in await app.turns(session)]
         assert [status for _, status, _ in before] == ["failed"] * 4 + ["completed"]
-        records, about = await restored(office, session, vendor)
-    async with open_office(tmp_path, name="other") as other:
+        records, about = await restored(app, session, vendor)
+    async with open_import_app(tmp_path, name="other") as other:
         await other.take(other.write(Path(about["place"]).name, records))
         again = await other.session(about["vendor_session_id"])
         after = [(turn.query_text, turn.status, turn.failure_note) for turn in await other.turns(again)]
@@ -93,10 +93,10 @@ async def test_failed_turns_are_failed_in_the_restored_transcript_too(vendor: st
 
 
 async def test_every_call_of_a_restored_transcript_has_a_result_and_every_record_a_parent(tmp_path: Path) -> None:
-    async with open_office(tmp_path) as office:
+    async with open_import_app(tmp_path) as app:
         claude = a_session()
-        await office.take(office.write(f"{claude.session}.jsonl", claude.records))
-        records, _ = await restored(office, await office.session(claude.session), "claude")
+        await app.take(app.write(f"{claude.session}.jsonl", claude.records))
+        records, _ = await restored(app, await app.session(claude.session), "claude")
     blocks = [block for r in records if "message" in r and isinstance(r["message"]["content"], list) for block in
               r["message"]["content"]]  # fmt: skip
     calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
@@ -109,32 +109,32 @@ async def test_every_call_of_a_restored_transcript_has_a_result_and_every_record
 
 
 async def test_importing_a_restored_transcript_where_the_session_is_changes_no_turn(tmp_path: Path) -> None:
-    async with open_office(tmp_path) as office:
+    async with open_import_app(tmp_path) as app:
         claude = a_session()
-        path = office.write(f"{claude.session}.jsonl", claude.records)
-        await office.take(path)
-        session = await office.session(claude.session)
-        before = await told(office, session)
-        records, _ = await restored(office, session, "claude")
+        path = app.write(f"{claude.session}.jsonl", claude.records)
+        await app.take(path)
+        session = await app.session(claude.session)
+        before = await told(app, session)
+        records, _ = await restored(app, session, "claude")
         path.unlink()
-        await office.take(office.write(f"{claude.session}.jsonl", records))
-        assert await told(office, await office.session(claude.session)) == before
+        await app.take(app.write(f"{claude.session}.jsonl", records))
+        assert await told(app, await app.session(claude.session)) == before
 
 
 async def test_a_live_session_and_a_rollout_can_be_restored_too(tmp_path: Path) -> None:
-    async with open_office(tmp_path) as office:
-        name = await office.desk.open(agent="Codex", title="Live")
-        await office.desk.begin(name, query_text="Why?")
-        await office.desk.complete(name, response="Because")
-        records, about = await restored(office, await office.desk.session(name), "codex")
+    async with open_import_app(tmp_path) as app:
+        name = await app.desk.open(agent="Codex", title="Live")
+        await app.desk.begin(name, query_text="Why?")
+        await app.desk.complete(name, response="Because")
+        records, about = await restored(app, await app.desk.session(name), "codex")
         ends = [record["payload"] for record in records if record["payload"].get("type") == "task_complete"]
         assert [end["last_agent_message"] for end in ends] == ["Because"]
         assert about["masked"] == 0
         codex = Codex(thread=THREAD).turn("one", "Use ghp_" + "a1B2" * 9, "Done")
         codex.event("task_started", turn_id="two").event("user_message", message="And?")
         codex.event("turn_aborted", turn_id="two", reason="interrupted")
-        await office.take(office.write(f"rollout-2026-03-04T06-00-00-{THREAD}.jsonl", codex.lines))
-        records, about = await restored(office, await office.session(THREAD), "codex")
+        await app.take(app.write(f"rollout-2026-03-04T06-00-00-{THREAD}.jsonl", codex.lines))
+        records, about = await restored(app, await app.session(THREAD), "codex")
         assert about["masked"] == 3  # the prompt twice, and the title
         assert about["place"] == f"sessions/2026/03/04/rollout-2026-03-04T06-00-00-{THREAD}.jsonl"
         assert records[0]["payload"]["id"] == THREAD
@@ -142,16 +142,16 @@ async def test_a_live_session_and_a_rollout_can_be_restored_too(tmp_path: Path) 
 
 @pytest.mark.parametrize("vendor", ["claude", "codex"])
 async def test_calls_that_their_agent_did_not_name_are_told_as_text(vendor: str, tmp_path: Path) -> None:
-    async with open_office(tmp_path) as office:
-        name = await office.desk.open(agent="Codex", title="Live")
-        await office.desk.begin(name, query_text="Why?")
+    async with open_import_app(tmp_path) as app:
+        name = await app.desk.open(agent="Codex", title="Live")
+        await app.desk.begin(name, query_text="Why?")
         dialog = [
             {"role": "model", "category": "tool_call", "content": "grep -n charge app.log"},
             {"role": "tool", "category": "tool_result", "content": "10:02 charge accepted"},
         ]
-        await office.desk.update(name, dialog=dialog)
-        await office.desk.complete(name, response="Because")
-        records, about = await restored(office, await office.desk.session(name), vendor)
+        await app.desk.update(name, dialog=dialog)
+        await app.desk.complete(name, response="Because")
+        records, about = await restored(app, await app.desk.session(name), vendor)
         assert "grep -n charge app.log" in json.dumps(records)
         assert about["left_out"] == 1, "a result without its call cannot be taken back"
 
@@ -165,12 +165,12 @@ async def test_a_restored_rollout_keeps_exit_codes_and_how_turns_failed(tmp_path
     for call, output in (("c1", '{"output": "no", "metadata": {"exit_code": 2}}'), ("c2", "Exit code: 3\nOutput:\nx")):
         codex.line("response_item", type="function_call", name="shell", arguments='{"command": "x"}', call_id=call)
         codex.line("response_item", type="function_call_output", call_id=call, output=output)
-    async with open_office(tmp_path) as office, open_office(tmp_path, name="other") as other:
-        await office.take(office.write(f"rollout-{THREAD}.jsonl", codex.lines))
-        records, _ = await restored(office, await office.session(THREAD), "codex")
+    async with open_import_app(tmp_path) as app, open_import_app(tmp_path, name="other") as other:
+        await app.take(app.write(f"rollout-{THREAD}.jsonl", codex.lines))
+        records, _ = await restored(app, await app.session(THREAD), "codex")
         await other.take(other.write(f"restored/rollout-{THREAD}.jsonl", records))
         found: list[list[Any]] = []
-        for each in (office, other):
+        for each in (app, other):
             session = await each.session(THREAD)
             codes = [e.facts.get("exit_code") for e in await each.entries(session) if e.facts.get("role") == "tool"]
             turns = await each.turns(session)
@@ -190,10 +190,10 @@ async def test_what_codex_says_between_its_calls_is_said_in_the_restored_transcr
         content = [{"type": "output_text", "text": text}]
         codex.line("response_item", type="message", role="assistant", phase=phase, content=content)
     codex.event("agent_reasoning", text="Hm").event("task_complete", turn_id="one", last_agent_message="Fixed")
-    async with open_office(tmp_path) as office, open_office(tmp_path, name="other") as other:
-        await office.take(office.write(f"rollout-{THREAD}.jsonl", codex.lines))
-        session = await office.session(THREAD)
-        records, about = await restored(office, session, vendor)
+    async with open_import_app(tmp_path) as app, open_import_app(tmp_path, name="other") as other:
+        await app.take(app.write(f"rollout-{THREAD}.jsonl", codex.lines))
+        session = await app.session(THREAD)
+        records, about = await restored(app, session, vendor)
         await other.take(other.write(about["place"], records))
         again = await other.session(about["vendor_session_id"])
         kinds = [(e.facts["category"], e.facts["content"]) for e in await other.entries(again) if e.kind == "dialog"]
@@ -210,13 +210,13 @@ async def test_what_codex_says_between_its_calls_is_said_in_the_restored_transcr
 @pytest.mark.skipif(not SHARED.exists(), reason="the fixtures are not beside the checkout")
 @pytest.mark.parametrize("vendor", ["claude", "codex"])
 async def test_every_fixture_can_be_restored_and_read_again(vendor: str, tmp_path: Path) -> None:
-    async with open_office(tmp_path) as office, open_office(tmp_path, name="other") as other:
+    async with open_import_app(tmp_path) as app, open_import_app(tmp_path, name="other") as other:
         for folder in ("claude/cases", "codex/cases"):
-            await office.take(SHARED / folder)
-        for session in list((await office.sessions()).values()):
+            await app.take(SHARED / folder)
+        for session in list((await app.sessions()).values()):
             if not session.turns_total or session.subagent or session.parent_session_id:
                 continue
-            records, about = await restored(office, session, vendor)
+            records, about = await restored(app, session, vendor)
             path = other.folder / about["place"]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -252,18 +252,18 @@ async def test_what_a_transcript_said_of_a_turn_that_its_agent_had_finished_come
 ) -> None:
     """3.1: call ids and whole inputs are kept beside the text, also where they are an amendment."""
     command = f"echo {'long ' * 100}"
-    async with open_office(tmp_path) as office:
+    async with open_import_app(tmp_path) as app:
         claude = Claude().prompt("Fix it")
-        live = await office.desk.open(agent="ClaudeCode", title="Mine", vendor_session_id=claude.session)
-        request = await office.desk.begin(live, query_title="Fix", query_text="Fix it")
-        await office.desk.complete(live, response="What the agent wrote")
+        live = await app.desk.open(agent="ClaudeCode", title="Mine", vendor_session_id=claude.session)
+        request = await app.desk.begin(live, query_title="Fix", query_text="Fix it")
+        await app.desk.complete(live, response="What the agent wrote")
         claude.calls("toolu_1", "mcp__shiftlog__begin_turn", session_id=live)
         claude.returns("toolu_1", f'{{"session_id":"{live}","request_id":"{request}"}}')
         claude.calls("toolu_2", command=command).returns("toolu_2", "Exit code 1", is_error=True).says("Done").ends()
-        await office.take(office.write(f"{claude.session}.jsonl", claude.records))
-        records, about = await restored(office, await office.session(claude.session), vendor)
+        await app.take(app.write(f"{claude.session}.jsonl", claude.records))
+        records, about = await restored(app, await app.session(claude.session), vendor)
         assert about["left_out"] == 0
-    async with open_office(tmp_path, name="other") as other:
+    async with open_import_app(tmp_path, name="other") as other:
         path = other.folder / about["place"]
         path.parent.mkdir(parents=True)
         path.write_text("".join(json.dumps(record) + "\n" for record in records))

@@ -6,7 +6,7 @@ from typing import Any
 
 from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.store.protocol import Filter, Page
-from tests.ingest.office import Claude
+from tests.ingest.import_app import Claude
 from tests.web.place import Place
 
 SCRIPT = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">\'"><svg onload=alert(3)>'

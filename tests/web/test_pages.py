@@ -12,7 +12,7 @@ import pytest
 
 from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.web.openapi import description
-from tests.ingest.office import Claude
+from tests.ingest.import_app import Claude
 from tests.web.place import CLIENT, Place, serving
 from tests.web.stories import Day, did, said
 

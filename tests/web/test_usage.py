@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.ingest.importing.ports import ImportOptions
-from tests.ingest.office import Claude
+from tests.ingest.import_app import Claude
 from tests.web.place import Place
 from tests.web.stories import Day
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, Log, Tools
-from tests.ingest.office import Codex
+from tests.ingest.import_app import Codex
 
 PROGRAM = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())"]
 SCRIPT = Path(__file__).parents[3] / "plugins" / "claude-code" / "shiftlog" / "lib" / "repl-invoke.sh"

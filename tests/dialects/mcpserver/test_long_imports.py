@@ -14,7 +14,7 @@ from shiftlog.model.caller import LIBRARY
 from shiftlog.store.protocol import Reader
 from shiftlog.store.sqlite.search import trigrams as grams
 from shiftlog.store.sqlite.search.trigrams import GRAM_BATCH
-from tests.ingest.office import Claude, Office, open_office
+from tests.ingest.import_app import Claude, ImportApp, open_import_app
 
 TURNS = 90
 WORDS = 'upload lock Temp ſtraße "quoted" C:\\dir ﬁle 日本語 é qz'.split()
@@ -24,7 +24,7 @@ QUERIES = [
 ]
 
 
-def transcript(office: Office) -> Path:
+def transcript(app: ImportApp) -> Path:
     random = Random(3)
     claude = Claude()
     for number in range(TURNS):
@@ -32,7 +32,7 @@ def transcript(office: Office) -> Path:
         claude.calls(f"toolu_{number}", command="ls " + random.choice(WORDS)).returns(f"toolu_{number}", "a.py")
         claude.says("This is always said. " + "".join(random.choices(WORDS, k=2)) * random.choice((1, 400)))
         claude.ends()
-    return office.write("projects/app/a.jsonl", claude.records)
+    return app.write("projects/app/a.jsonl", claude.records)
 
 
 async def test_searches_index_an_imported_session_step_by_step_and_find_the_same(
@@ -40,28 +40,28 @@ async def test_searches_index_an_imported_session_step_by_step_and_find_the_same
 ) -> None:
     monkeypatch.setattr(grams, "MOST_UNREACHED", GRAM_BATCH)
     monkeypatch.setattr(grams, "MOST_CAUGHT_UP", GRAM_BATCH)
-    async with open_office(tmp_path) as office:
-        await office.take(transcript(office))
-        (session,) = (await office.sessions()).values()
+    async with open_import_app(tmp_path) as app:
+        await app.take(transcript(app))
+        (session,) = (await app.sessions()).values()
 
         def haystacks(reader: Reader) -> list[str]:
             own = SEPARATOR.join((session.title, session.id)).casefold()
             return [own + SEPARATOR + turn_text(*found) for found in turns_with_items(reader, session.id)]
 
         def indexed() -> int:
-            with office.desk.database() as database:
+            with app.desk.database() as database:
                 rows: list[Any] = list(database.execute("SELECT seq FROM gram_marks"))
             return rows[0][0] if rows else 0
 
         async def found(text: str) -> int:
             asked = {"text": text, "limit": 0}
             place = Place(caller=LIBRARY, workspace="/srv/app")
-            answer = await office.desk.app.sessionlog.call("workflow.sessionlog.queryHistory", asked, place)
+            answer = await app.desk.app.sessionlog.call("workflow.sessionlog.queryHistory", asked, place)
             assert answer is not None
-            await office.desk.app.store.write_bulk(lambda writer: None)  # behind what the store does of its own
+            await app.desk.app.store.write_bulk(lambda writer: None)  # behind what the store does of its own
             return answer["totalCount"]
 
-        texts = await office.desk.read(haystacks)
+        texts = await app.desk.read(haystacks)
         expected = {text: int(any(matches(parse(text), each) for each in texts)) for text in QUERIES}
         assert set(expected.values()) == {0, 1}
         assert session.head_seq > 2 * GRAM_BATCH

@@ -1,0 +1,141 @@
+"""The spool is drained once: torn lines, crashes between files and store, poisoned items, and nothing left behind."""
+
+import fcntl
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from shiftlog.ingest.hooks.events import fact_of, read_spooled
+from shiftlog.ingest.hooks.spool import HookSpool
+from tests.ingest.hooks.hook_app import SESSION, open_hook_app
+from tests.journal.desk import files_holding
+
+FILE = "hooks-20261101.jsonl"
+
+
+async def test_a_torn_last_line_waits_for_its_end(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("SessionStart", source="startup")
+        text = json.dumps(hooked.line("UserPromptSubmit", prompt="Go")) + "\n"
+        hooked.append(FILE, text[:40])
+        assert await hooked.drain() == 1
+        assert hooked.files() == [FILE]
+        hooked.append(FILE, text[40:])
+        assert await hooked.drain() == 1
+        assert (await hooked.app.session(SESSION)).turns_total == 1
+        assert hooked.files() == []
+
+
+async def test_a_torn_middle_line_is_logged_and_the_rest_is_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.append(FILE, '{"v":1,"id":"ab\n[]\n{"id":1}\n')
+        hooked.spool("SessionStart", source="startup")
+        await hooked.drain()
+        assert caplog.text.count("is torn") == 3
+        assert await hooked.app.session(SESSION)
+        assert hooked.files() == []
+
+
+async def test_a_line_that_comes_again_changes_nothing(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        first = hooked.spool("UserPromptSubmit", prompt="Go")
+        await hooked.drain()
+        heads = await hooked.app.heads()
+        hooked.append(FILE, json.dumps(first) + "\n")
+        await hooked.drain()
+        assert await hooked.app.heads() == heads
+        assert hooked.files() == []
+
+
+async def test_a_file_whose_removal_was_cut_off_is_not_taken_again(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("SessionStart", source="startup")
+        hooked.spool("UserPromptSubmit", prompt="Go")
+        before = (hooked.home / "spool" / FILE).read_bytes()
+        source = hooked.hooks.spool.at(FILE, None)
+        assert source is not None
+        spooled = read_spooled(next(hooked.hooks.spool.lines(source)).data)
+        assert spooled is not None
+        # One event is taken with its cursor, and there the process is killed.
+        cursor = next(hooked.hooks.spool.lines(source)).after
+        await hooked.hooks.hooking.take(fact_of(spooled, hooked.hooks.composer), cursor)
+    async with open_hook_app(tmp_path) as hooked:
+        assert (hooked.home / "spool" / FILE).read_bytes() == before
+        assert await hooked.drain() == 1
+        session = await hooked.app.session(SESSION)
+        assert session.turns_total == 1
+        kinds = await hooked.app.desk.kinds(session.id)
+        assert kinds.count("session.opened") == 1
+        assert hooked.files() == []
+
+
+async def test_what_is_added_while_a_file_is_drained_is_not_lost(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("SessionStart", source="startup")
+        spool = HookSpool(folder=hooked.home / "spool")
+        source = spool.at(FILE, None)
+        assert source is not None
+        (line,) = list(spool.lines(source))
+        hooked.spool("UserPromptSubmit", prompt="Go")
+        assert not spool.remove(line.after)
+        assert await hooked.drain() == 2
+
+
+async def test_another_file_under_the_same_name_is_read_from_its_start(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("SessionStart", source="startup")
+        path = hooked.append(FILE, "{")
+        await hooked.drain()
+        path.write_text("")
+        hooked.spool("UserPromptSubmit", prompt="A longer text than the line before, so that the cursor would fit")
+        await hooked.drain()
+        assert (await hooked.app.session(SESSION)).turns_total == 1
+
+
+async def test_only_one_process_drains(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("SessionStart", source="startup")
+        with (hooked.home / "spool" / "drain.lock").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert await hooked.drain() == 0
+        assert await hooked.drain() == 1
+
+
+@pytest.mark.parametrize("event", [{"hook_event_name": ["x"]}, {"unreadable": True, "bytes": 9}, {"session_id": 5}, {}])
+async def test_an_event_of_any_shape_is_taken(event: dict[str, object], tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        line = hooked.line("SessionStart")
+        hooked.append(FILE, json.dumps({**line, "event": event}) + "\n")
+        assert await hooked.drain() == 1
+        assert hooked.files() == []
+        assert hooked.hooks.spool.aside() == []
+
+
+async def test_a_poisoned_event_is_set_aside_with_the_reason_and_the_rest_goes_on(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    async with open_hook_app(tmp_path) as hooked:
+        line = hooked.line("SessionStart", source="startup", note=secret)
+        hooked.append(FILE, json.dumps({**line, "at": "9999-12-31T23:59:59.999Z"}) + "\n")
+        hooked.spool("SessionStart", source="startup", session_id=SESSION[:-1] + "b")
+        await hooked.drain()
+        (item,) = hooked.hooks.spool.aside()
+        assert item["reason"] == "its time lies in the future: 9999-12-31T23:59:59.999Z"
+        assert (item["event"], item["id"]) == ("SessionStart", line["id"])
+        assert await hooked.app.session(SESSION[:-1] + "b")
+        assert hooked.files() == []
+    assert files_holding(hooked.home, secret) == []
+
+
+def test_the_spool_keeps_what_is_set_aside_to_its_owner(tmp_path: Path) -> None:
+    spool = HookSpool(folder=tmp_path)
+    spool.set_aside("../x", {"kind": "hook"}, "because", datetime.now(UTC))
+    spool.set_aside("../x", {"kind": "hook"}, "because again", datetime.now(UTC))
+    (item,) = spool.aside()
+    assert item["reason"] == "because again"
+    (file,) = (tmp_path / "aside").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [tmp_path / "aside"]

@@ -1,0 +1,87 @@
+"""Ids of calls and turns that are only counted, such as `functions.Bash:0`, come again in every session."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+from tests.ingest.import_app import NOW, Claude, Codex, Record, entries_of, open_import_app
+
+COUNTED = "functions.Bash:0"
+
+
+def claude(number: int) -> Claude:
+    made = Claude(
+        session=f"5e551000-0000-4000-8000-{number:012d}", letter="0abc"[number], started=NOW - timedelta(days=number)
+    )
+    for word in ("one", "two"):
+        made.prompt(word).calls(COUNTED, command=f"echo {word} {number}")
+        made.returns(COUNTED, f"{word} {number}").says(f"Done {word}").ends()
+    return made
+
+
+def codex(number: int) -> Codex:
+    made = Codex(thread=f"9a000000-0000-4000-8000-{number:012d}", started=NOW - timedelta(days=number))
+    for word in ("one", "two"):
+        made.event("task_started", turn_id=f"turn-{word}").event("user_message", message=word)
+        given = json.dumps({"command": ["echo", word, str(number)]})
+        made.line("response_item", type="function_call", name="shell", arguments=given, call_id=COUNTED)
+        made.line("response_item", type="function_call_output", call_id=COUNTED, output=f"{word} {number}")
+        made.event("task_complete", turn_id=f"turn-{word}", last_agent_message=f"Done {word}")
+    return made
+
+
+async def test_calls_of_claude_code_that_are_only_counted_are_all_kept(tmp_path: Path) -> None:
+    """Nothing is lost: neither in another session nor in a later turn does such an id name a known call."""
+    async with open_import_app(tmp_path) as app:
+        for number in (1, 2):
+            app.write(f"{number}.jsonl", claude(number).records)
+        report = await app.take()
+        assert report.shown()["totals"]["tool_calls"] == 4
+        for number in (1, 2):
+            session = await app.session(claude(number).session)
+            assert session.forked_from is None
+            assert await app.dialog(session) == [
+                f"Bash: echo one {number}", f"one {number}", "Done one",
+                f"Bash: echo two {number}", f"two {number}", "Done two",
+            ]  # fmt: skip
+        assert entries_of(await app.take(full=True)) == 0
+
+
+async def test_calls_of_codex_that_are_only_counted_are_all_kept(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        for number in (1, 2):
+            app.write(f"rollout-{number}.jsonl", codex(number).lines)
+        await app.take()
+        for number in (1, 2):
+            session = await app.session(codex(number).thread)
+            assert session.forked_from is None
+            assert [turn.query_text for turn in await app.turns(session)] == ["one", "two"]
+            assert await app.dialog(session) == [
+                f"shell: echo one {number}", f"one {number}", f"shell: echo two {number}", f"two {number}",
+            ]  # fmt: skip
+        assert entries_of(await app.take(full=True)) == 0
+
+
+async def test_a_call_that_was_never_answered_leaves_its_number_to_the_next_turn(tmp_path: Path) -> None:
+    made = codex(1)
+    without_first_output = [line for line in made.lines if line["payload"].get("output") != "one 1"]
+    async with open_import_app(tmp_path) as app:
+        app.write("rollout-1.jsonl", without_first_output)
+        await app.take()
+        dialog = await app.dialog(await app.session(made.thread))
+        assert dialog == ["shell: echo one 1", "shell: echo two 1", "two 1"]
+
+
+async def test_a_copy_shares_its_counted_calls_with_the_original(tmp_path: Path) -> None:
+    """5.3: only `sessionId` is rewritten in a fork, so that its records are known by their uuids."""
+    original, fork = claude(1).records, "f0000000-0000-4000-8000-00000000000f"
+    copied: list[Record] = [{**record, "sessionId": fork} for record in original]
+    own = Claude(session=fork, letter="f", started=NOW - timedelta(hours=1))
+    own.prompt("three").calls(COUNTED, command="echo three").returns(COUNTED, "three").says("Done three").ends()
+    async with open_import_app(tmp_path) as app:
+        app.write("a.jsonl", original)
+        app.write("b.jsonl", [*copied, *own.records])
+        await app.take()
+        session = await app.session(fork)
+        assert await app.dialog(session) == ["Bash: echo three", "three", "Done three"]
+        assert session.forked_from == (await app.session(claude(1).session)).id
