@@ -5,12 +5,11 @@ little left to do. The structs cross process boundaries as MessagePack.
 """
 
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from shiftlog.model.entry import Kind
-from shiftlog.store.sources import LongText
 
 KEY_BYTES = 16
 
@@ -93,6 +92,14 @@ class UsageBody(OrderedBody, kw_only=True):
     def open_part(self) -> object:
         """Return the vendor's own counters, or the cost, which is no whole number."""
         return self.vendor if self.cost_usd is None else self.cost_usd
+
+
+class LongText(NamedTuple):
+    """A text that leaves its body for a blob: the digest of its UTF-8, its length and its compressed form."""
+
+    digest: bytes
+    chars: int
+    data: bytes
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):

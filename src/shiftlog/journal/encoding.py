@@ -9,13 +9,12 @@ from typing import Any, cast
 
 import msgspec
 
-from shiftlog.facts.batch import DialogBody, Draft, OrderedBody, Prepared
+from shiftlog.facts.batch import DialogBody, Draft, LongText, OrderedBody, Prepared
 from shiftlog.journal.texts import DECISION, body_facet, body_text
 from shiftlog.model.canonical import canonical
 from shiftlog.model.entry import Kind
 from shiftlog.store.codec import blobs
 from shiftlog.store.codec.packed import packed
-from shiftlog.store.sources import LongText
 
 SALT_BYTES = 16
 

@@ -17,7 +17,7 @@ from shiftlog.model.canonical import sha256
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import STATE_AFTER_CLOSE, RunStatus, SessionState, Succession, TurnStatus
-from shiftlog.model.nouns import Amendment, Closing, FileTouch, Offer, Run, Session, Turn, Usage, amended, changed
+from shiftlog.model.nouns import Amendment, Closing, FileTouch, Offer, Run, Session, Turn, Usage, changed
 
 UNFINISHED = ("pending", "in_progress")
 ERASED_TEXT = "[erased]"
@@ -40,7 +40,6 @@ Change = Callable[[Session, Turn | None, Entry], Pair]
 
 def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: str) -> Pair:
     """Return the session and the entry's turn as they stand after the entry."""
-    before, turn_before = session, turn
     if session is None:
         session = _opened(entry, session_id)
     change = _CHANGES.get(entry.kind)
@@ -48,11 +47,9 @@ def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: 
         session, turn = change(session, turn, entry)
     moment = _moment(entry)
     active = session.last_activity if entry.kind in _NOT_ACTIVITY else max(session.last_activity, moment)
-    move = changed if session is before else amended
-    session = move(session, last_activity=active, head_seq=entry.seq, head_hash=entry.hash)
+    session = changed(session, last_activity=active, head_seq=entry.seq, head_hash=entry.hash)
     if turn is not None and entry.turn == turn.request_id and entry.kind is not Kind.IMPORT_NOTED:
-        move = changed if turn is turn_before else amended
-        turn = move(turn, last_updated=max(turn.last_updated, moment), last_seq=entry.seq)
+        turn = changed(turn, last_updated=max(turn.last_updated, moment), last_seq=entry.seq)
     return session, turn
 
 

@@ -11,14 +11,12 @@ from shiftlog.model.moves import LIVE, RunStatus, SessionState, Succession, Turn
 
 Noun = TypeVar("Noun")
 
-_put = object.__setattr__
-
 
 def changed(noun: Noun, **values: Any) -> Noun:
-    """Return a noun with some fields changed.
+    """Return a copy of a noun with some fields changed.
 
-    Every entry moves a session and often a turn, each with dozens of fields. These keep their fields in a dictionary
-    instead of slots, because that is copied at once: a seventh of the time, and this is most of what applying costs.
+    Every entry changes a session and often a turn, each with dozens of fields. Sessions and turns keep them in a
+    dictionary instead of slots, which is copied at once: 0.8 µs instead of 5.8, a tenth of an in-process write.
     """
     held: dict[str, Any] | None = getattr(noun, "__dict__", None)
     if held is None:
@@ -30,13 +28,6 @@ def changed(noun: Noun, **values: Any) -> Noun:
     copy.__dict__.update(held)
     copy.__dict__.update(values)
     return copy
-
-
-def amended(fresh: Noun, **values: Any) -> Noun:
-    """Finish a noun that was made this moment and that nobody else has seen, without another copy of it."""
-    for name, value in values.items():
-        _put(fresh, name, value)
-    return fresh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from shiftlog.facts.batch import LongText
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -41,18 +43,10 @@ class Origin:
     doc: dict[str, Any] | None = None
 
 
-class LongText(NamedTuple):
-    """A text that leaves its body for a blob: the digest of its UTF-8, its length and its compressed form."""
-
-    digest: bytes
-    chars: int
-    data: bytes
-
-
 class Packed(NamedTuple):
     """An entry ready for its row: hashed, encoded and its long texts compressed, as bulk imports bring them.
 
-    `document` is the body as JSON with a reference in place of each long text, plain or packed (`documents_packed`).
+    `document` is the body as JSON with a reference in place of each long text, plain or packed.
     """
 
     seq: int

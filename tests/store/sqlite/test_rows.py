@@ -11,10 +11,10 @@ from typing import cast
 import apsw
 import pytest
 
+from shiftlog.facts.batch import LongText
 from shiftlog.model.moves import TurnStatus
-from shiftlog.store.codec.documents import encode, to_document
+from shiftlog.store.codec.documents import encode_noun
 from shiftlog.store.protocol import Indexed, Reader
-from shiftlog.store.sources import LongText
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.connections import open_for_writing
 from shiftlog.store.sqlite.sources import PAGE_BYTES, OriginKeys, by_pages
@@ -69,7 +69,7 @@ async def test_a_long_turn_that_is_over_is_kept_small_and_reads_as_one_that_is_n
         [(small,), (large,)] = rows(path, "SELECT length(doc) FROM turns ORDER BY key")
         assert cast(int, small) * 2 < cast(int, large)
         with raw(path) as db:
-            db.execute("UPDATE turns SET doc = ? WHERE ordinal = 1", (encode(to_document(over)),))
+            db.execute("UPDATE turns SET doc = ? WHERE ordinal = 1", (encode_noun(over),))
         assert await store.read(lambda reader: reader.turns(ONE)) == [over, plain]
 
 

@@ -6,8 +6,6 @@ Into a turn that was written live a transcript only fills what is empty and unit
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from shiftlog.facts.batch import Incoming
 from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.pen import IntakePen
@@ -18,7 +16,7 @@ from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Turn
 from shiftlog.model.turn_texts import LIST_FIELDS
 from shiftlog.store.codec import blobs
-from shiftlog.store.codec.packed import unpacked
+from shiftlog.store.codec.documents import decode_body
 
 SOURCE = "import"
 _TEXTS = (*TEXT_FIELDS, "query_text")
@@ -146,5 +144,5 @@ def late_dialog(pen: IntakePen, request_id: str, items: Sequence[Incoming]) -> N
 def _item(item: Incoming) -> dict[str, Any]:
     assert item.prepared is not None
     texts = {long.digest: blobs.unpack(long.data) for long in item.prepared.long_texts}
-    body: Any = blobs.internalise(msgspec.json.decode(unpacked(item.prepared.document)), texts.__getitem__)
+    body = decode_body(item.prepared.document, texts.__getitem__)
     return {name: value for name, value in body.items() if name != "test_clock"}

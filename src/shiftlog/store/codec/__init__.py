@@ -1,3 +1,1 @@
-"""How a noun becomes bytes: msgspec documents, long texts as blobs, zstd with a dictionary. One encode/decode pair;
-nobody else looks at marks.
-"""
+"""How nouns and bodies become bytes, and back: JSON, long texts as blobs, short documents compressed."""

@@ -12,10 +12,26 @@ import zstandard
 
 LONG_TEXT_BYTES = 4096
 REFERENCE = "$blob"
+# Inside a JSON text these bytes can only be the key of a reference: within a string the quotes are escaped.
+REFERENCE_MARK = f'"{REFERENCE}"'.encode()
 LEVEL = 3
 
+# Stores a long text under its digest; returns the long text of a digest.
+Keep = Callable[[bytes, str], None]
+Fetch = Callable[[bytes], str]
 
-def externalise(value: object, keep: Callable[[bytes, str], None]) -> object:
+
+def may_hold_long_text(document: bytes) -> bool:
+    """Return True if a JSON text may hold a long text, or a key that must be refused."""
+    return len(document) > LONG_TEXT_BYTES or holds_reference(document)
+
+
+def holds_reference(document: bytes) -> bool:
+    """Return True if a JSON text refers to a blob."""
+    return REFERENCE_MARK in document
+
+
+def externalise(value: object, keep: Keep) -> object:
     """Return the value with each long text replaced by its reference, after `keep(hash, text)`."""
     if isinstance(value, str):
         if len(value) * 4 <= LONG_TEXT_BYTES:
@@ -37,7 +53,7 @@ def externalise(value: object, keep: Callable[[bytes, str], None]) -> object:
     return value
 
 
-def internalise(value: object, fetch: Callable[[bytes], str]) -> object:
+def internalise(value: object, fetch: Fetch) -> object:
     """Return the value with each reference replaced by its text."""
     if isinstance(value, dict):
         items = cast(dict[str, object], value)
@@ -51,32 +67,25 @@ def internalise(value: object, fetch: Callable[[bytes], str]) -> object:
     return value
 
 
-class _Coders(threading.local):
-    """Compressors are not shared between threads, and making one costs as much as a short text."""
+class _BlobCoders(threading.local):
+    """A compressor for each thread: they cannot be shared, and making one costs as much as a short text."""
 
     def __init__(self) -> None:
         self.pack = zstandard.ZstdCompressor(level=LEVEL).compress
         self.unpack = zstandard.ZstdDecompressor().decompress
 
 
-_coders = _Coders()
+_coders = _BlobCoders()
 
 
 def pack(text: str) -> bytes:
-    """Compress a text; the inverse of `unpack`."""
-    return pack_bytes(text.encode("utf-8"))
+    """Compress a text."""
+    return _coders.pack(text.encode("utf-8"))
 
 
 def unpack(data: bytes) -> str:
-    """Return a compressed text."""
-    return unpack_bytes(data).decode("utf-8")
-
-
-def pack_bytes(data: bytes) -> bytes:
-    """Compress bytes; the inverse of `unpack_bytes`."""
-    return _coders.pack(data)
-
-
-def unpack_bytes(data: bytes) -> bytes:
-    """Return compressed bytes."""
-    return _coders.unpack(data)
+    """Return the text that `pack` compressed; raise ValueError if it is damaged."""
+    try:
+        return _coders.unpack(data).decode("utf-8")
+    except zstandard.ZstdError as error:
+        raise ValueError("a long text cannot be read") from error

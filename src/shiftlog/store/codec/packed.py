@@ -46,8 +46,8 @@ _SECOND_DICTIONARY = zstandard.ZstdCompressionDict(
 )
 
 
-class _Coders(threading.local):
-    """Compressors are not shared between threads."""
+class _DocumentCoders(threading.local):
+    """Compressors for each thread: they cannot be shared."""
 
     def __init__(self) -> None:
         # Without the typical size the tables of a compressor are as large as for megabytes, and slower.
@@ -65,7 +65,7 @@ class _Coders(threading.local):
         ).decompress
 
 
-_coders = _Coders()
+_coders = _DocumentCoders()
 
 
 def packed(document: bytes) -> bytes:

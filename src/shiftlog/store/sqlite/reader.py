@@ -1,6 +1,7 @@
 """Reading one consistent state of the SQLite file: the `Reader` half of the store."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import apsw
@@ -8,9 +9,7 @@ import apsw
 from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
-from shiftlog.store.codec import blobs
-from shiftlog.store.codec.documents import decode, from_document, read_document
-from shiftlog.store.codec.packed import unpacked
+from shiftlog.store.codec.documents import decode, decode_noun, decode_turn
 from shiftlog.store.protocol import (
     Answer,
     Counts,
@@ -35,7 +34,6 @@ from shiftlog.store.sqlite.filters import (
 )
 from shiftlog.store.sqlite.rows import (
     ENTRY_COLUMNS,
-    REFERENCE_MARK,
     SEQ_BITS,
     SEQ_LIMIT,
     Row,
@@ -81,7 +79,7 @@ class SqliteReader(SourceReader):
         if row is None:
             return None
         self._keys[session_id] = row[0]
-        return read_document(row[1], Session)
+        return decode_noun(row[1], Session)
 
     def session_id_of_alias(self, alias: int) -> str | None:
         return self._value("SELECT id FROM sessions WHERE run_alias = ?", alias)
@@ -115,11 +113,7 @@ class SqliteReader(SourceReader):
         return [self._turn_of(row[0]) for row in rows]
 
     def _turn_of(self, data: bytes) -> Turn:
-        data = unpacked(data)
-        if REFERENCE_MARK not in data:
-            return read_document(data, Turn)
-        document = blobs.internalise(decode(data), lambda digest: fetch_blob(self._db, digest))
-        return from_document(document, Turn)
+        return decode_turn(data, partial(fetch_blob, self._db))
 
     def entries(
         self,
@@ -159,7 +153,7 @@ class SqliteReader(SourceReader):
             f" ORDER BY {time} DESC, s.key DESC LIMIT ?",
             (*values, page.limit),
         )
-        return [SessionRow(session=read_document(doc, Session), at=(ms, key)) for doc, ms, key in rows]
+        return [SessionRow(session=decode_noun(doc, Session), at=(ms, key)) for doc, ms, key in rows]
 
     def find_turns(self, where: Filter, page: Page) -> list[TurnRow]:
         clauses, values = turn_conditions(where)
@@ -171,9 +165,7 @@ class SqliteReader(SourceReader):
             f" WHERE {' AND '.join(clauses)} ORDER BY t.begun_ms DESC, t.key DESC LIMIT ?",
             (*values, page.limit),
         ).fetchall()
-        return [
-            TurnRow(session=read_document(s, Session), turn=self._turn_of(t), at=(ms, key)) for s, t, ms, key in rows
-        ]
+        return [TurnRow(session=decode_noun(s, Session), turn=self._turn_of(t), at=(ms, key)) for s, t, ms, key in rows]
 
     def find_files(self, where: Filter, page: Page) -> list[FileRow]:
         clauses, values = self._file_conditions(where)
@@ -329,10 +321,10 @@ class SqliteReader(SourceReader):
 
     def lease(self, session_id: str) -> Lease | None:
         data = self._value("SELECT doc FROM leases WHERE session_id = ?", session_id)
-        return None if data is None else read_document(data, Lease)
+        return None if data is None else decode_noun(data, Lease)
 
     def leases(self) -> list[Lease]:
-        return [read_document(row[0], Lease) for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")]
+        return [decode_noun(row[0], Lease) for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")]
 
     def grant(self, session_id: str, client_id: str) -> int | None:
         return self._value("SELECT fence FROM grants WHERE session_id = ? AND client_id = ?", session_id, client_id)
@@ -384,7 +376,7 @@ class SqliteReader(SourceReader):
 
     def receipts(self, session_id: str) -> list[Receipt]:
         rows = self._db.execute("SELECT doc FROM receipts WHERE session_id = ? ORDER BY seq", (session_id,))
-        return [read_document(row[0], Receipt) for row in rows]
+        return [decode_noun(row[0], Receipt) for row in rows]
 
     def counts(self) -> Counts:
         pages, size = self._value("PRAGMA page_count"), self._value("PRAGMA page_size")
@@ -408,7 +400,7 @@ class SqliteReader(SourceReader):
             " ORDER BY s.active_ms / 1000 DESC, s.id LIMIT ? OFFSET ?",
             (*values, limit, offset),
         )
-        return [read_document(row[0], Session) for row in rows]
+        return [decode_noun(row[0], Session) for row in rows]
 
     def tags_of(self, session_id: str) -> list[str]:
         return [str(row[0]) for row in self._db.execute(_distinct("turn_tags", "tag"), (self._key(session_id),))]

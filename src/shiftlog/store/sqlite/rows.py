@@ -1,16 +1,14 @@
 """How entries stand in SQLite rows: the id that holds session and seq, hashes as bytes, long texts in blobs."""
 
 from datetime import UTC, datetime
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import apsw
-import msgspec
-import zstandard
 
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.store.codec import blobs
-from shiftlog.store.codec.documents import decode
-from shiftlog.store.codec.packed import unpacked
+from shiftlog.store.codec.documents import decode_body
 
 SEQ_BITS = 24
 SEQ_LIMIT = 1 << SEQ_BITS
@@ -18,9 +16,6 @@ ENTRY_COLUMNS = "id, kind, at, turn, body, salt, body_hash, hash"
 
 # What an outcome says that is no more than that an entry was written.
 RECEIPT_KEYS = frozenset({"code", "session_id", "seq", "hash", "redactions"})
-
-# Inside a JSON text these bytes can only be the key of a reference: within a string the quotes are escaped.
-REFERENCE_MARK = f'"{blobs.REFERENCE}"'.encode()
 
 _KINDS = frozenset(str(kind) for kind in Kind)
 
@@ -64,7 +59,7 @@ def fetch_blob(db: apsw.Connection, digest: bytes) -> str:
     row = db.execute("SELECT data FROM blobs WHERE hash = ?", (digest,)).fetchone()
     try:
         return blobs.unpack(bytes(row[0])) if row else f"[missing text {digest.hex()}]"
-    except (zstandard.ZstdError, UnicodeDecodeError):
+    except ValueError:
         return f"[unreadable text {digest.hex()}]"
 
 
@@ -100,10 +95,6 @@ def time_of(text: str) -> datetime:
 
 def _body_of(db: apsw.Connection, data: bytes) -> dict[str, Any]:
     try:
-        data = unpacked(data)
-        body: Any = decode(data)
-        if REFERENCE_MARK in data:
-            body = blobs.internalise(body, lambda digest: fetch_blob(db, digest))
-    except (msgspec.DecodeError, zstandard.ZstdError, ValueError):
+        return decode_body(data, partial(fetch_blob, db))
+    except ValueError:
         return {"unreadable": True}
-    return cast(dict[str, Any], body) if isinstance(body, dict) else {"unreadable": True}

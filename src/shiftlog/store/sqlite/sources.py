@@ -7,9 +7,10 @@ from typing import Any
 import apsw
 import msgspec
 
+from shiftlog.facts.batch import LongText
 from shiftlog.model.entry import Body
 from shiftlog.store.codec.documents import decode, encode
-from shiftlog.store.sources import LongText, Origin, Packed, Source
+from shiftlog.store.sources import Origin, Packed, Source
 from shiftlog.store.sqlite.rows import Row, entry_id
 
 _ASKED_AT_ONCE = 256

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from shiftlog.model.nouns import Session
-from shiftlog.store.codec.documents import read_document
+from shiftlog.store.codec.documents import decode_noun
 from shiftlog.store.protocol import Filter
 from shiftlog.store.tallies import (
     FIGURES,
@@ -80,7 +80,7 @@ def recount(db: apsw.Connection) -> None:
     sums: Tallies = {}
     none = Figures()
     for (doc,) in db.execute("SELECT doc FROM sessions"):
-        for kin, figures in tallies_of(read_document(doc, Session)).items():
+        for kin, figures in tallies_of(decode_noun(doc, Session)).items():
             sums[kin] = sums.get(kin, none).plus(figures)
     _add(db, sums)
     db.execute("DELETE FROM unbuilt WHERE projection = 'tallies'")

@@ -1,8 +1,9 @@
 """Changing the SQLite file inside one transaction: the `Writer` half of the store."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from operator import attrgetter
 from typing import cast
 
@@ -15,18 +16,14 @@ from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr, apart
 from shiftlog.model.times import millis, precise
 from shiftlog.store.codec import blobs
-from shiftlog.store.codec.documents import decode, encode, encoded, from_document, to_document
-from shiftlog.store.codec.packed import packed
+from shiftlog.store.codec.documents import decode_noun, encode, encode_body, encode_noun, encode_turn
 from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
 from shiftlog.store.sources import Origin, Packed
 from shiftlog.store.sqlite.reader import SqliteReader
-from shiftlog.store.sqlite.rows import RECEIPT_KEYS, REFERENCE_MARK, Row, entry_id, hash_bytes, hour_of, whole_second_ms
+from shiftlog.store.sqlite.rows import RECEIPT_KEYS, Row, entry_id, hash_bytes, hour_of, whole_second_ms
 from shiftlog.store.sqlite.search import trigrams as grams
 from shiftlog.store.sqlite.sources import OriginKeys, SourceWriter, origin_rows
 from shiftlog.store.sqlite.tallies import project_of, recount, tally
-
-# A turn that is over is written once and read seldom, so what is long of it is kept small.
-PACKED_TURN_BYTES = 1024
 
 
 @dataclass(slots=True)
@@ -213,7 +210,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
                 precise(entry.at),
                 entry.turn,
                 item.facet,
-                None if entry.body is None else self._encoded(entry.body, row_id),
+                None if entry.body is None else encode_body(entry.body, partial(self._keep, row_id)),
                 entry.salt,
                 hash_bytes(entry.body_hash),
                 hash_bytes(entry.hash),
@@ -222,20 +219,13 @@ class SqliteWriter(SourceWriter, SqliteReader):
         if item.text:
             self._backlog.texts.append((row_id, apart(item.text)))
 
-    def _encoded(self, value: object, entry: int | None) -> bytes:
-        """Return a JSON value as bytes, with its long texts kept as blobs."""
-        data = encode(value)
-        if len(data) <= blobs.LONG_TEXT_BYTES and REFERENCE_MARK not in data:
-            return data
-        return encode(blobs.externalise(value, lambda digest, text: self._keep(digest, text, entry)))
-
     def _known_key(self, session_id: str) -> int:
         key = self._key(session_id)
         if key is None:
             raise LookupError(f"no entry of session {session_id} was appended yet")
         return key
 
-    def _keep(self, digest: bytes, text: str, entry: int | None) -> None:
+    def _keep(self, entry: int | None, digest: bytes, text: str) -> None:
         if self._db.execute("SELECT 1 FROM blobs WHERE hash = ?", (digest,)).fetchone() is None:
             self._db.execute("INSERT INTO blobs VALUES (?, ?, ?)", (digest, len(text), blobs.pack(text)))
         if entry is not None:
@@ -243,7 +233,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
 
     def put_session(self, session: Session) -> None:
         key = self._known_key(session.id)
-        document = encoded(session)
+        document = encode_noun(session)
         before = self.session(session.id)
         self._sessions[session.id] = session
         if before is None or _tallied_fields(before) != _tallied_fields(session):
@@ -266,11 +256,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
 
     def put_turn(self, session_id: str, turn: Turn) -> None:
         key = self._known_key(session_id)
-        document = encoded(turn)
-        if len(document) > blobs.LONG_TEXT_BYTES or REFERENCE_MARK in document:
-            document = self._encoded(to_document(turn), None)
-        if turn.is_terminal and len(document) >= PACKED_TURN_BYTES:
-            document = packed(document)
+        document = encode_turn(turn, partial(self._keep, None))
         stored = self.turn(session_id, turn.request_id)
         self._turns[session_id, turn.request_id] = turn
         turn_key = entry_id(key, turn.begun_seq)
@@ -336,7 +322,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
     def put_lease(self, lease: Lease) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)",
-            (lease.session_id, lease.client_id, millis(lease.expires_at), encode(to_document(lease))),
+            (lease.session_id, lease.client_id, millis(lease.expires_at), encode_noun(lease)),
         )
         self._db.execute(
             "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?)",
@@ -350,10 +336,10 @@ class SqliteWriter(SourceWriter, SqliteReader):
         for client_id in client_ids:
             rows: list[Row] = self._db.execute("SELECT doc FROM leases WHERE client_id = ?", (client_id,)).fetchall()
             for row in rows:
-                lease = from_document({**decode(row[0]), "expires_at": expires_at}, Lease)
+                lease = replace(decode_noun(row[0], Lease), expires_at=expires_at)
                 self._db.execute(
                     "UPDATE leases SET expires_ms = ?, doc = ? WHERE session_id = ?",
-                    (millis(expires_at), encode(to_document(lease)), lease.session_id),
+                    (millis(expires_at), encode_noun(lease), lease.session_id),
                 )
 
     def put_agent_of(self, client_id: str, agent_key: str, at: datetime) -> None:
@@ -400,7 +386,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
     def put_receipt(self, receipt: Receipt) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO receipts VALUES (?, ?, ?)",
-            (receipt.session_id, receipt.seq, encode(to_document(receipt))),
+            (receipt.session_id, receipt.seq, encode_noun(receipt)),
         )
 
     # Erasing and rebuilding

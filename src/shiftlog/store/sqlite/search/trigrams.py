@@ -6,18 +6,16 @@ what matches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
-from typing import Any, cast
 
 import apsw
-import msgspec
-import zstandard
 
 from shiftlog.model.turn_texts import texts_in
 from shiftlog.store.codec import blobs
-from shiftlog.store.codec.documents import decode
-from shiftlog.store.codec.packed import MARK, unpacked
-from shiftlog.store.sqlite.rows import REFERENCE_MARK, SEQ_BITS, SEQ_LIMIT, Row, entry_id, fetch_blob
+from shiftlog.store.codec.documents import decode_body
+from shiftlog.store.codec.packed import MARK
+from shiftlog.store.sqlite.rows import SEQ_BITS, SEQ_LIMIT, Row, entry_id, fetch_blob
 
 GRAM = 3
 GRAM_ROW = 16
@@ -116,27 +114,17 @@ def _cover_batch(db: apsw.Connection, key: int, start: int) -> int:
 
 def _text_of(db: apsw.Connection, turn: str | None, kind: str, body: bytes | None) -> str:
     """Return what an entry adds to the texts of its turn, folded."""
-    if body == b"":
+    if body == b"" or turn is None:
         return ""
-    document = None if body is None else _document(db, body)
-    if turn is None or document is None:
+    try:
+        document = decode_body(body or b"", partial(fetch_blob, db))
+    except ValueError:
         return _ANYTHING
     texts = list(texts_in([value for name, value in document.items() if name not in _NO_TEXTS]))
     if kind == "turn.begun":
         # A turn without title and text of its own is shown with those of others.
         texts.append(turn if "query_title" in document and "query_text" in document else turn + _ANYTHING)
     return "\n".join(texts).casefold()
-
-
-def _document(db: apsw.Connection, body: bytes) -> dict[str, Any] | None:
-    try:
-        data = unpacked(body)
-        document: dict[str, Any] = decode(data, type=dict[str, Any])
-        if REFERENCE_MARK in data:
-            document = cast("dict[str, Any]", blobs.internalise(document, lambda digest: fetch_blob(db, digest)))
-    except (msgspec.DecodeError, zstandard.ZstdError, ValueError):
-        return None
-    return document
 
 
 # -- Asking ------------------------------------------------------------------------------------------------------------
