@@ -179,7 +179,7 @@ def _tool_lines(tool: Tool) -> list[str]:
     held = ", ".join(words for words, holds in traits.items() if holds)
     if held:
         lines += [f"Annotations: {held}.", ""]
-    schema: Schema = tool.schema()
+    schema: Schema = tool.params.type_schema()
     required = set(schema.get("required", ()))
     properties: dict[str, Schema] = schema.get("properties", {})
     rows = [

@@ -7,6 +7,7 @@ What needs questions to the client in the manner of 2026-07-28 stands in `rounds
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -32,6 +33,16 @@ WAV = base64.b64encode(
 Body = Callable[[dict[str, Any]], Awaitable[Answer]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaped(Record):
+    """A record whose schema may be one that fields cannot express."""
+
+    shape: Schema | None = None
+
+    def type_schema(self) -> Schema:
+        return Record.type_schema(self) if self.shape is None else self.shape
+
+
 def tool(name: str, description: str, body: Body, *needs: str, schema: Schema | None = None) -> Tool:
     """Declare a tool; `needs` are its required texts."""
 
@@ -43,14 +54,13 @@ def tool(name: str, description: str, body: Body, *needs: str, schema: Schema | 
         toolset=TOOLSET,
         title=name,
         description=description,
-        params=Record(fields={need: Text(required=True, lines=True, description=need) for need in needs}),
+        params=Shaped(fields={need: Text(required=True, lines=True, description=need) for need in needs}, shape=schema),
         read_only=True,
         destructive=False,
         idempotent=True,
         open_world=False,
         run=run,
         validates=schema is None,
-        input_schema=schema,
     )
 
 

@@ -24,7 +24,8 @@ from shiftlog.model.shell_errors import (
     WorkspaceInvalid,
     WorkspaceRequired,
 )
-from shiftlog.params.arguments import Arguments, Enum, Flag, Int, String, Strings, conflict, missing
+from shiftlog.params.fields import Boolean, Choice, Integer, ListOf, RawText, Record
+from shiftlog.params.wording import SHELL, conflict, missing
 from shiftlog.shell import requests
 from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
 from shiftlog.shell.registry import ShellRegistry
@@ -40,46 +41,48 @@ log = logging.getLogger(__name__)
 
 KINDS = ("manual", "auto", "open", "turn", "safety")
 _WHERE: dict[str, Any] = {
-    "shell_id": String(max_chars=300, description="Its workspace, or"),
-    "workspace": String(max_chars=4096, description="a local one."),
+    "shell_id": RawText(max_chars=300, description="Its workspace, or"),
+    "workspace": RawText(max_chars=4096, description="a local one."),
 }
 _TARGET: dict[str, Any] = {
-    "checkpoint_id": String(max_chars=64, description="Id or prefix, or"),
-    "before_turn": String(max_chars=300, description="a request_id, or"),
-    "before_command": String(max_chars=300, description="a command_id."),
+    "checkpoint_id": RawText(max_chars=64, description="Id or prefix, or"),
+    "before_turn": RawText(max_chars=300, description="a request_id, or"),
+    "before_command": RawText(max_chars=300, description="a command_id."),
 }
 LISTS_OF_NAMES = ("files", "changes", "left_in_place", "failed")
-_PATHS = Strings(max_items=64, max_chars=4096, description="Only these sub-paths.")
+_PATHS = ListOf(item=RawText(max_chars=4096), max_items=64, description="Only these sub-paths.")
 
-CREATE_CHECKPOINT = Arguments(fields={**_WHERE, "label": String(max_chars=LABEL_CHARS, description="A name.")})
-LIST_CHECKPOINTS = Arguments(
+CREATE_CHECKPOINT = Record(fields={**_WHERE, "label": RawText(max_chars=LABEL_CHARS, description="A name.")}).worded(
+    SHELL
+)
+LIST_CHECKPOINTS = Record(
     fields={
         **_WHERE,
-        "request_id": String(max_chars=300, description="Only of this turn."),
-        "kind": Enum(values=KINDS, description="Only of this kind."),
-        "limit": Int(minimum=1, maximum=200, description="Default 50."),
-        "cursor": String(max_chars=200, description="next_cursor."),
+        "request_id": RawText(max_chars=300, description="Only of this turn."),
+        "kind": Choice(values=KINDS, description="Only of this kind."),
+        "limit": Integer(minimum=1, maximum=200, description="Default 50."),
+        "cursor": RawText(max_chars=200, description="next_cursor."),
     }
-)
-DIFF_CHECKPOINT = Arguments(
+).worded(SHELL)
+DIFF_CHECKPOINT = Record(
     fields={
         **_WHERE,
         **_TARGET,
-        "to": String(max_chars=64, description="Default: working tree."),
-        "format": Enum(values=("summary", "patch"), description="Default summary."),
+        "to": RawText(max_chars=64, description="Default: working tree."),
+        "format": Choice(values=("summary", "patch"), description="Default summary."),
         "paths": _PATHS,
         "budget": requests.SAME_BUDGET,
     }
-)
-RESTORE_CHECKPOINT = Arguments(
+).worded(SHELL)
+RESTORE_CHECKPOINT = Record(
     fields={
         **_WHERE,
         **_TARGET,
         "paths": _PATHS,
-        "clean": Flag(description="Remove newer files."),
-        "dry_run": Flag(description="Only report."),
+        "clean": Boolean(description="Remove newer files."),
+        "dry_run": Boolean(description="Only report."),
     }
-)
+).worded(SHELL)
 
 Result = dict[str, Any]
 

@@ -48,7 +48,7 @@ class Face:
         self.chosen = chosen
         self._tools = {name: tool for tool in chosen.tools for name in (tool.name, *tool.aliases)}
         self._known = frozenset(name for tool in whole.tools for name in (tool.name, *tool.aliases))
-        self._schemas = {tool.name: tool.schema() for tool in chosen.tools}
+        self._schemas = {tool.name: tool.params.type_schema() for tool in chosen.tools}
         listed = [tool.as_listed() for tool in chosen.tools if tool.listed]
         self._tool_list = types.ListToolsResult(tools=listed)
         self._prompts = {prompt.name: prompt for prompt in chosen.prompts}

@@ -42,10 +42,9 @@ RenderError = Callable[[ShiftlogError], dict[str, Any] | str]
 class Tool:
     """One tool; `toolset` is also the name of the dialect that it belongs to.
 
-    `run` takes the arguments as they came, because services check their own requests; with `validates`
-    they are read through `params` first. `aliases` can be called but are not listed. A tool that does a part of
-    what another one does names it in `part_of`, and is served and excluded with it. `input_schema` replaces the
-    schema of `params` where fields cannot say it.
+    `run` gets the arguments unchecked, because services check their own requests; with `validates` they are read
+    through `params` first. `aliases` can be called but are not listed. A tool that covers a part of another one names
+    it in `part_of` and is served and excluded with it.
     """
 
     name: str
@@ -65,11 +64,6 @@ class Tool:
     validates: bool = False
     listed: bool = True
     annotated: bool = True
-    input_schema: Schema | None = None
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema of the arguments."""
-        return self.params.type_schema() if self.input_schema is None else self.input_schema
 
     def as_listed(self) -> types.Tool:
         """Return the tool as `tools/list` shows it; a native one without what every reader of the list pays for."""
@@ -78,7 +72,7 @@ class Tool:
             name=self.name,
             title=None if native else self.title,
             description=self.description,
-            input_schema=_slim(self.schema()) if native else self.schema(),
+            input_schema=_slim(self.params.type_schema()) if native else self.params.type_schema(),
             output_schema=self.output,
             annotations=types.ToolAnnotations(
                 read_only_hint=self.read_only,

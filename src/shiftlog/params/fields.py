@@ -1,15 +1,16 @@
 """Fields of requests: one declaration gives both the JSON Schema and the check with its exact error.
 
-Here are the building blocks (`Text`, `Integer`, `Choice`, `ListOf`, `Record` …). The fields of each request
-stand beside the service that takes it. `null` always counts as absent.
+This module has the building blocks (`Text`, `Integer`, `Choice`, `ListOf`, `Record` …). The fields of each request are
+declared beside the service that takes it, and `wording` phrases their faults. `null` always counts as absent.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, cast
 
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.params.wording import JOURNAL, Wording
 from shiftlog.text.nearest import unknown_and_nearest
 from shiftlog.text.printable import CONTROLS, SURROGATES
 
@@ -37,6 +38,11 @@ class Field:
     required: bool = False
     default: object = None
     or_blank: bool = False
+    wording: Wording = JOURNAL
+
+    def worded(self, wording: Wording) -> Self:
+        """Return the same field with its faults, and those of its parts, in another wording."""
+        return replace(self, wording=wording)
 
     def read(self, value: object, path: str) -> Any:
         """Return the checked value, or raise InvalidParameter that names the path."""
@@ -114,31 +120,78 @@ class Text(Field):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RawText(Field):
+    """A string that is passed on as it is, such as shell text or a path; its schema is only the type.
+
+    With `numbers` a whole number counts as its text.
+    """
+
+    min_chars: int = 1
+    max_chars: int | None = None
+    max_bytes: int | None = None
+    numbers: bool = False
+    pattern: str | None = None
+    pattern_says: str = ""
+
+    def read(self, value: object, path: str) -> str:
+        text = as_name(value) if self.numbers else value
+        if not isinstance(text, str):
+            raise self.wording.wrong(path, "a string", value)
+        if SURROGATES.search(text):
+            raise self.wording.wrong(path, "valid Unicode without lone surrogates", value, "format")
+        if len(text) < self.min_chars or (self.max_chars is not None and len(text) > self.max_chars):
+            raise self.wording.wrong(path, self._length(), value, "range")
+        if self.max_bytes is not None and len(text) * 4 > self.max_bytes and len(text.encode()) > self.max_bytes:
+            raise self.wording.wrong(path, f"a string of at most {self.max_bytes} bytes", value, "range")
+        if self.pattern is not None and not re.fullmatch(self.pattern, text):
+            raise self.wording.wrong(path, self.pattern_says or f"of the form {self.pattern}", value, "format")
+        return text
+
+    def _length(self) -> str:
+        if self.max_chars is None:
+            return "a string that is not empty"
+        return f"a string of {self.min_chars} to {self.max_chars} characters"
+
+    def type_schema(self) -> Schema:
+        return {"type": ["string", "integer"] if self.numbers else "string"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given(Field):
+    """A value that its service checks, such as an output budget."""
+
+    shape: Schema = field(default_factory=dict[str, Any])
+
+    def read(self, value: object, path: str) -> object:
+        return value
+
+    def type_schema(self) -> Schema:
+        return dict(self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Integer(Field):
-    """A whole number; numeric text is accepted, a boolean is not."""
+    """A whole number; numeric text is accepted, a boolean is not. With `clamps` too large a number is lowered."""
 
     minimum: int | None = None
     maximum: int | None = None
+    clamps: bool = False
 
     def read(self, value: object, path: str) -> int:
-        says = self._says()
-        if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
+        if self.wording.coerces and isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
             value = int(value)
         if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidParameter.invalid(path, says, value)
+            raise self.wording.integer(path, value, self.minimum, self.maximum)
+        if self.clamps and self.maximum is not None:
+            value = min(value, self.maximum)
         too_low = self.minimum is not None and value < self.minimum
         if too_low or (self.maximum is not None and value > self.maximum):
-            raise InvalidParameter.invalid(path, says, value)
+            raise self.wording.integer(path, value, self.minimum, self.maximum)
         if self.maximum is None and value > MAX_INTEGER:
             raise InvalidParameter.invalid(path, f"integer of at most {MAX_INTEGER}", value)
         return value
-
-    def _says(self) -> str:
-        if self.minimum is not None and self.maximum is not None:
-            return f"integer {self.minimum}..{self.maximum}"
-        return "integer" if self.minimum is None else f"integer of at least {self.minimum}"
 
     def type_schema(self) -> Schema:
         schema: Schema = {"type": "integer"}
@@ -178,12 +231,13 @@ class Boolean(Field):
     def read(self, value: object, path: str) -> bool:
         if isinstance(value, bool):
             return value
-        word = value.strip().casefold() if isinstance(value, str) else value
-        if word in ("true", "yes", "1", 1):
-            return True
-        if word in ("false", "no", "0", 0):
-            return False
-        raise InvalidParameter.invalid(path, "a boolean is expected", value)
+        if self.wording.coerces:
+            word = value.strip().casefold() if isinstance(value, str) else value
+            if word in ("true", "yes", "1", 1):
+                return True
+            if word in ("false", "no", "0", 0):
+                return False
+        raise self.wording.boolean(path, value)
 
     def type_schema(self) -> Schema:
         return {"type": "boolean"}
@@ -205,10 +259,9 @@ class Choice(Field):
             word = self.aliases.get(word, word)
             if word in self.values:
                 return word
-            if not word.strip() and self.required:
-                raise InvalidParameter.missing(path)
-        says = "one of " + ", ".join(self.values)
-        raise InvalidParameter.invalid(path, says, value, allowed=list(self.values))
+            if not word.strip() and self.required and self.wording.coerces:
+                raise self.wording.missing(path)
+        raise self.wording.choice(path, value, self.values)
 
     def type_schema(self) -> Schema:
         return {"type": "string", "enum": list(self.values)}
@@ -226,24 +279,27 @@ class ListOf(Field):
         if isinstance(value, str) and isinstance(kind, Text | Choice):
             value = [value] if value.strip() else []
         if not isinstance(value, list | tuple):
-            raise InvalidParameter.invalid(path, "a list is expected", value)
+            raise self.wording.not_list(path, value)
         items = cast(Sequence[object], value)
         if self.required and not items:
-            raise InvalidParameter.missing(path)
+            raise self.wording.missing(path)
         if len(items) > self.max_items:
-            raise InvalidParameter.invalid(path, f"at most {self.max_items} items", len(items))
+            raise self.wording.too_many(path, len(items), self.max_items)
         return [self._item(item, f"{path}[{n}]") for n, item in enumerate(items)]
 
     def _item(self, item: object, path: str) -> Any:
-        if item is None:
-            raise InvalidParameter.missing(path)
+        if item is None and self.wording.coerces:
+            raise self.wording.missing(path)
         return self.item.read(item, path)
+
+    def worded(self, wording: Wording) -> Self:
+        return replace(self, wording=wording, item=self.item.worded(wording))
 
     def type_schema(self) -> Schema:
         schema: Schema = {"type": "array", "items": self.item.nested_schema()}
         if self.required:
             schema["minItems"] = 1
-        if self.max_items < 10_000:
+        if self.max_items < 10_000 and not isinstance(self.item, RawText):
             schema["maxItems"] = self.max_items
         return schema
 
@@ -284,7 +340,7 @@ class Record(Field):
 
     def read(self, value: object, path: str = "") -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise InvalidParameter.invalid(path or "arguments", "an object is expected", value)
+            raise self.wording.wrong(path or "arguments", "an object", value)
         given = cast(Mapping[object, object], value)
         for name in given:
             if not isinstance(name, str) or name not in self.fields:
@@ -295,7 +351,7 @@ class Record(Field):
             item = given.get(name)
             if item is None or (spec.or_blank and isinstance(item, str) and not item.strip()):
                 if spec.required:
-                    raise InvalidParameter.missing(prefix + name)
+                    raise self.wording.missing(prefix + name)
                 continue
             values[name] = spec.read(item, prefix + name)
         return values
@@ -311,15 +367,18 @@ class Record(Field):
                 elif given.get(name) is not None:
                     self.fields[name].read(given[name], name)
                 elif self.fields[name].required:
-                    raise InvalidParameter.missing(name)
+                    raise self.wording.missing(name)
             except InvalidParameter as fault:
                 found.append(fault)
         return found
 
+    def worded(self, wording: Wording) -> Self:
+        return replace(self, wording=wording, fields={name: spec.worded(wording) for name, spec in self.fields.items()})
+
     def _refuse(self, name: str, path: str) -> None:
         name, near = unknown_and_nearest(name, self.fields)
         prefix = f"{path}." if path else ""
-        raise InvalidParameter.unknown(prefix + name, near)
+        raise self.wording.unknown(prefix + name, near, list(self.fields))
 
     def type_schema(self) -> Schema:
         schema: Schema = {

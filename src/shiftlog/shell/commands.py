@@ -26,7 +26,7 @@ from shiftlog.model.shell_errors import (
     ShellLimit,
     StdinClosed,
 )
-from shiftlog.params.arguments import conflict, missing, must_be
+from shiftlog.params.wording import conflict, missing, must_be
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approval, Approvals, Confirm
 from shiftlog.shell.guard import CommandJudgement

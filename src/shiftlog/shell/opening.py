@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 
 from shiftlog.model.caller import Caller
 from shiftlog.model.shell_errors import OpenFailed, TransportNotAllowed, WorkspaceInvalid
-from shiftlog.params.arguments import conflict, missing, must_be
+from shiftlog.params.wording import conflict, missing, must_be
 from shiftlog.shell.engine.local import Launcher, LocalTarget, base_environment
 from shiftlog.shell.guard import ShellGuard, ShellPolicy
 from shiftlog.shell.outputs.view import View

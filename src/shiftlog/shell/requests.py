@@ -1,9 +1,13 @@
 """The parameters of the native shell tools, and the conventions in which a dialect differs from them."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from shiftlog.guard.budgets.spec import BUDGET_SCHEMA
-from shiftlog.params.arguments import Arguments, Enum, Flag, Given, Int, SessionRef, String, StringMap, Strings
+from shiftlog.params.fields import Boolean, Choice, Field, Given, Integer, ListOf, RawText, Record, Schema
+from shiftlog.params.wording import SHELL
 
 TRANSPORTS = ("local", "ssh", "docker")
 SANDBOXES = ("read-only", "workspace-write", "full-access")
@@ -23,92 +27,125 @@ class Conventions:
 
 NATIVE = Conventions()
 
-SHELL_ID = String(required=True, max_chars=300, description="The shell.")
-COMMAND_ID = String(required=True, max_chars=300, description="The command.")
+NAME = RawText(max_chars=255)
+
+_VARIABLE = RawText(min_chars=0, max_chars=1 << 17)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variables(Field):
+    """Environment variables: an object whose values are texts."""
+
+    max_items: int = 128
+
+    def read(self, value: object, path: str) -> dict[str, str]:
+        if not isinstance(value, Mapping):
+            raise self.wording.wrong(path, "an object of strings", value)
+        items = cast(Mapping[object, object], value)
+        if len(items) > self.max_items:
+            raise self.wording.wrong(path, f"at most {self.max_items} names", len(items), "range")
+        one = _VARIABLE.worded(self.wording)
+        made: dict[str, str] = {}
+        for name, item in items.items():
+            at = f"{path}.{name}"
+            if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,254}", name):
+                expected = "the name of a variable (letters, digits, underscores)"
+                raise self.wording.wrong(at, expected, name, "format")
+            made[name] = one.read(item, at)
+            if "\0" in made[name]:
+                raise self.wording.wrong(at, "a string without NUL", item, "format")
+        return made
+
+    def type_schema(self) -> Schema:
+        return {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+SHELL_ID = RawText(required=True, max_chars=300, description="The shell.")
+COMMAND_ID = RawText(required=True, max_chars=300, description="The command.")
 BUDGET = Given(shape=dict(BUDGET_SCHEMA), description="Part returned: grep (linear-time), keep, max_chars.")
 SAME_BUDGET = Given(shape={"type": "object"}, description="As in run_command.")
 
-OPEN_SHELL = Arguments(
+OPEN_SHELL = Record(
     fields={
-        "transport": Enum(values=TRANSPORTS, description="Where; default local."),
-        "session_id": SessionRef(max_chars=300, description="Default: yours, else new."),
-        "name": String(max_chars=80, description="Label."),
-        "cwd": String(max_chars=4096, description="Default workspace."),
-        "env": StringMap(max_items=128, description="Variables to add."),
-        "login": Flag(description="Profile files; default for ssh."),
-        "shell": Enum(values=("auto", "bash", "sh"), description="Default auto."),
-        "workspace": String(max_chars=4096, description="Path; enables checkpoints."),
-        "auto_snapshot": Flag(description="Default true."),
-        "paths": Strings(max_items=64, description="Sub-paths to checkpoint."),
-        "checkpoint_ignores": Strings(max_items=256, description="Further gitignore patterns."),
-        "include_ignored": Flag(description="Checkpoint ignored files too."),
-        "allow": Strings(max_items=256, description="Only these programs."),
-        "deny": Strings(max_items=256, description="Not these programs."),
-        "sandbox": Enum(values=SANDBOXES, description="Only tightens."),
+        "transport": Choice(values=TRANSPORTS, description="Where; default local."),
+        "session_id": RawText(numbers=True, max_chars=300, description="Default: yours, else new."),
+        "name": RawText(max_chars=80, description="Label."),
+        "cwd": RawText(max_chars=4096, description="Default workspace."),
+        "env": Variables(description="Variables to add."),
+        "login": Boolean(description="Profile files; default for ssh."),
+        "shell": Choice(values=("auto", "bash", "sh"), description="Default auto."),
+        "workspace": RawText(max_chars=4096, description="Path; enables checkpoints."),
+        "auto_snapshot": Boolean(description="Default true."),
+        "paths": ListOf(item=NAME, max_items=64, description="Sub-paths to checkpoint."),
+        "checkpoint_ignores": ListOf(item=NAME, max_items=256, description="Further gitignore patterns."),
+        "include_ignored": Boolean(description="Checkpoint ignored files too."),
+        "allow": ListOf(item=NAME, max_items=256, description="Only these programs."),
+        "deny": ListOf(item=NAME, max_items=256, description="Not these programs."),
+        "sandbox": Choice(values=SANDBOXES, description="Only tightens."),
         "output_budget": SAME_BUDGET,
-        "timeout_s": Int(minimum=1, maximum=3600, bounds=False, description="Of its commands; 120."),
-        "host": String(max_chars=255, description="ssh: name or alias."),
-        "port": Int(minimum=1, maximum=65535, description="ssh; default 22."),
-        "user": String(max_chars=255, description="ssh user."),
-        "password": String(max_chars=4096, description="ssh; never stored."),
-        "key_path": String(max_chars=4096, description="ssh; in the key directory."),
-        "fingerprint": String(max_chars=255, description="ssh; SHA256:…"),
-        "container": String(
+        "timeout_s": Integer(description="Of its commands; 120."),
+        "host": RawText(max_chars=255, description="ssh: name or alias."),
+        "port": Integer(minimum=1, maximum=65535, description="ssh; default 22."),
+        "user": RawText(max_chars=255, description="ssh user."),
+        "password": RawText(max_chars=4096, description="ssh; never stored."),
+        "key_path": RawText(max_chars=4096, description="ssh; in the key directory."),
+        "fingerprint": RawText(max_chars=255, description="ssh; SHA256:…"),
+        "container": RawText(
             max_chars=255,
             pattern=CONTAINER,
             pattern_says="a container name or id",
             description="docker.",
         ),
     }
-)
+).worded(SHELL)
 
-RUN_COMMAND = Arguments(
+RUN_COMMAND = Record(
     fields={
         "shell_id": SHELL_ID,
-        "command": String(required=True, description="Shell text."),
+        "command": RawText(required=True, description="Shell text."),
         "budget": BUDGET,
-        "timeout_s": Int(minimum=1, maximum=3600, bounds=False, description="Default: the shell's."),
-        "on_timeout": Enum(values=("interrupt", "keep_running"), description="Default interrupt."),
-        "background": Flag(description="Answer at once; runs in a copy."),
-        "stdin": Enum(values=("closed", "open"), description="Default closed."),
-        "input": String(max_bytes=MAX_INPUT, empty=True, description="Text fed to stdin."),
-        "pty": Flag(description="Own terminal; runs in a copy."),
-        "cols": Int(minimum=1, maximum=500, description="With pty; 120."),
-        "rows": Int(minimum=1, maximum=500, description="With pty; 40."),
-        "wait_idle_s": Int(minimum=0, maximum=600, description="For a busy shell."),
+        "timeout_s": Integer(description="Default: the shell's."),
+        "on_timeout": Choice(values=("interrupt", "keep_running"), description="Default interrupt."),
+        "background": Boolean(description="Answer at once; runs in a copy."),
+        "stdin": Choice(values=("closed", "open"), description="Default closed."),
+        "input": RawText(max_bytes=MAX_INPUT, min_chars=0, description="Text fed to stdin."),
+        "pty": Boolean(description="Own terminal; runs in a copy."),
+        "cols": Integer(minimum=1, maximum=500, description="With pty; 120."),
+        "rows": Integer(minimum=1, maximum=500, description="With pty; 40."),
+        "wait_idle_s": Integer(minimum=0, maximum=600, description="For a busy shell."),
     }
-)
+).worded(SHELL)
 
-SEND_INPUT = Arguments(
+SEND_INPUT = Record(
     fields={
         "command_id": COMMAND_ID,
-        "text": String(max_bytes=MAX_INPUT, empty=True, description="For stdin."),
-        "eof": Flag(description="Then end-of-file."),
-        "signal": Enum(values=SIGNALS, description="Then this signal."),
-        "sensitive": Flag(description="Mask text from now on."),
+        "text": RawText(max_bytes=MAX_INPUT, min_chars=0, description="For stdin."),
+        "eof": Boolean(description="Then end-of-file."),
+        "signal": Choice(values=SIGNALS, description="Then this signal."),
+        "sensitive": Boolean(description="Mask text from now on."),
     }
-)
+).worded(SHELL)
 
-READ_OUTPUT = Arguments(
+READ_OUTPUT = Record(
     fields={
         "command_id": COMMAND_ID,
-        "stream": Enum(values=("stdout", "stderr"), description="Default stdout."),
-        "cursor": String(max_chars=128, description="Where to read on."),
-        "from_line": Int(minimum=1, maximum=1 << 53, description="First line, from 1."),
+        "stream": Choice(values=("stdout", "stderr"), description="Default stdout."),
+        "cursor": RawText(max_chars=128, description="Where to read on."),
+        "from_line": Integer(minimum=1, maximum=1 << 53, description="First line, from 1."),
         "budget": SAME_BUDGET,
-        "max_chars": Int(minimum=1, maximum=1_000_000, description="Page size; 30000."),
-        "wait_s": Int(minimum=0, maximum=300, description="0..300."),
-        "wait_for": Enum(values=("output", "end"), description="Default output."),
+        "max_chars": Integer(minimum=1, maximum=1_000_000, description="Page size; 30000."),
+        "wait_s": Integer(minimum=0, maximum=300, description="0..300."),
+        "wait_for": Choice(values=("output", "end"), description="Default output."),
     }
-)
+).worded(SHELL)
 
-LIST_SHELLS = Arguments(
+LIST_SHELLS = Record(
     fields={
-        "session_id": SessionRef(max_chars=300, description="Only its shells."),
-        "include_ended": Flag(description="Also of the last 24 hours."),
-        "limit": Int(minimum=1, maximum=200, description="Default 50."),
-        "cursor": String(max_chars=200, description="next_cursor."),
+        "session_id": RawText(numbers=True, max_chars=300, description="Only its shells."),
+        "include_ended": Boolean(description="Also of the last 24 hours."),
+        "limit": Integer(minimum=1, maximum=200, description="Default 50."),
+        "cursor": RawText(max_chars=200, description="next_cursor."),
     }
-)
+).worded(SHELL)
 
-CLOSE_SHELL = Arguments(fields={"shell_id": SHELL_ID, "reason": String(max_chars=200, description="Why.")})
+CLOSE_SHELL = Record(fields={"shell_id": SHELL_ID, "reason": RawText(max_chars=200, description="Why.")}).worded(SHELL)

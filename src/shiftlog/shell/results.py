@@ -10,7 +10,7 @@ from shiftlog.guard.budgets.text import elide_middle
 from shiftlog.model.shell_errors import ShellEnded, ShellLost
 from shiftlog.model.shells import Facts, KnownShell
 from shiftlog.model.times import precise
-from shiftlog.params.arguments import must_be
+from shiftlog.params.wording import must_be
 from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
 from shiftlog.shell.state import LOST_HINT, Command, Shell
 

@@ -6,8 +6,8 @@ text, as clients of execkit expect.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -33,9 +33,9 @@ from shiftlog.model.shell_errors import (
     SshKeyNotPermitted,
     WorkspaceRequired,
 )
-from shiftlog.params.arguments import Argument, Arguments, Enum, Flag, Given, Int, String, Strings
-from shiftlog.params.fields import Record
-from shiftlog.shell.requests import CONTAINER, Conventions
+from shiftlog.params.fields import Boolean, Choice, Field, Given, Integer, ListOf, RawText, Record
+from shiftlog.params.wording import SHELL, Wording
+from shiftlog.shell.requests import CONTAINER, NAME, Conventions
 
 TOOLSET = "execkit"
 SHOWN_CHARS = 100_000
@@ -91,31 +91,31 @@ _BUDGET = Given(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nullable(Argument):
+class Nullable(Field):
     """An argument that clients of execkit also send as null."""
 
-    inner: Argument
+    inner: Field
 
     def read(self, value: object, path: str) -> Any:
         return self.inner.read(value, path)
+
+    def worded(self, wording: Wording) -> Self:
+        return replace(self, wording=wording, inner=self.inner.worded(wording))
 
     def type_schema(self) -> dict[str, Any]:
         schema = self.inner.type_schema()
         return {**schema, "type": [schema["type"], "null"], "default": None}
 
 
-def _text(description: str, max_chars: int = 255) -> Nullable:
-    return Nullable(inner=String(max_chars=max_chars, empty=True), description=description)
+def _text(description: str, max_chars: int | None = 255) -> Nullable:
+    return Nullable(inner=RawText(max_chars=max_chars, min_chars=0), description=description)
 
 
 # Texts that are looked up, not kept: whatever is given, too long and empty ones too, the answer is that it is unknown.
-ANY_TEXT = 1 << 31
-SESSION_ID = String(
-    required=True, max_chars=ANY_TEXT, empty=True, description="The session_id that session_create gave."
-)
-CREATE = Arguments(
+SESSION_ID = RawText(required=True, min_chars=0, description="The session_id that session_create gave.")
+CREATE = Record(
     fields={
-        "transport": Enum(required=True, values=("local", "ssh", "docker"), description="Where the shell lives."),
+        "transport": Choice(required=True, values=("local", "ssh", "docker"), description="Where the shell lives."),
         "container": _text("docker: name or id of a running container."),
         "host": _text("ssh: name, address or alias."),
         "user": _text("ssh: user; an alias may give it."),
@@ -124,35 +124,35 @@ CREATE = Arguments(
         "fingerprint": _text("ssh: pinned host key, SHA256:…"),
         "workspace": _text("Absolute path; enables checkpoints.", 4096),
         "port": Nullable(
-            inner=Int(minimum=0, maximum=65535), description="ssh: port; 0 or null: the alias's, else 22."
+            inner=Integer(minimum=0, maximum=65535), description="ssh: port; 0 or null: the alias's, else 22."
         ),
-        "allow": Strings(max_items=256, description="Only these programs may run."),
-        "deny": Strings(max_items=256, description="These programs may not run."),
-        "paths": Strings(max_items=64, description="Sub-paths of the workspace to checkpoint."),
-        "checkpoint_ignores": Strings(max_items=256, description="Further gitignore patterns."),
-        "auto_snapshot": Flag(description="Checkpoint before changes; default true."),
+        "allow": ListOf(item=NAME, max_items=256, description="Only these programs may run."),
+        "deny": ListOf(item=NAME, max_items=256, description="These programs may not run."),
+        "paths": ListOf(item=NAME, max_items=64, description="Sub-paths of the workspace to checkpoint."),
+        "checkpoint_ignores": ListOf(item=NAME, max_items=256, description="Further gitignore patterns."),
+        "auto_snapshot": Boolean(description="Checkpoint before changes; default true."),
         "output_budget": _BUDGET,
     }
-)
-EXEC = Arguments(
+).worded(SHELL)
+EXEC = Record(
     fields={
         "session_id": SESSION_ID,
-        "command": String(required=True, max_chars=1 << 31, description="Shell text."),
+        "command": RawText(required=True, description="Shell text."),
         "budget": _BUDGET,
         "timeout_secs": Nullable(
-            inner=Int(minimum=0, maximum=1 << 53, clamp=True), description="Default 120; clamped to 1..3600."
+            inner=Integer(minimum=0, maximum=1 << 53, clamps=True), description="Default 120; clamped to 1..3600."
         ),
     }
-)
-LIST = Arguments(fields={})
-ONE = Arguments(fields={"session_id": SESSION_ID})
-CHECKPOINT = Arguments(fields={"session_id": SESSION_ID, "label": _text("A name.", 200)})
-RESTORE = Arguments(
+).worded(SHELL)
+LIST = Record(fields={}).worded(SHELL)
+ONE = Record(fields={"session_id": SESSION_ID}).worded(SHELL)
+CHECKPOINT = Record(fields={"session_id": SESSION_ID, "label": _text("A name.", 200)}).worded(SHELL)
+RESTORE = Record(
     fields={
         "session_id": SESSION_ID,
-        "checkpoint_id": _text("Default: undo the last change.", ANY_TEXT),
+        "checkpoint_id": _text("Default: undo the last change.", None),
     }
-)
+).worded(SHELL)
 
 _SSH_ONLY = ("host", "user", "password", "key_path", "fingerprint", "port")
 _WITH_WORKSPACE = ("paths", "checkpoint_ignores")
@@ -185,14 +185,13 @@ Body = Callable[[App, Caller, dict[str, Any]], Awaitable[Reply]]
 def execkit_tools(app: App) -> tuple[Tool, ...]:
     """Return the seven tools over an app."""
 
-    def tool(name: str, title: str, says: str, params: Arguments, body: Body, **kind: bool) -> Tool:
+    def tool(name: str, title: str, says: str, params: Record, body: Body, **kind: bool) -> Tool:
         return Tool(
             name=name,
             toolset=TOOLSET,
             title=title,
             description=says,
-            params=Record(fields={}),
-            input_schema=params.schema(),
+            params=params,
             run=_checked(app, params, body),
             render_error=_said(name),
             read_only=kind.get("read_only", False),
@@ -228,7 +227,7 @@ _CREATE_FAULTS: Mapping[tuple[object, object], str] = {
 }
 
 
-def _checked(app: App, params: Arguments, body: Body) -> Run:
+def _checked(app: App, params: Record, body: Body) -> Run:
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
         values: dict[str, Any] = {}
         try:

@@ -15,7 +15,6 @@ from shiftlog.mcp.tools.adapters import with_handle
 from shiftlog.mcp.tools.outputs import OBJECTS, OPEN_OBJECT, Schema, flag, listing, number, record, text
 from shiftlog.model.caller import Caller
 from shiftlog.model.nouns import changed
-from shiftlog.params.arguments import Arguments
 from shiftlog.params.fields import Record
 from shiftlog.shell import requests
 from shiftlog.shell.ports import CallCancelled
@@ -144,16 +143,13 @@ Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
 def shell_tools(app: App) -> tuple[Tool, ...]:
     """Return the six shell tools over an app; the service itself is made with the first call."""
 
-    def tool(
-        name: str, title: str, description: str, params: Arguments, output: Schema, run: Run, **kind: bool
-    ) -> Tool:
+    def tool(name: str, title: str, description: str, params: Record, output: Schema, run: Run, **kind: bool) -> Tool:
         return Tool(
             name=name,
             toolset="shell",
             title=title,
             description=description,
-            params=Record(fields={}),
-            input_schema=params.schema(),
+            params=params,
             output=output,
             run=run,
             read_only=kind.get("read_only", False),

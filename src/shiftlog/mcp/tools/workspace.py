@@ -8,7 +8,6 @@ from shiftlog.app.app import App
 from shiftlog.mcp.registry import Reply, Run, Tool
 from shiftlog.mcp.tools.outputs import OBJECTS, OPEN_OBJECT, Schema, flag, number, record, text
 from shiftlog.model.caller import Caller
-from shiftlog.params.arguments import Arguments
 from shiftlog.params.fields import Record
 
 CREATE_TEXT = """\
@@ -73,14 +72,13 @@ Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
 def workspace_tools(app: App) -> tuple[Tool, ...]:
     """Return the four workspace tools over an app."""
 
-    def tool(name: str, title: str, says: str, params: Arguments, output: Schema, **kind: bool) -> Tool:
+    def tool(name: str, title: str, says: str, params: Record, output: Schema, **kind: bool) -> Tool:
         return Tool(
             name=name,
             toolset="workspace",
             title=title,
             description=says,
-            params=Record(fields={}),
-            input_schema=params.schema(),
+            params=params,
             output=output,
             run=_call(app, name),
             read_only=kind.get("read_only", False),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shiftlog.model.shell_errors import HostNotAllowed, SshConnectFailed
-from shiftlog.params.arguments import missing
+from shiftlog.params.wording import missing
 from shiftlog.shell.remote.settings import SshSettings
 from shiftlog.shell.remote.ssh.config import Alias, read_alias
 

@@ -10,7 +10,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 
 from shiftlog.model.shell_errors import SshAuthFailed, SshConnectFailed
-from shiftlog.params.arguments import conflict, must_be
+from shiftlog.params.wording import conflict, must_be
 from shiftlog.shell.engine.local import Launcher
 from shiftlog.shell.remote.settings import SshSettings
 from shiftlog.shell.remote.shell import RemoteTarget, label_part
