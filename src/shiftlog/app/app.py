@@ -94,7 +94,7 @@ class App:
         self.maintenance = Maintenance(self.journal, self.keys)
         self.shell_log = ShellLog(self.journal, self.sessions, self.continuity, self.redactor)
         calls = Calls(self.journal, self.redactor, self.continuity, timedelta(minutes=config.idle_suspend_minutes))
-        self.sessionlog = Sessionlog(calls, self.continuity, self.runs, self._take_transcripts)
+        self.sessionlog = Sessionlog(calls, self.continuity, self.runs, lambda: self.imports)
         self._workspaces_swept_at: datetime | None = None
 
     @cached_property
@@ -142,11 +142,6 @@ class App:
 
     def _check_spending(self, reader: Reader, agent_id: str, now: datetime) -> list[dict[str, Any]]:
         return self.budgets.check(reader, self.runs, agent_id, now)
-
-    async def _take_transcripts(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        from shiftlog.app.imports import take_transcripts
-
-        return await take_transcripts(self.imports, values)
 
     async def aclose(self) -> None:
         """End the live shells."""

@@ -3,28 +3,23 @@
 Apart from `app`, because most of a daemon's starts need none of it.
 """
 
-import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from shiftlog.app.import_worker import WorkerSettings, composer_for
-from shiftlog.dialects.mcpserver.transcripts import completed
-from shiftlog.ingest.importing.ports import ImportJournal, ImportOptions, IngestSettings
+from shiftlog.ingest.importing.ports import ImportJournal, IngestSettings
 from shiftlog.ingest.importing.run import SMALL_BYTES, Importer, MakeReaders
 from shiftlog.ingest.importing.service import Imports
 from shiftlog.ingest.importing.workers import FileReaders, InProcessReaders, Workers
 from shiftlog.journal.intake.service import Ingest, import_key
 from shiftlog.link.import_ahead import WORKER, default_jobs, take_ahead
-from shiftlog.model.agents import agent_named, find_kind
-from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.connections import copy_database
 
@@ -93,30 +88,3 @@ def _forget_old_copies(home: Path) -> None:
     for folder in home.glob(f"{COPY_PREFIX}*"):
         if time.time() - folder.stat().st_mtime > COPIES_KEPT_S:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-async def take_transcripts(imports: Imports, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Import as the session log asks; raise for what its strictness does not allow."""
-    given = os.path.expanduser(str(values["path"]))  # noqa: PTH111 - does not raise for an unknown user
-    path, agent = str(Path(values["workspace"] or "/", given)), values["agent"]
-    wanted = find_kind(values["source"])
-    options = ImportOptions(
-        paths=[path],
-        agents=[wanted] if wanted else (),
-        recursive=bool(values["recursive"]),
-        dry_run=True,
-        allowed=None if values["operator"] else [values["workspace"]],
-        argument="path",
-    )
-    if agent or values["strict"]:
-        kinds = await imports.kinds(options)
-        if values["strict"] and not (kinds & {wanted} if wanted else kinds):
-            raise TranscriptNotFound(f"Transcript not found: {path}", details={"searched": [path]})
-        if agent and kinds and agent_named(agent) not in kinds:
-            says = "the agent whose transcripts are there"
-            raise InvalidParameter.invalid("agent", says, agent, allowed=sorted(kinds))
-    report = await imports.run(replace(options, dry_run=not values["persist"]))
-    shown = report.shown()
-    if values["strict"] and not report.ok:
-        raise TranscriptUnreadable(f"Transcript unreadable: {report.errors[0]['path']}", details=completed(shown))
-    return shown

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import anyio.to_thread
 
-from shiftlog.dialects.mcpserver.current import Binding, Place
+from shiftlog.dialects.mcpserver.current import Binding, CallContext
 from shiftlog.dialects.mcpserver.errors import payload
 from shiftlog.dialects.mcpserver.service import Sessionlog
 from shiftlog.guard.secrets.redactor import Redactor
@@ -91,7 +91,7 @@ class QueuedCalls:
 
     async def _call(self, queued: Mapping[str, Any]) -> None:
         workspace = str(queued["cwd"])
-        place = Place(
+        context = CallContext(
             caller=Caller(client_id=f"spool:{queued['id']}", face="spool", cwd=workspace, call_id="1"),
             workspace=workspace_of(workspace),
             agent=queued["agent"] or None,
@@ -100,7 +100,7 @@ class QueuedCalls:
             again=True,  # a daemon that was killed may have carried it out already
         )
         name = str(queued["id"])
-        result = await self.sessionlog.call(str(queued["method"]), _keyed(queued["params"], name), place)
+        result = await self.sessionlog.call(str(queued["method"]), _keyed(queued["params"], name), context)
         kept = Answer(request_hash="", answer=_receipt(result), at=self.now())
         await self.store.write(lambda writer: writer.put_answer(SCOPE, name, kept))
 

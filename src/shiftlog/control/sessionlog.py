@@ -7,7 +7,7 @@ from typing import Any
 
 from shiftlog.app.app import App
 from shiftlog.control.ports import Params, Question
-from shiftlog.dialects.mcpserver.current import Binding, Place
+from shiftlog.dialects.mcpserver.current import Binding, CallContext
 from shiftlog.dialects.mcpserver.errors import payload
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.caller import Caller
@@ -24,7 +24,7 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
     binding = Binding(
         session_id=bound.get("session_id"), fence=bound.get("fence"), earlier=dict(bound.get("earlier") or {})
     )
-    place = Place(
+    context = CallContext(
         # The name that the connection drew for itself counts, because it outlives the daemon.
         caller=replace(
             caller, client_id=f"repl:{params.get('client')}", call_id=str(params.get("call")), holds_leases=False
@@ -36,7 +36,7 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
         again=bool(params.get("again")),
     )
     try:
-        answered = {"result": await app.sessionlog.call(str(params["method"]), params.get("params"), place)}
+        answered = {"result": await app.sessionlog.call(str(params["method"]), params.get("params"), context)}
     except ShiftlogError as error:
         answered = {"error": payload(error)}
     return {**answered, "binding": asdict(binding)}

@@ -95,15 +95,15 @@ class Backend:
 
     def _refusal(self, method: str, params: object) -> Answer | None:
         """Return what is wrong with a call that reached nobody: whatever needs no store is checked before it."""
-        from shiftlog.dialects.mcpserver.current import Place
+        from shiftlog.dialects.mcpserver.current import CallContext
         from shiftlog.dialects.mcpserver.errors import payload
-        from shiftlog.dialects.mcpserver.service import checked
+        from shiftlog.dialects.mcpserver.service import check_method
         from shiftlog.guard.secrets.redactor import Redactor
         from shiftlog.model.caller import Caller
 
-        place = Place(caller=Caller(face="repl"), workspace=str(self._about["workspace"]))
+        context = CallContext(caller=Caller(face="repl"), workspace=str(self._about["workspace"]))
         try:
-            checked(Redactor(), method, params, place)
+            check_method(Redactor(), method, params, context)
         except ShiftlogError as error:
             return payload(error)
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.history import SEPARATOR, turn_text
 from shiftlog.dialects.mcpserver.objects import turns_with_items
 from shiftlog.dialects.mcpserver.search import matches, parse
@@ -55,8 +55,8 @@ async def test_searches_index_an_imported_session_step_by_step_and_find_the_same
 
         async def found(text: str) -> int:
             asked = {"text": text, "limit": 0}
-            place = Place(caller=LIBRARY, workspace="/srv/app")
-            answer = await app.desk.app.sessionlog.call("workflow.sessionlog.queryHistory", asked, place)
+            context = CallContext(caller=LIBRARY, workspace="/srv/app")
+            answer = await app.desk.app.sessionlog.call("workflow.sessionlog.queryHistory", asked, context)
             assert answer is not None
             await app.desk.app.store.write_bulk(lambda writer: None)  # behind what the store does of its own
             return answer["totalCount"]

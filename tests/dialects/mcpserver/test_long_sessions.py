@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.history import SEPARATOR, turn_text
 from shiftlog.dialects.mcpserver.objects import turns_with_items
 from shiftlog.dialects.mcpserver.search import matches, parse
@@ -62,8 +62,8 @@ class Long:
         return {"requestId": f"req-20260701T080000Z-turn{n}", "status": "in_progress", "response": self._text(6)}
 
     def do(self, method: str, **params: Any) -> Any:
-        place = Place(caller=LIBRARY, workspace="/work")
-        return self._runner.run(self.desk.app.sessionlog.call("workflow.sessionlog." + method, params, place))
+        context = CallContext(caller=LIBRARY, workspace="/work")
+        return self._runner.run(self.desk.app.sessionlog.call("workflow.sessionlog." + method, params, context))
 
     def read(self, work: Any) -> Any:
         return self._runner.run(self.desk.read(work))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.errors import payload
 from shiftlog.dialects.mcpserver.history import SEPARATOR, turn_text
 from shiftlog.dialects.mcpserver.objects import turns_with_items
@@ -49,15 +49,15 @@ class Here:
         self._runner.close()
 
     def do(self, method: str, workspace: str = "/work", **params: Any) -> Any:
-        place = Place(caller=LIBRARY, workspace=workspace)
-        return self._runner.run(self.desk.app.sessionlog.call(PREFIX + method, params, place))
+        context = CallContext(caller=LIBRARY, workspace=workspace)
+        return self._runner.run(self.desk.app.sessionlog.call(PREFIX + method, params, context))
 
     def call(self, name: str, params: Any) -> Any:
         """Call a method, or a tool with its stricter parameters."""
         strict = name in TOOLS
-        place = Place(caller=LIBRARY, workspace="/fuzz", strict=strict)
+        context = CallContext(caller=LIBRARY, workspace="/fuzz", strict=strict)
         log = self.desk.app.sessionlog
-        return self._runner.run(call_tool(log, name, params, place) if strict else log.call(name, params, place))
+        return self._runner.run(call_tool(log, name, params, context) if strict else log.call(name, params, context))
 
     def read(self, work: Callable[[Reader], T]) -> T:
         return self._runner.run(self.desk.read(work))

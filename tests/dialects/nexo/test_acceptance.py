@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,9 @@ async def test_10_a_recycled_pid_is_still_orphaned(desk: Desk) -> None:
     with child_process() as child:
         # The row is written while another process has the pid: one that the kernel had started before.
         journal = Journal(desk.app.store, desk.app.redactor, desk.app.clock)
-        before = Sessions(journal, desk.app.config.runs, lambda pid: "started earlier")
-        async with open_ledger(replace(desk, app=replace(desk.app, sessions=before))) as ledger:
+        app = copy(desk.app)
+        app.sessions = Sessions(journal, desk.app.config.runs, lambda pid: "started earlier")
+        async with open_ledger(replace(desk, app=app)) as ledger:
             row = (await ledger.create(pid=child.pid))["session_id"]
             await desk.app.sweep()
             assert child.poll() is None, "the process with that pid is alive"

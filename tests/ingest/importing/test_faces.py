@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.tools import call_tool
 from shiftlog.ingest.importing.ports import ImportOptions, StopSign
 from shiftlog.mcp.registry import Reply, Selection
@@ -85,9 +85,9 @@ async def test_a_path_may_begin_with_the_home_directory(tmp_path: Path, monkeypa
     async with open_import_app(tmp_path) as app:
         monkeypatch.setenv("HOME", str(app.folder))
         app.write("old/a.jsonl", transcript().records)
-        place = Place(caller=Caller(face="repl"), workspace=str(app.folder))
+        context = CallContext(caller=Caller(face="repl"), workspace=str(app.folder))
         assert (await called(app, {"paths": ["~/old"], "dry_run": True}))["totals"]["sessions_new"] == 1
-        done = await app.desk.app.sessionlog.call(METHOD, {"path": "~/old/a.jsonl"}, place)
+        done = await app.desk.app.sessionlog.call(METHOD, {"path": "~/old/a.jsonl"}, context)
         assert done is not None
         assert done["totals"]["sessionsNew"] == 1
 
@@ -117,13 +117,13 @@ async def test_the_session_log_ingests_and_counts_what_it_skipped(tmp_path: Path
     async with open_import_app(tmp_path) as app:
         path = app.write("a.jsonl", transcript().records)
         path.write_text(path.read_text(encoding="utf-8") + "{broken\n", encoding="utf-8")
-        place = Place(caller=Caller(face="repl"), workspace=str(app.folder))
+        context = CallContext(caller=Caller(face="repl"), workspace=str(app.folder))
         log = app.desk.app.sessionlog
-        tried = await log.call(METHOD, {"path": str(path), "persist": False}, place)
+        tried = await log.call(METHOD, {"path": str(path), "persist": False}, context)
         assert tried is not None
         assert (tried["dryRun"], tried["totals"]["sessionsNew"], tried["skippedLines"]) == (True, 1, 1)
         assert await app.sessions() == {}
-        done = await log.call(METHOD, {"path": str(path), "agent": "ClaudeCode", "source": "Claude"}, place)
+        done = await log.call(METHOD, {"path": str(path), "agent": "ClaudeCode", "source": "Claude"}, context)
         assert done is not None
         assert (done["ok"], done["unknownRecords"]) == (True, {})
         assert len(await app.sessions()) == 1
@@ -134,8 +134,8 @@ async def test_unknown_records_of_one_name_are_counted_together_whosever_they_ar
         app.write("a.jsonl", transcript().add("frame-link").records)
         rollout = Codex(thread="9c000000-0000-4000-8000-000000000001").turn("t1", "Go", "Gone").line("frame-link")
         app.write("rollout-b.jsonl", rollout.lines)
-        place = Place(caller=Caller(face="repl"), workspace=str(app.folder))
-        done = await app.desk.app.sessionlog.call(METHOD, {"path": str(app.folder)}, place)
+        context = CallContext(caller=Caller(face="repl"), workspace=str(app.folder))
+        done = await app.desk.app.sessionlog.call(METHOD, {"path": str(app.folder)}, context)
         assert done is not None
         assert done["unknown"] == {"ClaudeCode/frame-link": 1, "Codex/frame-link": 1}
         assert done["unknownRecords"] == {"frame-link": 2}
@@ -144,18 +144,18 @@ async def test_unknown_records_of_one_name_are_counted_together_whosever_they_ar
 async def test_a_strict_ingest_says_what_it_did_not_find(tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:
         app.write("a.jsonl", transcript().records)
-        place = Place(caller=Caller(face="repl"), workspace=str(app.folder))
+        context = CallContext(caller=Caller(face="repl"), workspace=str(app.folder))
         log = app.desk.app.sessionlog
         with pytest.raises(TranscriptNotFound):
-            await log.call(METHOD, {"path": str(app.folder), "source": "Codex"}, place)
+            await log.call(METHOD, {"path": str(app.folder), "source": "Codex"}, context)
         with pytest.raises(InvalidParameter):
-            await log.call(METHOD, {"path": str(app.folder), "agent": "Codex"}, place)
+            await log.call(METHOD, {"path": str(app.folder), "agent": "Codex"}, context)
         (app.folder / "b.jsonl.zst").write_bytes(b"no zstd")
         with pytest.raises(TranscriptUnreadable) as failed:
-            await log.call(METHOD, {"path": str(app.folder)}, place)
+            await log.call(METHOD, {"path": str(app.folder)}, context)
         totals: Any = failed.value.details["totals"]
         assert (totals["sessions"], totals["sessionsNew"], failed.value.details["skippedLines"]) == (1, 1, 0)
-        lenient = await log.call(METHOD, {"path": str(app.folder), "strict": False}, place)
+        lenient = await log.call(METHOD, {"path": str(app.folder), "strict": False}, context)
         assert lenient is not None
         assert lenient["ok"] is False
 
@@ -166,9 +166,9 @@ async def test_only_the_folders_own_files_where_recursion_is_off(tmp_path: Path)
         app.write(
             "deep/b.jsonl", Claude(session="5e551000-0000-4000-8000-00000000000b", letter="b").prompt("Hi").records
         )
-        place = Place(caller=Caller(face="mcp"), workspace=str(app.folder), strict=True)
+        context = CallContext(caller=Caller(face="mcp"), workspace=str(app.folder), strict=True)
         given = {"path": str(app.folder), "agent": "ClaudeCode", "recursive": False}
-        done = await call_tool(app.desk.app.sessionlog, "sessionlog_ingest_path", given, place)
+        done = await call_tool(app.desk.app.sessionlog, "sessionlog_ingest_path", given, context)
         assert (done["success"], done["totals"]["sessionsNew"]) == (True, 1)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.tools import call_tool
 from shiftlog.model.caller import Caller
 from tests.ingest.import_app import Claude, Codex, ImportApp, entries_of, open_import_app, usage_of
@@ -48,11 +48,11 @@ async def test_a_subagents_file_becomes_a_child_at_its_turn_and_call(layout: str
         assert kid.id.endswith(f"-5e551000-agent-{KID}")
         assert len(await app.sessions()) == 2
         assert await app.is_sound()
-        place = Place(caller=Caller(face="repl"), workspace="/srv/app")
-        listed = await app.desk.app.sessionlog.call("workflow.sessionlog.queryHistory", {}, place)
+        context = CallContext(caller=Caller(face="repl"), workspace="/srv/app")
+        listed = await app.desk.app.sessionlog.call("workflow.sessionlog.queryHistory", {}, context)
         assert listed is not None
         assert [(one["sessionId"], one["turnCount"]) for one in listed["sessions"]] == [(main.id, 2)]
-        whole = await call_tool(app.desk.app.sessionlog, "sessionlog_query", {"text": "All fine"}, place)
+        whole = await call_tool(app.desk.app.sessionlog, "sessionlog_query", {"text": "All fine"}, context)
         own, subagents = whole["items"][0]["turns"]
         assert own["requestId"] == turn.request_id
         assert subagents["requestId"].startswith("req-20260304T050001Z-subagent-reviewer-")

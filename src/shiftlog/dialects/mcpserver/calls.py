@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 
 import anyio
 
-from shiftlog.dialects.mcpserver.children import Child, turn_of_child
 from shiftlog.dialects.mcpserver.current import (
-    Place,
+    CallContext,
     check_binding,
     closed,
     is_live,
     named_session_id,
-    session_asked_about,
+    session_of_call,
 )
 from shiftlog.dialects.mcpserver.requests import Params
+from shiftlog.dialects.mcpserver.subagents import Subagent, turn_of_subagent
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.continuity.service import Continuity
 from shiftlog.journal.journal import Journal, Request, masked
@@ -39,7 +39,6 @@ Result = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], tuple[Result, str | None]]
 Prepare = Callable[[Mapping[str, Any]], dict[str, Any]]
 
-
 STALE_CHECK = timedelta(seconds=1)
 IGNORED_SHOWN = 100
 # Names, not text: they are compared as given and have formats of their own. An expression is masked term by term.
@@ -47,14 +46,14 @@ _NAMES = frozenset({"session_id", "request_id", "turn_request_id", "idempotency_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class LogCall:
     """A checked and redacted call, where it comes from, and what of it was ignored.
 
     Its key counts in its session, or in `scope` where the call itself makes the session's id.
     """
 
     request: Request
-    place: Place
+    context: CallContext
     warnings: list[dict[str, object]]
     deadline: float
     scope: str | None = None
@@ -65,10 +64,12 @@ class Asked:
         return self.request.values
 
 
-def check_call(redactor: Redactor, method: str, params: Params, given: object, place: Place, prepare: Prepare) -> Asked:
+def check_call(
+    redactor: Redactor, method: str, params: Params, given: object, context: CallContext, prepare: Prepare
+) -> LogCall:
     """Check a call's parameters and mask the secrets in them; `prepare` sees them before the ids are checked."""
     try:
-        read, ignored = params.read(given, strict=place.strict)
+        read, ignored = params.read(given, strict=context.strict)
         values = prepare(read)
         named_session_id(values)
     except ShiftlogError as error:
@@ -78,15 +79,15 @@ def check_call(redactor: Redactor, method: str, params: Params, given: object, p
         if name not in _NAMES:
             values[name], count, _ = redactor.value(value)
             replaced += count
-    return Asked(
-        request=Request(operation=method, values=values, masked=replaced, caller=place.caller),
-        place=place,
+    return LogCall(
+        request=Request(operation=method, values=values, masked=replaced, caller=context.caller),
+        context=context,
         warnings=[
             # Masked before it is cut, so that no part of a secret stays at its end.
             {"code": "ignored_param", "param": redactor.text(name).text[:NAME_CHARS]}
             for name in ignored[:IGNORED_SHOWN]
         ],
-        deadline=time.monotonic() + place.timeout_s,
+        deadline=time.monotonic() + context.timeout_s,
     )
 
 
@@ -100,11 +101,11 @@ class Calls:
         self._idle_limit = idle_limit
         self._looked_at: datetime | None = None
 
-    async def within(self, place: Place, work: Callable[[], Awaitable[T]]) -> T:
+    async def within(self, context: CallContext, work: Callable[[], Awaitable[T]]) -> T:
         """Run a call within its time; raise CommandTimeout for one that is not done by then and never will be."""
-        with anyio.move_on_after(place.timeout_s):
+        with anyio.move_on_after(context.timeout_s):
             return await work()
-        raise _timed_out(place)
+        raise _timed_out(context)
 
     async def _suspend_stale(self) -> None:
         """Suspend what idles or lost its holder before anybody is told that it is open."""
@@ -113,32 +114,28 @@ class Calls:
             self._looked_at = now
             await self._continuity.suspend_stale(self._idle_limit)
 
-    def asked(self, method: str, params: Params, given: object, place: Place, prepare: Prepare = dict) -> Asked:
-        """Check a call's parameters and mask the secrets in them; `prepare` sees them before the ids are checked."""
-        return check_call(self.redactor, method, params, given, place, prepare)
-
     async def write(
-        self, asked: Asked, rule: Rule, then: Callable[[Writer, Result], Result] = lambda _, result: result
+        self, call: LogCall, rule: Rule, then: Callable[[Writer, Result], Result] = lambda _, result: result
     ) -> Result:
         """Run a rule on the current session and store what it writes, and what `then` does, all of it or nothing."""
-        return await self.transaction(asked, lambda writer: then(writer, self._apply(writer, asked, rule)))
+        return await self.transaction(call, lambda writer: then(writer, self._apply(writer, call, rule)))
 
-    def _apply(self, writer: Writer, asked: Asked, rule: Rule) -> Result:
-        session = session_asked_about(
+    def _apply(self, writer: Writer, call: LogCall, rule: Rule) -> Result:
+        session = session_of_call(
             writer,
-            asked.values,
-            asked.place,
-            lambda ended: self.journal.has_answered(writer, asked.request, ended.id),
+            call.values,
+            call.context,
+            lambda ended: self.journal.has_answered(writer, call.request, ended.id),
         )
-        first = self.repeated(writer, asked, session.id)
+        first = self.repeated(writer, call, session.id)
         if first is not None:
             return first
         if not is_live(session):
             raise closed(session)
-        found = turn_of_child(writer, session, asked.values.get("request_id"))
+        found = turn_of_subagent(writer, session, call.values.get("request_id"))
         if found is not None:
             try:
-                return self._apply_to_child(writer, asked, rule, session, *found)
+                return self._apply_to_child(writer, call, rule, session, *found)
             except ShiftlogError as error:
                 if error.details.get("session_id") == found[0].session.id:
                     error.details = {**error.details, "session_id": session.id}
@@ -146,18 +143,18 @@ class Calls:
         pen = self.journal.pen(writer, session.id, session)
         wake(pen)
         before = pen.written
-        result, turn = rule(pen, asked.values)
-        check_binding(writer, session, asked.place)
+        result, turn = rule(pen, call.values)
+        check_binding(writer, session, call.context)
         if pen.written == before:
-            return self.unchanged(writer, asked, pen, session, result, turn)
-        return self.stored(writer, asked, pen, result, turn)
+            return self.unchanged(writer, call, pen, session, result, turn)
+        return self.stored(writer, call, pen, result, turn)
 
     def _apply_to_child(
-        self, writer: Writer, asked: Asked, rule: Rule, parent: Session, child: Child, turn: Turn
+        self, writer: Writer, call: LogCall, rule: Rule, parent: Session, child: Subagent, turn: Turn
     ) -> Result:
         """Run a rule on a turn of a subagent, which has another id in the subagent's own session."""
-        session, name = child.session, asked.values["request_id"]
-        first = self.repeated(writer, asked, session.id)
+        session, name = child.session, call.values["request_id"]
+        first = self.repeated(writer, call, session.id)
         if first is not None:
             return first
         if not is_live(session):
@@ -166,82 +163,82 @@ class Calls:
         wake(pen)
         before = pen.written
         try:
-            result, _ = rule(pen, {**asked.values, "request_id": turn.request_id})
+            result, _ = rule(pen, {**call.values, "request_id": turn.request_id})
         except ShiftlogError as error:
             error.details = {key: name if value == turn.request_id else value for key, value in error.details.items()}
             raise
-        check_binding(writer, parent, asked.place)
+        check_binding(writer, parent, call.context)
         result = {key: name if value == turn.request_id else value for key, value in result.items()}
         if pen.written == before:
             if "lastUpdated" in result:
                 result["lastUpdated"] = shown(max(session.last_activity, parent.last_activity))
-            return self._remembered(writer, asked, pen, session, result, name, changed=False)
+            return self._remembered(writer, call, pen, session, result, name, changed=False)
         whole = self.journal.pen(writer, parent.id, parent)
         wake(whole)
         if not whole.written and shown(parent.last_activity) < shown(whole.now):
             # In the log the turn is one of the parent's: with it the parent was updated.
             whole.write(Kind.SESSION_UPDATED, {})
         whole.commit(writer)
-        return self.stored(writer, asked, pen, result, name)
+        return self.stored(writer, call, pen, result, name)
 
-    async def transaction(self, asked: Asked, work: Callable[[Writer], Result]) -> Result:
+    async def transaction(self, call: LogCall, work: Callable[[Writer], Result]) -> Result:
         """Run work as one transaction that is taken back when the call's time is over."""
 
         def timed(writer: Writer) -> Result:
-            result = self._lost(writer, asked) or work(writer)
-            if time.monotonic() > asked.deadline:
-                raise _timed_out(asked.place)
+            result = self._lost(writer, call) or work(writer)
+            if time.monotonic() > call.deadline:
+                raise _timed_out(call.context)
             return result
 
         await self._suspend_stale()
-        return await self.journal.transaction(asked.request, timed)
+        return await self.journal.transaction(call.request, timed)
 
-    async def read(self, asked: Asked, work: Callable[[Reader], T]) -> T:
+    async def read(self, call: LogCall, work: Callable[[Reader], T]) -> T:
         """Run work over one consistent state."""
         await self._suspend_stale()
-        return await self.journal.read(asked.request, work)
+        return await self.journal.read(call.request, work)
 
-    def _lost(self, reader: Reader, asked: Asked) -> Result | None:
+    def _lost(self, reader: Reader, call: LogCall) -> Result | None:
         """Return the answer that a client lost with its connection, if the call was carried out."""
-        outcome, session = self._outcome(reader, asked)
+        outcome, session = self._outcome(reader, call)
         if session is None:
             return None
-        asked.place.binding.bind(session)
+        call.context.binding.bind(session)
         return outcome.get("result")
 
-    def lost_session(self, reader: Reader, asked: Asked) -> Session | None:
+    def lost_session(self, reader: Reader, call: LogCall) -> Session | None:
         """Return the session of a call whose answer was lost, if the call was carried out."""
-        return self._outcome(reader, asked)[1]
+        return self._outcome(reader, call)[1]
 
-    def _outcome(self, reader: Reader, asked: Asked) -> tuple[Mapping[str, Any], Session | None]:
-        caller = asked.place.caller
-        if not asked.place.again or caller.client_id is None or caller.call_id is None:
+    def _outcome(self, reader: Reader, call: LogCall) -> tuple[Mapping[str, Any], Session | None]:
+        caller = call.context.caller
+        if not call.context.again or caller.client_id is None or caller.call_id is None:
             return {}, None
         outcome = reader.outcome(caller.client_id, caller.call_id) or {}
         return outcome, reader.session(outcome["session_id"]) if outcome else None
 
-    def repeated(self, reader: Reader, asked: Asked, scope: str) -> Result | None:
+    def repeated(self, reader: Reader, call: LogCall, scope: str) -> Result | None:
         """Return the first result of a call whose key was used before."""
-        first = self.journal.replay(reader, asked.request, scope)
+        first = self.journal.replay(reader, call.request, scope)
         return None if first is None else first["result"]
 
-    def stored(self, writer: Writer, asked: Asked, pen: Pen, result: Result, turn: str | None) -> Result:
+    def stored(self, writer: Writer, call: LogCall, pen: Pen, result: Result, turn: str | None) -> Result:
         """Commit a pen and complete the result."""
         pen.commit(writer)
-        return self._remembered(writer, asked, pen, pen.session, result, turn, changed=True)
+        return self._remembered(writer, call, pen, pen.session, result, turn, changed=True)
 
     def unchanged(
-        self, writer: Writer, asked: Asked, pen: Pen, session: Session, result: Result, turn: str | None
+        self, writer: Writer, call: LogCall, pen: Pen, session: Session, result: Result, turn: str | None
     ) -> Result:
         """Complete the result of a call that has nothing to store."""
         if "lastUpdated" in result:
             result = {**result, "lastUpdated": shown(session.last_activity)}
-        return self._remembered(writer, asked, pen, session, result, turn, changed=False)
+        return self._remembered(writer, call, pen, session, result, turn, changed=False)
 
     def _remembered(
         self,
         writer: Writer,
-        asked: Asked,
+        call: LogCall,
         pen: Pen,
         session: Session,
         result: Result,
@@ -256,13 +253,13 @@ class Calls:
             "seq": session.head_seq,
             "hash": session.head_hash,
             "changed": changed,
-            "redactions": asked.request.masked if changed else 0,
+            "redactions": call.request.masked if changed else 0,
         }
-        result = with_warnings({**result, "journal": journal}, [*asked.warnings, *pen.warnings])
-        self.keep(writer, asked, result)
+        result = with_warnings({**result, "journal": journal}, [*call.warnings, *pen.warnings])
+        self.keep(writer, call, result)
         return result
 
-    def keep(self, writer: Writer, asked: Asked, result: Result) -> None:
+    def keep(self, writer: Writer, call: LogCall, result: Result) -> None:
         """Keep a result for its key and for a client that loses it."""
         journal: Result = result["journal"]
         changed, session_id = journal["changed"], journal["sessionId"]
@@ -271,11 +268,11 @@ class Calls:
             "session_id": session_id,
             **{name: journal[name] for name in ("seq", "hash", "redactions")},
         }
-        if changed or asked.place.strict or asked.request.key is not None:
+        if changed or call.context.strict or call.request.key is not None:
             # A connection that may ask again needs the result; asked again, what changed nothing changes nothing.
-            outcome = receipt if asked.place.strict else {**receipt, "result": result}
-            scope = session_id if asked.scope is None else asked.scope
-            self.journal.remember(writer, asked.request, scope, {"session_id": session_id, "result": result}, outcome)
+            outcome = receipt if call.context.strict else {**receipt, "result": result}
+            scope = session_id if call.scope is None else call.scope
+            self.journal.remember(writer, call.request, scope, {"session_id": session_id, "result": result}, outcome)
 
 
 def wake(pen: Pen) -> None:
@@ -289,5 +286,5 @@ def with_warnings(result: Result, warnings: list[Any]) -> Result:
     return {**result, "warnings": warnings} if warnings else result
 
 
-def _timed_out(place: Place) -> CommandTimeout:
-    return CommandTimeout("Command timed out", details={"reason": f"not done within {place.timeout_s:g} s"})
+def _timed_out(context: CallContext) -> CommandTimeout:
+    return CommandTimeout("Command timed out", details={"reason": f"not done within {context.timeout_s:g} s"})

@@ -55,7 +55,7 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CallContext:
     """Where a call comes from: the client, its workspace if it is known, the agent it works for, and its binding.
 
     With `strict` a parameter that nobody knows is refused. With `again` the client asks a second time because the
@@ -79,7 +79,7 @@ def named_session_id(values: Mapping[str, Any]) -> str | None:
     return check_session_id(given, values.get("agent") or None) if given else None
 
 
-def current_session(reader: Reader, values: Mapping[str, Any], place: Place) -> Session:
+def current_session(reader: Reader, values: Mapping[str, Any], context: CallContext) -> Session:
     """Return the session that a call is about, and bind the connection to it.
 
     A named session may have ended, even be deleted; one that is not named is live. Raises SessionNotFound.
@@ -88,43 +88,43 @@ def current_session(reader: Reader, values: Mapping[str, Any], place: Place) -> 
     if name is not None:
         session = _named(reader, name, values.get("agent") or None)
     else:
-        session = _unnamed(reader, values.get("agent") or None, place)
+        session = _unnamed(reader, values.get("agent") or None, context)
     if is_live(session):
-        place.binding.bind(session)
+        context.binding.bind(session)
     return session
 
 
-def session_asked_about(
-    reader: Reader, values: Mapping[str, Any], place: Place, answered: Callable[[Session], bool]
+def session_of_call(
+    reader: Reader, values: Mapping[str, Any], context: CallContext, answered: Callable[[Session], bool]
 ) -> Session:
     """Return the current session, or one that has ended and, as `answered` tells, answered this very call before.
 
     Without that a call that is repeated with its key after it closed the session would close another one.
     """
     repeats = bool(values.get("idempotency_key")) and named_session_id(values) is None
-    bound = _bound(reader, place)
+    bound = _bound(reader, context)
     if repeats and bound is not None and not is_live(bound) and answered(bound):
         return bound
     try:
-        return current_session(reader, values, place)
+        return current_session(reader, values, context)
     except SessionNotFound:
-        ended = _ended(reader, place) if repeats else ()
+        ended = _ended(reader, context) if repeats else ()
         found = next((session for session in ended if answered(session)), None)
         if found is None:
             raise
         return found
 
 
-def _ended(reader: Reader, place: Place) -> Iterator[Session]:
+def _ended(reader: Reader, context: CallContext) -> Iterator[Session]:
     """Go through the sessions of the workspace that ended last."""
-    where = Filter(workspace=place.workspace or None, without_subagents=True)
+    where = Filter(workspace=context.workspace or None, without_subagents=True)
     for row in reader.find_sessions(where, Page(limit=CANDIDATES), by_activity=True):
         if not is_live(row.session):
             yield row.session
 
 
-def _bound(reader: Reader, place: Place) -> Session | None:
-    return reader.session(place.binding.session_id) if place.binding.session_id else None
+def _bound(reader: Reader, context: CallContext) -> Session | None:
+    return reader.session(context.binding.session_id) if context.binding.session_id else None
 
 
 def is_live(session: Session) -> bool:
@@ -142,18 +142,18 @@ def _named(reader: Reader, name: str, agent: str | None) -> Session:
     return session
 
 
-def _unnamed(reader: Reader, given: str | None, place: Place) -> Session:
-    agent = given or place.agent
-    bound = _bound(reader, place)
+def _unnamed(reader: Reader, given: str | None, context: CallContext) -> Session:
+    agent = given or context.agent
+    bound = _bound(reader, context)
     if bound is not None and is_live(bound) and given in (None, bound.agent):
         return bound
     if agent is not None:
-        name = reader.pointer(place.workspace, agent)
+        name = reader.pointer(context.workspace, agent)
         pointed = reader.session(name) if name else None
         if pointed is not None and is_live(pointed):
             return pointed
     # A subagent works in a session of its own only for the journal; here its turns are the parent's.
-    where = Filter(workspace=place.workspace or None, agent=agent, states=frozenset({"open"}), without_subagents=True)
+    where = Filter(workspace=context.workspace or None, agent=agent, states=frozenset({"open"}), without_subagents=True)
     rows = reader.find_sessions(where, Page(limit=CANDIDATES), by_activity=True)
     if not rows and given is None and agent is not None:
         # The agent that the client was started for is a preference; only one that a call names is a condition.
@@ -184,18 +184,18 @@ def closed(session: Session) -> SessionClosed:
     )
 
 
-def check_binding(reader: Reader, session: Session, place: Place) -> None:
+def check_binding(reader: Reader, session: Session, context: CallContext) -> None:
     """Refuse a connection that was bound before a newer holder took the session over.
 
     It may write beside a holder that only resumed the session.
     """
-    seen = place.binding.seen(session.id)
+    seen = context.binding.seen(session.id)
     if seen not in (None, session.fence):
         grants = reader.entries(session.id, kinds=(Kind.LEASE_TAKEN,))
         # What was erased may have been a take-over.
         if any(grant.body is None or grant.facts.get("taken_over") for grant in grants[seen:]):
             check_fence(reader, session, seen, None)
-        place.binding.see(session)
-    client = place.caller.client_id
+        context.binding.see(session)
+    client = context.caller.client_id
     grant = reader.grant(session.id, client) if client else None
     check_fence(reader, session, None, grant)

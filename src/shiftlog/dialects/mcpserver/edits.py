@@ -59,7 +59,7 @@ def _replace_section(pen: Pen, request_id: str, name: str, items: Sequence[Any])
 
 
 def delete_item(pen: Pen, values: Values) -> str:
-    """Take one item out of a section: a value, a commit by sha, an action by order, a dialog item by its place."""
+    """Take one item out of a section: a value, a commit by sha, an action by order, a dialog item by its context."""
     turn = rules.open_turn(pen, values.get("request_id"))
     section, key = values["section"], values["item_key"]
     name = SECTIONS[section]

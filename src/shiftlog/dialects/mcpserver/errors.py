@@ -61,7 +61,6 @@ SHOWN: Mapping[str, tuple[str | None, Callable[[Details], Details]]] = {
     "invalid_parameter": (None, _keeping("parameter", "value", "constraint", "allowed")),
     "ambiguous_item": (None, _keeping("section", "count")),
     "method_not_found": (None, _keeping("methodName", "supportedMethods")),
-    "bootstrap_failed": (None, _keeping("storageError", "permissions")),
     "transcript_not_found": (None, _keeping("searched")),
     "idempotency_conflict": (None, _keeping()),
     "session_held": (

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from shiftlog.dialects.mcpserver.children import Child, children_of
 from shiftlog.dialects.mcpserver.objects import NONE, TURNS_AT_ONCE, items_of, turns_with_items
 from shiftlog.dialects.mcpserver.search import Expression, covers, matches, parse, rules_out
+from shiftlog.dialects.mcpserver.subagents import Subagent, subagents_of
 from shiftlog.journal.history.requests import parse_bound
 from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
@@ -105,26 +105,26 @@ def _all_sessions(reader: Reader, where: Filter) -> Iterator[Session]:
 def _session_matches(reader: Reader, session: Session, where: Filter, expression: Expression) -> bool:
     """Tell whether one of a session's turns has the text and all else that is asked of a turn."""
     own = SEPARATOR.join((session.title, session.id)).casefold()
-    children = list(children_of(reader, session))
+    children = list(subagents_of(reader, session))
     if not session.turns_total and not any(child.session.turns_total for child in children):
         return matches(expression, own)
     if rules_out(expression, own):
         return False
-    places = [_Place(session=session, own=own), *(_place_of(child, own) for child in children)]
+    searched = [_Searched(session=session, own=own), *(_searched_of(child, own) for child in children)]
     return any(
-        where.fits(turn) and matches(expression, place.text_of(turn, entries))
-        for place in places
-        for turn, entries in _turns_in_question(reader, place, expression)
+        where.fits(turn) and matches(expression, one.text_of(turn, entries))
+        for one in searched
+        for turn, entries in _turns_in_question(reader, one, expression)
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _Searched:
     """A session whose turns are looked at, and what all of them are found by; a child's are shown as its parent's."""
 
     session: Session
     own: str
-    child: Child | None = None
+    child: Subagent | None = None
 
     def text_of(self, turn: Turn, entries: list[Entry]) -> str:
         """Return all that a turn is found by, folded."""
@@ -142,15 +142,15 @@ class _Place:
         )
 
 
-def _place_of(child: Child, own: str) -> _Place:
+def _searched_of(child: Subagent, own: str) -> _Searched:
     marks = SEPARATOR.join((child.prefix, *child.marks())).casefold()
-    return _Place(session=child.session, own=own + SEPARATOR + marks, child=child)
+    return _Searched(session=child.session, own=own + SEPARATOR + marks, child=child)
 
 
-def _turns_in_question(reader: Reader, place: _Place, expression: Expression) -> Iterator[tuple[Turn, list[Entry]]]:
+def _turns_in_question(reader: Reader, one: _Searched, expression: Expression) -> Iterator[tuple[Turn, list[Entry]]]:
     """Yield the turns that may match; the store narrows them down where it can be sure."""
-    session_id = place.session.id
-    of_turns = [cover for cover in covers(expression) if len(cover) <= MOST_PARTS and place.is_of_turns(cover)]
+    session_id = one.session.id
+    of_turns = [cover for cover in covers(expression) if len(cover) <= MOST_PARTS and one.is_of_turns(cover)]
     # What a turn's entries say is indexed; what became of the turn is none of it.
     sure = [cover for cover in of_turns if not _statuses_with(cover)]
     names: Iterator[str] | None = None

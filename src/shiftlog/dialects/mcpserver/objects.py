@@ -6,10 +6,10 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from shiftlog.dialects.mcpserver.children import Child, children_of
 from shiftlog.dialects.mcpserver.errors import status_of
 from shiftlog.dialects.mcpserver.items import as_shown
 from shiftlog.dialects.mcpserver.requests import to_dialect
+from shiftlog.dialects.mcpserver.subagents import Subagent, subagents_of
 from shiftlog.journal.history.items import obligation
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
@@ -48,7 +48,7 @@ def headers(session: Session) -> dict[str, Any]:
 
 def current_object(reader: Reader, session: Session, turn: Turn | None) -> dict[str, Any]:
     """Show the current session and where its last turn stands."""
-    subagents = [child.session for child in children_of(reader, session)]
+    subagents = [child.session for child in subagents_of(reader, session)]
     return {
         **_head(session, subagents),
         "state": str(session.state),
@@ -61,7 +61,7 @@ def current_object(reader: Reader, session: Session, turn: Turn | None) -> dict[
 
 def history_object(reader: Reader, session: Session, now: datetime) -> dict[str, Any]:
     """Show a session in a list, with what its turns and those of its subagents add up to, and whether it must go on."""
-    children = list(children_of(reader, session))
+    children = list(subagents_of(reader, session))
     subagents = [child.session for child in children]
     sessions = [session, *subagents]
     return {
@@ -74,7 +74,7 @@ def history_object(reader: Reader, session: Session, now: datetime) -> dict[str,
     }
 
 
-def shown_tags(reader: Reader, session: Session, children: Iterable[Child]) -> list[str]:
+def shown_tags(reader: Reader, session: Session, children: Iterable[Subagent]) -> list[str]:
     """Return the tags of a session's turns and of those of its subagents, which the subagents' marks join."""
     tags = {*reader.tags_of(session.id)}
     for child in children:
@@ -89,7 +89,7 @@ def session_object(reader: Reader, session: Session, tokens_of: Callable[[Sessio
         ("agentSessionId", "agentSessionTranscriptFile", "agentExecutablePath", "agentExecutableVersion")
     )
     workspace = session.workspace
-    children = list(children_of(reader, session))
+    children = list(subagents_of(reader, session))
     turns = [turn_object(turn, entries) for turn, entries in turns_with_items(reader, session.id)]
     for child in children:
         of_child = turns_with_items(reader, child.session.id)

@@ -83,7 +83,7 @@ class AsGiven(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFields(Record):
-    """Fields of a turn in a place beside the turn itself, whose schema names them already."""
+    """Fields of a turn in a context beside the turn itself, whose schema names them already."""
 
     def nested_schema(self) -> Schema:
         return {"type": "object"}
@@ -238,7 +238,7 @@ def _camel(record: Record) -> Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOrNumber(Text):
-    """A text that may come as a number: the alias of a run, an order or a place."""
+    """A text that may come as a number: the alias of a run, an order or a context."""
 
     def read(self, value: object, path: str) -> str:
         return Text.read(self, as_name(value), path)

@@ -29,27 +29,27 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Without:
     """What must not match."""
 
     part: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class AllOf:
     """Parts that must all match."""
 
     parts: tuple["Expression", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class AnyOf:
     """Parts of which one must match."""
 
     parts: tuple["Expression", ...]
 
 
-Expression = Term | Not | And | Or
+Expression = Term | Without | AllOf | AnyOf
 
 
 def matches(expression: Expression, folded: str) -> bool:
@@ -57,11 +57,11 @@ def matches(expression: Expression, folded: str) -> bool:
     match expression:
         case Term(text=text):
             return text in folded
-        case Not(part=part):
+        case Without(part=part):
             return not matches(part, folded)
-        case And(parts=parts):
+        case AllOf(parts=parts):
             return all(matches(part, folded) for part in parts)
-        case Or(parts=parts):
+        case AnyOf(parts=parts):
             return any(matches(part, folded) for part in parts)
 
 
@@ -75,13 +75,13 @@ def _known(expression: Expression, folded: str) -> bool | None:
     match expression:
         case Term(text=text):
             return True if text in folded else None
-        case Not(part=part):
+        case Without(part=part):
             known = _known(part, folded)
             return None if known is None else not known
-        case And(parts=parts):
+        case AllOf(parts=parts):
             each = [_known(part, folded) for part in parts]
             return False if False in each else None if None in each else True
-        case Or(parts=parts):
+        case AnyOf(parts=parts):
             each = [_known(part, folded) for part in parts]
             return True if True in each else None if None in each else False
 
@@ -91,11 +91,11 @@ def covers(expression: Expression) -> list[tuple[str, ...]]:
     match expression:
         case Term(text=text):
             return [(text,)]
-        case Not():
+        case Without():
             return []
-        case And(parts=parts):
+        case AllOf(parts=parts):
             return [cover for part in parts for cover in covers(part)]
-        case Or(parts=parts):
+        case AnyOf(parts=parts):
             each = [covers(part) for part in parts]
             if not all(each):
                 return []
@@ -105,7 +105,7 @@ def covers(expression: Expression) -> list[tuple[str, ...]]:
 
 def parse(text: str, mask: Callable[[str], str] = str) -> Expression:
     """Read an expression, each term as `mask` shows it; raise InvalidParameter for `text` that says what is wrong."""
-    parser = _Parser(text, mask)
+    parser = _ExpressionParser(text, mask)
     expression = parser.either(0)
     if parser.kind != "end":
         raise _wrong(text, "a ')' closes nothing")
@@ -130,7 +130,7 @@ def _lexemes(text: str, mask: Callable[[str], str]) -> Iterator[tuple[str, str]]
     yield "end", ""
 
 
-class _Parser:
+class _ExpressionParser:
     """Recursive descent; only parentheses recurse, and only so deep."""
 
     def __init__(self, text: str, mask: Callable[[str], str]) -> None:
@@ -147,14 +147,14 @@ class _Parser:
         while self.kind == "||":
             self._at += 1
             parts.append(self._every(depth))
-        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
     def _every(self, depth: int) -> Expression:
         parts = [self._single(depth)]
         while self.kind in ("&&", "!", "(", "term"):
             self._at += self.kind == "&&"
             parts.append(self._single(depth))
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
+        return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
     def _single(self, depth: int) -> Expression:
         negated = False
@@ -175,7 +175,7 @@ class _Parser:
             where = "at the end" if kind == "end" else f"before '{kind}'"
             raise _wrong(self._text, f"a term is expected {where}")
         self._at += 1
-        return Not(part) if negated else part
+        return Without(part) if negated else part
 
 
 def _wrong(text: str, problem: str) -> InvalidParameter:

@@ -6,18 +6,17 @@ in the modules beside them.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shiftlog.dialects.mcpserver import requests, turns
-from shiftlog.dialects.mcpserver import transcripts as ingest
-from shiftlog.dialects.mcpserver.calls import Asked, Calls, Prepare, Result, check_call, with_warnings
+from shiftlog.dialects.mcpserver import requests, transcripts, turns
+from shiftlog.dialects.mcpserver.calls import Calls, LogCall, Prepare, Result, check_call, with_warnings
 from shiftlog.dialects.mcpserver.current import (
-    Place,
+    CallContext,
     check_binding,
     closed,
     current_session,
     is_live,
-    session_asked_about,
+    session_of_call,
 )
 from shiftlog.dialects.mcpserver.errors import MethodNotFound
 from shiftlog.dialects.mcpserver.history import check_history, expression_of, filter_of, find
@@ -36,7 +35,8 @@ from shiftlog.model.ids import check_request_id, check_session_id
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Reader, Writer
 
-TakeTranscripts = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+if TYPE_CHECKING:
+    from shiftlog.ingest.importing.service import Imports
 
 PREFIX = "workflow.sessionlog."
 DEFAULT_LIMIT = 10
@@ -52,44 +52,44 @@ PERSISTED = {
 class Sessionlog:
     """Answer the session log's calls."""
 
-    def __init__(self, calls: Calls, continuity: Continuity, runs: Runs, take_transcripts: TakeTranscripts) -> None:
+    def __init__(self, calls: Calls, continuity: Continuity, runs: Runs, imports: "Callable[[], Imports]") -> None:
         self.calls = calls
         self.runs = runs
         self._continuity = continuity
-        self._take_transcripts = take_transcripts
+        self._imports = imports
 
-    async def call(self, method: str, params: object, place: Place) -> Result | None:
-        """Answer a method by its name within its time; raise ShiftlogError."""
-        if method == ingest.METHOD:
-            return await self.answer(method, params, place)  # as long as it takes: what it has read is stored
-        return await self.calls.within(place, lambda: self.answer(method, params, place))
+    async def call(self, method: str, params: object, context: CallContext) -> Result | None:
+        """Answer a method by its name; raise ShiftlogError."""
+        return await self.run(_method(self.calls.redactor, method), method, params, context)
 
-    async def answer(self, method: str, params: object, place: Place) -> Result | None:
-        """Answer a method by its name, however long it takes."""
-        found, asked = checked(self.calls.redactor, method, params, place)
-        return await found.answer(self, asked)
+    async def run(self, method: "Method", name: str, params: object, context: CallContext) -> Result | None:
+        """Answer a method or tool within its time; raise ShiftlogError."""
 
-    async def ingest_transcripts(self, asked: Asked) -> Result:
+        async def answer() -> Result | None:
+            call = check_call(
+                self.calls.redactor, method.operation or name, method.takes, params, context, method.prepare
+            )
+            return await method.answer(self, call)
+
+        return await (self.calls.within(context, answer) if method.is_timed else answer())
+
+    async def ingest_transcripts(self, call: LogCall) -> Result:
         """Import transcripts and say what it came to."""
-        report = await self.take(asked.values, asked.place)
-        return with_warnings(report, [*report.get("warnings", ()), *asked.warnings])
+        report = await transcripts.take(self._imports(), call.values, call.context)
+        return with_warnings(report, [*report.get("warnings", ()), *call.warnings])
 
-    async def take(self, values: Mapping[str, Any], place: Place) -> Result:
-        """Hand a checked request to the import."""
-        return ingest.completed(await self._take_transcripts(ingest.values_from(dict(values), place)))
-
-    async def bootstrap(self, asked: Asked) -> Result:
+    async def bootstrap(self, call: LogCall) -> Result:
         """Say that the log can be used; an open store is all that it takes."""
         return {"initialized": True}
 
-    async def current(self, asked: Asked) -> Result | None:
+    async def current(self, call: LogCall) -> Result | None:
         """Show the current session, or None."""
 
         def work(reader: Reader) -> Result | None:
             try:
-                session = current_session(reader, asked.values, asked.place)
+                session = current_session(reader, call.values, call.context)
             except SessionNotFound:
-                if asked.values.get("session_id"):
+                if call.values.get("session_id"):
                     raise
                 return None
             if session.hidden:
@@ -97,93 +97,93 @@ class Sessionlog:
             turn = reader.turn(session.id, session.current_turn) if session.current_turn else None
             return current_object(reader, session, turn)
 
-        shown = await self.calls.read(asked, work)
-        return None if shown is None else with_warnings(shown, asked.warnings)
+        shown = await self.calls.read(call, work)
+        return None if shown is None else with_warnings(shown, call.warnings)
 
-    async def open(self, asked: Asked) -> Result:
+    async def open(self, call: LogCall) -> Result:
         """Open a new session and make it the current one of its agent in this workspace."""
 
         def work(writer: Writer) -> Result:
-            name = asked.values["session_id"]
-            first, existing = self.calls.repeated(writer, asked, name), writer.session(name)
+            name = call.values["session_id"]
+            first, existing = self.calls.repeated(writer, call, name), writer.session(name)
             if first is not None:
                 if existing is not None and is_live(existing):
-                    asked.place.binding.bind(existing)
+                    call.context.binding.bind(existing)
                 return first
             if existing is not None:
                 raise already_exists(writer, existing)
-            return self.open_new(writer, asked)
+            return self.open_new(writer, call)
 
-        self.check_new(asked)
-        return await self.calls.transaction(asked, work)
+        self.check_new(call)
+        return await self.calls.transaction(call, work)
 
-    def check_new(self, asked: Asked) -> None:
+    def check_new(self, call: LogCall) -> None:
         """Refuse an id that holds a secret, and forget a transcript that does not exist."""
-        self.calls.journal.refuse_secrets({"sessionId": asked.values["session_id"]}, "sessionId")
-        _forget_missing_transcript(asked)
+        self.calls.journal.refuse_secrets({"sessionId": call.values["session_id"]}, "sessionId")
+        _forget_missing_transcript(call)
 
-    def open_new(self, writer: Writer, asked: Asked, show: Callable[[Result], Result] = dict, **made: Any) -> Result:
+    def open_new(self, writer: Writer, call: LogCall, show: Callable[[Result], Result] = dict, **made: Any) -> Result:
         """Open a session that does not exist yet, make it current, and tell of it as `show` does.
 
         `made` are values that the call leaves to be made here.
         """
-        values, place = {**asked.values, **made}, asked.place
+        values, context = {**call.values, **made}, call.context
         pen = self.calls.journal.pen(writer, values["session_id"], None)
-        result = show(open_session(pen, values, place))
-        writer.put_pointer(place.workspace, pen.session.agent, pen.session.id)
-        place.binding.bind(pen.session)
-        return self.calls.stored(writer, asked, pen, result, None)
+        result = show(open_session(pen, values, context))
+        writer.put_pointer(context.workspace, pen.session.agent, pen.session.id)
+        context.binding.bind(pen.session)
+        return self.calls.stored(writer, call, pen, result, None)
 
-    async def set_session_title(self, asked: Asked) -> Result:
+    async def set_session_title(self, call: LogCall) -> Result:
         """Give the current session another title."""
-        return await self.calls.write(asked, lambda pen, values: (update_session(pen, values), None))
+        return await self.calls.write(call, lambda pen, values: (update_session(pen, values), None))
 
-    async def close(self, asked: Asked) -> Result:
+    async def close(self, call: LogCall) -> Result:
         """Close the current session: the native close, in the log's words."""
-        place = asked.place
-        given = {name: value for name, value in asked.values.items() if name not in ("agent", "session_id")}
-        client, number = place.caller.client_id, place.caller.call_id
-        if asked.request.key is None and client and number and not place.strict:
+        context = call.context
+        given = {name: value for name, value in call.values.items() if name not in ("agent", "session_id")}
+        client, number = context.caller.client_id, context.caller.call_id
+        if call.request.key is None and client and number and not context.strict:
             # A connection that asks again because the answer was lost gets it by the number of its call.
             given["idempotency_key"] = f"{client}:{number}"
 
         def work(reader: Reader) -> Session:
             def has_closed(session: Session) -> bool:
-                return self._continuity.has_closed(reader, {"session_id": session.id, **given}, place.caller)
+                return self._continuity.has_closed(reader, {"session_id": session.id, **given}, context.caller)
 
-            session = self.calls.lost_session(reader, asked)
+            session = self.calls.lost_session(reader, call)
             if session is None:
-                session = session_asked_about(reader, asked.values, place, has_closed)
+                session = session_of_call(reader, call.values, context, has_closed)
             if session.hidden:
                 raise closed(session)
-            check_binding(reader, session, place)
+            check_binding(reader, session, context)
             return session
 
-        session = await self.calls.read(asked, work)
-        answered = await self._continuity.close_session({"session_id": session.id, **given}, place.caller)
-        result = _closed(session.id, answered, asked.request.masked)
-        return with_warnings(result, [*asked.warnings, *answered["warnings"]])
+        session = await self.calls.read(call, work)
+        answered = await self._continuity.close_session({"session_id": session.id, **given}, context.caller)
+        result = _closed(session.id, answered, call.request.masked)
+        return with_warnings(result, [*call.warnings, *answered["warnings"]])
 
-    def close_within(self, writer: Writer, session_id: str, place: Place) -> Result:
+    def close_within(self, writer: Writer, session_id: str, context: CallContext) -> Result:
         """Close a session as a part of a transaction that does more."""
-        answered = self._continuity.close_within(writer, {"session_id": session_id}, place.caller)
+        answered = self._continuity.close_within(writer, {"session_id": session_id}, context.caller)
         return _closed(session_id, answered, 0)
 
-    async def query_history(self, asked: Asked) -> Result:
+    async def query_history(self, call: LogCall) -> Result:
         """List sessions with what their turns add up to."""
         now = self.calls.journal.clock.now()
         result = await self.history(
-            asked, lambda reader, session: history_object(reader, session, now), "sessions", DEFAULT_LIMIT
+            call, lambda reader, session: history_object(reader, session, now), "sessions", DEFAULT_LIMIT
         )
-        return with_warnings(result, asked.warnings)
+        return with_warnings(result, call.warnings)
 
     async def history(
-        self, asked: Asked, show: Callable[[Reader, Session], Result], name: str, default_limit: int
+        self, call: LogCall, show: Callable[[Reader, Session], Result], name: str, default_limit: int
     ) -> Result:
         """Return one page of the sessions that were asked for, each as `show` shows it."""
-        values = asked.values
+        values = call.values
         expression = expression_of(values, self.calls.journal.masked_text)
-        where = filter_of(values, asked.place.workspace, self.calls.journal.clock.now())
+        where = filter_of(values, call.context.workspace, self.calls.journal.clock.now())
         offset, limit = values.get("offset", 0), values.get("limit", default_limit)
 
         def work(reader: Reader) -> Result:
@@ -191,37 +191,37 @@ class Sessionlog:
             shown = [show(reader, session) for session in found]
             return {name: shown, "totalCount": total, "offset": offset, "limit": limit}
 
-        return await self.calls.read(asked, work)
+        return await self.calls.read(call, work)
 
-    async def import_recovery(self, asked: Asked) -> Result:
+    async def import_recovery(self, call: LogCall) -> Result:
         """Import a session with turns that was recorded elsewhere, all of it or nothing."""
 
         def work(writer: Writer) -> Result:
-            name = asked.values["session_id"]
-            first = self.calls.repeated(writer, asked, name)
+            name = call.values["session_id"]
+            first = self.calls.repeated(writer, call, name)
             if first is not None:
                 return first
             existing = writer.session(name)
             pen = self.calls.journal.pen(writer, name, existing)
-            values, others = by_thread(writer, asked.values, existing)
+            values, others = by_thread(writer, call.values, existing)
 
             def children(parent: Pen, tally: Tally) -> bool:
                 threads = Threads(writer, self.calls.journal.pen, parent, tally)
                 return sum(threads.store(thread, turns) for thread, turns in others.items()) > 0
 
-            result = import_session(pen, existing, values, asked.place, children)
+            result = import_session(pen, existing, values, call.context, children)
             if existing is not None:
-                check_binding(writer, existing, asked.place)
+                check_binding(writer, existing, call.context)
                 if not pen.written:
-                    return self.calls.unchanged(writer, asked, pen, existing, result, None)
-            return self.calls.stored(writer, asked, pen, result, None)
+                    return self.calls.unchanged(writer, call, pen, existing, result, None)
+            return self.calls.stored(writer, call, pen, result, None)
 
-        self.check_new(asked)
-        return await self.calls.transaction(asked, work)
+        self.check_new(call)
+        return await self.calls.transaction(call, work)
 
-    async def persist_turn(self, asked: Asked) -> Result:
+    async def persist_turn(self, call: LogCall) -> Result:
         """Import, and say only that it is safe."""
-        imported = await self.import_recovery(asked)
+        imported = await self.import_recovery(call)
         return PERSISTED | {name: imported[name] for name in ("journal", "warnings") if name in imported}
 
 
@@ -261,16 +261,16 @@ def importing(values: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _forget_missing_transcript(asked: Asked) -> None:
-    given = asked.values.get("agent_session_transcript_file")
+def _forget_missing_transcript(call: LogCall) -> None:
+    given = call.values.get("agent_session_transcript_file")
     if not given:
         return
-    path = transcript(given, asked.place.caller)
+    path = transcript(given, call.context.caller)
     if path is not None:
-        asked.values["agent_session_transcript_file"] = path
+        call.values["agent_session_transcript_file"] = path
     else:
-        del asked.values["agent_session_transcript_file"]
-        asked.warnings.append({"code": "ignored_param", "param": "agentSessionTranscriptFile"})
+        del call.values["agent_session_transcript_file"]
+        call.warnings.append({"code": "ignored_param", "param": "agentSessionTranscriptFile"})
 
 
 def check_begin(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,33 +279,44 @@ def check_begin(values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(values)
 
 
-async def _begin_turn(log: Sessionlog, asked: Asked) -> Result:
-    log.calls.journal.refuse_secrets({"requestId": asked.values["request_id"]}, "requestId")
-    return await log.calls.write(asked, turns.begin_turn)
+async def _begin_turn(log: Sessionlog, call: LogCall) -> Result:
+    log.calls.journal.refuse_secrets({"requestId": call.values["request_id"]}, "requestId")
+    return await log.calls.write(call, turns.begin_turn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """What a method takes, and who answers it once that is checked."""
+    """What a method or tool takes, and what answers it once that is checked.
+
+    An `operation` is the name under which its keys count, if not its own. An import is not timed: it takes as long as
+    it takes, because what it has read is stored.
+    """
 
     takes: requests.Params
-    answer: Callable[[Sessionlog, Asked], Awaitable[Result | None]]
+    answer: Callable[[Sessionlog, LogCall], Awaitable[Result | None]]
     prepare: Prepare = dict
+    operation: str | None = None
+    is_timed: bool = True
 
 
-def checked(redactor: Redactor, method: str, given: object, place: Place) -> tuple[Method, Asked]:
-    """Return who answers a method, and the call with all checked that no store is needed for; raise ShiftlogError."""
-    found = METHODS.get(method)
+def check_method(redactor: Redactor, method: str, given: object, context: CallContext) -> None:
+    """Check all of a call that needs no store; raise ShiftlogError."""
+    found = _method(redactor, method)
+    check_call(redactor, method, found.takes, given, context, found.prepare)
+
+
+def _method(redactor: Redactor, name: str) -> Method:
+    found = METHODS.get(name)
     if found is None:
-        name = redactor.text(method).text[:NAME_CHARS]
-        details = {"method_name": name, "supported_methods": list(METHODS)}
-        raise MethodNotFound(f"Method not found: {name}", details=details)
-    return found, check_call(redactor, method, found.takes, given, place, found.prepare)
+        shown = redactor.text(name).text[:NAME_CHARS]
+        details = {"method_name": shown, "supported_methods": list(METHODS)}
+        raise MethodNotFound(f"Method not found: {shown}", details=details)
+    return found
 
 
 def _turn_method(takes: requests.Params, rule: turns.TurnRule, prepare: Prepare = dict) -> Method:
-    async def answer(log: Sessionlog, asked: Asked) -> Result:
-        return await log.calls.write(asked, rule)
+    async def answer(log: Sessionlog, call: LogCall) -> Result:
+        return await log.calls.write(call, rule)
 
     return Method(takes=takes, answer=answer, prepare=lambda values: turns.addressed(prepare(values)))
 
@@ -330,5 +341,5 @@ METHODS: dict[str, Method] = {
     f"{PREFIX}getHistory": _QUERY_HISTORY,
     f"{PREFIX}importRecovery": Method(takes=requests.IMPORT, answer=Sessionlog.import_recovery, prepare=importing),
     "repl.sessionlog.persistTurn": Method(takes=requests.IMPORT, answer=Sessionlog.persist_turn, prepare=importing),
-    ingest.METHOD: Method(takes=ingest.INGEST, answer=Sessionlog.ingest_transcripts),
+    transcripts.METHOD: Method(takes=transcripts.INGEST, answer=Sessionlog.ingest_transcripts, is_timed=False),
 }

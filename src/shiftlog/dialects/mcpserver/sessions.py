@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shiftlog.dialects.mcpserver import imports
-from shiftlog.dialects.mcpserver.children import children_of
-from shiftlog.dialects.mcpserver.current import Place, closed
+from shiftlog.dialects.mcpserver.current import CallContext, closed
 from shiftlog.dialects.mcpserver.errors import status_of
 from shiftlog.dialects.mcpserver.objects import shown_tags
+from shiftlog.dialects.mcpserver.subagents import subagents_of
 from shiftlog.journal.merge import is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.model.entry import Kind
@@ -21,22 +21,22 @@ from shiftlog.store.protocol import Filter, Page, Reader
 Values = Mapping[str, Any]
 
 
-def opening_facts(reader: Reader, values: Values, place: Place) -> dict[str, Any]:
+def opening_facts(reader: Reader, values: Values, context: CallContext) -> dict[str, Any]:
     """Return the facts of a new session: who works, where, and what the call says of it."""
     agent = values["agent"]
     known = reader.find_sessions(Filter(agent_key=agent_key(agent)), Page(limit=1), by_activity=True)
     return {
         "agent": agent,
         "agent_id": known[0].session.agent_id if known else agent,
-        "workspace": place.workspace,
-        "cwd": place.caller.cwd,
+        "workspace": context.workspace,
+        "cwd": context.caller.cwd,
         **imports.session_facts(values),
     }
 
 
-def open_session(pen: Pen, values: Values, place: Place) -> dict[str, Any]:
+def open_session(pen: Pen, values: Values, context: CallContext) -> dict[str, Any]:
     """Write the opening of a session; whoever works through the session log holds no lease."""
-    facts = opening_facts(pen.reader, values, place)
+    facts = opening_facts(pen.reader, values, context)
     pen.write(Kind.SESSION_OPENED, {name: value for name, value in facts.items() if value})
     session = pen.session
     return {
@@ -49,7 +49,7 @@ def open_session(pen: Pen, values: Values, place: Place) -> dict[str, Any]:
 
 def already_exists(reader: Reader, session: Session) -> SessionAlreadyExists:
     """Return the error that answers opening a session under a taken id."""
-    status = status_of(session, [child.session for child in children_of(reader, session)])
+    status = status_of(session, [child.session for child in subagents_of(reader, session)])
     return SessionAlreadyExists(
         f"Session with ID {session.id} already exists",
         details={"session_id": session.id, "status": status, "started": shown(session.started)},
@@ -88,18 +88,22 @@ def delete_session(pen: Pen) -> None:
 
 def _tags_beyond(reader: Reader, session: Session, values: Values) -> list[str]:
     """Return the tags that a session is not shown with yet; those of its turns stay theirs alone."""
-    known = shown_tags(reader, session, children_of(reader, session))
+    known = shown_tags(reader, session, subagents_of(reader, session))
     return [tag for tag in values.get("tags") or () if tag not in known]
 
 
 def import_session(
-    pen: Pen, existing: Session | None, values: Values, place: Place, children: Callable[[Pen, imports.Tally], bool]
+    pen: Pen,
+    existing: Session | None,
+    values: Values,
+    context: CallContext,
+    children: Callable[[Pen, imports.Tally], bool],
 ) -> dict[str, Any]:
     """Write what an import brings, and say what became of its turns; `children` stores those of other threads."""
     if existing is not None and (existing.hidden or existing.state is SessionState.SEALED):
         raise closed(existing)
     if existing is None:
-        imports.create_session(pen, values, opening_facts(pen.reader, values, place))
+        imports.create_session(pen, values, opening_facts(pen.reader, values, context))
     else:
         imports.merge_session(pen, {**values, "tags": _tags_beyond(pen.reader, existing, values)})
     tally = imports.Tally()
@@ -108,7 +112,7 @@ def import_session(
     if existing is None:
         imports.close_created(pen, values)
     submit_id = imports.note_import(pen, tally, elsewhere=changed)
-    of_children = sum(child.session.turns_total for child in children_of(pen.reader, pen.session))
+    of_children = sum(child.session.turns_total for child in subagents_of(pen.reader, pen.session))
     return {
         "sourceType": pen.session.agent,
         "sessionId": pen.session.id,

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from shiftlog.dialects.mcpserver import imports
-from shiftlog.dialects.mcpserver.children import Child, turn_of_child
 from shiftlog.dialects.mcpserver.current import closed
+from shiftlog.dialects.mcpserver.subagents import Subagent, turn_of_subagent
 from shiftlog.journal.intake.family import pointer
 from shiftlog.journal.pen import Pen
 from shiftlog.model.entry import Kind
@@ -48,7 +48,7 @@ def by_thread(
 
 
 def _thread_of(reader: Reader, session: Session | None, request_id: str) -> str | None:
-    found = turn_of_child(reader, session, request_id) if session else None
+    found = turn_of_subagent(reader, session, request_id) if session else None
     return found[0].session.vendor_session_id if found else None
 
 
@@ -123,7 +123,7 @@ class Threads:
 
     def _import(self, pen: Pen, turns: Sequence[Values]) -> imports.Tally:
         tally = imports.Tally()
-        child = Child(session=pen.session)
+        child = Subagent(session=pen.session)
         shown = {child.request_id(turn): turn.request_id for turn in self._writer.turns(pen.session.id)}
         whole = child.session.suspended_cause == FROM_TRANSCRIPT
         new: list[Values] = []
@@ -150,7 +150,7 @@ class Threads:
         turn = parent.turn(parent_turn) if parent_turn else None
         if turn is None:
             return
-        action = pointer(Child(session=session).nickname, session.id, turn)
+        action = pointer(Subagent(session=session).nickname, session.id, turn)
         if turn.is_terminal:
             body = {"source": imports.SOURCE, "seal": turn.seal, "fields": {"actions": [action]}}
             parent.write(Kind.IMPORT_NOTED, body, turn.request_id)
@@ -179,7 +179,7 @@ def _nickname(turns: Sequence[Values]) -> str | None:
     return None
 
 
-def _own_name(child: Child, turn: Values, now: datetime) -> str:
+def _own_name(child: Subagent, turn: Values, now: datetime) -> str:
     """Return the id of a turn in the subagent's own session: as its transcript has it, where the id tells."""
     given = turn["request_id"]
     own = given.removeprefix(f"req-{compact(child.session.started)}-{MARK}-{child.nickname}-")

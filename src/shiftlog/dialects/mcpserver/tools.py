@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from shiftlog.dialects.mcpserver import edits, requests, turns
-from shiftlog.dialects.mcpserver.calls import Asked, Prepare, Result, Rule, wake
-from shiftlog.dialects.mcpserver.current import Place, check_binding, current_session, is_live
+from shiftlog.dialects.mcpserver.calls import LogCall, Prepare, Result, Rule, wake
+from shiftlog.dialects.mcpserver.current import CallContext, check_binding, current_session, is_live
 from shiftlog.dialects.mcpserver.history import check_history
 from shiftlog.dialects.mcpserver.objects import session_object
 from shiftlog.dialects.mcpserver.requests import Params
-from shiftlog.dialects.mcpserver.service import PREFIX, Sessionlog, check_begin, importing, opening
+from shiftlog.dialects.mcpserver.service import METHODS, PREFIX, Method, Sessionlog, check_begin, importing, opening
 from shiftlog.dialects.mcpserver.sessions import already_exists, delete_session, facts_lacking, update_session
 from shiftlog.dialects.mcpserver.tool_requests import tool_params
 from shiftlog.journal import rules
@@ -28,7 +28,7 @@ from shiftlog.params.fields import Record
 from shiftlog.store.protocol import Writer
 
 Values = Mapping[str, Any]
-ToolRun = Callable[[Sessionlog, str, object, Place], Awaitable[Result]]
+Run = Callable[[Sessionlog, LogCall], Awaitable[Result]]
 
 QUERY_LIMIT = 100
 EVERYWHERE = ""
@@ -43,52 +43,55 @@ def _succeeded(result: Result) -> Result:
     return {"success": True, **result}
 
 
-def _turn_tool(rule: Rule, prepare: Prepare = dict) -> ToolRun:
-    async def run(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-        asked = log.calls.asked(name, tool_params(name), given, place, lambda values: turns.addressed(prepare(values)))
-        return _succeeded(await log.calls.write(asked, rule))
+def _tool(name: str, run: Run, prepare: Prepare = dict) -> Method:
+    return Method(takes=tool_params(name), answer=run, prepare=prepare)
 
-    return run
+
+def _turn_tool(name: str, rule: Rule, prepare: Prepare = dict) -> Method:
+    async def run(log: Sessionlog, call: LogCall) -> Result:
+        return _succeeded(await log.calls.write(call, rule))
+
+    return _tool(name, run, lambda values: turns.addressed(prepare(values)))
 
 
 # Sessions
 
 
-async def _open(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    def prepare(values: Values) -> dict[str, Any]:
-        return {**opening(values), "title": _given(values, "title") or values["session_id"]}
+def _opening(values: Values) -> dict[str, Any]:
+    return {**opening(values), "title": _given(values, "title") or values["session_id"]}
 
-    asked = log.calls.asked(name, tool_params(name), given, place, prepare)
-    log.check_new(asked)
+
+async def _open(log: Sessionlog, call: LogCall) -> Result:
+    log.check_new(call)
 
     def work(writer: Writer) -> Result:
-        name = asked.values["session_id"]
-        first = log.calls.repeated(writer, asked, name)
+        name = call.values["session_id"]
+        first = log.calls.repeated(writer, call, name)
         if first is not None:
             return first
         existing = writer.session(name)
         if existing is None:
-            return log.open_new(writer, asked, _created)
+            return log.open_new(writer, call, _created)
         if not is_live(existing):
             raise already_exists(writer, existing)
-        return _join(log, writer, asked, existing)
+        return _join(log, writer, call, existing)
 
-    return await log.calls.transaction(asked, work)
+    return await log.calls.transaction(call, work)
 
 
-def _join(log: Sessionlog, writer: Writer, asked: Asked, existing: Session) -> Result:
+def _join(log: Sessionlog, writer: Writer, call: LogCall, existing: Session) -> Result:
     """Make a session that exists current, and fill what it lacks."""
     pen = log.calls.journal.pen(writer, existing.id, existing)
-    lacking = facts_lacking(existing, asked.values)
+    lacking = facts_lacking(existing, call.values)
     if lacking:
         wake(pen)
         pen.write(Kind.SESSION_UPDATED, lacking)
-        check_binding(writer, existing, asked.place)
-    writer.put_pointer(asked.place.workspace, existing.agent, existing.id)
+        check_binding(writer, existing, call.context)
+    writer.put_pointer(call.context.workspace, existing.agent, existing.id)
     result = _opened(existing.agent, existing.id, shown(existing.started), created=False)
     if pen.written:
-        return log.calls.stored(writer, asked, pen, result, None)
-    return log.calls.unchanged(writer, asked, pen, existing, result, None)
+        return log.calls.stored(writer, call, pen, result, None)
+    return log.calls.unchanged(writer, call, pen, existing, result, None)
 
 
 def _opened(agent: str, session_id: str, started: str, *, created: bool) -> Result:
@@ -107,36 +110,34 @@ def _extras(result: Result) -> Result:
     return {name: result[name] for name in ("journal", "warnings") if name in result}
 
 
-async def _submit(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    def prepare(values: Values) -> dict[str, Any]:
-        return importing({"session_log": values["json"], "idempotency_key": values.get("idempotency_key")})
+def _submitted(values: Values) -> dict[str, Any]:
+    return importing({"session_log": values["json"], "idempotency_key": values.get("idempotency_key")})
 
-    made = await log.import_recovery(log.calls.asked(name, tool_params(name), given, place, prepare))
+
+async def _submit(log: Sessionlog, call: LogCall) -> Result:
+    made = await log.import_recovery(call)
     return {"success": True, "id": made["sessionId"], **_extras(made)}
 
 
-async def _query(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    asked = log.calls.asked(name, tool_params(name), given, place, check_history)
+async def _query(log: Sessionlog, call: LogCall) -> Result:
     tokens_of = log.runs.tokens_of
     return await log.history(
-        asked, lambda reader, session: session_object(reader, session, tokens_of), "items", QUERY_LIMIT
+        call, lambda reader, session: session_object(reader, session, tokens_of), "items", QUERY_LIMIT
     )
 
 
-async def _delete_session(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    asked = log.calls.asked(name, tool_params(name), given, place)
-
+async def _delete_session(log: Sessionlog, call: LogCall) -> Result:
     def work(writer: Writer) -> Result:
-        session = current_session(writer, asked.values, place)
-        first = log.calls.repeated(writer, asked, session.id)
+        session = current_session(writer, call.values, call.context)
+        first = log.calls.repeated(writer, call, session.id)
         if first is not None:
             return first
         pen = log.calls.journal.pen(writer, session.id, session)
         delete_session(pen)
-        check_binding(writer, session, place)
-        return log.calls.stored(writer, asked, pen, {"success": True, "tombstoned": True}, None)
+        check_binding(writer, session, call.context)
+        return log.calls.stored(writer, call, pen, {"success": True, "tombstoned": True}, None)
 
-    return await log.calls.transaction(asked, work)
+    return await log.calls.transaction(call, work)
 
 
 # Turns
@@ -147,10 +148,9 @@ def _begin(values: Values) -> dict[str, Any]:
     return {**values, "query_title": title, "query_text": _given(values, "query_text") or title}
 
 
-async def _begin_turn(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    asked = log.calls.asked(name, tool_params(name), given, place, check_begin)
-    log.calls.journal.refuse_secrets({"requestId": asked.values["request_id"]}, "requestId")
-    return _succeeded(await log.calls.write(asked, lambda pen, values: turns.begin_turn(pen, _begin(values))))
+async def _begin_turn(log: Sessionlog, call: LogCall) -> Result:
+    log.calls.journal.refuse_secrets({"requestId": call.values["request_id"]}, "requestId")
+    return _succeeded(await log.calls.write(call, lambda pen, values: turns.begin_turn(pen, _begin(values))))
 
 
 def _outcome(values: Values) -> dict[str, Any]:
@@ -202,97 +202,97 @@ def _clear(pen: Pen, values: Values) -> tuple[Result, str]:
 # Call-time aliases
 
 
-async def _alias_bootstrap(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    def prepare(values: Values) -> dict[str, Any]:
-        return {**values, "session_id": None}
+def _without_session(values: Values) -> dict[str, Any]:
+    return {**values, "session_id": None}
 
-    asked = replace(log.calls.asked(name, tool_params(name), given, place, prepare), scope=EVERYWHERE)
-    values = asked.values
+
+async def _alias_bootstrap(log: Sessionlog, checked: LogCall) -> Result:
+    call = replace(checked, scope=EVERYWHERE)
+    values = call.values
     source = _given(values, "session_id_suffix", "model", "title") or "session"
 
     def work(writer: Writer) -> Result:
-        first = log.calls.repeated(writer, asked, EVERYWHERE)
+        first = log.calls.repeated(writer, call, EVERYWHERE)
         if first is not None:
             return first
         minted = mint_session_id(values["agent"], source, log.calls.journal.clock.now())
         session_id = free_id(minted, lambda name: writer.head(name) is not None)
         title = _given(values, "title") or session_id
-        return log.open_new(writer, asked, _bootstrapped, session_id=session_id, title=title)
+        return log.open_new(writer, call, _bootstrapped, session_id=session_id, title=title)
 
-    return await log.calls.transaction(asked, work)
+    return await log.calls.transaction(call, work)
 
 
-async def _alias_update(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    asked = log.calls.asked(name, tool_params(name), given, place)
-
+async def _alias_update(log: Sessionlog, call: LogCall) -> Result:
     def rule(pen: Pen, values: Values) -> tuple[Result, None]:
         return {"success": True, "sessionId": pen.session.id, **update_session(pen, values)}, None
 
     def close(writer: Writer, result: Result) -> Result:
         if "closed" in result:
             return result  # the first result of a key that was used before
-        closed = log.close_within(writer, result["sessionId"], place)
+        closed = log.close_within(writer, result["sessionId"], call.context)
         journal = {**closed["journal"], "redactions": result["journal"]["redactions"]}
         ended = {name: closed[name] for name in ("status", "closedAt", "closed")}
         whole = {**result, **ended, "lastUpdated": closed["closedAt"], "journal": journal}
-        log.calls.keep(writer, asked, whole)
+        log.calls.keep(writer, call, whole)
         return whole
 
-    if asked.values.get("status") == "completed":
-        return await log.calls.write(asked, rule, close)
-    return await log.calls.write(asked, rule)
+    if call.values.get("status") == "completed":
+        return await log.calls.write(call, rule, close)
+    return await log.calls.write(call, rule)
 
 
-async def _alias_begin(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    asked = log.calls.asked(name, tool_params(name), given, place)
-
+async def _alias_begin(log: Sessionlog, call: LogCall) -> Result:
     def rule(pen: Pen, values: Values) -> tuple[Result, str]:
         source = _given(values, "request_id_suffix", "query_title", "query_text") or "turn"
         minted = mint_request_id(source, pen.now)
         request_id = free_id(minted, lambda name: pen.turn(name) is not None)
         return turns.begin_turn(pen, _begin({**values, "request_id": request_id}))
 
-    return _succeeded(await log.calls.write(asked, rule))
+    return _succeeded(await log.calls.write(call, rule))
 
 
-def _method(method: str) -> ToolRun:
-    async def run(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-        return _succeeded(await log.answer(PREFIX + method, given, place) or {})
+def _alias_of(method: str) -> Method:
+    named = METHODS[PREFIX + method]
 
-    return run
+    async def run(log: Sessionlog, call: LogCall) -> Result:
+        return _succeeded(await named.answer(log, call) or {})
 
-
-async def _ingest_path(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    asked = log.calls.asked(name, tool_params(name), given, place)
-    return _succeeded(await log.take(asked.values, place))
+    return replace(named, answer=run, operation=PREFIX + method)
 
 
-TOOLS: dict[str, ToolRun] = {
-    "sessionlog_open": _open,
-    "sessionlog_begin_turn": _begin_turn,
-    "sessionlog_dialog": _turn_tool(turns.append_dialog, _renamed("items_json", "dialog")),
-    "sessionlog_complete_turn": _turn_tool(_complete, _outcome),
-    "sessionlog_fail_turn": _turn_tool(_fail, _outcome),
-    "sessionlog_submit": _submit,
-    "sessionlog_query": _query,
-    "sessionlog_ingest_path": _ingest_path,
-    "sessionlog_replace_turn": _turn_tool(_edit(edits.replace_turn), _renamed("turn_json", "turn")),
-    "sessionlog_replace_section": _turn_tool(_edit(edits.replace_section), _section_items),
-    "sessionlog_clear_section": _turn_tool(_clear),
-    "sessionlog_delete_item": _turn_tool(_edit(edits.delete_item)),
-    "sessionlog_delete_turn": _turn_tool(_edit(edits.delete_turn)),
-    "sessionlog_delete_session": _delete_session,
-    "mcp_session_bootstrap": _alias_bootstrap,
-    "mcp_session_update": _alias_update,
-    "mcp_session_turn_begin": _alias_begin,
-    "mcp_session_turn_update": _method("updateTurn"),
-    "mcp_session_turn_complete": _method("completeTurn"),
-    "mcp_session_query_history": _method("queryHistory"),
+async def _ingest_path(log: Sessionlog, call: LogCall) -> Result:
+    return _succeeded(await log.ingest_transcripts(call))
+
+
+TOOLS: dict[str, Method] = {
+    "sessionlog_open": _tool("sessionlog_open", _open, _opening),
+    "sessionlog_begin_turn": _tool("sessionlog_begin_turn", _begin_turn, check_begin),
+    "sessionlog_dialog": _turn_tool("sessionlog_dialog", turns.append_dialog, _renamed("items_json", "dialog")),
+    "sessionlog_complete_turn": _turn_tool("sessionlog_complete_turn", _complete, _outcome),
+    "sessionlog_fail_turn": _turn_tool("sessionlog_fail_turn", _fail, _outcome),
+    "sessionlog_submit": _tool("sessionlog_submit", _submit, _submitted),
+    "sessionlog_query": _tool("sessionlog_query", _query, check_history),
+    "sessionlog_ingest_path": replace(_tool("sessionlog_ingest_path", _ingest_path), is_timed=False),
+    "sessionlog_replace_turn": _turn_tool(
+        "sessionlog_replace_turn", _edit(edits.replace_turn), _renamed("turn_json", "turn")
+    ),
+    "sessionlog_replace_section": _turn_tool(
+        "sessionlog_replace_section", _edit(edits.replace_section), _section_items
+    ),
+    "sessionlog_clear_section": _turn_tool("sessionlog_clear_section", _clear),
+    "sessionlog_delete_item": _turn_tool("sessionlog_delete_item", _edit(edits.delete_item)),
+    "sessionlog_delete_turn": _turn_tool("sessionlog_delete_turn", _edit(edits.delete_turn)),
+    "sessionlog_delete_session": _tool("sessionlog_delete_session", _delete_session),
+    "mcp_session_bootstrap": _tool("mcp_session_bootstrap", _alias_bootstrap, _without_session),
+    "mcp_session_update": _tool("mcp_session_update", _alias_update),
+    "mcp_session_turn_begin": _tool("mcp_session_turn_begin", _alias_begin),
+    "mcp_session_turn_update": _alias_of("updateTurn"),
+    "mcp_session_turn_complete": _alias_of("completeTurn"),
+    "mcp_session_query_history": _alias_of("queryHistory"),
 }
 
 
-async def call_tool(log: Sessionlog, name: str, given: object, place: Place) -> Result:
-    """Answer a tool by its name within its time; raise ShiftlogError."""
-    if name == "sessionlog_ingest_path":
-        return await TOOLS[name](log, name, given, place)  # as long as it takes: what it has read is stored
-    return await log.calls.within(place, lambda: TOOLS[name](log, name, given, place))
+async def call_tool(log: Sessionlog, name: str, given: object, context: CallContext) -> Result:
+    """Answer a tool by its name; raise ShiftlogError."""
+    return await log.run(TOOLS[name], name, given, context) or {}

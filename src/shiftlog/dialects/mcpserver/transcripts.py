@@ -1,20 +1,29 @@
 """The session log's own way to an import: `repl.sessionlog.ingestTranscripts` and the tool `sessionlog_ingest_path`.
 
-Parameters and their names live here; who imports is joined in by the app (`Sessionlog.take_transcripts`).
+Parameters, defaults and the shown report are here; the import itself is `ingest.importing`, loaded with the first call.
 """
 
+import os
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from shiftlog.dialects.mcpserver import requests
 from shiftlog.dialects.mcpserver.calls import Result
-from shiftlog.dialects.mcpserver.current import Place
-from shiftlog.dialects.mcpserver.requests import Params
-from shiftlog.model.agents import AGENTS
+from shiftlog.dialects.mcpserver.current import CallContext
+from shiftlog.dialects.mcpserver.requests import Params, dialect_name
+from shiftlog.model.agents import AGENTS, agent_named, find_kind
+from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
 from shiftlog.params.fields import Boolean, Choice, Field, Record, Text
 
+if TYPE_CHECKING:
+    from shiftlog.ingest.importing.service import Imports
+
 METHOD = "repl.sessionlog.ingestTranscripts"
-SOURCES = ("Auto", *(agent.short for agent in AGENTS.values()))
+AUTO = "Auto"
+SOURCES = (AUTO, *(agent.short for agent in AGENTS.values()))
 
 AGENT = Text(max_chars=64, description="Kind of agent whose transcripts they must be.")
 FIELDS: dict[str, Field] = {
@@ -33,20 +42,6 @@ INGEST = Params(
     ),
     aliases=requests.ALIASES,
 )
-
-
-def shown_in_camel_case(value: Any) -> Any:
-    """Return a report with the session log's spelling of keys; names of agents, classes and files stay."""
-    if isinstance(value, list):
-        return [shown_in_camel_case(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if not isinstance(value, dict):
-        return value
-    made: dict[str, Any] = {}
-    for name, item in value.items():  # pyright: ignore[reportUnknownVariableType]
-        head, *rest = str(name).split("_")  # pyright: ignore[reportUnknownArgumentType]
-        spelled = head + "".join(part.capitalize() for part in rest) if name in _RENAMED else str(name)  # pyright: ignore[reportUnknownArgumentType]
-        made[spelled] = shown_in_camel_case(item)
-    return made
 
 
 _RENAMED = frozenset(
@@ -73,29 +68,52 @@ _RENAMED = frozenset(
 )
 
 
-def completed(report: dict[str, Any]) -> Result:
+def _in_camel_case(value: Any) -> Any:
+    """Return a report with the session log's spelling of keys; names of agents, classes and files stay."""
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {dialect_name(name) if name in _RENAMED else name: _in_camel_case(item) for name, item in items}
+    return [_in_camel_case(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _completed(report: dict[str, Any]) -> Result:
     """Return a report as the session log shows it."""
     totals = report["totals"]
-    shown: Result = shown_in_camel_case(report)
     unknown: Counter[str] = Counter()
     for name, count in report["unknown"].items():
         unknown[name.partition("/")[2]] += count  # agents may have names in common
     return {
-        **shown,
+        **_in_camel_case(report),
         "skippedLines": totals["bad_lines"] + totals["partial_tails"],
         "unknownRecords": dict(unknown),
     }
 
 
-def values_from(asked: dict[str, Any], place: Place) -> dict[str, Any]:
-    """Return a request with its defaults, and who may read what for it."""
-    return {
-        "path": asked["path"],
-        "agent": asked.get("agent") or None,
-        "source": asked.get("source") or "Auto",
-        "recursive": asked.get("recursive", True),
-        "strict": asked.get("strict", True),
-        "persist": asked.get("persist", True),
-        "workspace": place.workspace,
-        "operator": place.caller.operator,
-    }
+async def take(imports: "Imports", values: Mapping[str, Any], context: CallContext) -> Result:
+    """Import what a call names and return the report; raise what a strict call does not tolerate."""
+    from shiftlog.ingest.importing.ports import ImportOptions
+
+    given = os.path.expanduser(str(values["path"]))  # noqa: PTH111 - does not raise for an unknown user
+    path, agent = str(Path(context.workspace or "/", given)), values.get("agent")
+    wanted = find_kind(values.get("source") or AUTO)
+    strict = values.get("strict", True)
+    options = ImportOptions(
+        paths=[path],
+        agents=[wanted] if wanted else (),
+        recursive=bool(values.get("recursive", True)),
+        dry_run=True,
+        allowed=None if context.caller.operator else [context.workspace],
+        argument="path",
+    )
+    if agent or strict:
+        kinds = await imports.kinds(options)
+        if strict and not (kinds & {wanted} if wanted else kinds):
+            raise TranscriptNotFound(f"Transcript not found: {path}", details={"searched": [path]})
+        if agent and kinds and agent_named(agent) not in kinds:
+            says = "the agent whose transcripts are there"
+            raise InvalidParameter.invalid("agent", says, agent, allowed=sorted(kinds))
+    report = await imports.run(replace(options, dry_run=not values.get("persist", True)))
+    shown = _completed(report.shown())
+    if strict and not report.ok:
+        raise TranscriptUnreadable(f"Transcript unreadable: {report.errors[0]['path']}", details=shown)
+    return shown

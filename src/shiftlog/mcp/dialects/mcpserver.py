@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog.app.app import App
-from shiftlog.dialects.mcpserver.current import Place
+from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.errors import tool_error
 from shiftlog.dialects.mcpserver.tool_requests import ALIAS_PARAMS, TOOL_PARAMS
 from shiftlog.dialects.mcpserver.tools import call_tool
@@ -284,8 +284,8 @@ def _through(app: App, name: str) -> Run:
         workspace = _workspace(path, caller)
         if path is not None and name != "sessionlog_ingest_path":  # which reads there and keeps no name
             workspace = app.redactor.text(workspace).text
-        place = Place(caller=caller, workspace=workspace, strict=True)
-        return Reply(data=await call_tool(app.sessionlog, name, given, place))
+        context = CallContext(caller=caller, workspace=workspace, strict=True)
+        return Reply(data=await call_tool(app.sessionlog, name, given, context))
 
     return run
 
