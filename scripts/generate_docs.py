@@ -15,7 +15,7 @@ import click
 from spelling_tables import spellings_page, with_summary
 
 from shiftlog.app.app import open_app
-from shiftlog.cli import SECTIONS, program
+from shiftlog.cli.program import SECTIONS, program
 from shiftlog.config.policy_reference import policy_table
 from shiftlog.config.reference import reference_table
 from shiftlog.mcp.registry import Prompt, Registry, Resource, Tool

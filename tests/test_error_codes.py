@@ -1,6 +1,6 @@
 """The code that each face gives an error: JSON-RPC code, HTTP status, exit status. Clients rely on them."""
 
-from shiftlog.cli import exit_status
+from shiftlog.cli.errors import exit_status
 from shiftlog.mcp.errors import protocol_error
 from shiftlog.model.errors import leaves
 from shiftlog.web.answers import status_of

@@ -1,7 +1,7 @@
-"""The `shiftlog` program: `mcp` goes straight to the bridge, `repl` to the REPL, all else to the command line.
+"""The `shiftlog` program: `mcp` goes straight to the bridge, `repl` to the REPL, everything else to the command line.
 
-Only the bridge's own flags are read here. Anything else about `mcp` (help, `--in-process`, a mistake) is left
-to the command line, which explains itself.
+Only the bridge's own flags are parsed here. Other arguments of `mcp` (help, `--in-process`, errors) are left to the
+command line.
 """
 
 import sys
@@ -12,7 +12,7 @@ LISTS = {
     "--exclude-tools": "exclude_tools",
     "--dialect": "dialects",
 }
-# Names of files, taken as they are.
+# File names, which may contain commas.
 FILES = {"--policy-file": "policy_files"}
 SWITCHES = {"--read-only": "read_only"}
 
@@ -24,7 +24,7 @@ def main() -> int:
     """Run the program that the arguments name and return its exit status."""
     try:
         return _program(sys.argv[1:])
-    except KeyboardInterrupt:  # before the program is there to answer it, while its modules are read
+    except KeyboardInterrupt:  # while the modules are imported
         return INTERRUPTED
 
 
@@ -38,13 +38,13 @@ def _program(arguments: list[str]) -> int:
         from shiftlog.repl.options import main as repl
 
         return repl(arguments[1:], "shiftlog repl")
-    from shiftlog.cli import main as command_line
+    from shiftlog.cli.program import main as command_line
 
     return command_line()
 
 
 def bridge_options(arguments: list[str]) -> dict[str, object] | None:
-    """Return the options of a bridge, or None when the arguments are not a bridge's alone.
+    """Return the options of a bridge, None if other arguments are present.
 
     A list may be given as `--tools a,b`, as `--tools=a,b`, and more than once.
     """

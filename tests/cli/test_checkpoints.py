@@ -172,7 +172,7 @@ def test_a_directory_without_checkpoints_is_told_apart_from_known_ones(home: Pat
     elsewhere = here(home, place.parent, "undo", status=1)
     assert f"these have checkpoints: {place}" in elsewhere.err
     both = here(home, place, "undo", "--workspace", ".", "--shell", "x", status=2)
-    assert "cannot both be given" in both.err
+    assert "cannot be combined" in both.err
     here(home, place, "undo")
     assert files(place) == {"a.txt": "good\n"}
     states = [item["state"] for item in here(home, place, "sessions", "--json").json()["items"]]

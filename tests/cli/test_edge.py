@@ -10,7 +10,7 @@ import click
 import pytest
 
 from shiftlog import __version__
-from shiftlog.cli import SECTIONS, program
+from shiftlog.cli.program import SECTIONS, program
 from tests.cli.support import PROGRAM, on_terminal, shiftlog, write
 from tests.daemon.support import DEADLINE_S, environment
 
@@ -261,7 +261,7 @@ def test_in_a_directory_that_was_removed_a_command_works_or_says_so(
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     if status:
-        assert done.stderr == "error: The directory that you are in is gone\nhint: Change to one that exists\n"
+        assert done.stderr == "error: The working directory was removed\nhint: Change to one that exists\n"
 
 
 def test_colours_are_for_terminals_and_for_those_who_want_them(demo: Path) -> None:

@@ -141,7 +141,7 @@ def test_a_receipt_of_another_session_is_refused(home: Path, tmp_path: Path) -> 
 def test_what_is_no_receipt_is_refused(demo: Path, tmp_path: Path, text: str, says: str) -> None:
     kept = tmp_path / "receipt.json"
     kept.write_text(text)
-    assert f"{kept} is no receipt: {says}" in shiftlog(demo, "verify", "--receipt", str(kept), status=2).err
+    assert f"{kept} is not a receipt: {says}" in shiftlog(demo, "verify", "--receipt", str(kept), status=2).err
 
 
 def test_only_receipts_needs_receipts(demo: Path) -> None:

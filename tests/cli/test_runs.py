@@ -45,7 +45,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
 def test_an_empty_ledger_says_so(home: Path) -> None:
     assert shiftlog(home, "runs").out == "There is no run yet.\n"
     assert shiftlog(home, "usage").out == "There is no run yet.\n"
-    assert shiftlog(home, "runs", "--day", "2020-01-01").out == "No run fits these filters.\n"
+    assert shiftlog(home, "runs", "--day", "2020-01-01").out == "No run matches these filters.\n"
     assert shiftlog(home, "usage", "--json").json()["rows"] == []
 
 

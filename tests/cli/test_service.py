@@ -134,7 +134,7 @@ def test_serving_takes_the_port_over_on_which_the_daemon_shows_its_page(home: Pa
 
 def test_serving_other_machines_is_refused(home: Path) -> None:
     done = shiftlog(home, "serve", "--host", "0.0.0.0", status=2)
-    assert "'0.0.0.0' is no loopback address" in done.err
+    assert "'0.0.0.0' is not a loopback address" in done.err
     assert "Serving a team" in done.err
     (home / "config.toml").write_text('[http]\nhost = "192.168.1.1"\n')
     assert "Serving a team" in shiftlog(home, "serve", status=2).err

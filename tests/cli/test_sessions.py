@@ -40,7 +40,7 @@ def test_filters_narrow_the_list(demo: Path) -> None:
     ):
         assert shiftlog(demo, "sessions", "--json", *given).json()["total"] == 1, given
     for given in (["--agent", "Other"], ["--status", "open"], ["--project", "shop"], ["--to", "2020-01-01"]):
-        assert shiftlog(demo, "sessions", *given).out == "No session fits these filters.\n", given
+        assert shiftlog(demo, "sessions", *given).out == "No session matches these filters.\n", given
 
 
 def test_an_agent_may_be_named_as_it_is_to_import(home: Path) -> None:

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shiftlog.cli.setup.agents import AGENT_FILES
+from shiftlog.cli.setup.edit_json import CannotEdit
 from shiftlog.cli.setup.files import write_atomically
-from shiftlog.cli.setup.splice_json import CannotEdit
 from tests.cli.setup_runs import report, run
 
 FILES = {

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.cli.setup.splice_json import CannotEdit, Entry, with_json_entry, with_toml_table
+from shiftlog.cli.setup.edit_json import CannotEdit, Entry, with_json_entry
+from shiftlog.cli.setup.edit_toml import with_toml_table
 
 PATH = ("mcpServers", "shiftlog")
 ENTRY: Entry = {"command": "/bin/shiftlog", "args": ["mcp"]}

@@ -18,7 +18,7 @@ from shiftlog.daemon import main
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
-from shiftlog.daemon.until import until
+from shiftlog.daemon.tasks import until
 from shiftlog.link import wire
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, SessionNotFound

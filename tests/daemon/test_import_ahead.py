@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from shiftlog.link import processes
-from shiftlog.link.import_ahead import default_jobs
+from shiftlog.link.import_workers import default_jobs
 from shiftlog.link.wire import DATABASE
 from tests.daemon.support import REAL, eventually, start_daemon
 

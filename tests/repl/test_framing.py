@@ -93,20 +93,6 @@ def test_only_the_core_schema_types_a_plain_value() -> None:
     assert all(isinstance(item, str) for item in value["b"] + value["c"])
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("a: one\ttwo\n", {"a": "one\ttwo"}),
-        ("a:\tone\t\nb\t: 'two'\t# three\n", {"a": "one", "b": "two"}),
-        ("a:\n-\tone\n-\t\ttwo\n", {"a": ["one", "two"]}),
-        ("a: one\n  \ttwo\n", {"a": "one two"}),
-        ("a: [one\ttwo,\n\tthree\t]\n\t# four\n", {"a": ["one\ttwo", "three"]}),
-    ],
-)
-def test_tabs_may_stand_between_and_inside_plain_values(text: str, value: object) -> None:
-    assert framed(text + "---\n")[0].value == value
-
-
 @pytest.mark.parametrize("text", ["a:\n\tb: c\n", "a: one\n\ttwo\n", "-\ta: b\n", "a:\n  b: c\n\td: e\n"])
 def test_tabs_are_no_indentation(text: str) -> None:
     assert framed(text + "---\n")[0].problem is not None

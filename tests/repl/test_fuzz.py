@@ -12,7 +12,7 @@ from shiftlog.repl import envelopes
 from shiftlog.repl.framing import Document, Framing
 from shiftlog.repl.loop import answered, serve
 from shiftlog.repl.texts import json as json_text
-from shiftlog.repl.texts.json import Outline, Unreadable
+from shiftlog.repl.texts.json import Outline, UnreadableText
 from shiftlog.repl.texts.yaml import load
 from shiftlog.repl.texts.yaml_writer import write
 
@@ -153,7 +153,7 @@ def test_the_outline_agrees_with_the_parser_about_what_is_whole(text: str) -> No
     states = [outline.feed(line) for line in lines]
     try:
         value = json_text.load(text)
-    except Unreadable:
+    except UnreadableText:
         value = None
     collection = isinstance(value, dict | list)
     assert (states[-1] == json_text.WHOLE and json_text.BROKEN not in states) == collection

@@ -11,7 +11,7 @@ from threading import Timer
 import pytest
 
 from shiftlog.dialects.mcpserver.transcripts import METHOD
-from shiftlog.repl.backend import waiting_s
+from shiftlog.repl.sending import waiting_s
 from tests.daemon.support import daemons, end_daemon, lock_holder
 from tests.dialects.mcpserver.log import PREFIX, REPL, SESSION, TURN, Call, Log, envelope
 

@@ -28,7 +28,7 @@ from shiftlog.journal.shells.log import ShellLog
 from shiftlog.journal.signing.keys import Keys
 from shiftlog.journal.usage.limits import Budgets, Limit
 from shiftlog.link import processes
-from shiftlog.link.wire import ASKED_POLICY, DATABASE
+from shiftlog.link.wire import DATABASE, POLICY_FILES_VARIABLE
 from shiftlog.model.errors import ConfigError
 from shiftlog.model.moves import UNFINISHED
 from shiftlog.store.protocol import Filter, Page, Reader, Store, Writer
@@ -206,7 +206,7 @@ def check_settings(home: Path, environ: Mapping[str, str]) -> None:
 
 def _policy(home: Path, config: Config, environ: Mapping[str, str]) -> "OperatorPolicy | None":
     """Read the operator's policy, if there is one; a fault in it keeps the server from starting."""
-    prefixes = ("EXECKIT_MCP_", ASKED_POLICY)
+    prefixes = ("EXECKIT_MCP_", POLICY_FILES_VARIABLE)
     if not config.policy and not config.policy_file and not any(name.startswith(prefixes) for name in environ):
         return None
     from shiftlog.app.policy import operator_policy

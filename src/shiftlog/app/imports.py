@@ -19,7 +19,7 @@ from shiftlog.ingest.importing.run import SMALL_BYTES, Importer, MakeReaders
 from shiftlog.ingest.importing.service import Imports
 from shiftlog.ingest.importing.workers import FileReaders, InProcessReaders, Workers
 from shiftlog.journal.intake.service import Ingest, import_key
-from shiftlog.link.import_ahead import WORKER, default_jobs, take_ahead
+from shiftlog.link.import_workers import WORKER, default_jobs, take_prestarted
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.connections import copy_database
 
@@ -51,7 +51,7 @@ def build_imports(app: "App") -> Imports:
     def readers(jobs: int | None) -> MakeReaders:
         def make(size: int) -> FileReaders:
             count = 0 if size < SMALL_BYTES else default_jobs() if jobs is None else jobs
-            ahead = take_ahead(count)
+            ahead = take_prestarted(count)
             if count < 1:
                 return InProcessReaders(lambda: composer_for(settings))
             return Workers(WORKER, msgspec.msgpack.encode(settings), count, ahead)

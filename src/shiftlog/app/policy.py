@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from shiftlog.config.loading import FILE_NAME, POLICY, Config, load
 from shiftlog.guard.policy.operator import OperatorPolicy, combine, read_policy, tightening
-from shiftlog.link.wire import ASKED_POLICY
+from shiftlog.link.wire import POLICY_FILES_VARIABLE
 from shiftlog.model.errors import ConfigError, InvalidParameter
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def operator_policy(home: Path, config: Config, environ: Mapping[str, str]) -> O
         # The variable hides what config.toml names; both hold.
         without = {name: value for name, value in environ.items() if name != _OWN_FILE}
         files += [name for name in [load(home, without).policy_file] if name]
-    files += cast("list[str]", json.loads(environ.get(ASKED_POLICY, "[]")))
+    files += cast("list[str]", json.loads(environ.get(POLICY_FILES_VARIABLE, "[]")))
     return combine(*own, *_from_files(files), *_of_execkit(config, environ))
 
 

@@ -1,14 +1,14 @@
-"""Commands that a person must permit: `approvals` lists what is asked, `approve` answers.
+"""The commands `approvals` (list pending approvals) and `approve` (decide one).
 
-Only the operator can answer, and never from inside a shell that Shiftlog opened; the daemon sees to that.
+Only the operator can decide, and never from a shell that Shiftlog opened; the daemon enforces that.
 """
 
 from typing import Any
 
 import click
 
-from shiftlog.cli.asking import ask, json_option
-from shiftlog.cli.screen.output import Screen, print_json, since
+from shiftlog.cli.connecting import ask, json_option
+from shiftlog.cli.screen.output import Printer, print_json, since
 from shiftlog.text.figures import largest_unit
 from shiftlog.text.printable import terminal_line
 
@@ -16,7 +16,9 @@ from shiftlog.text.printable import terminal_line
 @click.command(short_help="List commands that wait for your approval.")
 @json_option
 def approvals(as_json: bool) -> None:
-    """List the commands that agents want to run and that the policy's `ask` rules leave to you, oldest first.
+    """List the commands of agents that wait for your approval, because an `ask` rule of the policy matches them.
+
+    The oldest comes first.
 
     \b
     Example:
@@ -26,19 +28,19 @@ def approvals(as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    screen = Screen()
+    printer = Printer()
     items: list[dict[str, Any]] = found["items"]
     if not items:
-        screen.line("Nothing waits for approval.")
+        printer.line("Nothing waits for approval.")
         return
     for item in items:
         about = (
             f"  asked {since(item['asked_at'])} ago by the rule {terminal_line(item['entry'])} for {item['shell_id']}"
         )
-        screen.item((item["approval_id"], "cyan"), (f"{about}, expires in {_left(item['expires_at'])}", "dim"))
-        # Whole, whatever the width: nobody should permit what they have not seen.
-        screen.block(item["command"], indent=2, style="bold")
-    screen.line(("shiftlog approve ID permits one, shiftlog approve ID --decline refuses it", "dim"))
+        printer.item((item["approval_id"], "cyan"), (f"{about}, expires in {_left(item['expires_at'])}", "dim"))
+        # Printed in full at any width: an approval must cover only what was seen.
+        printer.block(item["command"], indent=2, style="bold")
+    printer.line(("shiftlog approve ID permits one, shiftlog approve ID --decline refuses it", "dim"))
 
 
 def _left(expires_at: str) -> str:
@@ -48,15 +50,15 @@ def _left(expires_at: str) -> str:
     return largest_unit(datetime.fromisoformat(expires_at).timestamp() - time.time())
 
 
-@click.command(short_help="Permit or refuse a command that waits.")
+@click.command(short_help="Approve or decline a waiting command.")
 @click.argument("approval_id", metavar="ID")
-@click.option("--decline", is_flag=True, help="Refuse it.")
+@click.option("--decline", is_flag=True, help="Decline it.")
 @json_option
 def approve(approval_id: str, decline: bool, as_json: bool) -> None:
-    """Permit the command that waits under ID, or refuse it with --decline.
+    """Approve the waiting command ID, or decline it with --decline.
 
-    It holds for that shell and that exact text, once, within ten minutes of the question, and is recorded in the
-    journal. An id may be shortened to its beginning. Nothing inside a shell that Shiftlog opened can do this.
+    An approval covers one run of exactly this text in this shell, within ten minutes of the request. The journal
+    records it. ID may be shortened to its first characters. This command is refused inside a shell of Shiftlog.
 
     \b
     Examples:
@@ -67,8 +69,8 @@ def approve(approval_id: str, decline: bool, as_json: bool) -> None:
     if as_json:
         print_json(decided)
         return
-    screen = Screen()
+    printer = Printer()
     granted = decided["state"] == "granted"
-    screen.line((f"{decided['state']}  ", "green" if granted else "yellow"), (decided["command"], "bold"))
+    printer.line((f"{decided['state']}  ", "green" if granted else "yellow"), (decided["command"], "bold"))
     holds = f", once, until {decided['expires_at']}" if granted else ""
-    screen.line((f"for {decided['shell_id']}{holds}", "dim"))
+    printer.line((f"for {decided['shell_id']}{holds}", "dim"))

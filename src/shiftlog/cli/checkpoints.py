@@ -1,6 +1,6 @@
-"""Checkpoints for people: `checkpoints` lists, `diff` compares, `undo` and `rewind` go back, `gc` clears away.
+"""The commands `checkpoints` (list), `diff` (compare), `undo` and `rewind` (restore) and `gc` (clean up).
 
-A workspace is found from the directory one stands in. Going back saves what it overwrites first.
+The workspace is found from the working directory. Restoring first saves the files that it overwrites.
 """
 
 import os
@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from shiftlog.cli.asking import ask, json_option
-from shiftlog.cli.screen.output import Column, Part, Screen, print_json, since
-from shiftlog.cli.shells.commands import complete_shell
+from shiftlog.cli.connecting import ask, complete_shell, json_option
+from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since
 from shiftlog.text.figures import count, size
 from shiftlog.text.printable import terminal_text
 
@@ -38,41 +37,41 @@ _COLUMNS = (
 )
 
 
-def place_options(command: F) -> F:
-    """Add the options that name a workspace otherwise than by the directory one stands in."""
-    command = click.option("--workspace", "-w", metavar="DIR", help="The workspace; by default the one around here.")(
-        command
-    )
+def workspace_options(command: F) -> F:
+    """Add the options that name another workspace than the one around the working directory."""
+    command = click.option(
+        "--workspace", "-w", metavar="DIR", help="Workspace (default: the one around the working directory)."
+    )(command)
     return click.option(
         "--shell",
         metavar="ID",
         shell_complete=complete_shell,
-        help="The workspace of this live shell, also a remote one.",
+        help="The workspace of this live shell, local or remote.",
     )(command)
 
 
 def restore_options(command: F) -> F:
-    """Add what every way back understands."""
+    """Add the options of every restore."""
     options = (
-        click.option("--dry-run", "-n", is_flag=True, help="Only say what would change."),
-        click.option("--keep-new", is_flag=True, help="Leave files that came since; else they are saved and removed."),
-        click.option("--path", "paths", metavar="PATH", multiple=True, help="Only this path. May be repeated."),
+        click.option("--dry-run", "-n", is_flag=True, help="Only show what would change."),
+        click.option("--keep-new", is_flag=True, help="Keep files created since (default: save and remove them)."),
+        click.option("--path", "paths", metavar="PATH", multiple=True, help="Only this path. Repeatable."),
     )
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def _place(workspace: str | None, shell: str | None) -> Item:
+def _target(workspace: str | None, shell: str | None) -> Item:
     if workspace and shell:
-        raise click.UsageError("A workspace and --shell cannot both be given.")
+        raise click.UsageError("A workspace and --shell cannot be combined.")
     if shell:
         return {"shell_id": shell}
     return {"cwd": str(Path.cwd()), **({"workspace": str(Path(workspace).resolve())} if workspace else {})}
 
 
 def _paths(paths: tuple[str, ...], workspace: str | None, shell: str | None) -> list[str]:
-    """Return paths as the daemon finds them: from here, from the named workspace, or as they are in a shell's."""
+    """Return absolute paths, based on the named workspace or the working directory; unchanged for a shell."""
     if shell:
         return list(paths)
     base = Path(workspace).resolve() if workspace else Path.cwd()
@@ -82,39 +81,40 @@ def _paths(paths: tuple[str, ...], workspace: str | None, shell: str | None) -> 
 @click.command(short_help="List the saved states of a workspace.")
 @click.argument("workspace", required=False)
 @click.option(
-    "--shell", metavar="ID", shell_complete=complete_shell, help="The workspace of this live shell, also a remote one."
+    "--shell", metavar="ID", shell_complete=complete_shell, help="The workspace of this live shell, local or remote."
 )
-@click.option("--turn", metavar="TURN", help="Only those of this turn.")
-@click.option("--kind", type=click.Choice(KINDS), help="Only those of this kind.")
+@click.option("--turn", metavar="TURN", help="Only checkpoints of this turn.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only checkpoints of this kind.")
 @click.option("--limit", type=click.IntRange(1, 200), metavar="N", default=50, show_default=True, help="How many.")
 @json_option
 def checkpoints(
     workspace: str | None, shell: str | None, turn: str | None, kind: str | None, limit: int, as_json: bool
 ) -> None:
-    """List the checkpoints of WORKSPACE, or of the one around here, the newest first.
+    """List the checkpoints of WORKSPACE (default: the one around the working directory), the newest first.
 
-    A star marks where the workspace stands. FILES counts what changed since the checkpoint before. `auto` ones were
-    taken before a command, `turn` ones when a turn opened, `safety` ones before somebody went back.
+    A star marks the current state of the workspace. FILES counts the changes since the checkpoint before. Kinds:
+    `auto` was taken before a command, `turn` at the start of a turn, `open` when a shell was opened, `safety` before
+    a restore, `manual` on request.
 
     \b
     Examples:
       shiftlog checkpoints
       shiftlog checkpoints ~/src/webshop --kind manual
     """
-    params = {**_place(workspace, shell), "request_id": turn, "kind": kind, "limit": limit}
+    params = {**_target(workspace, shell), "request_id": turn, "kind": kind, "limit": limit}
     found = ask("checkpoints", {name: value for name, value in params.items() if value is not None})
     if as_json:
         print_json(found)
         return
-    screen = Screen()
+    printer = Printer()
     rows: list[Item] = found["checkpoints"]
-    screen.line((found["workspace"], "bold"))
+    printer.line((found["workspace"], "bold"))
     if not rows:
-        screen.line("No checkpoint fits.")
+        printer.line("No checkpoint matches.")
         return
-    screen.table(_COLUMNS, map(_row, rows))
+    printer.table(_COLUMNS, map(_row, rows))
     if found["next_cursor"]:
-        screen.line((f"The newest {count(len(rows), 'checkpoint')}; --limit shows more", "dim"))
+        printer.line((f"The newest {count(len(rows), 'checkpoint')}; --limit shows more", "dim"))
 
 
 def _row(checkpoint: Item) -> list[Part]:
@@ -132,12 +132,12 @@ def _row(checkpoint: Item) -> list[Part]:
 
 @click.command(short_help="Show what changed since a checkpoint.")
 @click.argument("checkpoint", required=False)
-@click.option("--turn", metavar="TURN", help="Since this turn opened; `last` is the newest.")
-@click.option("--command", "command_id", metavar="ID", help="Since before this command.")
-@click.option("--to", metavar="CHECKPOINT", help="Up to this checkpoint; else up to the files as they are.")
+@click.option("--turn", metavar="TURN", help="Since the start of this turn, or of the `last` one.")
+@click.option("--command", "command_id", metavar="ID", help="Since the state before this command.")
+@click.option("--to", metavar="CHECKPOINT", help="Up to this checkpoint (default: up to the current files).")
 @click.option("--patch", "-p", is_flag=True, help="Show the changed lines.")
-@click.option("--path", "paths", metavar="PATH", multiple=True, help="Only this path. May be repeated.")
-@place_options
+@click.option("--path", "paths", metavar="PATH", multiple=True, help="Only this path. Repeatable.")
+@workspace_options
 @json_option
 def diff(
     checkpoint: str | None,
@@ -150,10 +150,10 @@ def diff(
     shell: str | None,
     as_json: bool,
 ) -> None:
-    """Show what changed in a workspace since CHECKPOINT, since a turn or since a command.
+    """Show the changes in a workspace since CHECKPOINT, since a turn or since a command.
 
-    Without any of them it is what a plain undo of the newest change would take back. CHECKPOINT is an id or its
-    beginning, of 4 characters or more. Secrets in patches are masked.
+    Without any of them, shows what a plain `shiftlog undo` would revert. CHECKPOINT is an id, or its first 4 or more
+    characters. Secrets in patches are masked.
 
     \b
     Examples:
@@ -167,26 +167,26 @@ def diff(
     if patch:
         asked |= {"format": "patch", "budget": {"max_chars": PATCH_CHARS}}
     given = {name: value for name, value in asked.items() if value is not None}
-    found = ask("diff", {**_place(workspace, shell), "diff": given})
+    found = ask("diff", {**_target(workspace, shell), "diff": given})
     if as_json:
         print_json(found)
         return
-    screen = Screen()
+    printer = Printer()
     if not found["files_changed"]:
-        screen.line("Nothing changed.")
+        printer.line("Nothing changed.")
         return
     if patch:
-        _print_patch(screen, found["patch"] or "")
+        _print_patch(printer, found["patch"] or "")
     else:
         for file in found["files"]:
-            screen.line(*_file_line(file))
+            printer.line(*_file_line(file))
     if found["truncated"]:
-        screen.line(("Cut; --path narrows it down", "yellow"))
+        printer.line(("Cut; --path narrows it down", "yellow"))
     added = sum(file["insertions"] or 0 for file in found["files"])
     removed = sum(file["deletions"] or 0 for file in found["files"])
     until = f"to {found['to'][:SHOWN_ID]}" if found["to"] else "to now"
     total = f"{count(found['files_changed'], 'file')} changed, +{added} -{removed}"
-    screen.line((f"{total}, from {found['from'][:SHOWN_ID]} {until}", "dim"))
+    printer.line((f"{total}, from {found['from'][:SHOWN_ID]} {until}", "dim"))
 
 
 def _file_line(file: Item) -> list[Part]:
@@ -195,17 +195,17 @@ def _file_line(file: Item) -> list[Part]:
     return [(f"{mark}  ", STYLES.get(mark, "yellow")), terminal_text(file["path"]), (f"  {lines}", "dim")]
 
 
-def _print_patch(screen: Screen, patch: str) -> None:
+def _print_patch(printer: Printer, patch: str) -> None:
     for line in patch.splitlines():
         heading = line.startswith(("diff --git", "--- ", "+++ ", "index "))
-        screen.line((line, "bold" if heading else STYLES.get(line[:1], "")))
+        printer.line((line, "bold" if heading else STYLES.get(line[:1], "")))
 
 
-@click.command(short_help="Take back what the last commands changed.")
+@click.command(short_help="Revert the file changes of the last commands.")
 @click.argument("commands", type=click.IntRange(1, 10_000), metavar="[N]", default=1)
-@click.option("--to", metavar="CHECKPOINT", help="Go to this checkpoint instead; also how an undo is undone.")
+@click.option("--to", metavar="CHECKPOINT", help="Restore this checkpoint instead; this also reverts an undo.")
 @restore_options
-@place_options
+@workspace_options
 @json_option
 def undo(
     commands: int,
@@ -217,11 +217,11 @@ def undo(
     shell: str | None,
     as_json: bool,
 ) -> None:
-    """Take back what the last N commands changed in the files of a workspace (by default the last one).
+    """Revert the file changes of the last N commands in a workspace (default: 1).
 
-    Only commands that changed something count. Everything that is overwritten or removed is saved in a safety
-    checkpoint first, which is named at the end; files that no checkpoint holds (ignored, secret, too large) are never
-    touched. Repeating it goes further back.
+    Only commands that changed files count. Overwritten and removed files are saved in a safety checkpoint first,
+    whose id is printed. Files that no checkpoint holds (ignored, secret, too large) are never touched. Another undo
+    goes further back.
 
     \b
     Examples:
@@ -229,21 +229,21 @@ def undo(
       shiftlog undo 3
       shiftlog undo --to 9f1c --path src
     """
-    params: Item = {**_place(workspace, shell), "commands": commands, "checkpoint_id": to}
+    params: Item = {**_target(workspace, shell), "commands": commands, "checkpoint_id": to}
     done = ask("undo", {**params, **_restoring(dry_run, keep_new, _paths(paths, workspace, shell))})
     if as_json:
         print_json(done)
         return
-    screen = Screen()
+    printer = Printer()
     for command_id in reversed(done["commands"]):
-        screen.line(("would undo  " if dry_run else "undone  ", "bold"), command_id)
-    _print_restored(screen, done)
+        printer.line(("would undo  " if dry_run else "undone  ", "bold"), command_id)
+    _print_restored(printer, done)
 
 
-@click.command(short_help="Go back to before a turn.")
+@click.command(short_help="Restore the files as they were before a turn.")
 @click.argument("turn")
 @restore_options
-@place_options
+@workspace_options
 @json_option
 def rewind(
     turn: str,
@@ -254,55 +254,55 @@ def rewind(
     shell: str | None,
     as_json: bool,
 ) -> None:
-    """Bring the files of a workspace back to what they were when TURN opened.
+    """Restore the files of a workspace to their state at the start of TURN.
 
-    TURN is a request id, as `shiftlog show` and `shiftlog checkpoints` list them, or `last` for the newest turn in
-    this workspace. What is overwritten or removed is saved in a safety checkpoint first.
+    TURN is a request id, as `shiftlog show` and `shiftlog checkpoints` list it, or `last` for the newest turn in this
+    workspace. Overwritten and removed files are saved in a safety checkpoint first.
 
     \b
     Examples:
       shiftlog rewind last --dry-run
       shiftlog rewind req-20260131T090000Z-fix-the-login-1
     """
-    params: Item = {**_place(workspace, shell), "request_id": turn}
+    params: Item = {**_target(workspace, shell), "request_id": turn}
     done = ask("rewind", {**params, **_restoring(dry_run, keep_new, _paths(paths, workspace, shell))})
     if as_json:
         print_json(done)
         return
-    screen = Screen()
-    screen.line(("would rewind  " if dry_run else "rewound  ", "bold"), f"to before {done['request_id']}")
-    _print_restored(screen, done)
+    printer = Printer()
+    printer.line(("would rewind  " if dry_run else "rewound  ", "bold"), f"to before {done['request_id']}")
+    _print_restored(printer, done)
 
 
 def _restoring(dry_run: bool, keep_new: bool, paths: list[str]) -> Item:
     return {"dry_run": dry_run, "clean": not keep_new, **({"paths": paths} if paths else {})}
 
 
-def _print_restored(screen: Screen, done: Item) -> None:
-    screen.line((done["workspace"], "dim"))
+def _print_restored(printer: Printer, done: Item) -> None:
+    printer.line((done["workspace"], "dim"))
     for change in done["changes"]:
-        screen.line(f"  {DONE.get(change['action'], change['action']):<13}  ", terminal_text(change["path"]))
+        printer.line(f"  {DONE.get(change['action'], change['action']):<13}  ", terminal_text(change["path"]))
     if done["changes_truncated"]:
-        screen.line(("  … and more", "dim"))
+        printer.line(("  … and more", "dim"))
     left: Item = done["left_in_place"]
     if left["count"]:
-        screen.line(
+        printer.line(
             f"  {count(left['count'], 'newer file')} left in place: ", terminal_text(", ".join(left["paths"][:5]))
         )
     verb = "would change" if done["dry_run"] else "changed"
-    screen.line(f"{count(done['files_changed'], 'file')} {verb}.")
+    printer.line(f"{count(done['files_changed'], 'file')} {verb}.")
     if done["safety_checkpoint_id"] and not done["dry_run"] and done["files_changed"]:
         safety = done["safety_checkpoint_id"][:SHOWN_ID]
-        screen.line((f"What it was before is kept: shiftlog undo --to {safety} brings it back", "dim"))
+        printer.line((f"What it was before is kept: shiftlog undo --to {safety} brings it back", "dim"))
 
 
 @click.command(short_help="Remove old checkpoints and outputs.")
 @json_option
 def gc(as_json: bool) -> None:
-    """Remove automatic checkpoints and outputs of commands beyond what the policy's limits keep.
+    """Remove automatic checkpoints and command outputs that exceed the limits of the policy.
 
-    Manual checkpoints stay, as do those of turns of open sessions. The daemon does this by itself now and then; the
-    limits are `checkpoints_auto`, `spool_days` and `spool_total_bytes` in [policy.limits].
+    Manual checkpoints and those of open sessions stay. The daemon does this periodically by itself. The limits are
+    `checkpoints_auto`, `spool_days` and `spool_total_bytes` in [policy.limits].
 
     \b
     Example:
@@ -312,8 +312,8 @@ def gc(as_json: bool) -> None:
     if as_json:
         print_json(done)
         return
-    screen = Screen()
+    printer = Printer()
     places = count(done["workspaces"], "workspace")
-    screen.line(f"{count(done['checkpoints_removed'], 'checkpoint')} of {places} removed.")
+    printer.line(f"{count(done['checkpoints_removed'], 'checkpoint')} of {places} removed.")
     kept = size(done["output_bytes"])
-    screen.line(f"{count(done['outputs_removed'], 'output')} of commands removed, {kept} kept.")
+    printer.line(f"{count(done['outputs_removed'], 'output')} of commands removed, {kept} kept.")

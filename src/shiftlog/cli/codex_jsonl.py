@@ -1,4 +1,4 @@
-"""`shiftlog codex-jsonl`: rollouts of Codex for clients of the session log, printed as turns or stored."""
+"""`shiftlog codex-jsonl`: prints or stores rollouts of Codex as turns of the session log."""
 
 import base64
 import json
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shiftlog.cli.asking import open_client, opened_home
+from shiftlog.cli.connecting import open_client, opened_home
 from shiftlog.cli.screen.output import print_json
 from shiftlog.model.errors import InvalidSessionId, StorageError, TurnImmutable
 
@@ -38,7 +38,7 @@ ID8 = 8
 Turn = dict[str, Any]
 
 
-@click.group(name="codex-jsonl", short_help="Turn rollouts of Codex into turns of the session log.")
+@click.group(name="codex-jsonl", short_help="Convert rollouts of Codex to turns of the session log.")
 def codex_jsonl() -> None:
     """Read rollouts of Codex as turns of the session log.
 
@@ -66,8 +66,8 @@ def parse(file: str) -> None:
 def enrich(file: str | None) -> None:
     """Print the fields of the last turn of FILE as a JSON object; nothing is stored.
 
-    Without FILE, the rollout that CODEX_SESSION_FILE or CODEX_ROLLOUT_FILE names, that of the current session, else the
-    latest of this workspace.
+    Without FILE, reads the rollout in CODEX_SESSION_FILE or CODEX_ROLLOUT_FILE, else that of the current session, else
+    the latest of this workspace.
 
     \b
     Example:
@@ -82,8 +82,8 @@ def enrich(file: str | None) -> None:
 def capture(file: str | None) -> None:
     """Store the fields of the last turn of FILE in the turn of the current session.
 
-    An open turn is completed, or failed if it was aborted. For a turn that has ended they become an amendment, and one
-    that is not known is imported.
+    An open turn is completed, or failed if it was aborted. Fields of an ended turn are added as an amendment; an
+    unknown turn is imported.
 
     \b
     Example:
@@ -122,7 +122,7 @@ def subagents(parent: str) -> None:
 @click.argument("parent_request", required=False, metavar="[PARENT-REQ-ID]")
 @click.option("--apply", is_flag=True, help="Store the turns instead of printing the requests.")
 def import_(file: str, session_id: str, parent_request: str | None, apply: bool) -> None:
-    """Print requests that import the turns of FILE into SESSION-ID, one a line.
+    """Print requests that import the turns of FILE into SESSION-ID, one per line.
 
     Method, parameters in base64 and label are separated by tabs; the lines are the same on every run.
 
@@ -169,7 +169,7 @@ def _requests(rollout: "CapturedRollout", session_id: str, parent_request: str |
 
 
 def _title(rollout: "CapturedRollout") -> str:
-    """Return what the session is called: the first prompt, of a subagent's parent where its rollout is there."""
+    """Return the title: the first prompt, for a subagent that of its parent if the parent's rollout exists."""
     from shiftlog.ingest.capture import rollout_folder, rollouts_under
 
     first = str(rollout.turns[0]["queryTitle"]) if rollout.turns else rollout.thread
@@ -206,7 +206,7 @@ class _Log:
         return answer["result"]
 
     def capture(self, rollout: "CapturedRollout", current: Mapping[str, Any]) -> dict[str, Any]:
-        """Store the last turn of a rollout where it belongs, and say what became of it."""
+        """Store the last turn of a rollout, and return the outcome."""
         if not rollout.turns:
             raise StorageError("The rollout has no turn")
         turn = rollout.turns[-1]
@@ -229,7 +229,7 @@ class _Log:
         return _outcome(session, request, done["status"], amended=False, redactions=redactions)
 
     def _merged(self, session: str, request: str, turn: Turn, current: Mapping[str, Any]) -> dict[str, Any]:
-        """Unite the captured fields with a turn that is open, or add them beside one that has ended."""
+        """Merge the captured fields into an open turn, or add them to an ended one as an amendment."""
         about = {"sourceType": str(current["agent"]), "sessionId": session, "title": current["title"]}
         given = {"requestId": request, **_captured(turn)}
         is_over = current.get("currentTurnStatus") != "in_progress"
@@ -282,7 +282,7 @@ def _found(kept: str | None) -> str:
 
 
 def _kept() -> str | None:
-    """Return the rollout that the current session names, unless the environment names one."""
+    """Return the rollout of the current session, None if the environment names one."""
     from shiftlog.ingest.capture import VARIABLES
 
     if any(os.environ.get(name) for name in VARIABLES):
@@ -293,7 +293,7 @@ def _kept() -> str | None:
 
 
 def _mask() -> Callable[[Any], Any]:
-    """Return what takes secrets out of whatever is printed, by the operator's rules too."""
+    """Return a function that masks secrets by the built-in and the operator's rules."""
     from shiftlog.config.loading import load
     from shiftlog.guard.secrets.redactor import PATH_FIELDS, Redactor, Rule
 

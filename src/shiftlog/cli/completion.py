@@ -1,17 +1,17 @@
-"""`shiftlog completion`: what a shell reads so that it can complete commands, options and sessions."""
+"""`shiftlog completion`: the completion script of a shell."""
 
 import click
 from click.shell_completion import get_completion_class
 
 
-@click.command(short_help="Let your shell complete commands.")
+@click.command(short_help="Print a shell completion script.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script with which SHELL completes commands, options and sessions.
+    """Print the script that makes SHELL complete commands, options and sessions.
 
     \b
-    Put it to use:
+    Install it:
       eval "$(shiftlog completion bash)"    in ~/.bashrc
       eval "$(shiftlog completion zsh)"     in ~/.zshrc
       shiftlog completion fish > ~/.config/fish/completions/shiftlog.fish

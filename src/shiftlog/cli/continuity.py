@@ -1,5 +1,6 @@
-"""Ending and continuing sessions: `close` and `resume` as the tools of the same names, `token`, `handover`, `lineage`,
-and `brief` for the next prompt.
+"""The commands that end and continue sessions: `close`, `resume`, `token`, `handover`, `lineage` and `brief`.
+
+`close` and `resume` call the tools of the same names and take the same parameters.
 """
 
 import shlex
@@ -8,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from shiftlog.cli import HINTS
-from shiftlog.cli.asking import ask, json_option, named_session, open_client, session_argument
-from shiftlog.cli.screen.output import Column, Part, Screen, print_json, since, styled, when
+from shiftlog.cli.connecting import ask, json_option, open_client, resolve_session, session_argument
+from shiftlog.cli.errors import HINTS
+from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since, styled, when
 from shiftlog.dialects.delx.names import RESERVED
 from shiftlog.model.errors import SessionNotFound
 from shiftlog.text.printable import terminal_line, terminal_text
@@ -21,18 +22,18 @@ Facts = dict[str, Any]
 VIEW = {
     "response_profile": "How much to print: full, compact, minimal or machine.",
     "response_mode": "Wording of the prose: standard or model_safe.",
-    "ritual_strip": "Leave the prose out.",
+    "ritual_strip": "Omit the prose.",
 }
 CLOSE_OPTIONS = {
-    "session_id": "The session, in place of the argument.",
-    "reason": "Why, in any words.",
-    "epitaph": "Closing note; it cannot be changed later.",
+    "session_id": "The session; same as the argument.",
+    "reason": "Reason, free text.",
+    "epitaph": "Closing note; cannot be changed later.",
     "succession_policy": "successor_allowed, successor_required or closed_without_successor.",
-    "allow_rebirth": "Without a policy: false is closed_without_successor.",
+    "allow_rebirth": "Without a policy, false means closed_without_successor.",
     "capsule": "Hand-over note as JSON: version, goal, done, next, blockers, …",
-    "include_summary": "False leaves the summary out.",
+    "include_summary": "false omits the summary.",
     **VIEW,
-    "on_held": "When a client holds the session: refuse or take_over.",
+    "on_held": "If a client holds the session: refuse or take_over.",
     "returncode": "Exit code of the run.",
     "duration_ms": "Duration of the run.",
     "input_tokens": "Input tokens of the run.",
@@ -46,12 +47,12 @@ CLOSE_OPTIONS = {
     "fence": "Fence of the lease.",
 }
 RESUME_OPTIONS = {
-    "agent_id": "Who resumes: the agent's stable name.",
-    "recovery_token": "Token of the last close or resume.",
-    "session_id": "Exactly this session.",
-    "lookback_days": "How far back to look, 1 to 90 days.",
-    "on_held": "When a client holds the session: refuse, take_over, fork or read_only.",
-    "capsule_budget_bytes": "Size of the capsule, 2000 to 64000 bytes.",
+    "agent_id": "Stable name of the agent that resumes.",
+    "recovery_token": "Token from the last close or resume.",
+    "session_id": "Resume exactly this session.",
+    "lookback_days": "Search this many days back, 1 to 90.",
+    "on_held": "If a client holds the session: refuse, take_over, fork or read_only.",
+    "capsule_budget_bytes": "Maximum size of the capsule, 2000 to 64000 bytes.",
     **VIEW,
     "idempotency_key": "Repeat the first answer to this key.",
 }
@@ -70,11 +71,11 @@ _OFFERS = (
 )
 
 
-class _Switching(click.Command):
-    """A command whose switches take a boolean, and nothing else, from what follows them."""
+class _BooleanSwitches(click.Command):
+    """A command whose switches accept an optional boolean after them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments, a bare switch as one that says true."""
+        """Parse the arguments; a bare switch means true."""
         spelled = [
             f"{arg}=true" if arg in _SWITCHES and after.strip().casefold() not in _BOOLEANS else arg
             for arg, after in zip(args, [*args[1:], ""], strict=False)
@@ -88,7 +89,7 @@ class _Switching(click.Command):
 
 
 def _unknown(command: str | None, option: str) -> Facts:
-    """Return what a tool says of an argument that it does not have."""
+    """Return the refusal of a tool for an unknown argument."""
     from shiftlog.dialects.delx.refusals import refusal
     from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
     from shiftlog.model.errors import InvalidParameter
@@ -100,13 +101,18 @@ def _unknown(command: str | None, option: str) -> Facts:
 
 
 def _parameters(options: dict[str, str]) -> Callable[[F], F]:
-    """Add an option for each parameter of a tool; what they may be, the service knows and says."""
+    """Add an option for each parameter of a tool; the service checks their values."""
 
     def add(command: F) -> F:
-        for name in RESERVED:  # scripts written for Delx pass these along
+        for name in RESERVED:  # scripts written for Delx pass these
             spelling = "--" + name.replace("_", "-")
             dropped = click.option(
-                spelling, is_flag=False, flag_value="true", hidden=True, expose_value=False, help="Taken and dropped."
+                spelling,
+                is_flag=False,
+                flag_value="true",
+                hidden=True,
+                expose_value=False,
+                help="Accepted and ignored.",
             )
             command = dropped(command)
         for name, text in reversed(options.items()):
@@ -120,7 +126,7 @@ def _parameters(options: dict[str, str]) -> Callable[[F], F]:
 
 
 def _tool(name: str, arguments: Facts, as_json: bool) -> int:
-    """Call a tool and print its answer: the prose, or with --json what the tool returns; its error exits with 1."""
+    """Call a tool, print its prose or with --json its answer, and return the exit status."""
     return _print_answer(_ask_tool(name, arguments), as_json)
 
 
@@ -136,14 +142,14 @@ def _print_answer(said: Facts, as_json: bool) -> int:
         print_json(said["answer"])
         return 0
     click.echo(terminal_text(said["prose"]))
-    for warning in said["answer"]["warnings"]:  # a list, so not in the prose
+    for warning in said["answer"]["warnings"]:  # the prose leaves lists out
         click.echo(terminal_line(f"warning: {warning['message']}"), err=True)
     return 0
 
 
 def _refuse_two(argument: str, value: str, option: str, other: str | None) -> None:
     if other not in (None, value):
-        raise click.UsageError(f"{argument} and {option} name different ones.", click.get_current_context())
+        raise click.UsageError(f"{argument} and {option} differ.", click.get_current_context())
 
 
 def _refuse(body: Facts, as_json: bool) -> int:
@@ -151,17 +157,17 @@ def _refuse(body: Facts, as_json: bool) -> int:
         print_json(body)
         return 1
     others = [(name, says) for name, says in body["fields"].items() if name != body["error"]["param"]]
-    told = [f"error: {body['message']}", *(f"error: Parameter '{name}' is invalid: {says}" for name, says in others)]
+    lines = [f"error: {body['message']}", *(f"error: Parameter '{name}' is invalid: {says}" for name, says in others)]
     hint = _hint(body["code"], body["details"]) or body["hint"]
     if hint and not body["fields"]:
-        told.append(f"hint: {hint}")  # what is wrong with fields stands above, each in its line
-    for line in told:
+        lines.append(f"hint: {hint}")  # the lines above explain the fields
+    for line in lines:
         click.echo(terminal_line(line), err=True)
     return 1
 
 
 def _hint(code: str, details: Facts) -> str | None:
-    """Return what a person can do about a refusal; the tool's own hint speaks of its parameters and of other tools."""
+    """Return a hint for users; the tool's own hint names its parameters and other tools."""
     if code == "agent_not_entitled" and details.get("entitled"):
         return f"It is for {', '.join(details['entitled'])}"
     if code == "session_succeeded" and details.get("successor_session_id"):
@@ -177,15 +183,15 @@ def _hint(code: str, details: Facts) -> str | None:
     return HINTS.get(code)
 
 
-@click.command(cls=_Switching, short_help="Close a session: capsule, receipt and recovery token.")
+@click.command(cls=_BooleanSwitches, short_help="Close a session: capsule, receipt and recovery token.")
 @session_argument(required=False)
 @_parameters(CLOSE_OPTIONS)
 @json_option
 def close(session: str | None, as_json: bool, **arguments: Any) -> int:
-    """Close SESSION: write its capsule, sign its journal and issue the token that continues it.
+    """Close SESSION: write its capsule, sign its journal and issue a recovery token to continue it.
 
-    SESSION is a session's id, the number of its run, the vendor's own session id, or `last`. The token is shown
-    once; what is kept of it is a hash.
+    SESSION is a session id, a run number, the vendor's own session id, or `last`. The token is shown only once; only
+    its hash is kept.
 
     \b
     Examples:
@@ -196,7 +202,7 @@ def close(session: str | None, as_json: bool, **arguments: Any) -> int:
         _refuse_two("SESSION", session, "--session-id", arguments["session_id"])
         try:
             with open_client() as client:
-                arguments["session_id"] = named_session(client, session)
+                arguments["session_id"] = resolve_session(client, session)
         except SessionNotFound as error:
             from shiftlog.dialects.delx.refusals import refusal
 
@@ -204,14 +210,14 @@ def close(session: str | None, as_json: bool, **arguments: Any) -> int:
     return _tool("close_session", arguments, as_json)
 
 
-@click.command(cls=_Switching, short_help="Resume an agent's latest session.")
+@click.command(cls=_BooleanSwitches, short_help="Resume an agent's latest session.")
 @click.argument("agent", required=False)
 @_parameters(RESUME_OPTIONS)
 @json_option
 def resume(agent: str | None, as_json: bool, **arguments: Any) -> int:
-    """Resume the latest session of AGENT, or the one that a token or an id names.
+    """Resume the latest session of AGENT, or the session of a token or an id.
 
-    AGENT is the agent's stable name; --agent-id says the same.
+    AGENT is the agent's stable name, the same as --agent-id.
 
     \b
     Examples:
@@ -226,7 +232,7 @@ def resume(agent: str | None, as_json: bool, **arguments: Any) -> int:
 
 @click.group(short_help="Replace a lost recovery token.")
 def token() -> None:
-    """Look after recovery tokens.
+    """Manage recovery tokens.
 
     \b
     Example:
@@ -234,35 +240,35 @@ def token() -> None:
     """
 
 
-@token.command("reissue", short_help="Issue another token for a session.")
+@token.command("reissue", short_help="Issue a new token for a session.")
 @session_argument()
 @json_option
 def reissue(session: str, as_json: bool) -> None:
-    """Issue another recovery token for SESSION; the one before is worth nothing then.
+    """Issue a new recovery token for SESSION; the previous one becomes invalid.
 
-    The journal notes it. Sealed and succeeded sessions are refused.
+    The journal records it. Sealed and succeeded sessions are refused.
 
     \b
     Example:
       shiftlog token reissue last
     """
     with open_client() as client:
-        issued: Facts = client.call("reissue_token", {"session_id": named_session(client, session)})
+        issued: Facts = client.call("reissue_token", {"session_id": resolve_session(client, session)})
     if as_json:
         print_json(issued)
         return
-    _print_token(Screen(), issued, f"for {issued['agent_id'] or 'whoever has it'}")
+    _print_token(Printer(), issued, f"for {issued['agent_id'] or 'any agent'}")
 
 
-def _print_token(screen: Screen, issued: Facts, whose: str) -> None:
-    screen.line(("token   ", "bold"), issued["recovery_token"])
+def _print_token(printer: Printer, issued: Facts, whose: str) -> None:
+    printer.line(("token   ", "bold"), issued["recovery_token"])
     until = when(issued["recovery_token_expires_at"])
-    screen.line((f"        {whose}, until {until}; it is not shown again", "dim"))
+    printer.line((f"        {whose}, until {until}; it is not shown again", "dim"))
 
 
 @click.group(short_help="Hand a session over to another agent.")
 def handover() -> None:
-    """Hand sessions over: offer one, accept, decline or revoke the offer, list what is on offer.
+    """Hand sessions over: offer one, accept, decline or revoke an offer, list the open offers.
 
     \b
     Examples:
@@ -271,41 +277,42 @@ def handover() -> None:
     """
 
 
-@handover.command(short_help="Offer a session to an agent, or to whoever has the token.")
+@handover.command(short_help="Offer a session to another agent.")
 @session_argument()
-@click.option("--to", metavar="AGENT", help="The agent's stable name; otherwise anybody with the token.")
-@click.option("--reason", metavar="TEXT", help="Why, in any words.")
-@click.option("--take-over", is_flag=True, help="Also when a client holds the session.")
+@click.option("--to", metavar="AGENT", help="Stable name of the agent (default: anyone with the token).")
+@click.option("--reason", metavar="TEXT", help="Reason, free text.")
+@click.option("--take-over", is_flag=True, help="Offer it even if a client holds the session.")
 @json_option
 def offer(session: str, to: str | None, reason: str | None, take_over: bool, as_json: bool) -> None:
-    """Offer SESSION; one that is still open is closed first.
+    """Offer SESSION to another agent; an open session is closed first.
 
-    Give the token to whoever is to go on. With it they resume, or run `shiftlog handover accept`.
+    Give the token to the agent that continues the work. It accepts by resuming with the token, or with
+    `shiftlog handover accept`.
 
     \b
     Example:
       shiftlog handover offer last --to night-shift
     """
     with open_client() as client:
-        given: Facts = {"session_id": named_session(client, session), "agent_id": to, "reason": reason}
+        given: Facts = {"session_id": resolve_session(client, session), "agent_id": to, "reason": reason}
         if take_over:
             given["on_held"] = "take_over"
         made: Facts = client.call("offer", given)
     if as_json:
         print_json(made)
         return
-    screen = Screen()
-    screen.line(("offered ", "bold green"), made["session_id"], f" to {made['offered_to'] or 'whoever has the token'}")
+    printer = Printer()
+    printer.line(("offered ", "bold green"), made["session_id"], f" to {made['offered_to'] or 'anyone with the token'}")
     agent = shlex.quote(made["offered_to"]) if made["offered_to"] else "AGENT"
-    _print_token(screen, made, f"accepts it: shiftlog handover accept --agent-id {agent} TOKEN")
+    _print_token(printer, made, f"accepts it: shiftlog handover accept --agent-id {agent} TOKEN")
 
 
 @handover.command(short_help="Accept an offer: continue its session in a new one.")
 @click.argument("recovery_token", metavar="TOKEN")
-@click.option("--agent-id", metavar="AGENT", help="Who goes on.")
+@click.option("--agent-id", metavar="AGENT", help="Stable name of the agent that continues.")
 @json_option
 def accept(recovery_token: str, agent_id: str | None, as_json: bool) -> int:
-    """Accept the offer of TOKEN: the session is continued in a new one, and its capsule is printed.
+    """Accept the offer of TOKEN: a new session continues the offered one, and its hand-over brief is printed.
 
     \b
     Example:
@@ -314,21 +321,21 @@ def accept(recovery_token: str, agent_id: str | None, as_json: bool) -> int:
     said = _ask_tool("resume_session", {"agent_id": agent_id, "recovery_token": recovery_token})
     status = _print_answer(said, as_json)
     if status == 0 and not as_json:
-        told: Facts = ask("brief", {"session_id": said["answer"]["session_id"]})
-        click.echo(terminal_text(f"\n{told['text']}"))
+        found: Facts = ask("brief", {"session_id": said["answer"]["session_id"]})
+        click.echo(terminal_text(f"\n{found['text']}"))
     return status
 
 
 @handover.command(short_help="Decline an offer.")
 @session_argument(required=False)
 @click.option("--token", "recovery_token", metavar="TOKEN", help="Token of the offer.")
-@click.option("--agent-id", metavar="AGENT", help="Who declines.")
-@click.option("--reason", metavar="TEXT", help="Why, in any words.")
+@click.option("--agent-id", metavar="AGENT", help="Stable name of the agent that declines.")
+@click.option("--reason", metavar="TEXT", help="Reason, free text.")
 @json_option
 def decline(
     session: str | None, recovery_token: str | None, agent_id: str | None, reason: str | None, as_json: bool
 ) -> None:
-    """Decline the offer of SESSION or of a token; the session stays as it was closed.
+    """Decline the offer of SESSION or of a token; the session stays closed.
 
     \b
     Example:
@@ -338,12 +345,12 @@ def decline(
     _end_offer("decline", session, given, as_json)
 
 
-@handover.command(short_help="Take an offer back.")
+@handover.command(short_help="Revoke an offer.")
 @session_argument()
-@click.option("--reason", metavar="TEXT", help="Why, in any words.")
+@click.option("--reason", metavar="TEXT", help="Reason, free text.")
 @json_option
 def revoke(session: str, reason: str | None, as_json: bool) -> None:
-    """Take the offer of SESSION back; its token is worth nothing then.
+    """Revoke the offer of SESSION; its token becomes invalid.
 
     \b
     Example:
@@ -356,18 +363,18 @@ def _end_offer(question: str, session: str | None, given: Facts, as_json: bool) 
     params = {name: value for name, value in given.items() if value is not None}
     with open_client() as client:
         if session is not None:
-            params["session_id"] = named_session(client, session)
+            params["session_id"] = resolve_session(client, session)
         ended: Facts = client.call(question, params)
     if as_json:
         print_json(ended)
     else:
-        Screen().line((f"{ended['ended']:<9}", "bold"), f"the offer of {ended['session_id']}")
+        Printer().line((f"{ended['ended']:<9}", "bold"), f"the offer of {ended['session_id']}")
 
 
-@handover.command("list", short_help="List what is on offer.")
+@handover.command("list", short_help="List the open offers.")
 @json_option
 def list_offers(as_json: bool) -> None:
-    """List the sessions that are on offer.
+    """List the open offers with their recipients and expiry times.
 
     \b
     Example:
@@ -377,12 +384,12 @@ def list_offers(as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    screen = Screen()
+    printer = Printer()
     items: list[Facts] = found["items"]
     if not items:
-        screen.line("Nothing is on offer.")
+        printer.line("Nothing is on offer.")
         return
-    screen.table(_OFFERS, map(_offer_row, items))
+    printer.table(_OFFERS, map(_offer_row, items))
 
 
 def _offer_row(item: Facts) -> list[Part]:
@@ -396,29 +403,29 @@ def _offer_row(item: Facts) -> list[Part]:
     ]
 
 
-@click.command(short_help="Draw which sessions continue which.")
+@click.command(short_help="Draw the tree of related sessions.")
 @session_argument()
 @json_option
 def lineage(session: str, as_json: bool) -> None:
-    """Draw the tree of sessions that SESSION belongs to: successors, forks and the sessions it spawned.
+    """Draw the tree around SESSION: predecessors, successors, forks and child sessions.
 
     \b
     Example:
       shiftlog lineage last
     """
     with open_client() as client:
-        name = named_session(client, session)
+        name = resolve_session(client, session)
         tree: Facts = client.call("lineage", {"session_id": name})
     if as_json:
         print_json(tree)
         return
-    screen = Screen()
+    printer = Printer()
     for parts in tree_lines(tree, name):
-        screen.line(*parts)
+        printer.line(*parts)
 
 
 def tree_lines(tree: Facts, marked: str = "") -> Iterator[list[Part]]:
-    """Yield the lines of a drawn tree; the marked session stands out."""
+    """Yield the lines of a drawn tree; the marked session is bold."""
     if tree["earlier_session_id"]:
         yield [("… continues ", "dim"), (tree["earlier_session_id"], "cyan")]
     waiting: list[tuple[Facts, str, str]] = [(tree, "", "")]
@@ -444,17 +451,22 @@ def tree_lines(tree: Facts, marked: str = "") -> Iterator[list[Part]]:
             waiting.append((child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")))
 
 
-@click.command(short_help="Print the hand-over of the last session as Markdown.")
+@click.command(short_help="Print the hand-over brief of the last session as Markdown.")
 @click.option("--agent", metavar="NAME", help="The agent's stable name.")
-@click.option("--cwd", metavar="DIR", help="Directory of the work; otherwise this one.")
+@click.option("--cwd", metavar="DIR", help="Workspace directory (default: this one).")
 @click.option(
-    "--max-chars", type=click.IntRange(200, 200_000), metavar="N", default=12_000, show_default=True, help="How long."
+    "--max-chars",
+    type=click.IntRange(200, 200_000),
+    metavar="N",
+    default=12_000,
+    show_default=True,
+    help="Maximum length.",
 )
 @json_option
 def brief(agent: str | None, cwd: str | None, max_chars: int, as_json: bool) -> None:
-    """Print what the next session needs to know, to paste into a prompt or to inject from a hook.
+    """Print the hand-over brief for the next session, to paste into a prompt or to inject from a hook.
 
-    The text is data that agents recorded, and says so.
+    The text is data that agents recorded, and is marked as such.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
-"""The demo session: a short working day of an agent that a newcomer can read, search and verify.
+"""The demo session: a short example that a new user can read, search and verify.
 
-It is written by the same calls that agents make, at the time it plays. The agent is invented, its kind is
-`DemoAgent`, and the token that it stumbles upon is drawn at random and means nothing.
+It is recorded with the same calls that agents make. The agent is fictional, its kind is `DemoAgent`, and the token in
+the story is random and worthless.
 """
 
 import secrets
@@ -23,7 +23,7 @@ Arguments = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One call of the story, and what a spectator is told about it."""
+    """One call of the story, and the line that is printed about it."""
 
     says: str
     tool: str
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A step that is in the journal: its answer, and how many secrets were masked on the way."""
+    """A recorded step: its answer, and how many secrets were masked."""
 
     step: Step
     answer: dict[str, Any]
@@ -40,7 +40,7 @@ class Recorded:
 
 
 def record(client: "Client") -> Iterator[Recorded]:
-    """Play the story call by call, yielding each as soon as it is recorded; the last one closes the session."""
+    """Record the story call by call, yielding each recorded step; the last one closes the session."""
     session_id = ""
     for step in _story(_token()):
         arguments = {"session_id": session_id, **step.arguments} if session_id else step.arguments

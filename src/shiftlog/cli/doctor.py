@@ -1,6 +1,6 @@
-"""`shiftlog doctor`: what is installed, where state lives, whether the daemon answers, and what to do about it.
+"""`shiftlog doctor`: checks of the installation, the state directory and the daemon, each with a hint.
 
-Every check stands for itself, so that the rest is still told when the daemon does not start. Nothing is repaired.
+Every check is independent, so that the others still run if the daemon does not start. Nothing is repaired.
 """
 
 import os
@@ -17,8 +17,8 @@ from pathlib import Path
 import click
 
 from shiftlog import __version__
-from shiftlog.cli.asking import json_option, open_client
-from shiftlog.cli.screen.output import Screen, print_json, styled
+from shiftlog.cli.connecting import json_option, open_client
+from shiftlog.cli.screen.output import Printer, print_json, styled
 from shiftlog.link import processes, wire
 from shiftlog.model.errors import ConfigError, ShiftlogError, StorageError
 from shiftlog.text.figures import count, largest_unit, size
@@ -29,27 +29,27 @@ FULL_BYTES = 100_000_000
 PROBE_S = 5.0
 LOOK_S = 5.0
 HOSTS_SHOWN = 5
-# A host's name comes from an agent, so only what can be one counts.
+# A host's name comes from an agent, so only valid names match.
 UNKNOWN_HOST = re.compile(
     r"^\S+ WARNING shiftlog\.\S+: host key of ([0-9A-Za-z._:-]+) port (\d+) is not known: (SHA256:[0-9A-Za-z+/]{43})$",
     re.MULTILINE,
 )
 SECRETS = frozenset({"keys", "http.token"})
 
-# What the programs that Shiftlog calls are needed for; without the optional ones only that is missing.
+# The programs that Shiftlog calls: name, required or not, purpose.
 PROGRAMS = (
     ("bash", True, "shells of agents"),
     ("git", True, "checkpoints of a workspace"),
     ("docker", False, "shells in containers"),
     ("bwrap", False, "hiding sockets and /tmp from sandboxed shells"),
 )
-# What is called where the program itself is missing.
+# Alternatives for a missing program.
 STAND_INS = {"docker": ("podman",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What one check found: `state` is ok, warn or fail."""
+    """The result of one check: `state` is ok, warn or fail."""
 
     name: str
     state: str
@@ -57,39 +57,40 @@ class Check:
     hint: str = ""
 
 
-@click.command(short_help="Check the installation and say what to do.")
-@click.option("--start/--no-start", default=True, help="Start the daemon if it does not run (the default).")
+@click.command(short_help="Check the installation and suggest fixes.")
+@click.option("--start/--no-start", default=True, help="Start the daemon if it does not run (default: start).")
 @json_option
 def doctor(start: bool, as_json: bool) -> int:
-    """Check the installation: programs, state directory, permissions, settings, daemon, what the kernel can enforce.
+    """Check programs, state directory, permissions, settings, daemon, database and kernel support.
 
-    Each line says ok, warn or fail, and what to do. Exits with 1 when something fails. Nothing is repaired.
+    Each line says ok, warn or fail, with a hint on what to do. The exit status is 1 if a check fails. Nothing is
+    repaired.
 
     \b
     Example:
       shiftlog doctor
     """
-    screen = Screen()
+    printer = Printer()
     checks: list[Check] = []
     for check in _checks(start):
         checks.append(check)
         if not as_json:
-            _print_check(screen, check)
+            _print_check(printer, check)
     failed = sum(check.state == "fail" for check in checks)
     if as_json:
         print_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
     elif failed:
-        screen.line()
-        screen.line((f"{count(failed, 'problem')} found.", "bold red"))
+        printer.line()
+        printer.line((f"{count(failed, 'problem')} found.", "bold red"))
     return 1 if failed else 0
 
 
-def _print_check(screen: Screen, check: Check) -> None:
-    screen.item(
+def _print_check(printer: Printer, check: Check) -> None:
+    printer.item(
         styled(check.state), " " * (6 - len(check.state)), f"{check.name:<13}", terminal_line(check.message), hang=19
     )
     if check.hint:
-        screen.item((terminal_line(check.hint), "dim"), indent=19, hang=0)
+        printer.item((terminal_line(check.hint), "dim"), indent=19, hang=0)
 
 
 def _checks(start: bool) -> Iterator[Check]:
@@ -98,7 +99,7 @@ def _checks(start: bool) -> Iterator[Check]:
     yield _dependencies()
     yield _sqlite()
     home = Path(wire.home_path())
-    # Before the daemon: starting it makes the directory and corrects its mode.
+    # Before the daemon: its start creates the directory and corrects the mode.
     yield _home(home)
     yield from _modes(home)
     yield _space(home)
@@ -191,7 +192,7 @@ def _fail(name: str, message: str, hint: str) -> Check:
 
 
 def _modes(home: Path) -> Iterator[Check]:
-    """Yield what is wrong with the modes of the files, or one line that nothing is."""
+    """Yield a check for each file that other users can read, or one that all is well."""
     try:
         paths = [*home.iterdir(), *(home / "keys").glob("*")]
     except OSError:
@@ -243,7 +244,7 @@ def _daemon(start: bool) -> Iterator[Check]:
         with open_client(start=start) as client:
             facts = client.call("daemon.status")
     except ShiftlogError as error:
-        if not start and not _somebody_listens():
+        if not start and not _is_listening():
             yield _ok("daemon", "does not run; it is started when it is needed")
         else:
             yield _fail("daemon", error.message, error.hint or "")
@@ -266,7 +267,7 @@ def _daemon(start: bool) -> Iterator[Check]:
 
 
 def _database(home: Path) -> Iterator[Check]:
-    """Look through the pages of the database, for as long as a person waits; what they say, `verify` checks."""
+    """Check the pages of the database for a few seconds; `verify` checks their contents."""
     path = home / wire.DATABASE
     try:
         from shiftlog.store.sqlite.faults import look_through
@@ -275,13 +276,13 @@ def _database(home: Path) -> Iterator[Check]:
         is_seen = look_through(path, LOOK_S)
     except StorageError as error:  # which is an OSError too
         yield _fail("database", str(error.details["reason"]), error.hint or "")
-    except (ImportError, OSError, UnicodeEncodeError):  # other lines say it
+    except (ImportError, OSError, UnicodeEncodeError):  # other checks report it
         return
     else:
         yield _ok("database", said if is_seen else f"{said}; nothing is wrong with what {LOOK_S:.0f} s let us see")
 
 
-def _somebody_listens() -> bool:
+def _is_listening() -> bool:
     try:
         sock = wire.connect(wire.home_path())
     except wire.WireError:
@@ -324,7 +325,7 @@ def _lock(home: Path) -> Check:
 
 
 def _spool(home: Path) -> Check:
-    """Tell what hooks and client scripts left that could not be taken, or waits."""
+    """Check for events and calls in the spool that wait or were rejected."""
     from shiftlog.ingest.hooks.spool import CALLS, HOOKS, HookSpool
 
     spool = HookSpool(folder=home / "spool")
@@ -359,7 +360,7 @@ def _program(name: str, needed: bool, purpose: str) -> Check:
 
 
 def kernel_checks() -> Iterator[Check]:
-    """Yield what can hold shells here besides the text of their commands, found by really trying it."""
+    """Yield the kernel layers that can confine shells here, found by really trying them."""
     from shiftlog.shell.sandbox.detect import detect
 
     found = detect()
@@ -382,7 +383,7 @@ def kernel_checks() -> Iterator[Check]:
 
 
 def _host_keys(home: Path) -> Iterator[Check]:
-    """Yield the keys of hosts that ssh met and known_hosts did not know; agents are never told them."""
+    """Yield the host keys that ssh met and known_hosts did not contain; agents never see them."""
     try:
         log = (home / "daemon.log").read_text(encoding="utf-8", errors="replace")
     except OSError:

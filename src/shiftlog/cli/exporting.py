@@ -1,4 +1,4 @@
-"""`shiftlog export`: a session as a file, for people (HTML, Markdown) or for programs (JSON lines)."""
+"""`shiftlog export`: writes a session as HTML, Markdown, JSON lines or a vendor's transcript."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import click
 
-from shiftlog.cli.asking import asked, named_session, open_client, session_argument
+from shiftlog.cli.connecting import open_client, resolve_session, session_argument, streamed
 from shiftlog.model.agents import AGENTS, BY_NAME
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.text.figures import count
@@ -20,26 +20,28 @@ FORMATS = ("html", "md", "jsonl")
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
-@click.command(short_help="Write a session to a file: HTML, Markdown, JSON lines.")
+@click.command(short_help="Export a session as HTML, Markdown or JSON lines.")
 @session_argument()
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), help="The format; by default what FILE ends with, else md."
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Format (default: by the ending of FILE, else md).")
 @click.option(
     "--as",
     "vendor",
     type=click.Choice([agent.name for agent in AGENTS.values() if agent.resume]),
-    help="Write a transcript that this client can resume.",
+    help="Write a transcript that this agent can resume.",
 )
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to FILE; - is standard output."
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write to FILE (default: standard output, also -).",
 )
 def export(session: str, form: str | None, vendor: str | None, output: Path | None) -> None:
     """Write SESSION to standard output or to a file.
 
-    HTML is one self-contained page that needs no server. JSON lines hold the whole journal with its hashes, one
-    entry a line, and the receipts. With --as, what comes out is a transcript of Claude Code or Codex, written from
-    the journal, so that a session whose own file is gone can be continued; what was masked stays masked.
+    HTML is one self-contained page that needs no server. JSON lines hold the whole journal with its hashes, one entry
+    per line, and the receipts. --as writes a transcript of Claude Code or Codex from the journal, so that a session
+    can continue after its own file is lost; masked secrets stay masked.
 
     \b
     Examples:
@@ -54,8 +56,8 @@ def export(session: str, form: str | None, vendor: str | None, output: Path | No
         return
     chosen = form or (ENDINGS.get(output.suffix.lower()) if output else None) or "md"
     with open_client() as client:
-        name = named_session(client, session)
-        with asked(client, "export", {"session_id": name, "format": chosen}) as pieces:
+        name = resolve_session(client, session)
+        with streamed(client, "export", {"session_id": name, "format": chosen}) as pieces:
             first = next(pieces)["text"]
             with _opened(output, 0o666) as file:
                 _write(file, first, chosen)
@@ -66,11 +68,11 @@ def export(session: str, form: str | None, vendor: str | None, output: Path | No
 
 
 def _restore(session: str, vendor: str, output: Path | None) -> None:
-    """Write a vendor's transcript, and say on standard error where it belongs and what it lacks."""
+    """Write a vendor's transcript; standard error says where it belongs and what is missing."""
     about: dict[str, Any] = {}
     with open_client() as client:
-        name = named_session(client, session)
-        with asked(client, "restore", {"session_id": name, "as": vendor}) as items, _opened(output, 0o600) as file:
+        name = resolve_session(client, session)
+        with streamed(client, "restore", {"session_id": name, "as": vendor}) as items, _opened(output, 0o600) as file:
             for item in items:
                 if "line" in item:
                     file.write(item["line"] + "\n")
@@ -98,12 +100,12 @@ def _opened(output: Path | None, mode: int) -> Generator[IO[str]]:
     try:
         with os.fdopen(number, "w", encoding="utf-8", errors="replace") as file:
             yield file
-    except ShiftlogError:  # some are an OSError too, and not of this file
+    except ShiftlogError:  # some are also an OSError, but not of this file
         raise
     except OSError as error:
         raise StorageError(f"Cannot write {output}: {error.strerror}", hint="What is there is not whole") from None
 
 
 def _write(stream: IO[str], text: str, form: str) -> None:
-    # JSON lines go to programs as they are; a terminal gets nothing that it would obey.
+    # Programs read JSON lines unchanged; a terminal must get no control characters.
     stream.write(text if form == "jsonl" or not stream.isatty() else terminal_text(text))

@@ -1,6 +1,6 @@
-"""`shiftlog import`: every past session of other agents into the journal, with a bar, a table, and growth as it comes.
+"""`shiftlog import`: imports the transcripts of other agents, with a progress bar and a report.
 
-The daemon writes; here are the options, what a person sees meanwhile, and the exit status.
+The daemon does the work; this module has the options, the output and the exit status.
 """
 
 import os
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from shiftlog.cli.asking import json_option, open_client
-from shiftlog.cli.screen.output import Column, Screen, print_json
+from shiftlog.cli.connecting import json_option, open_client
+from shiftlog.cli.screen.output import Column, Printer, print_json
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.text.figures import tokens
 from shiftlog.text.printable import terminal_line
@@ -26,7 +26,7 @@ BAR_AFTER_S = 0.5
 BAR_CHARS = 24
 MOST_KEPT = 100
 
-# Where agents keep their transcripts is said by the environment of whoever asks, not by the daemon's.
+# The user's environment, not the daemon's, says where agents keep their transcripts.
 SEVERAL_FOLDERS = "CLAUDE_CONFIG_DIR"
 FOLDER_VARIABLES = ("HOME", SEVERAL_FOLDERS, "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME")
 
@@ -57,18 +57,20 @@ _COLUMNS = (
 @click.command("import", short_help="Import the sessions of other agents.")
 @click.argument("paths", nargs=-1, type=click.Path())
 @click.option("--agent", "agents", multiple=True, metavar="A", help="Only this agent: claude, codex, gemini, …")
-@click.option("--since", metavar="T", help="Only files changed since: 7d, 12h, a date or a time.")
-@click.option("--watch", is_flag=True, help="Stay, and import growth as it comes.")
-@click.option("--dry-run", is_flag=True, help="Read and count, write nothing.")
-@click.option("--full", is_flag=True, help="Read every file whole, changed or not.")
-@click.option("--jobs", type=click.IntRange(0, 64), metavar="N", help="Processes that read; default: cores, at most 4.")
+@click.option("--since", metavar="T", help="Only files changed since then: 7d, 12h, a date or a time.")
+@click.option("--watch", is_flag=True, help="Keep running and import new data as it is written.")
+@click.option("--dry-run", is_flag=True, help="Read and count only; store nothing.")
+@click.option("--full", is_flag=True, help="Read every file in full, even unchanged ones.")
+@click.option(
+    "--jobs", type=click.IntRange(0, 64), metavar="N", help="Reader processes (default: number of cores, at most 4)."
+)
 @click.option("--keep-images", is_flag=True, help="Keep the bytes of images, not only their digests.")
 @click.option("--quiet", is_flag=True, help="Print no progress and no table.")
 @json_option
 def import_(paths: tuple[str, ...], as_json: bool, quiet: bool, watch: bool, **given: Any) -> int:
-    """Import transcripts of Claude Code, Codex and others; without PATHS from the folders where they keep them.
+    """Import transcripts of Claude Code, Codex and other agents from PATHS (default: the agents' own folders).
 
-    Nothing is stored twice: run it as often as you like. Secrets are masked before anything is stored.
+    Nothing is stored twice, so you can run it as often as you like. Secrets are masked before anything is stored.
 
     \b
     Examples:
@@ -78,7 +80,7 @@ def import_(paths: tuple[str, ...], as_json: bool, quiet: bool, watch: bool, **g
       shiftlog import --watch
     """
     if not all(path.strip() for path in paths):
-        raise InvalidParameter.missing("paths")  # as of a variable that is not set; the current folder is "."
+        raise InvalidParameter.missing("paths")  # from an unset variable; the current folder is "."
     if given["since"] is not None and not given["since"].strip():
         raise InvalidParameter.missing("since")
     params: Shown = {name: value for name, value in given.items() if value not in (None, (), False)}
@@ -90,13 +92,13 @@ def import_(paths: tuple[str, ...], as_json: bool, quiet: bool, watch: bool, **g
 
 
 def _absolute(name: str, folders: str) -> str:
-    """Return a variable's folders as they are seen from here; the daemon that reads them works in another directory."""
+    """Return a variable's folders as absolute paths, because the daemon has another working directory."""
     parts = [part.strip() for part in folders.split(",")] if name == SEVERAL_FOLDERS else [folders]
     return ",".join(os.path.abspath(os.path.expanduser(part)) for part in parts if part)  # noqa: PTH100, PTH111
 
 
 def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> int:
-    """Show what comes; the first Ctrl-C asks the daemon to end after its batch, and its report is still shown."""
+    """Print progress and report; the first Ctrl-C stops the import after its batch, and its report is still printed."""
     bar = _Bar(shown=not quiet and sys.stderr.isatty() and not params["watch"])
     report: Shown | None = None
     interrupts: list[int] = []
@@ -108,7 +110,7 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
         _ask_to_stop(params["token"])
 
     before = signal.signal(signal.SIGINT, interrupted)
-    # Who watches waits long for nothing, and ends with its reader; an import that was begun is done without one too.
+    # A watch ends when its reader has gone; a normal import finishes without a reader.
     output = sys.stdout.fileno() if params["watch"] else None
     try:
         for item in client.stream("import", params, output=output):
@@ -135,13 +137,13 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
 
 
 def _ask_to_stop(token: str) -> None:
-    """Ask over a connection of its own: the first one is waiting for items."""
+    """Stop the import over a second connection; the first one is busy with the stream."""
     with open_client(start=False) as client:
         client.call("import_stop", {"token": token})
 
 
 class _Bar:
-    """One line on a terminal that says how far it is."""
+    """A progress line on a terminal."""
 
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown
@@ -186,7 +188,7 @@ def _show_change(report: Shown, *, as_json: bool) -> None:
 
 
 def _added(before: Shown, now: Shown) -> Shown:
-    """Add up two reports of one watch: what was done is summed, how many files there are is what the later one says."""
+    """Add up two reports of one watch: work is summed, file counts come from the later report."""
     made: Shown = {**before, **now}
     for name, old in before.items():
         new = now.get(name, old)
@@ -203,15 +205,15 @@ def _added(before: Shown, now: Shown) -> Shown:
 
 
 def _show_report(report: Shown) -> None:
-    screen = Screen()
+    printer = Printer()
     by_agent: dict[str, Shown] = report["by_agent"]
     if by_agent:
-        screen.table(_COLUMNS, [_row(agent, figures, report) for agent, figures in by_agent.items()])
+        printer.table(_COLUMNS, [_row(agent, figures, report) for agent, figures in by_agent.items()])
     elif not report["totals"]["files"]:
-        screen.line("There is no transcript in the known folders.")
+        printer.line("There is no transcript in the known folders.")
     secrets = sum(report["redactions"].values())
     masked = f"{secrets} ({_listed(report['redactions'])})" if secrets else "–"
-    screen.line(
+    printer.line(
         f"skipped: {_listed({k: v for k, v in report['skipped'].items() if v}) or '–'}     redacted: {masked}"
         f"     usage: {tokens(report['totals']['usage_tokens'])}     {report['duration_s']:.1f} s"
     )
@@ -223,7 +225,7 @@ def _show_report(report: Shown) -> None:
                 f"{warning['code']}: {terminal_line(file['path'])}: {terminal_line(warning['message'])}", err=True
             )
     if report["dry_run"]:
-        screen.line(("Nothing was stored: this was a dry run.", "dim"))
+        printer.line(("Nothing was stored: this was a dry run.", "dim"))
 
 
 def _row(agent: str, figures: Shown, report: Shown) -> list[str]:

@@ -1,12 +1,12 @@
-"""`shiftlog policy`: what the rules say about a command, and what an allow list could be. Nothing is run or changed."""
+"""`shiftlog policy`: explain the verdict on a command, and suggest an allow list. Nothing is run or changed."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from shiftlog.cli.asking import ask, filter_options, filters, json_option, named_session, open_client
-from shiftlog.cli.screen.output import Screen, json_text, print_json
+from shiftlog.cli.connecting import ask, filter_options, filters, json_option, open_client, resolve_session
+from shiftlog.cli.screen.output import Printer, json_text, print_json
 from shiftlog.text.figures import count
 from shiftlog.text.printable import terminal_line
 
@@ -28,7 +28,7 @@ PLACE_CHARS, WORD_CHARS, ROLE_CHARS = 7, 24, 13
 
 @click.group(short_help="Explain verdicts, suggest an allow list.")
 def policy() -> None:
-    """Look at the rules for commands: the [policy] of config.toml and of the policy file. Nothing is run.
+    """Explain the command policy: [policy] in config.toml and the policy file. No command is run.
 
     \b
     Examples:
@@ -39,25 +39,31 @@ def policy() -> None:
 
 @policy.command(short_help="Explain the verdict on a command.")
 @click.argument("command")
-@click.option("--allow", metavar="PROGRAM", multiple=True, help="As a shell that permits only these would judge.")
-@click.option("--deny", metavar="PROGRAM", multiple=True, help="As a shell that denies these would judge.")
+@click.option(
+    "--allow",
+    metavar="PROGRAM",
+    multiple=True,
+    help="Judge as in a shell that permits only these programs. Repeatable.",
+)
+@click.option(
+    "--deny", metavar="PROGRAM", multiple=True, help="Judge as in a shell that denies these programs. Repeatable."
+)
 @click.option(
     "--transport",
     type=click.Choice(("local", "ssh", "docker")),
     default="local",
     show_default=True,
-    help="Where it would run; over ssh and docker only the text is judged.",
+    help="Where the command would run; over ssh and docker only its text is judged.",
 )
-@click.option("--cwd", metavar="DIR", help="Where it would run; by default here.")
+@click.option("--cwd", metavar="DIR", help="Working directory of the command (default: this one).")
 @json_option
 def check(
     command: str, allow: tuple[str, ...], deny: tuple[str, ...], transport: str, cwd: str | None, as_json: bool
 ) -> int:
-    """Say what the policy decides about COMMAND, and why, word by word.
+    """Explain the policy's verdict on COMMAND, word by word.
 
-    Quote COMMAND, so that it arrives as one word. The operator's policy always holds; --allow and --deny add the
-    lists that a shell could be opened with. Exits with 0 when it would run, and with 1 when it would be refused or
-    a person asked first.
+    Quote COMMAND as one argument. The operator's policy always applies; --allow and --deny add the lists of a shell.
+    The exit status is 0 if the command would run, and 1 if it would be refused or need an approval.
 
     \b
     Examples:
@@ -81,33 +87,33 @@ def check(
 
 
 def _print_verdict(found: Item) -> None:
-    screen = Screen()
+    printer = Printer()
     verdict: str = found["verdict"]
-    screen.line((verdict.replace("_", " "), STYLES.get(verdict, "bold red")), f": {MEANINGS[verdict]}")
+    printer.line((verdict.replace("_", " "), STYLES.get(verdict, "bold red")), f": {MEANINGS[verdict]}")
     if found["message"]:
-        screen.line("  ", (found["message"], "bold"))
+        printer.line("  ", (found["message"], "bold"))
     for violation in found["violations"][1:]:
-        screen.line("  ", violation["message"])
+        printer.line("  ", violation["message"])
     for doubt in found["deferred"]:
-        screen.line(f"  {doubt['what']} is left to the kernel: ", terminal_line(doubt["text"]))
+        printer.line(f"  {doubt['what']} is left to the kernel: ", terminal_line(doubt["text"]))
     traits = [f"enforcement {found['enforcement']}"]
     if found["read_only"]:
         traits.append("changes nothing, so no checkpoint is taken before it")
-    screen.line(("  " + "; ".join(traits), "dim"))
+    printer.line(("  " + "; ".join(traits), "dim"))
     if found["tokens"]:
-        screen.line()
-        _print_tokens(screen, found["tokens"])
+        printer.line()
+        _print_tokens(printer, found["tokens"])
 
 
-def _print_tokens(screen: Screen, tokens: list[Item]) -> None:
-    """Print a line for each word: where it is, what it was taken for, and what follows from it."""
+def _print_tokens(printer: Printer, tokens: list[Item]) -> None:
+    """Print a line for each word: its position, its role and the reasons."""
     words = [terminal_line(token["text"]) for token in tokens]
     width = min(WORD_CHARS, max(map(len, words)))
     for token, word in zip(tokens, words, strict=True):
         shown = word if len(word) <= width else word[: width - 1] + "…"
         reasons = "; ".join(token["reasons"])
         style = "red" if "blocked" in reasons else "yellow" if "kernel" in reasons or "approval" in reasons else ""
-        screen.item(
+        printer.item(
             (f"{token['line']}:{token['column']}".ljust(PLACE_CHARS), "dim"),
             (shown.ljust(width + 2), "bold" if token["role"] == "program" else ""),
             (token["role"].ljust(ROLE_CHARS), "dim"),
@@ -117,7 +123,7 @@ def _print_tokens(screen: Screen, tokens: list[Item]) -> None:
 
 
 @policy.command(short_help="Propose an allow list from history.")
-@click.option("--session", metavar="SESSION", help="Only from this session; `last` is the one active last.")
+@click.option("--session", metavar="SESSION", help="Only from this session, or `last`.")
 @filter_options
 @click.option(
     "--least",
@@ -125,7 +131,7 @@ def _print_tokens(screen: Screen, tokens: list[Item]) -> None:
     metavar="N",
     default=1,
     show_default=True,
-    help="Leave out programs that fewer commands used.",
+    help="Leave out programs used by fewer commands.",
 )
 @click.option(
     "--limit",
@@ -133,52 +139,42 @@ def _print_tokens(screen: Screen, tokens: list[Item]) -> None:
     metavar="N",
     default=10_000,
     show_default=True,
-    help="How many of the newest commands to look at.",
+    help="How many of the newest commands to read.",
 )
 @json_option
-def suggest(
-    session: str | None,
-    agent: str | None,
-    agent_id: str | None,
-    status: str | None,
-    project: str | None,
-    from_: str | None,
-    to: str | None,
-    least: int,
-    limit: int,
-    as_json: bool,
-) -> None:
-    """Propose an allow list that covers the commands which agents ran in shells, for [policy] in config.toml.
+def suggest(session: str | None, least: int, limit: int, as_json: bool, **given: str | None) -> None:
+    """Propose an allow list for [policy] in config.toml that covers the commands which agents ran in shells.
 
-    Read it before you use it: it permits what was run, good or bad. Commands whose text does not say which programs
-    they start are counted; under an allow list the kernel judges those, and over ssh and docker they are refused.
+    Review it before use: it permits everything that was run, good or bad. Commands whose text does not show which
+    programs they start are counted; under an allow list the kernel judges them, and over ssh and docker they are
+    refused.
 
     \b
     Examples:
       shiftlog policy suggest
       shiftlog policy suggest --project webshop --least 3
     """
-    chosen = filters(agent=agent, agent_id=agent_id, status=status, project=project, from_=from_, to=to)
+    chosen = filters(**given)
     with open_client() as client:
         if session:
-            chosen["session_id"] = named_session(client, session)
+            chosen["session_id"] = resolve_session(client, session)
         found = client.call("policy_suggest", {**chosen, "least_uses": least, "limit": limit})
     if as_json:
         print_json(found)
         return
-    screen = Screen()
+    printer = Printer()
     if not found["commands"]:
-        screen.line("No command was run in a shell yet.", ("" if not chosen else "  Try fewer filters."))
+        printer.line("No command was run in a shell yet.", ("" if not chosen else "  Try fewer filters."))
         return
     uses: dict[str, int] = found["uses"]
     programs = count(len(found["allow"]), "program")
-    screen.line(f"# {programs} in {count(found['commands'], 'command')}, with how many commands used each")
-    screen.line("[policy]")
-    screen.line("allow = [")
+    printer.line(f"# {programs} in {count(found['commands'], 'command')}, with how many commands used each")
+    printer.line("[policy]")
+    printer.line("allow = [")
     for name in sorted(found["allow"], key=lambda name: (-uses[name], name)):
-        screen.line(f"  {json_text(name)},", (f"  # {uses[name]}", "dim"))
-    screen.line("]")
+        printer.line(f"  {json_text(name)},", (f"  # {uses[name]}", "dim"))
+    printer.line("]")
     if found["undecided_total"]:
-        screen.line(f"# {count(found['undecided_total'], 'command')} cannot be decided by their text alone, such as:")
+        printer.line(f"# {count(found['undecided_total'], 'command')} cannot be decided by their text alone, such as:")
         for text in found["undecided"][:3]:
-            screen.line(("#   " + terminal_line(text)[:100], "dim"))
+            printer.line(("#   " + terminal_line(text)[:100], "dim"))

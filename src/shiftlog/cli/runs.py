@@ -1,6 +1,6 @@
-"""The ledger of runs: `runs` lists them with tokens and cost, `usage` adds them up.
+"""The commands `runs` (list with tokens and cost) and `usage` (totals).
 
-A cost that nobody knows is shown as unknown, never as nothing.
+A missing cost is shown as unknown, never as zero.
 """
 
 import csv
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from shiftlog.cli.asking import agent_option, ask, filters, json_option
-from shiftlog.cli.screen.output import Column, Part, Screen, print_json, styled, when
+from shiftlog.cli.connecting import agent_option, ask, filters, json_option
+from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled, when
 from shiftlog.model.moves import RunStatus
 from shiftlog.text.figures import count, exact_money, stopwatch
 from shiftlog.text.printable import terminal_line
@@ -64,14 +64,14 @@ _CSV_FIGURES = (
 
 
 def _run_filters(command: F) -> F:
-    """Add the filters that narrow down which runs count."""
+    """Add the filters for runs."""
     options = (
         agent_option(),
-        click.option("--agent-id", metavar="NAME", help="The agent's stable name."),
+        click.option("--agent-id", metavar="NAME", help="Stable name of the agent (its agent_id)."),
         click.option("--caller", metavar="NAME", help="The client that launched the run."),
         click.option("--backend", metavar="NAME", help="The program that ran, such as codex."),
-        click.option("--model", metavar="NAME", help="The model's whole name."),
-        click.option("--status", "run_status", type=click.Choice(STATUSES), help="How the run stands."),
+        click.option("--model", metavar="NAME", help="Full name of the model."),
+        click.option("--status", "run_status", type=click.Choice(STATUSES), help="Only runs in this state."),
         click.option("--project", metavar="NAME", help="Name or path of the workspace."),
         click.option("--day", metavar="DATE", help="On this day in UTC (2026-01-31, or today)."),
     )
@@ -85,9 +85,10 @@ def _run_filters(command: F) -> F:
 @click.option("--limit", type=click.IntRange(1, 10_000), metavar="N", default=20, show_default=True, help="How many.")
 @json_option
 def runs(limit: int, as_json: bool, **given: str | None) -> None:
-    """List runs, the one that started last first: who launched which model, for how long, at what cost.
+    """List runs with caller, model, duration, tokens and cost; the one that started last comes first.
 
-    The number of a run names its session everywhere. A run whose process is gone without a word is orphaned.
+    A run number can be used in place of its session id everywhere. A run whose process ended without a report is
+    `orphaned`.
 
     \b
     Examples:
@@ -100,14 +101,14 @@ def runs(limit: int, as_json: bool, **given: str | None) -> None:
     if as_json:
         print_json(found)
         return
-    screen = Screen()
+    printer = Printer()
     items: list[Item] = found["items"]
     if not items:
-        screen.line("No run fits these filters." if chosen else "There is no run yet.")
+        printer.line("No run matches these filters." if chosen else "There is no run yet.")
         return
-    screen.table(_RUN_COLUMNS, map(_run_row, items))
+    printer.table(_RUN_COLUMNS, map(_run_row, items))
     if found["total"] > len(items):
-        screen.line((f"{len(items):,} of {count(found['total'], 'run')}; --limit shows more", "dim"))
+        printer.line((f"{len(items):,} of {count(found['total'], 'run')}; --limit shows more", "dim"))
 
 
 def _run_row(item: Item) -> list[Part]:
@@ -131,19 +132,19 @@ def _run_row(item: Item) -> list[Part]:
     "--by",
     type=click.Choice(DIMENSIONS),
     multiple=True,
-    help="How to group; may be given more than once. By day where left out.",
+    help="Group by; repeatable (default: day).",
 )
 @_run_filters
-@click.option("--from", "from_", metavar="DATE", help="On this date or later (2026-01-31).")
-@click.option("--to", metavar="DATE", help="On this date or earlier.")
+@click.option("--from", "from_", metavar="DATE", help="From this date on (2026-01-31).")
+@click.option("--to", metavar="DATE", help="Up to this date.")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for spreadsheets.")
 def usage(by: tuple[str, ...], as_json: bool, as_csv: bool, **given: str | None) -> None:
     """Add up tokens and cost by day, model, agent, caller or project, with a total.
 
-    Tokens are counted once. A cost that nobody stated follows from the prices in the configuration; where a model has
-    no price, and while a run is going, it is unknown. Tokens count on the day (UTC) on which they were used, sessions,
-    and what was reported for a whole run, on the day on which they started.
+    Tokens are counted once. A cost that was not reported is computed from the prices in the configuration; for a
+    model without a price, and while a run is going, it is unknown. Tokens count on the day (UTC) of their use;
+    sessions, and figures that were reported for a whole run, count on the day of their start.
 
     \b
     Examples:
@@ -161,17 +162,17 @@ def usage(by: tuple[str, ...], as_json: bool, as_csv: bool, **given: str | None)
     elif as_csv:
         _print_csv(dimensions, found)
     else:
-        _print_usage(dimensions, found, "No run fits these filters." if chosen else "There is no run yet.")
+        _print_usage(dimensions, found, "No run matches these filters." if chosen else "There is no run yet.")
 
 
 def _print_usage(dimensions: Sequence[str], found: Item, nothing: str) -> None:
-    screen = Screen()
+    printer = Printer()
     rows: list[Item] = found["rows"]
     if not rows:
-        screen.line(nothing)
-        _print_budgets(screen, found["budgets"])
+        printer.line(nothing)
+        _print_limits(printer, found["budgets"])
         return
-    # Most agents do not tell what they put into a cache.
+    # Most agents do not report tokens written to a cache.
     left_out = () if found["total"][_TO_CACHE] else (_TO_CACHE,)
     figures = [column for column in _USAGE_COLUMNS if not left_out or column.title != "TO CACHE"]
     columns = (*(Column(name.upper(), cut=name != dimensions[0]) for name in dimensions), *figures)
@@ -179,17 +180,17 @@ def _print_usage(dimensions: Sequence[str], found: Item, nothing: str) -> None:
     labels = ["total", *[""] * (len(dimensions) - 1)]
     total = _figures(found["total"], left_out)
     lines.append([(label, "bold") for label in labels] + [(figure, "bold") for figure in total])
-    screen.table(columns, lines)
+    printer.table(columns, lines)
     if found["total"]["cost_unknown"]:
         unknown = count(found["total"]["cost_unknown"], "session")
-        screen.line((f"The cost of {unknown} is not known, or not to its end.", "dim"))
-    _print_budgets(screen, found["budgets"])
+        printer.line((f"The cost of {unknown} is not known, or not to its end.", "dim"))
+    _print_limits(printer, found["budgets"])
 
 
-def _print_budgets(screen: Screen, states: Sequence[Item]) -> None:
+def _print_limits(printer: Printer, states: Sequence[Item]) -> None:
     for state in states:
         style = {"exceeded": "red", "near": "yellow"}.get(state["level"], "dim")
-        screen.line((f"Budget: {state['message']}.", style))
+        printer.line((f"Budget: {state['message']}.", style))
 
 
 def _figures(row: Item, left_out: Sequence[str]) -> list[str]:
@@ -208,13 +209,13 @@ def _print_csv(dimensions: Sequence[str], found: Item) -> None:
 
 
 def _cell(value: str | None) -> str:
-    """Return a name that a spreadsheet cannot take for a formula."""
+    """Return a name that a spreadsheet does not read as a formula."""
     text = terminal_line(value or "")
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _tokens(used: Item, name: str) -> str:
-    """Return how many tokens of a class were used, nothing where only the cost is known."""
+    """Return the number of used tokens of a class, empty if only the cost is known."""
     is_known = any(count for key, count in used.items() if key.endswith("_tokens"))
     return f"{used[name]:,}" if is_known else ""
 

@@ -1,4 +1,4 @@
-"""The daemon as a person sees it: `status` shows everything at a glance, `daemon` starts and stops it."""
+"""The commands `status` (an overview) and `daemon` (start, stop, status)."""
 
 import fcntl
 import os
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shiftlog.cli.asking import json_option, open_client
-from shiftlog.cli.screen.output import Column, Part, Screen, print_json, since
+from shiftlog.cli.connecting import json_option, open_client
+from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since
 from shiftlog.link import processes, wire
 from shiftlog.text.figures import count, largest_unit, size
 
@@ -30,10 +30,12 @@ OPEN_COLUMNS = (
 Facts = dict[str, Any]
 
 
-@click.command(short_help="What is recorded, who is connected, where it lives.")
+@click.command(short_help="Show the daemon, connected clients and open sessions.")
 @json_option
 def status(as_json: bool) -> None:
-    """Show what is recorded, who is connected and where everything lives.
+    """Show an overview: the daemon, its clients, the size of the record and the open sessions.
+
+    Starts the daemon if it does not run.
 
     \b
     Example:
@@ -44,22 +46,22 @@ def status(as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
-    print_status(Screen(), facts)
+    print_status(Printer(), facts)
 
 
-def print_status(screen: Screen, facts: Facts) -> None:
-    """Print the daemon's answer about itself and its record."""
+def print_status(printer: Printer, facts: Facts) -> None:
+    """Print a status answer of the daemon."""
     for name, parts in status_lines(facts):
-        screen.line((f"{name:<10}", "dim"), *parts)
+        printer.line((f"{name:<10}", "dim"), *parts)
     if facts["open"]:
-        screen.line()
-        screen.table(OPEN_COLUMNS, map(open_row, facts["open"]))
+        printer.line()
+        printer.table(OPEN_COLUMNS, map(open_row, facts["open"]))
         if facts["sessions_open"] > len(facts["open"]):
-            screen.line(("shiftlog sessions --status open lists them all", "dim"))
+            printer.line(("shiftlog sessions --status open lists them all", "dim"))
 
 
 def status_lines(facts: Facts) -> list[tuple[str, list[Part]]]:
-    """Return the facts of a status by name, as they are shown."""
+    """Return the lines of a status: a name and the parts to print."""
     clients = sum(one["role"] == "mcp" for one in facts["connections"])
     memory = f", {size(facts['rss_bytes'])}" if facts["rss_bytes"] else ""
     up = f"pid {facts['pid']}, version {facts['version']}, up {largest_unit(facts['uptime_s'])}{memory}"
@@ -95,12 +97,12 @@ def open_row(item: Facts) -> list[Part]:
     ]
 
 
-@click.group(short_help="Start, stop or look at the daemon.")
+@click.group(short_help="Start, stop or check the daemon.")
 def daemon() -> None:
-    """Start, stop or look at the daemon that keeps the record.
+    """Start, stop or check the daemon, which keeps the record.
 
-    Whoever needs the daemon starts it, and it stops by itself when nobody has needed it for a while. These
-    commands are for when you want it otherwise.
+    You rarely need this: every command and every agent starts the daemon on demand, and it stops by itself after
+    an idle time (daemon.idle_stop_minutes).
 
     \b
     Example:
@@ -111,7 +113,7 @@ def daemon() -> None:
 @daemon.command()
 @json_option
 def start(as_json: bool) -> None:
-    """Start the daemon unless it runs.
+    """Start the daemon if it does not run.
 
     \b
     Example:
@@ -122,10 +124,10 @@ def start(as_json: bool) -> None:
         facts: Facts = client.call("daemon.status")
     started = facts["pid"] != before
     if as_json:
-        print_json({"started": started, **_brief(facts)})
+        print_json({"started": started, **_summary(facts)})
         return
     says = "Started the daemon" if started else "The daemon runs already"
-    Screen().line(f"{says} (pid {facts['pid']}) for {facts['home']}")
+    Printer().line(f"{says} (pid {facts['pid']}) for {facts['home']}")
 
 
 def _running() -> int | None:
@@ -138,17 +140,17 @@ def _running() -> int | None:
         return None
 
 
-def _brief(facts: Facts) -> Facts:
+def _summary(facts: Facts) -> Facts:
     return {name: facts.get(name) for name in ("pid", "version", "home", "socket", "uptime_s", "http", "http_fault")}
 
 
 @daemon.command()
 @json_option
 def stop(as_json: bool) -> None:
-    """Stop the daemon after it has finished what it was asked.
+    """Stop the daemon after it has finished the running requests.
 
-    Agents that are connected start it again with their next call. A daemon that does not answer is ended
-    nevertheless; what it has acknowledged is safe.
+    Connected agents start it again with their next call. A daemon that does not answer is killed; everything that it
+    acknowledged is safe.
 
     \b
     Example:
@@ -165,13 +167,13 @@ def stop(as_json: bool) -> None:
     if as_json:
         print_json({"stopped": pid is not None, "pid": pid, "ended": ended})
     elif ended:
-        Screen().line(f"The daemon (pid {pid}) did not answer and was ended.")
+        Printer().line(f"The daemon (pid {pid}) did not answer and was ended.")
     else:
-        Screen().line("No daemon was running." if pid is None else f"Stopped the daemon (pid {pid}).")
+        Printer().line("No daemon was running." if pid is None else f"Stopped the daemon (pid {pid}).")
 
 
 def _end_silent(home: str) -> int | None:
-    """End a daemon that holds the lock but does not answer, by force if need be; None when there is none."""
+    """Kill a daemon that holds the lock but does not answer; return its pid, None if there is none."""
     pid = _lock_holder(home)
     if pid is None:
         return None
@@ -186,7 +188,7 @@ def _end_silent(home: str) -> int | None:
 
 
 def _lock_holder(home: str) -> int | None:
-    """Return the pid in the lock file while somebody really holds the lock."""
+    """Return the pid in the lock file if the lock is really held."""
     try:
         lock = os.open(wire.lock_path(home), os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -202,10 +204,10 @@ def _lock_holder(home: str) -> int | None:
         os.close(lock)
 
 
-@daemon.command("status", short_help="Say whether the daemon runs.")
+@daemon.command("status", short_help="Check whether the daemon runs.")
 @json_option
 def daemon_status(as_json: bool) -> int:
-    """Say whether the daemon runs, without starting it; exit with 1 when it does not.
+    """Check whether the daemon runs, without starting it. The exit status is 1 if it does not.
 
     \b
     Example:
@@ -219,7 +221,7 @@ def daemon_status(as_json: bool) -> int:
         if as_json:
             print_json({"running": False, "reason": error.message})
         else:
-            Screen().line(f"{error.message}.")
+            Printer().line(f"{error.message}.")
         return 1
     with client:
         _print_daemon(client, as_json)
@@ -229,11 +231,13 @@ def daemon_status(as_json: bool) -> int:
 def _print_daemon(client: "Client", as_json: bool) -> None:
     facts: Facts = client.call("daemon.status")
     if as_json:
-        print_json({"running": True, **_brief(facts), "connections": facts["connections"]})
+        print_json({"running": True, **_summary(facts), "connections": facts["connections"]})
         return
-    screen = Screen()
+    printer = Printer()
     for name, parts in status_lines(facts)[:4]:
-        screen.line((f"{name:<10}", "dim"), *parts)
+        printer.line((f"{name:<10}", "dim"), *parts)
     for one in facts["connections"]:
         where = f" in {one['cwd']}" if one["cwd"] else ""
-        screen.line((f"{'client':<10}", "dim"), f"{one['face']}, pid {one['pid']}, {largest_unit(one['age_s'])}{where}")
+        printer.line(
+            (f"{'client':<10}", "dim"), f"{one['face']}, pid {one['pid']}, {largest_unit(one['age_s'])}{where}"
+        )

@@ -1,7 +1,6 @@
-"""Serving agents: `mcp` for one agent over standard input and output, `serve` for HTTP clients on this machine.
+"""The commands `mcp` (one agent over stdio) and `serve` (HTTP clients on this machine).
 
-Both do the daemon's work, asked for on the command line. A plain `shiftlog mcp` never comes here: `entry` sends it
-straight to the bridge.
+A plain `shiftlog mcp` never comes here: `entry` sends it straight to the bridge.
 """
 
 import fcntl
@@ -16,8 +15,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from shiftlog.cli.asking import opened_home
-from shiftlog.cli.screen.output import Screen
+from shiftlog.cli.connecting import opened_home
+from shiftlog.cli.screen.output import Printer
 from shiftlog.model.errors import InvalidParameter, StorageError
 
 if TYPE_CHECKING:
@@ -36,14 +35,18 @@ def _words(values: tuple[str, ...]) -> list[str]:
     return [word for value in values for part in value.split(",") if (word := part.strip())]
 
 
-@click.command(short_help="Serve one agent; agents start this themselves.")
-@click.option("--toolsets", metavar="NAMES", multiple=True, help="Toolsets to list, separated by commas.")
-@click.option("--tools", metavar="NAMES", multiple=True, help="Single tools to list, beside --toolsets or alone.")
-@click.option("--exclude-tools", metavar="NAMES", multiple=True, help="Tools never to list.")
-@click.option("--dialect", metavar="NAMES", multiple=True, help="Dialects: nexo, mcpserver, execkit.")
-@click.option("--policy-file", metavar="FILE", multiple=True, help="Policy that must hold as well; see docs/policy.md.")
-@click.option("--read-only", is_flag=True, help="List only tools that change nothing.")
-@click.option("--in-process", is_flag=True, help="Do everything in this process, without the daemon.")
+@click.command(short_help="Serve one agent over stdio; agents start this themselves.")
+@click.option("--toolsets", metavar="NAMES", multiple=True, help="Toolsets to offer, separated by commas.")
+@click.option(
+    "--tools", metavar="NAMES", multiple=True, help="Single tools to offer, alone or in addition to --toolsets."
+)
+@click.option("--exclude-tools", metavar="NAMES", multiple=True, help="Tools never to offer.")
+@click.option("--dialect", metavar="NAMES", multiple=True, help="Dialects to offer: nexo, mcpserver, execkit.")
+@click.option(
+    "--policy-file", metavar="FILE", multiple=True, help="Additional policy for this agent; see docs/policy.md."
+)
+@click.option("--read-only", is_flag=True, help="Offer only tools that change nothing.")
+@click.option("--in-process", is_flag=True, help="Run everything in this process, without the daemon.")
 def mcp(
     toolsets: tuple[str, ...],
     tools: tuple[str, ...],
@@ -53,10 +56,10 @@ def mcp(
     read_only: bool,
     in_process: bool,
 ) -> int:
-    """Serve one agent over standard input and output; agents start this by themselves.
+    """Serve one agent over standard input and output. Agents start this command themselves.
 
-    `shiftlog setup` writes the line that makes an agent do so. The process only passes messages to the daemon and
-    back, and is ready in milliseconds. With --in-process there is no daemon, for containers and for debugging.
+    `shiftlog setup` configures an agent to do so. The process forwards messages between the agent and the daemon and
+    is ready in milliseconds. --in-process runs without a daemon, for containers and for debugging.
 
     \b
     Examples:
@@ -73,7 +76,7 @@ def mcp(
     if read_only:
         options["read_only"] = True
     if in_process:
-        _ask_for_policy(policy_file)
+        _export_policy(policy_file)
         from shiftlog.daemon.in_process import serve_in_process
 
         return serve_in_process(opened_home(), options)
@@ -85,20 +88,20 @@ def mcp(
 
 
 @click.command(short_help="Serve MCP over HTTP on this machine.")
-@click.option("--host", metavar="ADDRESS", help="Loopback address to listen on; http.host where left out.")
+@click.option("--host", metavar="ADDRESS", help="Loopback address to listen on (default: http.host).")
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
     metavar="PORT",
-    help="Port to listen on, 0 for any; http.port where left out.",
+    help="Port to listen on; 0 takes any free one (default: http.port).",
 )
-@click.option("--policy-file", metavar="FILE", multiple=True, help="Policy that holds as well for every client.")
+@click.option("--policy-file", metavar="FILE", multiple=True, help="Additional policy for every client.")
 def serve(host: str | None, port: int | None, policy_file: tuple[str, ...]) -> int:
     """Serve MCP over HTTP on this machine until Ctrl-C.
 
-    This is the daemon in the foreground with HTTP switched on; one that runs already makes way, and agents that
-    are connected to it come over. Clients need the token in http.token of the state directory. To have HTTP
-    always, set http.enabled in config.toml instead.
+    This runs the daemon in the foreground with HTTP enabled. A daemon that already runs is replaced, and its agents
+    reconnect. Clients need the token from the file http.token in the state directory. To serve HTTP always, set
+    http.enabled in config.toml instead.
 
     \b
     Examples:
@@ -109,9 +112,9 @@ def serve(host: str | None, port: int | None, policy_file: tuple[str, ...]) -> i
     from shiftlog.link import client
 
     home = opened_home()
-    _ask_for_policy(policy_file)
+    _export_policy(policy_file)
     settings = _settings(Path(home), host, port)
-    if _port_of_daemon(home) != settings.port:  # the one that makes way gives its port back
+    if _port_of_daemon(home) != settings.port:  # the daemon that is replaced frees its port
         _check_free(settings)
     start_lock = _take_start_lock(home)
     replaced = client.stop_daemon(home)
@@ -123,16 +126,16 @@ def serve(host: str | None, port: int | None, policy_file: tuple[str, ...]) -> i
     return daemon.main(["--home", home, "--foreground", "--idle-stop-s", "0"])
 
 
-def _ask_for_policy(files: tuple[str, ...]) -> None:
-    """Put policy files where whoever opens the state directory in this process reads them."""
-    from shiftlog.link.wire import ASKED_POLICY
+def _export_policy(files: tuple[str, ...]) -> None:
+    """Put the policy files into the environment, where the app of this process reads them."""
+    from shiftlog.link.wire import POLICY_FILES_VARIABLE
 
     if files:
-        os.environ[ASKED_POLICY] = json.dumps([str(Path(name).expanduser().absolute()) for name in files])
+        os.environ[POLICY_FILES_VARIABLE] = json.dumps([str(Path(name).expanduser().absolute()) for name in files])
 
 
 def _settings(home: Path, host: str | None, port: int | None) -> "HttpSection":
-    """Put the options where the daemon reads its settings, and return what it will read there."""
+    """Put the options into the environment, and return the settings that the daemon will read."""
     from shiftlog.config.loading import ConfigError, load
 
     os.environ["SHIFTLOG_HTTP_ENABLED"] = "true"
@@ -145,16 +148,16 @@ def _settings(home: Path, host: str | None, port: int | None) -> "HttpSection":
     except ConfigError as error:
         if error.details.get("key") not in ("http.host", "SHIFTLOG_HTTP_HOST"):
             raise
-        says = f"'{error.details.get('value')}' is no loopback address (127.0.0.1, ::1 or localhost)"
+        says = f"'{error.details.get('value')}' is not a loopback address (127.0.0.1, ::1 or localhost)"
         raise InvalidParameter(says, details=error.details, hint=TEAM_HINT) from None
     from shiftlog.app.policy import operator_policy
 
-    operator_policy(home, read, os.environ)  # what is wrong with it is said before a running daemon makes way
+    operator_policy(home, read, os.environ)  # report its faults before a running daemon is replaced
     return read.http
 
 
 def _port_of_daemon(home: str) -> int | None:
-    """Return the port on which a running daemon serves HTTP or only the page, None where it does not listen."""
+    """Return the port of a running daemon's HTTP listener, None if it has none."""
     from shiftlog.link.client import DaemonUnreachable, connect
 
     try:
@@ -165,7 +168,7 @@ def _port_of_daemon(home: str) -> int | None:
 
 
 def _check_free(settings: "HttpSection") -> None:
-    """Refuse a port that is taken before the daemon starts, which would only log it."""
+    """Refuse a taken port; the daemon itself would only log it."""
     host = settings.host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -178,26 +181,26 @@ def _check_free(settings: "HttpSection") -> None:
 
 
 def _take_start_lock(home: str) -> int:
-    """Keep clients from starting a daemon of their own between the end of the old one and our beginning."""
+    """Keep clients from starting a daemon between the end of the old one and our start."""
     lock = os.open(Path(home, "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     return lock
 
 
 def _announce(home: str, start_lock: int) -> None:
-    """Say where HTTP is served, once it is."""
+    """Print the address and the token file once HTTP is served."""
     url = _served_at(home, start_lock)
     if url is None:
         return
     token = Path(home, "http.token")
-    screen = Screen()
-    screen.line("MCP over HTTP:  ", (url, "green"))
-    screen.line("Token:          ", (str(token), "cyan"), ("  sent as 'Authorization: Bearer TOKEN'", "dim"))
-    screen.line(
+    printer = Printer()
+    printer.line("MCP over HTTP:  ", (url, "green"))
+    printer.line("Token:          ", (str(token), "cyan"), ("  sent as 'Authorization: Bearer TOKEN'", "dim"))
+    printer.line(
         ("For example:    ", "dim"),
         f'claude mcp add --transport http shiftlog {url} --header "Authorization: Bearer $(cat {token})"',
     )
-    screen.line(("Ctrl-C stops serving.", "dim"))
+    printer.line(("Ctrl-C stops serving.", "dim"))
 
 
 def _served_at(home: str, start_lock: int) -> str | None:

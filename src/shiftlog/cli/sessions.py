@@ -1,27 +1,31 @@
-"""Looking at sessions: `sessions` lists them, `search` finds text in them, `tail` follows what is written.
+"""The commands `sessions` (list), `search` (find text) and `tail` (newest entries, live with -f).
 
-Reading one session whole is in `show`.
+`show` reads one session whole.
 """
 
 import re
-from collections.abc import Iterator
+import select
+import sys
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from shiftlog.cli.asking import (
+from shiftlog.cli.connecting import (
     ask,
-    asked,
     filter_options,
     filters,
     json_option,
-    named_session,
     open_client,
+    resolve_session,
     session_argument,
+    streamed,
 )
-from shiftlog.cli.screen.output import Column, Part, Screen, print_json, since, styled, when
+from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since, styled, when
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.times import shown
 from shiftlog.text.figures import count
 from shiftlog.text.printable import terminal_line
 
@@ -31,6 +35,11 @@ if TYPE_CHECKING:
 KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
 SEARCH_CHARS = 1_000_000
 MOST_HITS = 200
+# While no daemon runs, `tail -f` looks for the next one this often, and then catches up on this many entries.
+RETRY_MS = 500
+CAUGHT_UP = 10_000
+
+Item = dict[str, Any]
 
 _MARKED = re.compile("«([^»]*)»")
 _COLUMNS = (
@@ -48,17 +57,8 @@ _COLUMNS = (
 @filter_options
 @click.option("--limit", type=click.IntRange(1, 10_000), metavar="N", default=20, show_default=True, help="How many.")
 @json_option
-def sessions(
-    agent: str | None,
-    agent_id: str | None,
-    status: str | None,
-    project: str | None,
-    from_: str | None,
-    to: str | None,
-    limit: int,
-    as_json: bool,
-) -> None:
-    """List sessions, the one active last first.
+def sessions(limit: int, as_json: bool, **given: str | None) -> None:
+    """List sessions; the most recently active one comes first.
 
     \b
     Examples:
@@ -66,27 +66,27 @@ def sessions(
       shiftlog sessions --status open --project webshop
       shiftlog sessions --agent ClaudeCode --from 2026-01-01 --json
     """
-    chosen = filters(agent=agent, agent_id=agent_id, status=status, project=project, from_=from_, to=to)
+    chosen = filters(**given)
     found = ask("sessions", {**chosen, "limit": limit})
     if as_json:
         print_json(found)
         return
-    screen = Screen()
-    items: list[dict[str, Any]] = found["items"]
+    printer = Printer()
+    items: list[Item] = found["items"]
     if not items:
-        screen.line("No session fits these filters." if chosen else "There is no session yet.")
+        printer.line("No session matches these filters." if chosen else "There is no session yet.")
         return
-    screen.table(_COLUMNS, map(_session_row, items))
+    printer.table(_COLUMNS, map(_session_row, items))
     for item in items:
         if "successor_deadline" in item:
             by = when(item["successor_deadline"])
             overdue: Part = (", overdue", "red") if item["overdue"] else ""
-            screen.line(item["session_id"], (f" must be continued by {by}", "dim"), overdue)
+            printer.line(item["session_id"], (f" must be continued by {by}", "dim"), overdue)
     if found["total"] > len(items):
-        screen.line((f"{len(items):,} of {count(found['total'], 'session')}; --limit shows more", "dim"))
+        printer.line((f"{len(items):,} of {count(found['total'], 'session')}; --limit shows more", "dim"))
 
 
-def _session_row(item: dict[str, Any]) -> list[Part]:
+def _session_row(item: Item) -> list[Part]:
     return [
         item["session_id"],
         styled(item["state"]),
@@ -98,19 +98,19 @@ def _session_row(item: dict[str, Any]) -> list[Part]:
     ]
 
 
-@click.command(short_help="Find text in what agents recorded.")
+@click.command(short_help="Search everything that agents recorded.")
 @click.argument("text", nargs=-1, required=True)
 @click.option(
     "--kind",
     "kinds",
     type=click.Choice(KINDS),
     multiple=True,
-    help="What to find; may be given more than once. Sessions, or entries with --session.",
+    help="What to find; repeatable. Default: sessions, or entries with --session.",
 )
-@click.option("--session", metavar="SESSION", help="Search in this session only.")
+@click.option("--session", metavar="SESSION", help="Search only in this session.")
 @filter_options
-@click.option("--path", metavar="GLOB", help="Touched a file that fits, such as 'src/*.py'.")
-@click.option("--tag", metavar="TAG", help="Has this tag, or a turn that has it.")
+@click.option("--path", metavar="GLOB", help="Only work that touched a matching file, such as 'src/*.py'.")
+@click.option("--tag", metavar="TAG", help="Only sessions or turns with this tag.")
 @click.option(
     "--limit", type=click.IntRange(1, MOST_HITS), metavar="N", default=20, show_default=True, help="How many."
 )
@@ -119,21 +119,14 @@ def search(
     text: tuple[str, ...],
     kinds: tuple[str, ...],
     session: str | None,
-    agent: str | None,
-    agent_id: str | None,
-    status: str | None,
-    project: str | None,
-    from_: str | None,
-    to: str | None,
-    path: str | None,
-    tag: str | None,
     limit: int,
     as_json: bool,
+    **given: str | None,
 ) -> None:
-    """Find TEXT in everything that agents recorded, the best match first.
+    """Search for TEXT in everything that agents recorded; the best match comes first.
 
-    TEXT is words, "phrases" and beginnings (auth*), joined by && and || with ! for not. Quote it, so that the
-    shell leaves it alone. Words are looked for within one entry: a request, an answer, a dialog item.
+    TEXT consists of words, "phrases" and prefixes (auth*), combined with && (and), || (or) and ! (not). Quote it to
+    protect it from the shell. All words must be in one entry: a request, an answer or a dialog item.
 
     \b
     Examples:
@@ -141,45 +134,36 @@ def search(
       shiftlog search '"race condition" && !windows' --kind decision
       shiftlog search 'retry*' --session last
     """
-    chosen = filters(
-        agent=agent,
-        agent_id=agent_id,
-        status=status,
-        project=project,
-        from_=from_,
-        to=to,
-        path=path,
-        tag=tag,
-    )
+    chosen = filters(**given)
     words = " ".join(text)
     if not words.strip():
         raise InvalidParameter.missing("text")
     wanted = list(kinds) or ["entry" if session else "session"]
     with open_client() as client:
         if session:
-            chosen["session_id"] = named_session(client, session)
+            chosen["session_id"] = resolve_session(client, session)
         question = {**chosen, "text": words, "kinds": wanted, "limit": limit}
         found = client.call("search", {**question, "max_chars": SEARCH_CHARS})
     if as_json:
         print_json(found)
         return
-    screen = Screen()
-    items: list[dict[str, Any]] = found["items"]
+    printer = Printer()
+    items: list[Item] = found["items"]
     if not items:
-        screen.line("Nothing found.")
+        printer.line("Nothing found.")
         if len(words.split()) > 1:
-            screen.line(("Words are looked for within one entry; fewer of them, or || between them, find more.", "dim"))
+            printer.line(("All words must be in one entry; fewer words, or || between them, find more.", "dim"))
         return
     for item in items:
-        _print_hit(screen, item)
+        _print_hit(printer, item)
     if found["total"] > len(items):
         bound = "at least " if found.get("total_is_lower_bound") else ""
         way = "--limit shows more" if limit < MOST_HITS else "more words or filters bring the others up"
-        screen.line((f"{len(items):,} of {bound}{count(found['total'], 'hit')}; {way}", "dim"))
+        printer.line((f"{len(items):,} of {bound}{count(found['total'], 'hit')}; {way}", "dim"))
 
 
-def _print_hit(screen: Screen, item: dict[str, Any]) -> None:
-    """Print where the text was found, then the words around it."""
+def _print_hit(printer: Printer, item: Item) -> None:
+    """Print the location of a hit, then the text around it."""
     place: list[Part] = [(item["session_id"], "cyan"), ("  #" + str(item["seq"]), "dim")]
     match item["kind"]:
         case "session":
@@ -197,15 +181,15 @@ def _print_hit(screen: Screen, item: dict[str, Any]) -> None:
         case _:
             place.append((f"  {item['entry_kind']}  {when(item['at'])}", "dim"))
             heading = ""
-    screen.line(*place)
+    printer.line(*place)
     if heading:
-        screen.line("  ", (terminal_line(heading), "bold"))
-    screen.line("  ", *_highlighted(screen, item["snippet"]))
+        printer.line("  ", (terminal_line(heading), "bold"))
+    printer.line("  ", *_highlighted(printer, item["snippet"]))
 
 
-def _highlighted(screen: Screen, snippet: str) -> Iterator[Part]:
-    """Yield a snippet with its matches in colour; where there are no colours, its marks stay."""
-    if not screen.is_terminal:
+def _highlighted(printer: Printer, snippet: str) -> Iterator[Part]:
+    """Yield a snippet with its matches in colour; without colours its marks stay."""
+    if not printer.is_terminal:
         yield snippet
         return
     for n, piece in enumerate(_MARKED.split(snippet)):
@@ -214,7 +198,7 @@ def _highlighted(screen: Screen, snippet: str) -> Iterator[Part]:
 
 @click.command(short_help="Show the newest entries; -f follows live.")
 @session_argument(required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on with each new entry until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Follow: print each new entry until Ctrl-C.")
 @click.option(
     "-n",
     "--last",
@@ -222,25 +206,26 @@ def _highlighted(screen: Screen, snippet: str) -> Iterator[Part]:
     metavar="N",
     default=10,
     show_default=True,
-    help="Entries to begin with.",
+    help="How many entries to start with.",
 )
 @json_option
 def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
-    """Show the newest entries of SESSION, or of all sessions.
+    """Print the newest entries of SESSION, or of all sessions.
 
-    SESSION is a session's id, the number of its run, or `last`. With --json each entry is one line.
+    SESSION is a session id, a run number, or `last` for the most recently active session. With --json each entry is
+    one line.
 
     \b
     Examples:
       shiftlog tail -f
       shiftlog tail last -n 50
     """
-    screen = Screen()
+    printer = Printer()
     heading = ""
     with open_client() as client:
-        params: dict[str, Any] = {"last": last, "follow": follow}
+        params: Item = {"last": last, "follow": follow}
         if session:
-            heading = params["session_id"] = named_session(client, session)
+            heading = params["session_id"] = resolve_session(client, session)
         with _tailed(client, params) as entries:
             for entry in entries:
                 if as_json:
@@ -248,20 +233,53 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
                 else:
                     if entry["session_id"] != heading:
                         heading = entry["session_id"]
-                        screen.line((f"==> {heading} <==", "cyan"))
-                    screen.item(*entry_parts(entry))
+                        printer.line((f"==> {heading} <==", "cyan"))
+                    printer.item(*entry_parts(entry))
 
 
-def _tailed(client: "Client", params: dict[str, Any]) -> AbstractContextManager[Iterator[dict[str, Any]]]:
-    if not params["follow"]:
-        return asked(client, "tail", params)
-    from shiftlog.cli.following import followed
-
-    return closing(followed(client, params))
+def _tailed(client: "Client", params: Item) -> AbstractContextManager[Iterator[Item]]:
+    return closing(_followed(client, params)) if params["follow"] else streamed(client, "tail", params)
 
 
-def entry_parts(entry: dict[str, Any], *, dated: bool = True) -> Iterator[Part]:
-    """Yield the parts of the line that shows one entry."""
+def _followed(client: "Client", params: Item) -> Generator[Item]:
+    """Yield the newest entries and then each new one, also after a restart of the daemon."""
+    from shiftlog.link.client import DaemonUnreachable
+
+    begun = shown(datetime.now(UTC))
+    newest = since = ""
+    seqs: dict[str, int] = {}
+    while True:
+        try:
+            with client, streamed(client, "tail", params, output=sys.stdout.fileno()) as entries:
+                for entry in entries:
+                    name = entry["session_id"]
+                    if since and (entry["seq"] <= seqs.get(name, 0) or entry["at"] < since):
+                        continue
+                    seqs[name] = entry["seq"]
+                    newest = max(newest, entry["at"])
+                    yield entry
+        except DaemonUnreachable:
+            pass  # killed; a daemon that stops by itself ends the stream
+        client = _next_client()
+        params, since = {**params, "last": CAUGHT_UP}, newest or begun
+
+
+def _next_client() -> "Client":
+    from shiftlog.link.client import DaemonUnreachable
+
+    reader = select.poll()
+    reader.register(sys.stdout, 0)
+    while True:
+        if reader.poll(RETRY_MS):
+            raise BrokenPipeError
+        try:
+            return open_client(start=False)
+        except DaemonUnreachable:
+            pass
+
+
+def entry_parts(entry: Item, *, dated: bool = True) -> Iterator[Part]:
+    """Yield the parts of the line for one entry."""
     at = when(entry["at"])
     yield f"{at if dated else at[11:]} ", "dim"
     yield f"{entry['seq']:>5}  ", "dim"

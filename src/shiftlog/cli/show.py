@@ -1,6 +1,6 @@
-"""`shiftlog show`: one session read whole, as a person reads it or as one JSON document.
+"""`shiftlog show`: prints one session, as text or as one JSON document.
 
-Turns are printed as they arrive, so that a session of any length begins to show at once.
+Turns are printed as they arrive, so that a session of any length starts to print at once.
 """
 
 from collections.abc import Iterable
@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
-from shiftlog.cli.screen.output import Part, Screen, json_text, styled, when
+from shiftlog.cli.connecting import json_option, open_client, resolve_session, session_argument, streamed
+from shiftlog.cli.screen.output import Part, Printer, json_text, styled, when
 from shiftlog.model.errors import TurnNotFound
 from shiftlog.model.moves import status_shown
 from shiftlog.model.times import parse
@@ -28,24 +28,24 @@ LISTS = (
 Facts = dict[str, Any]
 
 
-@click.command(short_help="Read one session.")
+@click.command(short_help="Print one session.")
 @session_argument()
 @click.option("--turn", metavar="TURN", help="Only this turn: its number or its request id.")
-@click.option("--full", is_flag=True, help="Show long texts whole.")
+@click.option("--full", is_flag=True, help="Print long texts in full.")
 @click.option(
     "--lines",
     type=click.IntRange(1),
     metavar="N",
     default=12,
     show_default=True,
-    help="Lines of a text before it is folded.",
+    help="Print at most this many lines of a text.",
 )
 @json_option
 def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) -> None:
-    """Read a session: its turns with request, answer, dialog, actions and files.
+    """Print a session: its turns with request, answer, dialog, actions and files.
 
-    SESSION is a session's id, the number of its run, the vendor's own session id, or `last` for the one active
-    last.
+    SESSION is a session id, a run number, the vendor's own session id, or `last` for the most recently active
+    session.
 
     \b
     Examples:
@@ -54,18 +54,18 @@ def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) 
       shiftlog show ClaudeCode-20260131T090000Z-fix-the-login --json
     """
     with open_client() as client:
-        name = named_session(client, session)
-        with asked(client, "show", {"session_id": name}) as items:
+        name = resolve_session(client, session)
+        with streamed(client, "show", {"session_id": name}) as items:
             facts: Facts = next(items)["session"]
             turns = items if turn is None else _only(items, turn, facts["session_id"])
             if as_json:
                 _print_document(facts, turns)
                 return
-            screen = Screen()
-            _print_session(screen, facts)
+            printer = Printer()
+            _print_session(printer, facts)
             for item in turns:
                 status = status_shown(item["turn"]["status"], facts["state"])
-                _print_turn(screen, item["turn"], status, item["contents"], None if full else lines)
+                _print_turn(printer, item["turn"], status, item["contents"], None if full else lines)
 
 
 def _only(items: Iterable[Facts], wanted: str, session_id: str) -> list[Facts]:
@@ -80,7 +80,7 @@ def _only(items: Iterable[Facts], wanted: str, session_id: str) -> list[Facts]:
 
 
 def _print_document(facts: Facts, turns: Iterable[Facts]) -> None:
-    """Print one JSON document without ever holding all of it."""
+    """Print one JSON document turn by turn, without holding all of it in memory."""
     click.echo(f'{{\n"session": {json_text(facts)},\n"turns": [', nl=False)
     between = "\n"
     for item in turns:
@@ -90,16 +90,16 @@ def _print_document(facts: Facts, turns: Iterable[Facts]) -> None:
     click.echo("\n]\n}")
 
 
-def _print_session(screen: Screen, facts: Facts) -> None:
-    screen.line((terminal_line(facts["title"]), "bold"))
-    screen.line((facts["session_id"], "cyan"))
+def _print_session(printer: Printer, facts: Facts) -> None:
+    printer.line((terminal_line(facts["title"]), "bold"))
+    printer.line((facts["session_id"], "cyan"))
     agent = facts["agent"]
     if facts["agent_id"] != agent:
         agent = f"{agent} as {facts['agent_id']}"
     reason = f" ({terminal_line(facts['reason'])})" if facts["reason"] else ""
-    _facts(screen, styled(facts["state"]), reason, _dotted(agent, facts["model"], facts["workspace"]))
+    _facts(printer, styled(facts["state"]), reason, _dotted(agent, facts["model"], facts["workspace"]))
     ended = facts["closed_at"] or facts["last_activity"]
-    _facts(screen, _span(facts["started"], ended))
+    _facts(printer, _span(facts["started"], ended))
     figures = [count(facts["turns_total"], "turn"), count(facts["entry_count"], "entry")]
     if facts["turns_failed"]:
         figures.insert(1, f"{facts['turns_failed']} failed")
@@ -108,19 +108,19 @@ def _print_session(screen: Screen, facts: Facts) -> None:
     if facts["cost_usd"] is not None:
         figures.append(exact_money(facts["cost_usd"]))
     run: Facts = facts["run"] or {}
-    _facts(screen, " · ".join(figures))
+    _facts(printer, " · ".join(figures))
     if run:
         code = f" (exit {run['returncode']})" if run["returncode"] else ""
-        _facts(screen, f"run {run['run_id']} ", styled(run["status"]), code, _dotted(run["caller"], run["error"]))
+        _facts(printer, f"run {run['run_id']} ", styled(run["status"]), code, _dotted(run["caller"], run["error"]))
     for title, name in (("follows", "predecessor_session_id"), ("child of", "parent_session_id")):
         if facts["lineage"][name]:
-            _facts(screen, f"{title} {facts['lineage'][name]}")
+            _facts(printer, f"{title} {facts['lineage'][name]}")
     if facts["closing_note"]:
-        screen.block(facts["closing_note"], style="italic")
+        printer.block(facts["closing_note"], style="italic")
 
 
-def _facts(screen: Screen, *parts: Part) -> None:
-    screen.line(*(part if isinstance(part, tuple) else (part, "dim") for part in parts))
+def _facts(printer: Printer, *parts: Part) -> None:
+    printer.line(*(part if isinstance(part, tuple) else (part, "dim") for part in parts))
 
 
 def _dotted(*words: str | None) -> str:
@@ -128,71 +128,71 @@ def _dotted(*words: str | None) -> str:
 
 
 def _span(start: str, end: str | None) -> str:
-    """Return from when to when, and how long that is."""
+    """Return start, end and duration."""
     if end is None:
         return when(start)
     until = when(end) if start[:10] != end[:10] else when(end)[11:]
     return f"{when(start)} – {until} ({largest_unit((parse(end) - parse(start)).total_seconds())})"
 
 
-def _print_turn(screen: Screen, turn: Facts, status: str, contents: list[Facts], max_lines: int | None) -> None:
-    screen.line()
+def _print_turn(printer: Printer, turn: Facts, status: str, contents: list[Facts], max_lines: int | None) -> None:
+    printer.line()
     title = terminal_line(turn["query_title"])
-    screen.item((f"Turn {turn['ordinal']}  ", "bold"), styled(status), "  ", (title, "bold"))
-    _facts(screen, f"  {turn['request_id']}")
-    _facts(screen, f"  {_span(turn['begun_at'], turn['finished_at'])}{_dotted(*turn['tags'])}")
-    _section(screen, "Request", turn["query_text"], max_lines)
-    _section(screen, "Understood as", turn["interpretation"], max_lines)
+    printer.item((f"Turn {turn['ordinal']}  ", "bold"), styled(status), "  ", (title, "bold"))
+    _facts(printer, f"  {turn['request_id']}")
+    _facts(printer, f"  {_span(turn['begun_at'], turn['finished_at'])}{_dotted(*turn['tags'])}")
+    _section(printer, "Request", turn["query_text"], max_lines)
+    _section(printer, "Understood as", turn["interpretation"], max_lines)
     dialog = [item for item in contents if item["kind"] == "dialog"]
     if dialog:
-        _heading(screen, "Dialog")
+        _heading(printer, "Dialog")
         for item in dialog:
-            _print_dialog(screen, item, max_lines)
+            _print_dialog(printer, item, max_lines)
     actions = [item for item in contents if item["kind"] == "action"]
     if actions:
-        _heading(screen, "Actions")
+        _heading(printer, "Actions")
         for item in actions:
-            _print_action(screen, item)
+            _print_action(printer, item)
     for heading, name in LISTS:
         if turn[name]:
-            _heading(screen, heading)
+            _heading(printer, heading)
             for text in turn[name]:
-                screen.item(f"- {terminal_line(text)}", indent=4)
+                printer.item(f"- {terminal_line(text)}", indent=4)
     if turn["commits"]:
-        _heading(screen, "Commits")
+        _heading(printer, "Commits")
         for commit in turn["commits"]:
             message = terminal_line(commit.get("message") or "")
-            screen.item((terminal_line(commit["sha"])[:12], "yellow"), f" {message}", indent=4)
-    _section(screen, "Response", turn["response"], max_lines)
+            printer.item((terminal_line(commit["sha"])[:12], "yellow"), f" {message}", indent=4)
+    _section(printer, "Response", turn["response"], max_lines)
     if turn["failure_note"]:
-        _section(screen, "Failed", turn["failure_note"], max_lines)
+        _section(printer, "Failed", turn["failure_note"], max_lines)
 
 
-def _heading(screen: Screen, title: str) -> None:
-    screen.line("  ", (title, "magenta"))
+def _heading(printer: Printer, title: str) -> None:
+    printer.line("  ", (title, "magenta"))
 
 
-def _section(screen: Screen, title: str, text: str | None, max_lines: int | None) -> None:
+def _section(printer: Printer, title: str, text: str | None, max_lines: int | None) -> None:
     if text:
-        _heading(screen, title)
-        screen.block(text, indent=4, max_lines=max_lines)
+        _heading(printer, title)
+        printer.block(text, indent=4, max_lines=max_lines)
 
 
-def _print_dialog(screen: Screen, item: Facts, max_lines: int | None) -> None:
+def _print_dialog(printer: Printer, item: Facts, max_lines: int | None) -> None:
     at = when(item["at"])[11:]
     if item.get("erased"):
-        screen.line("    ", (f"{at} #{item['seq']} (erased)", "dim"))
+        printer.line("    ", (f"{at} #{item['seq']} (erased)", "dim"))
         return
-    screen.line("    ", (f"{at} #{item['seq']} {item.get('role')} {item.get('category')}", "dim"))
-    screen.block(str(item.get("content") or ""), indent=6, max_lines=max_lines)
+    printer.line("    ", (f"{at} #{item['seq']} {item.get('role')} {item.get('category')}", "dim"))
+    printer.block(str(item.get("content") or ""), indent=6, max_lines=max_lines)
 
 
-def _print_action(screen: Screen, item: Facts) -> None:
+def _print_action(printer: Printer, item: Facts) -> None:
     if item.get("erased"):
-        screen.line("    ", (f"  #{item['seq']} (erased)", "dim"))
+        printer.line("    ", (f"  #{item['seq']} (erased)", "dim"))
         return
     mark = MARKS.get(str(item.get("status")), ("·", ""))
     path = f" {terminal_line(item['file_path'])}" if item.get("file_path") else ""
     described = terminal_line(item.get("description") or "")
     number = (f" #{item['seq']} ", "dim")
-    screen.item(mark, number, str(item.get("type")), (path, "cyan"), f"  {described}", indent=4)
+    printer.item(mark, number, str(item.get("type")), (path, "cyan"), f"  {described}", indent=4)

@@ -1,6 +1,6 @@
 """`shiftlogd`: the one process per state directory that owns the store, the live shells and the MCP SDK.
 
-`main` takes the seat before anything heavy is imported, so that clients can connect while the rest loads.
+`main` takes the lock and opens the socket before anything heavy is imported, so that clients can connect meanwhile.
 """
 
 import os
@@ -21,21 +21,21 @@ IMPORT = "import"
 
 
 def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices | None" = None) -> int:
-    """Run the daemon until it stops; return its exit status, 1 when another one serves already."""
+    """Run the daemon until it stops; return its exit status, 1 if another daemon already serves."""
     import argparse
 
     parser = argparse.ArgumentParser(
         prog="shiftlogd",
-        description="The Shiftlog daemon. Clients start it when they need it; run it yourself to watch it.",
+        description="The Shiftlog daemon. Clients start it on demand; start it yourself to see its log.",
     )
     parser.add_argument("--home", help="state directory (default: SHIFTLOG_HOME, else the user's)")
     parser.add_argument("--foreground", action="store_true", help="log to the terminal instead of daemon.log")
     parser.add_argument(
         "--idle-stop-s",
         type=_seconds,
-        help="stop after so long without client and shell; 0 never (default: daemon.idle_stop_minutes)",
+        help="stop after this idle time without client and shell; 0 never stops (default: daemon.idle_stop_minutes)",
     )
-    parser.add_argument("--for", dest="purpose", choices=[IMPORT], help="what it is started for, to be ready sooner")
+    parser.add_argument("--for", dest="purpose", choices=[IMPORT], help="prepare for this task while starting")
     parser.add_argument("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
     try:
@@ -46,26 +46,26 @@ def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices
 
 
 def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None") -> int:
-    from shiftlog.daemon.seat import SeatTaken, take_seat
+    from shiftlog.daemon.lock import AlreadyServed, take_lock
 
     os.umask(0o077)
-    # The directory that a client happened to work in must not be kept busy by us.
+    # Do not keep the client's working directory busy.
     os.chdir("/")
     try:
-        seat = take_seat(home)
-    except SeatTaken as taken:
+        lock = take_lock(home)
+    except AlreadyServed as taken:
         return _complain(str(taken))
     except OSError as error:
         return _complain(f"The lock cannot be taken: {error}")
     try:
         try:
-            listener = seat.listen()
+            listener = lock.listen()
         except OSError as error:  # a full disk, for one
             return _complain(f"The socket cannot be opened: {error}")
         if given.purpose == IMPORT and not os.path.exists(os.path.join(home, wire.DATABASE)):  # noqa: PTH110, PTH118
-            from shiftlog.link.import_ahead import start_ahead
+            from shiftlog.link.import_workers import prestart_workers
 
-            start_ahead()
+            prestart_workers()
         from shiftlog.daemon.log import open_log
 
         open_log(wire.log_path(home), "info", foreground=given.foreground)
@@ -74,9 +74,9 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
         from shiftlog.daemon.lifecycle import serve
 
         opening = open_services or _open_app_services
-        return anyio.run(lambda: serve(seat, listener, opening, idle_stop_s=given.idle_stop_s))
+        return anyio.run(lambda: serve(lock, listener, opening, idle_stop_s=given.idle_stop_s))
     finally:
-        seat.close()
+        lock.close()
 
 
 def _open_app_services(

@@ -1,6 +1,6 @@
 """The daemon's connections: each says hello, is served in its role, and fails alone.
 
-When the daemon ends and why is decided in `lifecycle.py`; a client's part in that is to ask.
+`lifecycle` decides when the daemon ends; a client can only request it.
 """
 
 import logging
@@ -17,8 +17,8 @@ from shiftlog import __version__
 from shiftlog.daemon.control import Answer, Control
 from shiftlog.daemon.hello import (
     Hello,
+    HelloRefused,
     Peer,
-    Refused,
     caller_of,
     check_peer,
     error_line,
@@ -29,7 +29,7 @@ from shiftlog.daemon.hello import (
 )
 from shiftlog.daemon.lines import GONE, LineStream, LineTooLong
 from shiftlog.daemon.services import ServeMcp, Services
-from shiftlog.daemon.until import until
+from shiftlog.daemon.tasks import until
 from shiftlog.link import processes, wire
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError, Unauthorized
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Guest:
+class ConnectedClient:
     """A connection that has said hello."""
 
     sock: socket.socket
@@ -61,14 +61,14 @@ class Guest:
 
 
 class Connections:
-    """All connections of one daemon; `end` is called with a reason when a client asks the daemon to stop."""
+    """All connections of one daemon; `end` is called with a reason when a client stops the daemon."""
 
     def __init__(self, home: str, services: Services, end: Callable[[str], None]) -> None:
         self._home = home
         self._services = services
         self._end = end
         self._started = time.monotonic()
-        self._guests: set[Guest] = set()
+        self._clients: set[ConnectedClient] = set()
         self._open = 0
         self._emptied = anyio.Event()
         self._draining = anyio.Event()
@@ -77,20 +77,20 @@ class Connections:
 
     @property
     def draining(self) -> anyio.Event:
-        """The event after which nothing new is read."""
+        """The event after which no new request is read."""
         return self._draining
 
     def are_open(self) -> bool:
-        """Say whether anybody is connected."""
+        """Return True if a client is connected."""
         return self._open > 0
 
     def mcp_client_ids(self) -> set[str]:
         """Return the ids of the MCP clients that are connected."""
-        ids = {guest.caller.client_id for guest in self._guests if guest.hello.role == "mcp"}
+        ids = {client.caller.client_id for client in self._clients if client.hello.role == "mcp"}
         return {client_id for client_id in ids if client_id is not None}
 
     async def drain(self, reason: str) -> None:
-        """Stop reading, and return when everything that was read is answered and every connection closed."""
+        """Stop reading, and return when every request is answered and every connection closed."""
         self._farewell = reason
         self._draining.set()
         while self._open:
@@ -98,14 +98,14 @@ class Connections:
             await self._emptied.wait()
 
     def cut(self) -> None:
-        """Close what is still open.
+        """Close the connections that are still open, before their tasks are cancelled.
 
-        The sockets close before their tasks are cancelled. The outcome of a request that is cut off is in the
-        journal, where its bridge asks for it; an error from here could not say whether it was applied.
+        The outcome of an interrupted request is in the journal, and its bridge asks for it; an error from here could
+        not say whether the request was applied.
         """
-        for guest in self._guests:
+        for client in self._clients:
             try:
-                guest.sock.shutdown(socket.SHUT_RDWR)
+                client.sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
 
@@ -115,7 +115,7 @@ class Connections:
         try:
             sock.setblocking(False)
             peer = read_peer(sock)
-            # Not UNIXSocketStream: its waiting reads log an error when they are cancelled at the wrong moment.
+            # Not UNIXSocketStream: its reads log an error if they are cancelled at the wrong moment.
             async with await SocketStream.from_socket(sock) as stream:
                 await self._receive(LineStream(stream), sock, peer)
         except GONE:
@@ -130,28 +130,28 @@ class Connections:
 
     async def _receive(self, lines: LineStream, sock: socket.socket, peer: Peer) -> None:
         try:
-            # Read before anything is refused: a client that is still sending would not see why.
+            # Read before refusing: a client that is still sending would not see the reason.
             line = await self._first_line(lines)
             if line is None:
                 return
             check_peer(peer)
             hello = read_hello(line)
             serve_mcp = await self._services.open_mcp(hello.options) if hello.role == "mcp" else None
-        except Refused as refusal:
+        except HelloRefused as refusal:
             await lines.send(refusal.line)
             return
         except ShiftlogError as error:
             await lines.send(error_line(error.code, error.message, error.hint))
             return
-        guest = Guest(sock=sock, hello=hello, caller=caller_of(hello, peer))
-        self._guests.add(guest)
+        client = ConnectedClient(sock=sock, hello=hello, caller=caller_of(hello, peer))
+        self._clients.add(client)
         try:
             await lines.send(hello_line())
-            if not await self._makes_way(hello, lines):
-                await self._host(guest, lines, serve_mcp)
+            if not await self._yields_to(hello, lines):
+                await self._serve_role(client, lines, serve_mcp)
         finally:
-            self._guests.discard(guest)
-            await self._part(guest)
+            self._clients.discard(client)
+            await self._note_departure(client)
 
     async def _first_line(self, lines: LineStream) -> bytes | None:
         line = None
@@ -163,8 +163,8 @@ class Connections:
                     return None
         return line
 
-    async def _makes_way(self, hello: Hello, lines: LineStream) -> bool:
-        """Say whether a newer client wants its own daemon instead of this one, and begin to end if so."""
+    async def _yields_to(self, hello: Hello, lines: LineStream) -> bool:
+        """Return True, and begin to end, if a newer client wants its own daemon instead of this one."""
         if hello.version == __version__ or not wire.newer(hello.version, __version__):
             return False
         async with until(self._draining):
@@ -176,25 +176,25 @@ class Connections:
                 lines.rest[:0] = line
         return False
 
-    async def _host(self, guest: Guest, lines: LineStream, serve_mcp: ServeMcp | None) -> None:
+    async def _serve_role(self, client: ConnectedClient, lines: LineStream, serve_mcp: ServeMcp | None) -> None:
         if serve_mcp is None:
 
             def answers(method: str, params: dict[str, object]) -> Answer:
-                return self._answer(method, params, guest.caller)
+                return self._answer(method, params, client.caller)
 
             await Control(lines, answers).serve(self._draining)
             return
-        await serve_mcp(lines, guest.caller, self._draining)
+        await serve_mcp(lines, client.caller, self._draining)
         if self._draining.is_set():
             await lines.send(farewell_line(self._farewell))
 
-    async def _part(self, guest: Guest) -> None:
-        """Tell the services about a client that left; one that we leave comes back to our successor."""
-        client_id = guest.caller.client_id
-        if guest.hello.role != "mcp" or self._draining.is_set() or client_id in self.mcp_client_ids():
+    async def _note_departure(self, client: ConnectedClient) -> None:
+        """Report a client that left. The clients of a draining daemon come back to the next one."""
+        client_id = client.caller.client_id
+        if client.hello.role != "mcp" or self._draining.is_set() or client_id in self.mcp_client_ids():
             return
         with anyio.CancelScope(shield=True):
-            await self._services.client_gone(guest.caller)
+            await self._services.client_gone(client.caller)
 
     def _answer(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
         if method == "daemon.status":
@@ -211,7 +211,7 @@ class Connections:
             "home": self._home,
             "socket": wire.socket_path(self._home),
             "rss_bytes": processes.rss_bytes(),
-            "connections": [guest.as_dict() for guest in sorted(self._guests, key=lambda guest: guest.since)],
+            "connections": [client.as_dict() for client in sorted(self._clients, key=lambda client: client.since)],
         }
         return own | await self._services.status()
 

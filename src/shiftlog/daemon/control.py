@@ -1,6 +1,6 @@
-"""The control connection of the command line and its kin: questions with a number, answers in any order.
+"""The control connection of the command line, the REPL and hooks: numbered requests, answers in any order.
 
-What a method means is decided by the daemon and the app behind it. Here are the lines, streams and errors.
+This module handles lines, streams and errors. The daemon and its app decide what a method means.
 """
 
 import logging
@@ -12,20 +12,20 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from shiftlog.daemon.lines import GONE, LineStream, LineTooLong
-from shiftlog.daemon.until import until
+from shiftlog.daemon.tasks import until
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, trouble
 
 LINE_BYTES = 32 << 20
 AT_ONCE = 64
 
 Answer = Awaitable[object] | AsyncGenerator[object]
-Answers = Callable[[str, dict[str, object]], Answer]
+Respond = Callable[[str, dict[str, object]], Answer]
 
 log = logging.getLogger(__name__)
 
 
 class Question(msgspec.Struct, frozen=True):
-    """One line of a control client: a question, or the wish to end one."""
+    """One line of a control client: a request, or the cancellation of one."""
 
     id: int | None = None
     method: str = ""
@@ -34,23 +34,23 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Control:
-    """The questions of one connection; `draining` ends the reading, never a question that was read."""
+    """The requests of one connection; `draining` ends reading, but never a request that was read."""
 
-    def __init__(self, lines: LineStream, answers: Answers) -> None:
+    def __init__(self, lines: LineStream, respond: Respond) -> None:
         self._lines = lines
-        self._answers = answers
+        self._respond = respond
         self._running: dict[int, anyio.CancelScope] = {}
         self._streaming: set[int] = set()
-        # Bounds how much one client can have running; the rest waits in its socket.
+        # Bounds the running requests of one client; the rest waits in its socket.
         self._room = anyio.Semaphore(AT_ONCE)
 
     async def serve(self, draining: anyio.Event) -> None:
-        """Answer until the client closes, or until `draining` and everything read is answered."""
+        """Answer until the client closes, or until `draining` and every request is answered."""
         async with anyio.create_task_group() as questions:
             async with until(draining):
                 await self._read(questions)
             if not draining.is_set():
-                # The client is gone, nobody waits for these.
+                # The client is gone.
                 questions.cancel_scope.cancel()
             for number in self._streaming:
                 self._running[number].cancel()  # a stream may have no end of its own
@@ -91,8 +91,8 @@ class Control:
         except GONE:
             return
         except Exception as error:
-            log.exception("A control question failed")
-            defect = trouble(error) or InternalError("The daemon failed to answer; its log says where")
+            log.exception("A control request failed")
+            defect = trouble(error) or InternalError("The daemon failed to answer; daemon.log has the details")
             last = _line({"id": number, "error": defect.as_dict()})
         finally:
             del self._running[number]
@@ -101,7 +101,7 @@ class Control:
         await self._send(last)
 
     async def _result(self, number: int, question: Question) -> object:
-        answer = self._answers(question.method, question.params)
+        answer = self._respond(question.method, question.params)
         if not isinstance(answer, AsyncGenerator):
             return await answer
         self._streaming.add(number)

@@ -1,7 +1,6 @@
-"""Who is on a new connection: the kernel's word about the process, and the client's hello line.
+"""The identity of a new connection: what the kernel says about its process, and the client's hello line.
 
-Nothing is served here. A client of another user is refused whatever it says, and so is one that speaks
-another wire.
+Clients of other users are always refused, and so are clients with another wire version. Nothing is served here.
 """
 
 import os
@@ -24,8 +23,8 @@ _XUCRED = struct.Struct("=IIh2x16I")
 _LOCAL_PEERCRED = 1
 
 
-class Refused(Exception):
-    """Why a connection is not served, in the words that its client gets."""
+class HelloRefused(Exception):
+    """A connection is not served; `line` is what its client gets."""
 
     def __init__(self, code: str, message: str, hint: str) -> None:
         super().__init__(message)
@@ -33,7 +32,7 @@ class Refused(Exception):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client says about itself."""
+    """A client's statement about itself."""
 
     hello: int
     version: str = ""
@@ -46,23 +45,23 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, object] = {}
 
 
-class _FirstLine(msgspec.Struct):
+class _FirstLineHello(msgspec.Struct):
     shiftlog: Hello
 
 
-class _Number(msgspec.Struct):
+class _WireNumber(msgspec.Struct):
     hello: int
 
 
-class _FirstNumber(msgspec.Struct):
-    shiftlog: _Number
+class _FirstLineNumber(msgspec.Struct):
+    shiftlog: _WireNumber
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The process that connected, as the kernel knows it; `pid` is None where it does not say.
+    """The process that connected, as the kernel reports it; `pid` is None if the kernel does not say.
 
-    `started` is None where it had ended before it was looked at: whoever holds its connection now is somebody else.
+    `started` is None if the process had already ended: another process holds its connection now.
     """
 
     uid: int
@@ -71,7 +70,7 @@ class Peer:
 
     @property
     def is_inside(self) -> bool:
-        """Whether it may stand below this daemon, in one of its shells."""
+        """True if the process may run in one of this daemon's shells."""
         if self.pid is None:
             return False
         if self.started is None or not processes.alive(self.pid, self.started):
@@ -80,7 +79,7 @@ class Peer:
 
 
 def read_peer(sock: socket.socket) -> Peer:
-    """Ask the kernel who connected; where it cannot say, the socket's mode has kept others out."""
+    """Ask the kernel who connected; if it cannot say, the socket's mode has kept other users out."""
     if sys.platform == "darwin":
         _, uid, *_ = cast("tuple[int, ...]", _XUCRED.unpack(sock.getsockopt(0, _LOCAL_PEERCRED, _XUCRED.size)))
         return Peer(uid=uid, pid=None)
@@ -93,9 +92,9 @@ def read_peer(sock: socket.socket) -> Peer:
 
 
 def check_peer(peer: Peer) -> None:
-    """Refuse every other user, root too."""
+    """Refuse every other user, even root."""
     if peer.uid != os.geteuid():
-        raise Refused(
+        raise HelloRefused(
             "unauthorized",
             f"This daemon serves uid {os.geteuid()} only",
             "Run Shiftlog as the user whose sessions these are",
@@ -103,38 +102,38 @@ def check_peer(peer: Peer) -> None:
 
 
 def read_hello(line: bytes) -> Hello:
-    """Read the client's first line; raise Refused for another wire or for what is no hello."""
+    """Read the client's first line; raise HelloRefused for another wire version or an invalid hello."""
     try:
-        number = msgspec.json.decode(line, type=_FirstNumber).shiftlog.hello
+        number = msgspec.json.decode(line, type=_FirstLineNumber).shiftlog.hello
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refused(
+        raise HelloRefused(
             "invalid_parameter",
             "The first line of a connection must be a Shiftlog hello",
             "Connect with `shiftlog mcp` or the `shiftlog` command line",
         ) from None
     if number != wire.WIRE:
-        raise Refused(
+        raise HelloRefused(
             "wire_mismatch",
             f"The client speaks wire {number}, the daemon {__version__} speaks wire {wire.WIRE}",
             "Run `shiftlog daemon stop`, then restart the client so that both are of one version",
         )
     try:
-        return msgspec.json.decode(line, type=_FirstLine).shiftlog
+        return msgspec.json.decode(line, type=_FirstLineHello).shiftlog
     except msgspec.DecodeError:
-        raise Refused(
+        raise HelloRefused(
             "invalid_parameter", "The hello line has a field of the wrong type", "Restart the client"
         ) from None
 
 
 def caller_of(hello: Hello, peer: Peer) -> Caller:
-    """Return the caller of a connection's requests; where the kernel knows better than the client, it counts.
+    """Return the caller of a connection's requests; facts from the kernel override the client's own.
 
-    A control connection is the operator's unless it comes from inside a shell of this daemon, or from a process that
-    ended since and left it to another.
+    A control connection has the operator's rights unless it comes from a shell of this daemon, or from a process that
+    ended and left its connection to another.
     """
     pid = peer.pid or hello.pid
     if peer.pid is None and pid is not None and processes.alive(pid):
-        # The kernel does not know the process, as from outside of our container; what it says of itself must do.
+        # The kernel cannot see the process, as from outside of our container; its own statement must do.
         peer = Peer(uid=peer.uid, pid=pid, started=processes.started(pid))
     return Caller(
         client_id=hello.client_id or None,
@@ -154,11 +153,11 @@ def hello_line() -> bytes:
 
 
 def error_line(code: str, message: str, hint: str | None) -> bytes:
-    """Return the answer to a client that is not served."""
+    """Return the refusal of a client."""
     error = {"code": code, "message": message, "hint": hint}
     return msgspec.json.encode({"shiftlog": {"error": error}}) + b"\n"
 
 
 def farewell_line(reason: str) -> bytes:
-    """Return the last line to a bridge, which then knows whether to look for another daemon at once."""
+    """Return the last line to a bridge; its reason decides whether the bridge looks for another daemon at once."""
     return msgspec.json.encode({"shiftlog": {"bye": reason}}) + b"\n"

@@ -1,7 +1,6 @@
-"""HTTP in the daemon: the token, the loopback port and the server that listens there, for MCP and for the page.
+"""The HTTP listener of the daemon: token, loopback port and web server, for MCP and for the page.
 
-Who may come in and what is answered is decided in `shiftlog.mcp.http` and `shiftlog.web`. MCP is there where the
-operator enabled it; the page is served when somebody wants to look at it.
+Access and answers are decided in `shiftlog.mcp.http` and `shiftlog.web`; `http_service` decides when to listen.
 """
 
 import logging
@@ -39,11 +38,9 @@ log = logging.getLogger(__name__)
 
 
 class HttpFace:
-    """The HTTP listener of one daemon; `url` is None until it listens, and `ready` is set once that is decided.
+    """The HTTP listener of one daemon; `ready` is set once it listens at `url`, or cannot listen because of `fault`.
 
-    Where it does not listen `fault` says why.
-
-    Without a server for MCP it serves the page alone, and takes any port where the one of the settings is taken.
+    Without an MCP server it serves the page alone, on any port if the configured one is taken.
     """
 
     def __init__(self, server: Server[Any] | None, app: App, settings: HttpSection) -> None:
@@ -69,19 +66,19 @@ class HttpFace:
         self.fault: str | None = None
 
     def open_page(self, session_id: object = None) -> str | None:
-        """Return a link to the page with a code that opens it once within a minute; None where nothing listens."""
+        """Return a link that opens the page once within a minute; None if nothing listens."""
         if self.url is None:
             return None
         begin = f"&session={quote(str(session_id), safe='')}" if session_id else ""
         return self.url.removesuffix("/mcp") + f"{OPEN}?code={self._door.issue_code()}{begin}"
 
     def was_used(self) -> bool:
-        """Say whether a request runs or has run since the last time this was asked."""
+        """Return True if a request runs or has run since the last call of this method."""
         used, self._used = self._used or self._running > 0, False
         return used
 
     def clients(self) -> list[str]:
-        """Name the clients that count as living: no connection of theirs stays open, so their last request decides."""
+        """Return the clients whose last request was recent: no connection of theirs stays open."""
         since = time.monotonic() - CLIENT_LIVES_S
         self._seen = {client: at for client, at in self._seen.items() if at >= since}
         return list(self._seen)
@@ -95,12 +92,12 @@ class HttpFace:
         return caller
 
     async def _client_gone(self, caller: Caller) -> None:
-        """End the leases of a client that ends its MCP session, as those of one whose socket closes."""
+        """End the leases of a client that ends its MCP session."""
         if caller.client_id is not None:
             await self._continuity.client_gone(caller.client_id)
 
     async def serve(self, draining: anyio.Event) -> None:
-        """Listen until `draining`, then finish what runs; a port that is taken is logged and no reason to end."""
+        """Listen until `draining`, then finish the running requests; a taken port is logged and ends nothing."""
         host = self._settings.host.strip("[]")
         listener = self._listen(host)
         if listener is None:
@@ -133,7 +130,7 @@ class HttpFace:
             tasks.start_soon(stop)
             try:
                 await server.serve(sockets=[listener])
-            except SystemExit:  # uvicorn's way to say that it could not start; the daemon serves on without it
+            except SystemExit:  # uvicorn could not start; the daemon goes on without it
                 self.fault = "see daemon.log"
                 log.error("HTTP could not start")
             tasks.cancel_scope.cancel()
@@ -149,7 +146,7 @@ class HttpFace:
                 level = logging.INFO if self._any_port and port else logging.ERROR
                 log.log(level, "HTTP cannot listen on %s", self.fault)
             else:
-                # asyncio sets this only where a socket names its protocol; without it small answers wait 40 ms.
+                # asyncio sets this only if a socket names its protocol; without it small answers wait 40 ms.
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 return listener
         return None
@@ -170,7 +167,7 @@ class HttpFace:
             self._running -= 1
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a stream of events, which has no end of its own, until its client or the daemon ends it."""
+        """Serve an endless stream of events until its client or the daemon ends it."""
         begun = False
 
         async def noting(message: Message) -> None:
@@ -189,7 +186,7 @@ class HttpFace:
 
 
 class _Quiet(uvicorn.Server):
-    """Leaves the signals to the daemon."""
+    """A server that leaves signals to the daemon."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -197,23 +194,23 @@ class _Quiet(uvicorn.Server):
 
 
 def open_token(home: Path) -> str:
-    """Return the token of a state directory's HTTP face, drawing it (0600) where there is none yet."""
+    """Return the HTTP token of a state directory, creating its file (0600) if needed."""
     path = home / TOKEN_FILE
     try:
         kept = path.read_text(encoding="ascii").strip()
         if kept:
             return kept
-        log.warning("%s is empty; a new token is drawn", TOKEN_FILE)
+        log.warning("%s is empty; a new token is created", TOKEN_FILE)
     except FileNotFoundError:
         pass
     except UnicodeDecodeError:
-        log.warning("%s is no token; a new one is drawn", TOKEN_FILE)
+        log.warning("%s is not a token; a new one is created", TOKEN_FILE)
     token = secrets.token_urlsafe(32)
     fresh = path.with_suffix(".new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(token + "\n")
         file.flush()
-        os.fsync(descriptor)  # else a loss of power may leave an empty file
+        os.fsync(descriptor)  # otherwise a power loss may leave an empty file
     fresh.replace(path)
     return token

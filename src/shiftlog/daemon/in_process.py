@@ -1,13 +1,12 @@
 """Everything in one process: the services of a daemon for the one client at standard input and output.
 
-For containers and debugging. It takes no seat and listens nowhere, so a daemon may serve the same state directory.
+For containers and debugging. It takes no lock and opens no socket, so a daemon may serve the same state directory.
 """
 
-import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
@@ -16,14 +15,13 @@ from shiftlog.app.app import open_app
 from shiftlog.app.policy import command_timeout_s
 from shiftlog.daemon.lifecycle import RENEW_EVERY_S, SWEEP_EVERY_S
 from shiftlog.daemon.log import open_log
+from shiftlog.daemon.tasks import repeat
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.link import processes, wire
 from shiftlog.mcp.server import build_server
 from shiftlog.mcp.stdio import serve_stdio
 from shiftlog.mcp.tools.journal import native_registry, selection_for
 from shiftlog.model.caller import Caller
-
-log = logging.getLogger(__name__)
 
 
 def serve_in_process(home: str, options: Mapping[str, object]) -> int:
@@ -42,8 +40,8 @@ async def _serve(home: Path, options: Mapping[str, object]) -> None:
         drain = anyio.Event()
         async with anyio.create_task_group() as beside:
             beside.start_soon(_obey_signals, drain)
-            beside.start_soon(_every, RENEW_EVERY_S, lambda: app.continuity.renew(present))
-            beside.start_soon(_every, SWEEP_EVERY_S, lambda: app.sweep(present))
+            beside.start_soon(repeat, RENEW_EVERY_S, lambda: app.continuity.renew(present))
+            beside.start_soon(repeat, SWEEP_EVERY_S, lambda: app.sweep(present))
             await serve_stdio(server, caller, drain=drain)
             beside.cancel_scope.cancel()
         await app.continuity.client_gone(str(caller.client_id))
@@ -68,12 +66,3 @@ async def _obey_signals(drain: anyio.Event) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             drain.set()
-
-
-async def _every(seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
-    while True:
-        await anyio.sleep(seconds)
-        try:
-            await duty()
-        except Exception:
-            log.exception("A duty failed; it is tried again in %.0f s", seconds)

@@ -1,7 +1,7 @@
-"""The daemon's life: open the services, accept, keep time, drain, end.
+"""The daemon's life: open the services, accept connections, run periodic jobs, drain, end.
 
-It ends on a signal, when asked, for a newer client, after an idle time, or when its lock file is gone.
-Whatever the reason, it first finishes the requests that it has read, within bounds.
+It ends on a signal, on request, for a newer client, after an idle time, or when its lock file is gone. In every case it
+first finishes the requests that it has read, within bounds.
 """
 
 import gc
@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import anyio
@@ -19,10 +18,10 @@ from anyio.abc import TaskGroup
 from shiftlog import __version__
 from shiftlog.daemon.connections import Connections
 from shiftlog.daemon.hello import error_line
+from shiftlog.daemon.lock import DaemonLock
 from shiftlog.daemon.log import set_level
-from shiftlog.daemon.seat import Seat
 from shiftlog.daemon.services import OpenServices, Services
-from shiftlog.daemon.until import until
+from shiftlog.daemon.tasks import repeat, until
 from shiftlog.model.errors import InternalError, ShiftlogError, StorageError
 
 DRAIN_S = 10.0
@@ -35,10 +34,12 @@ NO_START = "The daemon cannot start: "
 log = logging.getLogger(__name__)
 
 
-async def serve(seat: Seat, listener: socket.socket, open_services: OpenServices, *, idle_stop_s: float | None) -> int:
-    """Serve who connects until the daemon's life is over; return the exit status.
+async def serve(
+    lock: DaemonLock, listener: socket.socket, open_services: OpenServices, *, idle_stop_s: float | None
+) -> int:
+    """Serve clients until the daemon ends; return the exit status.
 
-    Clients may connect before the services are open: they wait for the hello, and are told if opening fails.
+    Clients may connect before the services are open. They wait for the hello, and get an error if opening fails.
     """
     daemon: Daemon | None = None
 
@@ -48,24 +49,24 @@ async def serve(seat: Seat, listener: socket.socket, open_services: OpenServices
     try:
         async with AsyncExitStack() as stack:
             try:
-                services = await stack.enter_async_context(open_services(seat.home, connected))
+                services = await stack.enter_async_context(open_services(lock.home, connected))
             except Exception as error:
-                # No client has been heard yet, so the text of the error is ours to show.
+                # No client has sent anything yet, so the error's text quotes none.
                 refusal = _start_error(error)
                 log.exception("The daemon cannot start: %s", refusal.message.removeprefix(NO_START))
                 _refuse_waiting(listener, refusal)
                 return 1
             set_level(services.log_level)
-            _settle_memory()
-            daemon = Daemon(seat, listener, services, idle_stop_s=idle_stop_s)
+            _freeze_memory()
+            daemon = Daemon(lock, listener, services, idle_stop_s=idle_stop_s)
             await daemon.run()
         return 0
     finally:
         listener.close()
 
 
-def _settle_memory() -> None:
-    """Spare the collector what lives as long as the daemon: looking through it again cost a tenth of every write."""
+def _freeze_memory() -> None:
+    """Exempt long-lived objects from garbage collection, which cost a tenth of every write."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
@@ -76,13 +77,13 @@ def _start_error(error: Exception) -> ShiftlogError:
         return StorageError(f"{NO_START}{error.details['reason']}", hint=error.hint)
     if isinstance(error, ShiftlogError):
         return error
-    if isinstance(error, OSError) and error.filename:  # the state directory is not as it should be
+    if isinstance(error, OSError) and error.filename:  # something is wrong with the state directory
         return StorageError(f"{NO_START}{error.filename}: {error.strerror}", hint="Run shiftlog doctor")
     return InternalError(f"{NO_START}{type(error).__name__}: {error}")
 
 
 def _refuse_waiting(listener: socket.socket, error: ShiftlogError) -> None:
-    """Tell the clients that have connected already why they are not served."""
+    """Send the clients that have already connected the reason why they are not served."""
     line = error_line(error.code, error.message, error.hint)
     while True:
         try:
@@ -97,14 +98,16 @@ def _refuse_waiting(listener: socket.socket, error: ShiftlogError) -> None:
 
 
 class Daemon:
-    """One daemon in service."""
+    """One running daemon."""
 
-    def __init__(self, seat: Seat, listener: socket.socket, services: Services, *, idle_stop_s: float | None) -> None:
-        self._seat = seat
+    def __init__(
+        self, lock: DaemonLock, listener: socket.socket, services: Services, *, idle_stop_s: float | None
+    ) -> None:
+        self._lock = lock
         self._listener = listener
         self._services = services
         self._idle_stop_s = services.idle_stop_s if idle_stop_s is None else idle_stop_s or None
-        self._connections = Connections(seat.home, services, self.end)
+        self._connections = Connections(lock.home, services, self.end)
         self._reason = ""
         self._ending = anyio.Event()
         self._hurried = anyio.Event()
@@ -116,12 +119,12 @@ class Daemon:
 
     async def run(self) -> None:
         """Serve until something ends the daemon, then drain."""
-        log.info("version %s serves %s as pid %d", __version__, self._seat.home, os.getpid())
+        log.info("version %s serves %s as pid %d", __version__, self._lock.home, os.getpid())
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._obey_signals)
             beside.start_soon(self._watch)
-            beside.start_soon(self._every, RENEW_EVERY_S, self._renew)
-            beside.start_soon(self._every, SWEEP_EVERY_S, self._sweep)
+            beside.start_soon(repeat, RENEW_EVERY_S, self._renew)
+            beside.start_soon(repeat, SWEEP_EVERY_S, self._sweep)
             beside.start_soon(self._run_beside)
             async with anyio.create_task_group() as connections:
                 async with until(self._ending):
@@ -132,7 +135,7 @@ class Daemon:
         log.info("stopped")
 
     def end(self, reason: str) -> None:
-        """Begin to end; a second reason changes nothing."""
+        """Begin to end; a second call changes nothing."""
         if not self._ending.is_set():
             log.info("stopping: %s", reason)
             self._reason = reason
@@ -147,19 +150,19 @@ class Daemon:
                 continue
             except OSError:
                 log.exception("A connection could not be accepted")
-                await anyio.sleep(0.1)  # out of descriptors, mostly; some will be free again
+                await anyio.sleep(0.1)  # mostly out of descriptors; some will be free again
                 continue
             connections.start_soon(self._connections.serve, sock)
 
     def _listen_again(self) -> None:
-        """Make the socket anew where a cleaner of temporary files took it away; shells and clients stay."""
+        """Open the socket again after a cleaner of temporary files removed it; shells and clients stay."""
         log.warning("the socket was removed; listening again")
-        old, self._listener = self._listener, self._seat.listen()
+        old, self._listener = self._listener, self._lock.listen()
         anyio.notify_closing(old)
         old.close()
 
     async def _drain(self) -> None:
-        self._seat.vanish()
+        self._lock.remove_socket()
         self._listener.close()
         with anyio.move_on_after(DRAIN_S):
             async with until(self._hurried):
@@ -179,14 +182,14 @@ class Daemon:
                 self.end(signal.Signals(number).name)
 
     async def _watch(self) -> None:
-        """End when nobody has needed the daemon for long, or when its lock no longer guards anything."""
+        """End the daemon after an idle time, or when its lock file is gone."""
         every_s = WATCH_EVERY_S if self._idle_stop_s is None else min(WATCH_EVERY_S, self._idle_stop_s / 4)
         in_use_at = time.monotonic()
         while True:
             await anyio.sleep(every_s)
-            if not self._seat.is_ours():
+            if not self._lock.is_held():
                 self.end("the lock file is gone")
-            elif not self._seat.can_be_found():
+            elif not self._lock.has_socket():
                 self._listen_again()
             if self._connections.are_open() or self._services.busy():
                 in_use_at = time.monotonic()
@@ -199,11 +202,3 @@ class Daemon:
 
     async def _sweep(self) -> None:
         await self._services.sweep(self._connections.mcp_client_ids())
-
-    async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await anyio.sleep(seconds)
-            try:
-                await duty()
-            except Exception:
-                log.exception("A duty failed; it is tried again in %.0f s", seconds)

@@ -13,7 +13,7 @@ class LineTooLong(ValueError):
 
 
 class LineStream(ByteStream):
-    """A byte stream read line by line, or on as bytes; what was read beyond a line waits in `rest`."""
+    """A byte stream that can be read line by line; bytes beyond the last line wait in `rest`."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -22,7 +22,7 @@ class LineStream(ByteStream):
         self._sending = anyio.Lock()
 
     async def read(self, limit_bytes: int) -> bytes | None:
-        """Return the next line with its end; None when the other side has closed."""
+        """Return the next line with its newline; None if the other side has closed."""
         looked = 0
         while (end := self.rest.find(b"\n", looked)) < 0:
             looked = len(self.rest)
@@ -37,7 +37,7 @@ class LineStream(ByteStream):
         return line
 
     async def receive(self, max_bytes: int = CHUNK_BYTES) -> bytes:
-        """Return what has been read already, else what comes next."""
+        """Return bytes that have been read already, else the next ones."""
         if self.rest:
             waiting = bytes(self.rest[:max_bytes])
             del self.rest[:max_bytes]
@@ -45,12 +45,12 @@ class LineStream(ByteStream):
         return await self._stream.receive(max_bytes)
 
     async def send(self, item: bytes) -> None:
-        """Send one whole line; raise one of `GONE` when nobody is there to read it."""
+        """Send one whole line; raise one of `GONE` if the other side has closed."""
         async with self._sending:
             await self._stream.send(item)
 
     async def send_eof(self) -> None:
-        """Tell the other side that nothing more comes."""
+        """Close the sending direction."""
         await self._stream.send_eof()
 
     async def aclose(self) -> None:

@@ -1,7 +1,7 @@
-"""The daemon's log: one file of bounded size that never holds what clients sent.
+"""The daemon's log: one file of bounded size that never holds data from clients.
 
-Exceptions are written as their type and the places they passed, without their text, and records of other
-libraries as their place alone: both may quote arguments.
+Exceptions are written as their type and their stack without text, and records of other libraries as their location
+alone, because both may quote arguments.
 """
 
 import logging
@@ -17,11 +17,11 @@ LOG_BYTES = 1_000_000
 OLD_FILES = 2
 
 
-class Discreet(logging.Formatter):
+class ContentFreeFormatter(logging.Formatter):
     """Formats records without the values that clients sent."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line, and the places of the exception if there is one."""
+        """Return one line, and the stack of the exception if there is one."""
         at = datetime.fromtimestamp(record.created, UTC)
         ours = record.name.partition(".")[0] == "shiftlog"
         said = record.getMessage() if ours else f"a message at {record.module}:{record.lineno}"
@@ -32,7 +32,7 @@ class Discreet(logging.Formatter):
 
 
 def described(error: BaseException) -> str:
-    """Return type and places of an exception, its causes and the members of a group, without their text."""
+    """Return type and stack of an exception, its causes and its group members, without their text."""
     places = [
         f"    {frame.filename}:{frame.lineno} in {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
     ]
@@ -47,7 +47,7 @@ def described(error: BaseException) -> str:
 
 
 class _File(RotatingFileHandler):
-    """Takes the process's own stdout and stderr along when the file is rotated."""
+    """A log file that also takes the process's stdout and stderr, and keeps them when it is rotated."""
 
     def doRollover(self) -> None:  # noqa: N802  # the name is the base class's
         super().doRollover()
@@ -67,7 +67,7 @@ def open_log(path: str, level: str, *, foreground: bool) -> None:
         file = _File(path, maxBytes=LOG_BYTES, backupCount=OLD_FILES, encoding="utf-8")
         file.adopt_streams()
         handler = file
-    handler.setFormatter(Discreet())
+    handler.setFormatter(ContentFreeFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -77,7 +77,7 @@ def open_log(path: str, level: str, *, foreground: bool) -> None:
 
 
 def set_level(level: str) -> None:
-    """Set from which level on our own records are kept; other libraries speak from WARNING on."""
+    """Set the lowest level of our own records; other libraries log from WARNING on."""
     logging.getLogger("shiftlog").setLevel(level.upper())
 
 

@@ -1,6 +1,6 @@
-"""What the daemon serves, as its lifecycle sees it: a small protocol that the app fulfils.
+"""The protocol between the daemon's lifecycle and the work behind it, which `app_services` implements.
 
-The lifecycle (seat, connections, drain, idle stop) knows nothing about sessions; this is all it asks for.
+The lifecycle (lock, connections, drain, idle stop) knows nothing about sessions.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -13,7 +13,7 @@ from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.model.caller import Caller
 
-# Serves one client until it closes, or until the event is set and everything that was read is answered.
+# Serves one client until it closes, or until the event is set and every request that was read is answered.
 ServeMcp = Callable[[LineStream, Caller, anyio.Event], Awaitable[None]]
 
 
@@ -27,19 +27,19 @@ class Services(Protocol):
 
     @property
     def log_level(self) -> str:
-        """From which level on records are kept."""
+        """The lowest level of records that are kept."""
         ...
 
     async def open_mcp(self, options: dict[str, object]) -> ServeMcp:
-        """Return what serves a client with these options; raise ShiftlogError for options of no sense."""
+        """Return the function that serves a client with these options; raise ShiftlogError for invalid ones."""
         ...
 
     def control(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
-        """Answer a control question with one result or a stream of items; raise ShiftlogError."""
+        """Answer a control request with one result or a stream of items; raise ShiftlogError."""
         ...
 
     async def client_gone(self, caller: Caller) -> None:
-        """Take notice that the last connection of an MCP client has closed."""
+        """Handle the end of the last connection of an MCP client."""
         ...
 
     async def renew_leases(self, client_ids: Iterable[str]) -> None:
@@ -47,19 +47,19 @@ class Services(Protocol):
         ...
 
     async def sweep(self, client_ids: Iterable[str]) -> None:
-        """Do what is due now and then while these clients are connected: end what has expired, suspend what idles."""
+        """Do the periodic work while these clients are connected: end expired leases, suspend idle sessions."""
         ...
 
     def busy(self) -> bool:
-        """Say whether something runs that must not end with the last client, such as a shell."""
+        """Return True if something runs that must not end with the last client, such as a shell."""
         ...
 
     async def status(self) -> dict[str, object]:
-        """Return what the status adds to the daemon's own figures."""
+        """Return the fields that the status adds to the daemon's own."""
         ...
 
     async def run_beside(self, draining: anyio.Event) -> None:
-        """Run whatever else listens; after `draining` finish what is there and return."""
+        """Run the background work; after `draining` finish it and return."""
         ...
 
 

@@ -1,3 +1,1 @@
-"""The stdlib-only side of the socket: how a program finds, starts, greets and survives the daemon (bridge, hook,
-client).
-"""
+"""The client side of the daemon's socket: bridge, hook and control client. Standard library only."""

@@ -1,8 +1,8 @@
-"""`shiftlog mcp`: copies JSON-RPC lines between stdio and the daemon, and knows what is unanswered.
+"""`shiftlog mcp`: copies JSON-RPC lines between stdio and the daemon, and tracks unanswered requests.
 
-Standard library only, one thread, every buffer bounded. A line is passed on first and read afterwards, so
-that the imports which reading needs run while the daemon already works. What happens when the daemon goes
-away is in `bridge_recovery.py`, which is loaded only then.
+Standard library only, one thread, every buffer bounded. A line is forwarded first and parsed afterwards, so that the
+imports for parsing run while the daemon already works. What happens when the daemon goes away is in `recovery`, which
+is loaded only then.
 """
 
 import os
@@ -16,19 +16,19 @@ QUEUE_BYTES = 1 << 20
 LINE_BYTES = 64 << 20
 EDGE_BYTES = 4096
 ANSWER_WAIT_S = 30.0
-# A line that is no JSON-RPC gets an answer without an id, if it gets one at all.
+# The answer to a line that is not JSON-RPC has no id, and may never come.
 REFUSAL_WAIT_S = 2.0
 STEADY_S = 1.0
-# How long the newer client that had the daemon retired may take to start its own.
+# A newer client that retired the daemon gets this long to start its own.
 SUCCESSOR_S = 3.0
 
 
 class Stopped(Exception):
-    """SIGTERM: the client wants us gone."""
+    """SIGTERM: the client ends the bridge."""
 
 
-class Lines:
-    """Cuts a byte stream into lines; of a line that is too long only both ends are kept, in `overlong`."""
+class LineCutter:
+    """Cuts a byte stream into lines; keeps only both ends of a line that is too long, in `overlong`."""
 
     def __init__(self) -> None:
         self.partial = bytearray()
@@ -36,7 +36,7 @@ class Lines:
         self._head: bytes | None = None
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """Return the lines that are complete with this piece, each with its end."""
+        """Return the lines that this piece completes, each with its newline."""
         if self._head is not None:
             end = piece.find(b"\n")
             self.partial = (self.partial + piece[: end if end >= 0 else len(piece)])[-EDGE_BYTES:]
@@ -57,20 +57,23 @@ class Lines:
         return [line + b"\n" for line in whole.split(b"\n") if line.strip()]
 
 
-class Ledger:
-    """What client and daemon have asked each other and not yet answered, and the client's handshake."""
+class Unanswered:
+    """The requests in flight in both directions, and the client's handshake.
+
+    `daemon_requests` are the daemon's requests to the client, `former_requests` those of a daemon that is gone.
+    """
 
     def __init__(self) -> None:
         self.in_flight: dict[str, tuple[str, bytes]] = {}
         self.refusals = 0
-        self.asked: set[str] = set()
-        self.orphans: set[str] = set()
+        self.daemon_requests: set[str] = set()
+        self.former_requests: set[str] = set()
         self.initialize: bytes | None = None
         self.initialize_id = ""
         self.initialized: bytes | None = None
 
     def note_sent(self, line: bytes) -> None:
-        """Remember a line that the daemon now has."""
+        """Record a line that was sent to the daemon."""
         message = read_message(line)
         method = message.get("method")
         if isinstance(method, str) and has_id(message):
@@ -82,36 +85,36 @@ class Ledger:
         elif method == "notifications/cancelled":
             self.in_flight.pop(id_text(as_object(message.get("params")), "requestId"), None)
         elif is_answer(message):
-            self.asked.discard(id_text(message))
+            self.daemon_requests.discard(id_text(message))
         elif "id" in message or not isinstance(method, str):
             self.refusals += 1
 
     def note_received(self, line: bytes) -> None:
-        """Remember a line that came from the daemon."""
+        """Record a line that came from the daemon."""
         message = read_message(line)
         if "id" not in message:
             return
         key = id_text(message)
         if "method" in message:
-            self.asked.add(key)
-            self.orphans.discard(key)
-        elif (asked := self.in_flight.pop(key, None)) is not None:
-            if asked[0] == "initialize" and "error" in message:
+            self.daemon_requests.add(key)
+            self.former_requests.discard(key)
+        elif (request := self.in_flight.pop(key, None)) is not None:
+            if request[0] == "initialize" and "error" in message:
                 self.initialize = None
         elif self.refusals:
             self.refusals -= 1
 
-    def answers_orphan(self, line: bytes) -> bool:
-        """Say whether a line answers a question of a daemon that is gone; the present one must not see it."""
+    def answers_former_daemon(self, line: bytes) -> bool:
+        """Return True if a line answers a request of a daemon that is gone; the present daemon must not see it."""
         message = read_message(line)
-        if not is_answer(message) or id_text(message) not in self.orphans:
+        if not is_answer(message) or id_text(message) not in self.former_requests:
             return False
-        self.orphans.discard(id_text(message))
+        self.former_requests.discard(id_text(message))
         return True
 
 
 def read_message(line: bytes) -> dict[str, object]:
-    """Return a JSON-RPC object, or an empty one for what the daemon takes for none: other encodings, NaN."""
+    """Return a JSON-RPC object, or an empty one for a line that the daemon would reject: not UTF-8, NaN."""
     import json
 
     try:
@@ -125,34 +128,34 @@ def _refuse_constant(name: str) -> object:
 
 
 def as_object(value: object) -> dict[str, object]:
-    """Return a JSON object as it is, and an empty one in place of anything else."""
+    """Return the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def has_id(message: dict[str, object]) -> bool:
-    """Say whether a message has an id that an answer can name: text or a whole number."""
+    """Return True if a message has an id that an answer can name: a string or an integer."""
     given = message.get("id")
     return isinstance(given, str | int) and not isinstance(given, bool)
 
 
 def id_text(message: dict[str, object], key: str = "id") -> str:
-    """Return an id as JSON text, which tells 1 from "1"."""
+    """Return an id as JSON text, in which 1 and "1" differ."""
     import json
 
     return json.dumps(message.get(key))
 
 
 def is_answer(message: dict[str, object]) -> bool:
-    """Say whether a message answers a request."""
+    """Return True if a message answers a request."""
     return "id" in message and "method" not in message and ("result" in message or "error" in message)
 
 
 class Bridge:
-    """One client on `stdin` and `stdout`, one daemon behind `connection`, None while there is none."""
+    """One client on `stdin` and `stdout`; `connection` leads to the daemon and is None while there is none."""
 
     def __init__(self, options: dict[str, object], *, stdin: int = 0, stdout: int = 1) -> None:
         self.client_id = os.urandom(16).hex()
-        self.ledger = Ledger()
+        self.unanswered = Unanswered()
         self.connection: wire.Connection | None = None
         self.home = ""
         self.queue: list[bytes] = []
@@ -161,14 +164,14 @@ class Bridge:
         self._hello = wire.hello_line(role="mcp", face="mcp", client_id=self.client_id, options=options)
         self._stdin = stdin
         self._stdout = stdout
-        self._from_client = Lines()
-        self._from_daemon = Lines()
+        self._from_client = LineCutter()
+        self._from_daemon = LineCutter()
         self._sent_bytes = 0
         self._failed_at = 0.0
         self._connected_at = 0.0
         self.farewell = b""
         self._ended_at: float | None = None
-        self._settled = False
+        self._is_warm = False
 
     def run(self) -> int:
         """Copy until the client is done; return the exit status."""
@@ -184,15 +187,15 @@ class Bridge:
                 return 0
 
     def _left_s(self) -> float | None:
-        """Return how long a client that has closed its side is still waited for, None while it has not."""
+        """Return how long the bridge still waits after the client closed its side; None while it has not."""
         if self._ended_at is None:
             return None
-        if self.queue or self.out or self.ledger.in_flight:
+        if self.queue or self.out or self.unanswered.in_flight:
             return self._ended_at + ANSWER_WAIT_S - time.monotonic()
-        return self._ended_at + REFUSAL_WAIT_S - time.monotonic() if self.ledger.refusals else 0.0
+        return self._ended_at + REFUSAL_WAIT_S - time.monotonic() if self.unanswered.refusals else 0.0
 
     def dial(self, patience_s: float = 0.0) -> bool:
-        """Connect, starting a daemon if need be; on failure keep the reason in `failure` and return False."""
+        """Connect, starting a daemon if needed; on failure store the reason in `failure` and return False."""
         try:
             self.home = wire.open_home()
             self.connection = wire.open_connection(self.home, self._hello, patience_s=patience_s)
@@ -202,19 +205,19 @@ class Bridge:
             return False
         self._connected_at = time.monotonic()
         self._sent_bytes = 0
-        self._from_daemon = Lines()
+        self._from_daemon = LineCutter()
         self.failure = None
         self.farewell = b""
         return True
 
     def take_rest(self) -> None:
-        """Take what was read from the daemon beyond a line that somebody waited for."""
+        """Process the bytes that were read from the daemon beyond the awaited line."""
         if self.connection is not None and self.connection.rest:
             self._take_from_daemon(bytes(self.connection.rest))
             self.connection.rest.clear()
 
     def answer(self, line: bytes) -> None:
-        """Send the client a line of our own."""
+        """Send the client a line that does not come from the daemon."""
         self.out += line
 
     def hang_up(self) -> None:
@@ -224,7 +227,7 @@ class Bridge:
             self.connection = None
 
     def _step(self, left_s: float | None) -> bool:
-        """Wait for something to do and do it; False when nobody reads our output any more."""
+        """Wait for input or output and handle it; return False when the client has closed its output."""
         connection = self.connection
         poll = select.poll()
         poll.register(self._stdout, select.POLLOUT if self.out else 0)
@@ -245,19 +248,19 @@ class Bridge:
             self._read_client()
         if connection is not None and self.queue:
             self._flush_to_daemon(connection)
-        if not self._settled:
-            self._settle_in()
+        if not self._is_warm:
+            self._warm_up()
         if connection is not None and ready:
             self._read_daemon(connection)
         return True
 
     def _poll_ms(self, left_s: float | None) -> int | None:
-        if not self._settled:
+        if not self._is_warm:
             return 0
         return None if left_s is None else int(left_s * 1000) + 1
 
-    def _settle_in(self) -> None:
-        """Load what was not needed to pass on the first line."""
+    def _warm_up(self) -> None:
+        """Load what forwarding the first line did not need."""
         import signal
 
         read_message(b"{}")  # loads json now, so that the first answer does not wait for it
@@ -266,11 +269,11 @@ class Bridge:
             raise Stopped
 
         signal.signal(signal.SIGTERM, stop)
-        self._settled = True
+        self._is_warm = True
 
     def _flush_to_client(self) -> bool:
-        # A pipe that polls as writable takes PIPE_BUF bytes without blocking; with more we could wait for a
-        # client that waits for us.
+        # A pipe that polls as writable takes PIPE_BUF bytes without blocking; more could block on a client that
+        # waits for us.
         size = select.PIPE_BUF if os.get_blocking(self._stdout) else CHUNK_BYTES
         try:
             written = os.write(self._stdout, self.out[:size])
@@ -290,13 +293,13 @@ class Bridge:
             piece = b""
         if not piece:
             self._ended_at = time.monotonic()
-            piece = b"\n"  # a last line without an end is a line
+            piece = b"\n"  # completes a last line without a newline
         for line in self._from_client.feed(piece):
-            if not self.ledger.orphans or not self.ledger.answers_orphan(line):
+            if not self.unanswered.former_requests or not self.unanswered.answers_former_daemon(line):
                 self.queue.append(line)
         self._refuse_overlong(self._from_client)
 
-    def _refuse_overlong(self, lines: Lines) -> None:
+    def _refuse_overlong(self, lines: LineCutter) -> None:
         while lines.overlong:
             from shiftlog.link.recovery import refuse_overlong
 
@@ -309,11 +312,11 @@ class Bridge:
                 self._sent_bytes += connection.sock.send(memoryview(line)[self._sent_bytes :])
             except BlockingIOError:
                 return
-            except OSError:  # what the daemon said before it closed is still to be read
+            except OSError:  # lines that the daemon sent before it closed are still to be read
                 return
             if self._sent_bytes == len(line):
                 self._sent_bytes = 0
-                self.ledger.note_sent(self.queue.pop(0))
+                self.unanswered.note_sent(self.queue.pop(0))
 
     def _read_daemon(self, connection: wire.Connection) -> None:
         try:
@@ -333,14 +336,14 @@ class Bridge:
                 self.farewell = line
                 continue
             self.out += line
-            self.ledger.note_received(line)
+            self.unanswered.note_received(line)
         self._refuse_overlong(self._from_daemon)
 
     def _lose_daemon(self) -> None:
-        """Decide whether to look for another daemon now or when the client next wants something."""
+        """Look for another daemon now, or at the client's next request."""
         stopped = b'"bye":"stop"' in self.farewell
         unsteady = not self.farewell and time.monotonic() - self._connected_at < STEADY_S
-        if (stopped or unsteady) and not self.ledger.in_flight and not self.queue:
+        if (stopped or unsteady) and not self.unanswered.in_flight and not self.queue:
             self.hang_up()
         else:
             self._recover()
@@ -354,49 +357,49 @@ class Bridge:
         recover(self, patience_s=SUCCESSOR_S if b'"bye":"retire"' in self.farewell else 0.0)
 
 
-def chosen(options: dict[str, object]) -> dict[str, object]:
-    """Add what the environment of this process chooses: it holds for this client, whoever started the daemon."""
-    told = {**options}
+def with_environment(options: dict[str, object]) -> dict[str, object]:
+    """Add the options that environment variables set; they hold for this client, not for the daemon."""
+    merged = {**options}
     for name in ("toolsets", "tools", "exclude_tools", "dialects"):
         value = os.environ.get(f"SHIFTLOG_MCP_{name.upper().replace('DIALECTS', 'DIALECT')}", "")
         words = [word.strip() for word in value.split(",") if word.strip()]
         if words and name == "exclude_tools":
-            told[name] = [*words, *told.get(name, [])]  # pyright: ignore[reportGeneralTypeIssues]
+            merged[name] = [*words, *merged.get(name, [])]  # pyright: ignore[reportGeneralTypeIssues]
         elif words:
-            told.setdefault(name, words)
+            merged.setdefault(name, words)
     if os.environ.get("SHIFTLOG_MCP_READ_ONLY"):
-        told.setdefault("read_only", os.environ["SHIFTLOG_MCP_READ_ONLY"])
-    return told
+        merged.setdefault("read_only", os.environ["SHIFTLOG_MCP_READ_ONLY"])
+    return merged
 
 
-def policed(options: dict[str, object]) -> dict[str, object]:
-    """Add the policy that this process was given: it must hold in whatever daemon serves it, or none does.
+def with_policy(options: dict[str, object]) -> dict[str, object]:
+    """Add the policy of this process. A daemon that does not apply it must refuse the connection.
 
-    A daemon that this process starts gets it from the environment; one that runs already checks it at the hello.
+    A daemon that this process starts gets the policy from the environment; a running one checks it at the hello.
     """
-    asked: list[str] = options.get("policy_files", [])  # pyright: ignore[reportAssignmentType]
-    files = [os.path.abspath(os.path.expanduser(name)) for name in asked]
+    given: list[str] = options.get("policy_files", [])  # pyright: ignore[reportAssignmentType]
+    files = [os.path.abspath(os.path.expanduser(name)) for name in given]
     if files:
         import json
 
-        os.environ[wire.ASKED_POLICY] = json.dumps(files)
+        os.environ[wire.POLICY_FILES_VARIABLE] = json.dumps(files)
     own = os.environ.get("SHIFTLOG_POLICY_FILE")
     if own:
         files.append(os.path.abspath(os.path.expanduser(own)))
     variables = {name: os.environ[name] for name in os.environ if name.startswith("EXECKIT_MCP_")}
-    told: dict[str, object] = {**options}
+    merged: dict[str, object] = {**options}
     if files:
-        told["policy_files"] = files
+        merged["policy_files"] = files
     if variables:
-        told["policy_variables"] = variables
-    return told
+        merged["policy_variables"] = variables
+    return merged
 
 
 def run(options: dict[str, object]) -> int:
-    """Be the bridge of this process's stdin and stdout; return the exit status."""
+    """Run the bridge on this process's stdin and stdout; return the exit status."""
     processes.open_missing_streams()
     try:
-        return Bridge(policed(chosen(options))).run()
+        return Bridge(with_policy(with_environment(options))).run()
     except Stopped:
         return 0
     except KeyboardInterrupt:

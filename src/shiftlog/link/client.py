@@ -1,7 +1,6 @@
-"""The control client of the command line: questions to the daemon, answers and streams back, errors raised.
+"""The control client of the command line and the REPL: it sends requests to the daemon and raises its errors.
 
-Synchronous, one question at a time, standard library only. How the daemon is found and started stands in
-`wire`.
+Synchronous, one request at a time. How the daemon is found and started is in `wire`.
 """
 
 import json
@@ -16,17 +15,17 @@ from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError
 
 CALL_S = 60.0
 STOP_S = 15.0
-# What changes something, so that a lost answer leaves open whether it did; repeating an import changes nothing.
+# Methods that change something: a lost answer leaves the outcome open. Repeating an import changes nothing.
 CHANGES = frozenset(
     "approve close_shell continuity decline erase exec offer reissue_token revoke rewind tool undo".split()
 )
-# Who gives up on a change ends it half-way, and these others take as long as there are files; so all are waited for.
-PATIENT = CHANGES | {"checkpoints", "diff", "gc"}
-UNKNOWN_HINT = "It may have been done: look with shiftlog tail or shiftlog show before you repeat it"
+# Giving up on a change would end it half-way, and the others take longer with more files: no timeout for these.
+UNBOUNDED = CHANGES | {"checkpoints", "diff", "gc"}
+UNKNOWN_HINT = "It may have been done: check with shiftlog tail or shiftlog show before you repeat it"
 
 
 class DaemonUnreachable(StorageError, ConnectionError):
-    """No daemon could be had, or it went away before it answered."""
+    """No daemon can be reached, or it went away before it answered."""
 
     hint = "Run shiftlog doctor, and look at daemon.log in the state directory"
 
@@ -40,8 +39,8 @@ class Client:
         self.daemon_version = connection.daemon_version
         self._connection = connection
         self._last_id = 0
-        self._asked = ""
-        # Whose reader's end is noticed while a stream is quiet.
+        self._method = ""
+        # While a stream is quiet, a closed reader of this descriptor is noticed.
         self._output: int | None = None
 
     def __enter__(self) -> Self:
@@ -53,15 +52,15 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; the daemon then ends what this client still has running."""
+        """Close the connection; the daemon then cancels the requests that still run."""
         self._connection.close()
 
     def call(self, method: str, params: dict[str, object] | None = None, *, timeout_s: float | None = CALL_S) -> Any:
-        """Ask one question and return its result; raise the ShiftlogError that the daemon answered with.
+        """Send one request and return its result; raise the ShiftlogError that the daemon answered with.
 
-        With `timeout_s` None the answer is waited for as long as the daemon lives, and always for what is `PATIENT`.
+        With `timeout_s` None, and for `UNBOUNDED` methods, the wait ends only with the daemon.
         """
-        if method in PATIENT:
+        if method in UNBOUNDED:
             timeout_s = None
         number = self._ask(method, params)
         while True:
@@ -77,10 +76,10 @@ class Client:
         timeout_s: float | None = None,
         output: int | None = None,
     ) -> Generator[Any]:
-        """Ask one question and yield its items as they come; closing the generator ends the stream.
+        """Send one request and yield its items as they come; closing the generator ends the stream.
 
-        `timeout_s` bounds the wait for each item; without it a quiet stream is waited for, with `output` only until
-        nobody reads that descriptor any more (BrokenPipeError).
+        `timeout_s` bounds the wait for each item. With `output`, the stream also ends with BrokenPipeError once the
+        reader of that descriptor has gone.
         """
         number = self._ask(method, params)
         ended = False
@@ -105,7 +104,7 @@ class Client:
     def _ask(self, method: str, params: dict[str, object] | None) -> int:
         self._last_id += 1
         self._send({"id": self._last_id, "method": method, "params": params or {}})
-        self._asked = method
+        self._method = method
         return self._last_id
 
     def _send(self, message: dict[str, object]) -> None:
@@ -116,7 +115,7 @@ class Client:
         try:
             self._connection.send(line)
         except OSError as error:
-            raise DaemonUnreachable("The daemon went away before it could be asked") from error
+            raise DaemonUnreachable("The daemon went away before it got the request") from error
 
     def _answer(self, number: int, timeout_s: float | None) -> dict[str, Any]:
         while True:
@@ -125,13 +124,13 @@ class Client:
             try:
                 line = self._connection.read_line(timeout_s)
             except TimeoutError as error:
-                raise DaemonUnreachable(f"The daemon did not answer within {STOP_S:.0f} s") from error
+                raise DaemonUnreachable(f"The daemon did not answer within {timeout_s:.0f} s") from error
             if line is None:
-                hint = UNKNOWN_HINT if self._asked in CHANGES else None
+                hint = UNKNOWN_HINT if self._method in CHANGES else None
                 raise DaemonUnreachable("The daemon went away before it answered", hint=hint)
             answer: dict[str, Any] = json.loads(line)
             if answer.get("id") not in (number, None):
-                continue  # the rest of a stream that was ended
+                continue  # the rest of a cancelled stream
             if "error" in answer:
                 raise error_from(answer["error"])
             return answer
@@ -140,10 +139,10 @@ class Client:
 def connect(
     home: str | None = None, *, start: bool = True, face: str = "cli", timeout_s: float = 30.0, purpose: str = ""
 ) -> Client:
-    """Connect to the daemon of a state directory, starting it if need be; raise DaemonUnreachable.
+    """Connect to the daemon of a state directory, starting it if needed; raise DaemonUnreachable.
 
-    With `start=False` nothing is started or replaced, and the daemon is taken whatever its version. One that is started
-    is told its `purpose`, if there is one.
+    With `start=False` no daemon is started or replaced, and any version is accepted. A new daemon prepares for its
+    `purpose`.
     """
     try:
         opened = wire.open_home(home)
@@ -155,7 +154,7 @@ def connect(
 
 
 def stop_daemon(home: str | None = None) -> int | None:
-    """Ask the daemon to stop, wait until its process has ended, and return its pid; None when none ran."""
+    """Stop the daemon, wait until its process has ended, and return its pid; None if none ran."""
     try:
         client = connect(home, start=False)
     except DaemonUnreachable:
@@ -172,7 +171,7 @@ def stop_daemon(home: str | None = None) -> int | None:
 
 
 def error_from(wire_error: dict[str, Any]) -> ShiftlogError:
-    """Return the error that an answer carries, as the class of its code."""
+    """Return the error in an answer as an instance of the class of its code."""
     classes = {leaf.code: leaf for leaf in leaves()}
     leaf = classes.get(str(wire_error.get("code")), InternalError)
     return leaf(str(wire_error.get("message")), details=wire_error.get("details"), hint=wire_error.get("hint"))

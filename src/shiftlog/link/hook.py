@@ -1,8 +1,7 @@
-"""`shiftlog-hook claude|codex`: takes one event of an agent from standard input and appends it to the spool.
+"""`shiftlog-hook claude|codex`: reads one event of an agent from standard input and appends it to the spool.
 
-Standard library only and few imports: it runs inside every turn of an agent. It exits 0 whatever happens and prints
-nothing but the hand-over brief that the daemon answers the start of a session with, because a hook that fails would
-disturb the agent; an event that cannot be spooled is the only loss.
+Standard library only and few imports: it runs inside every turn of an agent. A failing hook would disturb the agent, so
+it always exits 0. It prints only the hand-over brief of the daemon at the start of a session.
 """
 
 import os
@@ -16,25 +15,25 @@ AGENTS = {"claude": "ClaudeCode", "codex": "Codex"}
 EVENT_BYTES = 8 << 20
 LOCK_WAIT_S = 0.05
 ANSWER_S = 0.45
-BRIEFED = frozenset({"startup", "clear", "compact"})
-# Agents start hooks through one of these, and it ends with the hook.
+BRIEFED_SOURCES = frozenset({"startup", "clear", "compact"})
+# Agents start hooks through a shell, which ends with the hook.
 SHELLS = frozenset({b"sh", b"bash", b"dash", b"zsh", b"fish", b"ksh"})
 MOST_SHELLS = 4
 DATABASE = "shiftlog.db"
 
 
 def main() -> int:
-    """Spool the event at standard input, print the daemon's answer where the event has one; return 0."""
+    """Append the event at standard input to the spool, print the brief if the event asks for one; return 0."""
     try:
         agent = AGENTS.get(sys.argv[1] if len(sys.argv) > 1 else "")
         if agent is not None:
-            _take(agent)
-    except BaseException:  # noqa: BLE001, S110 - the agent must never notice us
+            _record(agent)
+    except BaseException:  # noqa: BLE001, S110 - a hook must never disturb its agent
         pass
     return 0
 
 
-def _take(agent: str) -> None:
+def _record(agent: str) -> None:
     from shiftlog.link import processes, wire
 
     event, text = _event(_read())
@@ -46,14 +45,14 @@ def _take(agent: str) -> None:
         _spool(home, agent, text, parent, started)
     except OSError as error:
         problem = error
-    if event.get("hook_event_name") == "SessionStart" and event.get("source") in BRIEFED:
-        _answer(home, agent, event, parent)
+    if event.get("hook_event_name") == "SessionStart" and event.get("source") in BRIEFED_SOURCES:
+        _print_brief(home, agent, event, parent)
     if problem is not None:
         raise problem
 
 
 def _read() -> bytes:
-    """Return what is at standard input, at most one byte more than an event may have."""
+    """Read standard input, at most one byte more than an event may have."""
     parts: list[bytes] = []
     size = 0
     try:
@@ -65,13 +64,13 @@ def _read() -> bytes:
                 break
             parts.append(part)
             size += len(part)
-    except OSError:  # there is no standard input
+    except OSError:  # standard input is closed
         pass
     return b"".join(parts)
 
 
 def _event(data: bytes) -> "tuple[dict[str, Any], str]":
-    """Return the event and its text on one line; for what is too large or no JSON object, what can be told of it."""
+    """Return the event and its text on one line; for unreadable input, its size and digest."""
     if len(data) <= EVENT_BYTES:
         try:
             text = data.decode("utf-8").strip().lstrip("\ufeff")
@@ -80,7 +79,7 @@ def _event(data: bytes) -> "tuple[dict[str, Any], str]":
             event = None
         else:
             if event is not None:
-                return event, _on_one_line(event) if "\n" in text or "\r" in text else text
+                return event, _json_line(event) if "\n" in text or "\r" in text else text
     import hashlib
 
     digest, size = hashlib.sha256(data), len(data)
@@ -89,11 +88,11 @@ def _event(data: bytes) -> "tuple[dict[str, Any], str]":
             digest.update(part)
             size += len(part)
     stub: dict[str, Any] = {"unreadable": True, "bytes": size, "sha256": digest.hexdigest()}
-    return stub, _on_one_line(stub)
+    return stub, _json_line(stub)
 
 
 class _AsIs:
-    """How the scanner of `json` reads values: each as it stands."""
+    """Options of the JSON scanner: every value as it is."""
 
     strict = True
     object_hook = None
@@ -104,9 +103,9 @@ class _AsIs:
 
 
 def _parsed(text: str) -> "dict[str, Any] | None":
-    """Return a JSON object, None for another value; raise for what is no JSON."""
+    """Return a JSON object, None for another value; raise for invalid JSON."""
     try:
-        # The scanner behind `json`, whose own import takes as long as everything else here together.
+        # Importing `json` would take as long as everything else here together.
         from _json import make_scanner
 
         scan: Any = make_scanner(_AsIs)  # pyright: ignore[reportArgumentType]
@@ -121,7 +120,7 @@ def _parsed(text: str) -> "dict[str, Any] | None":
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
 
 
-def _on_one_line(value: object) -> str:
+def _json_line(value: object) -> str:
     """Return a value as JSON in ASCII, on one line."""
     if value is None:
         return "null"
@@ -138,7 +137,7 @@ def _on_one_line(value: object) -> str:
 
 
 def _agent_process(pid: int) -> int:
-    """Return the nearest process above that is no shell: the agent itself."""
+    """Return the nearest ancestor that is not a shell: the agent itself."""
     from shiftlog.link import processes
 
     for _ in range(MOST_SHELLS):
@@ -159,10 +158,10 @@ def _spool(home: str, agent: str, event: str, parent: int, started: str | None) 
 
     seconds = time.time()
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
-    told = "null" if started is None else started if started.isdecimal() else _on_one_line(started)
+    started_text = "null" if started is None else started if started.isdecimal() else _json_line(started)
     line = (
         f'{{"v":1,"id":"{os.urandom(16).hex()}","at":"{at}","agent":"{agent}","event":{event},'
-        f'"pid":{os.getpid()},"ppid":{parent},"ppid_started":{told}}}\n'
+        f'"pid":{os.getpid()},"ppid":{parent},"ppid_started":{started_text}}}\n'
     )
     folder = os.path.join(home, "spool")
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -170,17 +169,17 @@ def _spool(home: str, agent: str, event: str, parent: int, started: str | None) 
 
 
 def _append(folder: str, name: str, line: bytes) -> None:
-    """Write one line under the file's lock; a file that stays locked is left alone for one of our own."""
+    """Write one line under the file's lock; if it stays locked, write to a new file instead."""
     handle = _locked(os.path.join(folder, name + ".jsonl"))
     if handle is None:
         own = os.path.join(folder, f"{name}-{os.getpid()}-{os.urandom(4).hex()}.jsonl")
         handle = os.open(own, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600)
     try:
         size = os.fstat(handle).st_size
-        # What another writer left unfinished must not take this line with it.
+        # An unfinished line of another writer must not swallow this one.
         lead = b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
         written = os.write(handle, lead + line)
-        if written < len(lead) + len(line):  # the disk is full: better no event than a piece of one
+        if written < len(lead) + len(line):  # the disk is full: no event is better than half of one
             os.ftruncate(handle, size)
     finally:
         os.close(handle)
@@ -195,7 +194,7 @@ def _locked(path: str) -> int | None:
         handle = os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever drained the file may have removed it while we waited.
+            # The daemon may have drained and removed the file while we waited.
             if os.fstat(handle).st_ino == os.stat(path).st_ino:
                 return handle
         except OSError:
@@ -206,8 +205,8 @@ def _locked(path: str) -> int | None:
         time.sleep(0.002)
 
 
-def _answer(home: str, agent: str, event: "dict[str, Any]", parent: int) -> None:
-    """Ask the daemon for the brief that a session starts with, and print it."""
+def _print_brief(home: str, agent: str, event: "dict[str, Any]", parent: int) -> None:
+    """Ask the daemon for the hand-over brief of a new session, and print it."""
     if not os.path.exists(os.path.join(home, DATABASE)):
         return  # nothing is recorded yet
     import time
@@ -217,10 +216,10 @@ def _answer(home: str, agent: str, event: "dict[str, Any]", parent: int) -> None
     deadline = time.monotonic() + ANSWER_S
     hello = wire.hello_line(role="control", face="hook", client_id="")
     names = ("session_id", "source", "cwd")
-    told = "".join(f',"{name}":{_on_one_line(event.get(name))}' for name in names)
-    params = f'{{"agent":"{agent}","pid":{parent}{told}}}'
+    field_text = "".join(f',"{name}":{_json_line(event.get(name))}' for name in names)
+    params = f'{{"agent":"{agent}","pid":{parent}{field_text}}}'
     question = f'{{"id":1,"method":"hook_brief","params":{params}}}\n'.encode("ascii")
-    # Whatever its version: a hook has no time to replace a daemon. Hello and question go together, to wait once.
+    # Any version will do: a hook has no time to replace a daemon. Hello and question go together, to wait once.
     sock = wire.connect(home)
     connection = wire.greet(sock, hello + question, ANSWER_S) if sock is not None else None
     if connection is None:
@@ -235,5 +234,5 @@ def _answer(home: str, agent: str, event: "dict[str, Any]", parent: int) -> None
     text = result.get("text")
     if not isinstance(text, str) or not text:
         return
-    said = f'{{"hookEventName":"SessionStart","additionalContext":{_on_one_line(text)}}}'
+    said = f'{{"hookEventName":"SessionStart","additionalContext":{_json_line(text)}}}'
     os.write(1, f'{{"hookSpecificOutput":{said}}}\n'.encode("ascii"))

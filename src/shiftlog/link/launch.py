@@ -1,7 +1,7 @@
 """Starting the daemon on demand: one client spawns it, the others wait for its socket.
 
-Loaded only when nobody listens. The start lock keeps twenty clients from spawning twenty processes; that only
-one daemon serves a state directory is guarded by the daemon's own lock, which this module never takes.
+Loaded only if no daemon listens. The start lock keeps twenty clients from spawning twenty processes. That only one
+daemon serves a state directory is guarded by the daemon's own lock, which this module never takes.
 """
 
 import _socket
@@ -16,7 +16,7 @@ LOG_TAIL_BYTES = 2000
 
 _children: list[int] = []
 
-# What make says to the programs of one run, and which repository a hook of git is about: a daemon outlives both.
+# Variables of one run of make or of one git hook; a daemon outlives both.
 _OF_MAKE = frozenset({"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR"})
 _OF_GIT = frozenset(
     {
@@ -33,10 +33,10 @@ _OF_GIT = frozenset(
 
 
 def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose: str = "") -> _socket.socket:
-    """Return a connection to the daemon's socket, having spawned the daemon unless somebody else did.
+    """Spawn the daemon unless another client does, and return a connection to its socket.
 
-    A daemon that is told its `purpose` prepares for it. Raises WireError with the end of the daemon's log when it does
-    not come up.
+    The daemon prepares for the `purpose` that it is started for. If it does not come up, raises WireError with the end
+    of its log.
     """
     reap()
     starter = _StartLock(home)
@@ -45,16 +45,16 @@ def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose
     try:
         while (now := time.monotonic()) < deadline:
             if child is None and now >= spawn_from and starter.take():
-                # Whoever held the lock before us may have succeeded since we looked.
+                # The previous holder of the lock may have started the daemon since we looked.
                 sock = connect(home)
                 if sock is not None:
                     return sock
-                child = _Child(home, purpose)
-            gone = child is not None and child.has_ended()
+                child = _SpawnedDaemon(home, purpose)
+            ended = child is not None and child.has_ended()
             sock = connect(home)
             if sock is not None:
                 return sock
-            if gone and child is not None:
+            if ended and child is not None:
                 raise _failed("The daemon ended while it started", home, child)
             time.sleep(RETRY_S)
         raise _failed("The daemon did not come up in time", home, child)
@@ -66,7 +66,7 @@ def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose
 
 
 def reap() -> None:
-    """Collect daemons that this process spawned and that have ended since, so that no zombie stays behind."""
+    """Collect the daemons of this process that have ended, so that no zombie stays behind."""
     for pid in list(_children):
         try:
             if os.waitpid(pid, os.WNOHANG)[0] == 0:
@@ -76,15 +76,15 @@ def reap() -> None:
         _children.remove(pid)
 
 
-def lasting(environ: dict[str, str]) -> dict[str, str]:
-    """Return an environment without what only the run of make or git means in which somebody needed a daemon."""
-    # Outside of make MAKEFLAGS is a person's own wish, such as -j8.
+def daemon_environment(environ: dict[str, str]) -> dict[str, str]:
+    """Copy the environment without the variables of a surrounding make or git run."""
+    # Outside of make, MAKEFLAGS is the user's own choice, such as -j8.
     dropped = _OF_GIT | _OF_MAKE if "MAKELEVEL" in environ else _OF_GIT
     return {name: value for name, value in environ.items() if name not in dropped}
 
 
 class _StartLock:
-    """Who may spawn the daemon of a state directory; the kernel releases it when the holder dies."""
+    """The right to spawn the daemon of a state directory; the kernel releases it when the holder dies."""
 
     def __init__(self, home: str) -> None:
         self._path = os.path.join(home, "start.lock")
@@ -109,8 +109,8 @@ class _StartLock:
             self._fd = None
 
 
-class _Child:
-    """A daemon that we spawned, and where its words begin in the log."""
+class _SpawnedDaemon:
+    """A daemon that this process spawned, and where its part of the log begins."""
 
     def __init__(self, home: str, purpose: str) -> None:
         log = log_path(home)
@@ -119,12 +119,13 @@ class _Child:
         except OSError:
             self.log_start = 0
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        os.close(os.open(log, append | os.O_CLOEXEC, 0o600))  # where that fails, spawning would blame the program
-        # -P: the client's working directory may hold a module of any name, and must not be imported from.
+        # If opening the log failed in the spawn, the error would name the program.
+        os.close(os.open(log, append | os.O_CLOEXEC, 0o600))
+        # -P: never import from the client's working directory.
         self.pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-P", "-m", "shiftlog.daemon", "--home", home, *(["--for", purpose] if purpose else [])],
-            lasting(dict(os.environ)),
+            daemon_environment(dict(os.environ)),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600),
@@ -139,7 +140,7 @@ class _Child:
         return self.pid not in _children
 
 
-def _failed(what: str, home: str, child: _Child | None) -> WireError:
+def _failed(what: str, home: str, child: _SpawnedDaemon | None) -> WireError:
     tail = ""
     try:
         with open(log_path(home), "rb") as log:
@@ -149,6 +150,7 @@ def _failed(what: str, home: str, child: _Child | None) -> WireError:
             tail = log.read().decode("utf-8", "replace").strip()
     except OSError:
         pass
-    unsaid = "Its log is empty, as on a full disk; run `shiftlogd --foreground` to see why"
-    hint = f"It said: {tail}" if tail else unsaid
+    hint = "Its log is empty, as on a full disk; run `shiftlogd --foreground` to see why"
+    if tail:
+        hint = f"It said: {tail}"
     return WireError("storage_error", f"{what} (state directory {home})", hint)

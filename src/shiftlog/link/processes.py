@@ -1,7 +1,7 @@
-"""Processes as the kernel sees them: when one started, whether it runs, what it weighs, who its parents are.
+"""Facts about processes: start time, liveness, memory, parents.
 
-Standard library only and few imports, since the bridge loads this at start. A pid alone says little, because
-pids are used again; a pid with its start time names one process.
+Few imports, since the bridge loads this at start. The kernel reuses pids, so only a pid with its start time identifies
+a process.
 """
 
 import os
@@ -11,7 +11,7 @@ _PROC = sys.platform.startswith("linux")
 
 
 def open_missing_streams() -> None:
-    """Put an empty file where a standard stream is closed, so that nothing else that is opened takes its number."""
+    """Open /dev/null for each closed standard stream, so that no other file gets its descriptor."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -20,7 +20,7 @@ def open_missing_streams() -> None:
 
 
 def working_directory() -> str | None:
-    """Return the directory that this process works in, None for one that was removed."""
+    """Return the working directory, None if it was removed."""
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -28,9 +28,9 @@ def working_directory() -> str | None:
 
 
 def started(pid: int | None = None) -> str | None:
-    """Return when a process started, as text to compare with itself; None when there is no such process.
+    """Return the start time of a process as opaque text; None if the process does not exist.
 
-    Where there is no /proc this asks `ps`, which costs some milliseconds.
+    Without /proc this runs `ps`, which costs some milliseconds.
     """
     if _PROC:
         fields = _stat(pid)
@@ -39,15 +39,15 @@ def started(pid: int | None = None) -> str | None:
 
 
 def alive(pid: int, started_at: str | None = None) -> bool:
-    """Say whether a process runs; with `started_at` (from `started`), whether it is still the same one."""
+    """Return True if a process runs and, with `started_at` (from `started`), is still the same one."""
     now = started(pid)
     return now is not None and (started_at is None or now == started_at)
 
 
 def descends_from(pid: int, ancestor: int) -> bool:
-    """Say whether a process is `ancestor` or stands somewhere below it; one that is gone counts as if it did."""
+    """Return True if a process is `ancestor`, descends from it, or is gone."""
     start = pid
-    for _ in range(1024):  # a chain that changes while it is walked must not keep us for ever
+    for _ in range(1024):  # bounds the walk while the chain changes
         if pid == ancestor:
             return True
         above = parent(pid)
@@ -55,12 +55,12 @@ def descends_from(pid: int, ancestor: int) -> bool:
             return True
         if above == 0:
             return False
-        pid = start if above is None else above  # one that ended meanwhile has left its children to another
+        pid = start if above is None else above  # the parent ended, and its children have another one now
     return True
 
 
 def parent(pid: int) -> int | None:
-    """Return the pid of a process's parent, None when the process is gone."""
+    """Return the pid of a process's parent, None if the process is gone."""
     if _PROC:
         fields = _stat(pid)
         return None if fields is None else int(fields[1])
@@ -86,7 +86,7 @@ def _stat(pid: int | None) -> list[str] | None:
             text = stat.read()
     except OSError:
         return None
-    # The program's name may hold spaces and parentheses: what follows the last one are plain fields.
+    # The program's name may hold spaces and parentheses; the plain fields follow the last parenthesis.
     return text[text.rindex(b")") + 2 :].decode("ascii").split()
 
 

@@ -1,8 +1,8 @@
-"""What the bridge does when the daemon went away: find the next one and account for every request.
+"""Recovery of the bridge after the daemon went away: find the next daemon and account for every request.
 
-A daemon that says farewell has answered everything that it read, so what is unanswered goes to the next one.
-After any other end a request may have been applied and is never sent again. The journal knows: the new daemon is
-asked for the outcome of each, and the client gets an error that says it.
+A daemon that says farewell has answered everything that it read, so unanswered requests go to the next one. After any
+other end a request may have been applied and is never sent again: the bridge asks the new daemon, which reads the
+journal, and the client gets an error that states the outcome.
 """
 
 import json
@@ -31,24 +31,24 @@ Outcome = tuple[bool | None, object]
 
 
 def recover(bridge: "Bridge", *, patience_s: float) -> None:
-    """Find a daemon that is ready for the client's next line, and answer what the former one took with it."""
+    """Connect to a daemon that is ready for the client's next line, and answer the requests that were lost."""
     bridge.hang_up()
-    ledger = bridge.ledger
-    lost = ledger.in_flight
-    ledger.in_flight = {}
-    for _ in range(ledger.refusals):
-        bridge.answer(_error_line("null", INVALID_REQUEST, "A line before this one was no JSON-RPC request", {}))
-    ledger.refusals = 0
-    ledger.orphans |= ledger.asked
-    ledger.asked = set()
-    if lost.get(ledger.initialize_id, ("", b""))[0] == "initialize":
-        # The handshake changes nothing, so it may simply go to the next daemon, whose answer is the client's.
-        bridge.queue.insert(0, lost.pop(ledger.initialize_id)[1])
-        ledger.initialize = None
+    unanswered = bridge.unanswered
+    lost = unanswered.in_flight
+    unanswered.in_flight = {}
+    for _ in range(unanswered.refusals):
+        bridge.answer(_error_line("null", INVALID_REQUEST, "An earlier line was not a JSON-RPC request", {}))
+    unanswered.refusals = 0
+    unanswered.former_requests |= unanswered.daemon_requests
+    unanswered.daemon_requests = set()
+    if lost.get(unanswered.initialize_id, ("", b""))[0] == "initialize":
+        # The handshake changes nothing, so the next daemon may answer it.
+        bridge.queue.insert(0, lost.pop(unanswered.initialize_id)[1])
+        unanswered.initialize = None
     if bridge.farewell:
         bridge.queue[:0] = [line for _, line in lost.values()]
         lost = {}
-    outcomes = _settled(bridge, {call_id: _tool(line) for call_id, (_, line) in lost.items()}, patience_s)
+    outcomes = _reconnect(bridge, {call_id: _tool(line) for call_id, (_, line) in lost.items()}, patience_s)
     for call_id, (method, line) in lost.items():
         outcome = (outcomes or {}).get(call_id, (None, None))
         bridge.answer(_lost_answer(call_id, method, outcome, keyed=_is_keyed(line)))
@@ -56,8 +56,8 @@ def recover(bridge: "Bridge", *, patience_s: float) -> None:
         refuse_queue(bridge)
 
 
-def _settled(bridge: "Bridge", calls: dict[str, str | None], patience_s: float) -> dict[str, Outcome] | None:
-    """Get hold of a daemon that stays, and return what it knows of these calls; None when there is none to be had."""
+def _reconnect(bridge: "Bridge", calls: dict[str, str | None], patience_s: float) -> dict[str, Outcome] | None:
+    """Connect to a daemon that stays, and return the outcomes of these calls; None if no daemon can be reached."""
     for _ in range(ATTEMPTS):
         if bridge.dial(patience_s):
             if _replay_handshake(bridge):
@@ -67,7 +67,7 @@ def _settled(bridge: "Bridge", calls: dict[str, str | None], patience_s: float) 
                     return outcomes
             bridge.hang_up()
         elif not calls:
-            return None  # what waits can be sent again; only for an outcome is it worth to keep trying
+            return None  # only lost calls are worth further attempts; queued lines can be sent again
     if bridge.failure is None:
         bridge.failure = wire.WireError(
             "storage_error",
@@ -78,31 +78,31 @@ def _settled(bridge: "Bridge", calls: dict[str, str | None], patience_s: float) 
 
 
 def _replay_handshake(bridge: "Bridge") -> bool:
-    ledger, connection = bridge.ledger, bridge.connection
-    if ledger.initialize is None or connection is None:
+    unanswered, connection = bridge.unanswered, bridge.connection
+    if unanswered.initialize is None or connection is None:
         return True
     try:
-        connection.send(ledger.initialize, HANDSHAKE_S)
+        connection.send(unanswered.initialize, HANDSHAKE_S)
         while True:
             line = connection.read_line(HANDSHAKE_S)
             if line is None:
                 return False
             message = read_message(line)
-            if is_answer(message) and id_text(message) == ledger.initialize_id:
+            if is_answer(message) and id_text(message) == unanswered.initialize_id:
                 break
             bridge.answer(line)
-            ledger.note_received(line)
-        if ledger.initialized is not None:
-            connection.send(ledger.initialized, HANDSHAKE_S)
+            unanswered.note_received(line)
+        if unanswered.initialized is not None:
+            connection.send(unanswered.initialized, HANDSHAKE_S)
     except OSError:
         return False
     return True
 
 
 def _outcomes(bridge: "Bridge", calls: dict[str, str | None]) -> dict[str, Outcome] | None:
-    """Ask the new daemon which of these calls, each with its tool, the journal holds; None when it went away too.
+    """Ask the new daemon which of these calls the journal holds; None if that daemon went away too.
 
-    What it cannot say is left out.
+    `calls` maps each call id to its tool. Calls that the daemon cannot judge are left out.
     """
     found: dict[str, Outcome] = {}
     if not calls:
@@ -142,19 +142,19 @@ def _tool(line: bytes) -> str | None:
 
 
 def _is_keyed(line: bytes) -> bool:
-    """Tell whether a tool call carries the key by which a repeat of it is known."""
+    """Return True if a tool call carries an idempotency key."""
     arguments = as_object(as_object(read_message(line).get("params")).get("arguments"))
     return any(arguments.get(name) for name in ("idempotency_key", "idempotencyKey"))
 
 
 def _name(call_id: str) -> str | None:
-    """Return the name under which the journal keeps a call's outcome, None for ids that it does not keep."""
+    """Return the name under which the journal keeps a call's outcome; None for an id that it does not keep."""
     name = str(json.loads(call_id))
     return name if len(name) <= NAME_CHARS else None
 
 
 def _lost_answer(call_id: str, method: str, outcome: Outcome, *, keyed: bool) -> bytes:
-    """Return what is known of a call whose answer was lost; one with a key may be sent again for it."""
+    """Return the error that states the outcome of a call whose answer was lost."""
     applied, receipt = outcome
     if applied:
         says, hint = "It was applied", "Do not send it again; query_history shows what it recorded"
@@ -171,7 +171,7 @@ def _lost_answer(call_id: str, method: str, outcome: Outcome, *, keyed: bool) ->
 
 
 def refuse_queue(bridge: "Bridge") -> None:
-    """Answer every request that waits with why there is no daemon; the next ones try again."""
+    """Answer every queued request with the reason why there is no daemon."""
     failure = bridge.failure
     queue, bridge.queue = bridge.queue, []
     for line in queue:
@@ -190,10 +190,10 @@ def refuse_queue(bridge: "Bridge") -> None:
 
 
 def refuse_overlong(bridge: "Bridge", head: bytes, tail: bytes) -> None:
-    """Answer a line of either side that is too long to pass on, by its id where that stands first or last."""
+    """Answer a line that is too long to forward; its id is found only near its start or end."""
     match = _ID_FIRST.match(head) or _ID_LAST.search(tail)
     call_id = match[1].decode("utf-8", "replace") if match else "null"
-    bridge.ledger.in_flight.pop(call_id, None)
+    bridge.unanswered.in_flight.pop(call_id, None)
     data = {"hint": "Send or ask for less at once", "retryable": False}
     bridge.answer(_error_line(call_id, INVALID_REQUEST, f"A message may hold at most {LINE_BYTES >> 20} MiB", data))
 

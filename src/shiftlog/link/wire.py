@@ -1,9 +1,8 @@
 """How a client finds the daemon and greets it: state directory, socket, hello lines, versions.
 
-Standard library only, and of that as little as possible, because the bridge starts in milliseconds: `_socket`
-stands in for `socket`, hello lines are written and compared as bytes, and `json` is imported for rare answers
-only. Starting a daemon is in `launch.py`; what the lines after the hello mean, the bridge and `client.py`
-know.
+Standard library only and few imports, because the bridge starts in milliseconds: `_socket` replaces `socket`, hello
+lines are written and compared as bytes, and `json` is imported for rare answers only. Starting a daemon is in `launch`;
+the lines after the hello are read by the bridge and `client`.
 """
 
 import _socket
@@ -20,17 +19,17 @@ SOCKET_PATH_BYTES = 100
 HELLO_BYTES = 1 << 20
 OUT_OF_BAND = b'{"shiftlog":'
 RETIRE = b'{"shiftlog":{"retire":1}}\n'
-# Tells a daemon which policy files the client that starts it was given, as a JSON list.
-ASKED_POLICY = "SHIFTLOG_ASKED_POLICY_FILES"
+# Passes the policy files of a client to the daemon that it starts, as a JSON list.
+POLICY_FILES_VARIABLE = "SHIFTLOG_ASKED_POLICY_FILES"
 RETRY_S = 0.005
-# A daemon that is stopping loses a client's hello once; one that dies as it starts loses every one.
+# A stopping daemon loses a client's hello once; one that dies as it starts loses every hello.
 LOST_HELLOS = 3
 
 _HELLO_SAME = f'{{"shiftlog":{{"hello":{WIRE},"version":"{__version__}","pid":'.encode("ascii")
 
 
 class WireError(Exception):
-    """Why no daemon could be had; `code` and `hint` are what the faces show."""
+    """No daemon can be reached; the faces show `code` and `hint`."""
 
     def __init__(self, code: str, message: str, hint: str) -> None:
         super().__init__(message)
@@ -40,7 +39,7 @@ class WireError(Exception):
 
 
 class Connection:
-    """A greeted connection: its socket, what the daemon said about itself, and bytes read beyond that."""
+    """A connection after the hello: its socket, the daemon's version and pid, and bytes read beyond a line."""
 
     __slots__ = ("daemon_pid", "daemon_version", "rest", "sock")
 
@@ -51,7 +50,7 @@ class Connection:
         self.rest = bytearray(rest)
 
     def read_line(self, timeout_s: float | None) -> bytes | None:
-        """Return the next line with its end, None when the daemon has closed; raise TimeoutError."""
+        """Return the next line with its newline, None if the daemon has closed; raise TimeoutError."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         looked = 0
         while (end := self.rest.find(b"\n", looked)) < 0:
@@ -69,19 +68,19 @@ class Connection:
         return line
 
     def wait_beside(self, output: int) -> None:
-        """Wait until there is something to read; raise BrokenPipeError once nobody reads `output` any more."""
+        """Wait until there is something to read; raise BrokenPipeError once the reader of `output` has gone."""
         if b"\n" in self.rest:
             return
         import select
 
         poller = select.poll()
         poller.register(self.sock, select.POLLIN)
-        poller.register(output, 0)  # nothing to wait for: that its reader is gone is told anyway
+        poller.register(output, 0)  # poll reports a closed reader without being asked
         if output in dict(poller.poll()):
             raise BrokenPipeError
 
     def send(self, line: bytes, timeout_s: float | None = 30.0) -> None:
-        """Send one whole line; raise OSError when the daemon is gone or takes nothing for too long."""
+        """Send one whole line; raise OSError if the daemon is gone or stops reading."""
         self.sock.settimeout(timeout_s)
         self.sock.sendall(line)
 
@@ -117,7 +116,7 @@ def _user_home() -> str:
 
 
 def open_home(path: str | None = None) -> str:
-    """Make the state directory if need be, see that it is ours alone (0700), and return its path."""
+    """Create the state directory if needed, check that it is private (0700), and return its path."""
     home = home_path() if path is None else os.path.abspath(os.path.expanduser(path))
     if not _is_utf8(home):
         shown = os.fsencode(home).decode("utf-8", "replace")
@@ -155,7 +154,7 @@ def _is_utf8(path: str) -> bool:
 
 
 def lock_path(home: str) -> str:
-    """Return the file that a daemon keeps locked for life; its text is the daemon's pid and socket path."""
+    """Return the lock file of the daemon; its text is the daemon's pid and socket path."""
     return os.path.join(home, "daemon.lock")
 
 
@@ -165,19 +164,18 @@ def log_path(home: str) -> str:
 
 
 def socket_path(home: str) -> str:
-    """Return where the daemon of this state directory listens, or will.
+    """Return where the daemon of this state directory listens, or will listen.
 
-    A long path moves to a runtime directory; those differ between logins, so there the daemon's word counts.
+    A long path moves to a runtime directory. Those differ between logins, so the path in the lock file is preferred.
     """
     path = os.path.join(home, "daemon.sock")
     if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
         return path
-    told = _told_socket(home)
-    return told if told is not None else short_socket_path(home)
+    return _recorded_socket(home) or short_socket_path(home)
 
 
 def short_socket_path(home: str) -> str:
-    """Return a short path in a private directory of ours, named after the state directory."""
+    """Return a short path in a private directory; its name is derived from the state directory."""
     import hashlib
 
     name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16] + ".sock"
@@ -196,12 +194,12 @@ def short_socket_path(home: str) -> str:
             return path
     raise WireError(
         "unauthorized",
-        f"No private directory for the socket of {home}: the ones tried are not ours alone",
+        f"No private directory for the socket of {home}: other users can write to those tried",
         f"Set SHIFTLOG_HOME to a shorter path, or remove /tmp/shiftlog-{os.geteuid()}",
     )
 
 
-def _told_socket(home: str) -> str | None:
+def _recorded_socket(home: str) -> str | None:
     try:
         with open(lock_path(home), encoding="utf-8", errors="surrogateescape") as lock:
             _, path, *_ = lock.read().split("\n")
@@ -226,7 +224,7 @@ def hello_line(
     options: dict[str, object] | None = None,
     version: str = __version__,
 ) -> bytes:
-    """Return the line that a client sends first."""
+    """Return the first line that a client sends."""
     try:
         cwd = _quoted(os.getcwd())
     except OSError:
@@ -251,12 +249,12 @@ def _quoted(text: str) -> str:
         return f'"{text}"'
     import json
 
-    # A file name that is no UTF-8 has no JSON form; a replacement keeps the hello readable.
+    # A file name that is not UTF-8 has no JSON form; a replacement keeps the hello readable.
     return json.dumps(os.fsencode(text).decode("utf-8", "replace"))
 
 
 def connect(home: str) -> _socket.socket | None:
-    """Connect to the daemon's socket; None when nobody listens there."""
+    """Connect to the daemon's socket; None if no daemon listens there."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         sock.settimeout(5.0)
@@ -278,13 +276,13 @@ def connect(home: str) -> _socket.socket | None:
 
 
 def greet(sock: _socket.socket, hello: bytes, timeout_s: float) -> Connection | None:
-    """Exchange hello lines; None when the daemon closed instead, as one does that is about to stop."""
+    """Exchange hello lines; None if the daemon closed the connection, as a stopping one does."""
     connection = Connection(sock, "", 0, b"")
     try:
         try:
             connection.send(hello, timeout_s)
         except ConnectionError:
-            pass  # a daemon that refuses us may have said why before it closed
+            pass  # a daemon that refuses may have sent its reason before it closed
         answer = connection.read_line(timeout_s)
     except TimeoutError as error:
         sock.close()
@@ -300,10 +298,10 @@ def greet(sock: _socket.socket, hello: bytes, timeout_s: float) -> Connection | 
         connection.daemon_version = __version__
         connection.daemon_pid = int(answer[len(_HELLO_SAME) :].rstrip(b"}\n"))
         return connection
-    return _greeted_by_another(connection, answer)
+    return _read_greeting(connection, answer)
 
 
-def _greeted_by_another(connection: Connection, answer: bytes) -> Connection:
+def _read_greeting(connection: Connection, answer: bytes) -> Connection:
     import json
 
     try:
@@ -319,7 +317,7 @@ def _greeted_by_another(connection: Connection, answer: bytes) -> Connection:
         connection.close()
         raise WireError(
             "storage_error",
-            "What answers on the daemon's socket is no Shiftlog daemon",
+            "Another program answers on the daemon's socket",
             "Remove daemon.sock from the state directory and try again",
         ) from error
     except WireError:
@@ -329,7 +327,7 @@ def _greeted_by_another(connection: Connection, answer: bytes) -> Connection:
 
 
 def wire_mismatch(theirs: object) -> WireError:
-    """Say that two versions cannot talk to each other."""
+    """Return the error for two versions that cannot talk to each other."""
     return WireError(
         "wire_mismatch",
         f"The other side speaks wire {theirs}, this one speaks wire {WIRE}",
@@ -347,9 +345,9 @@ def open_connection(
     patience_s: float = 0.0,
     purpose: str = "",
 ) -> Connection:
-    """Return a greeted connection, starting a daemon if need be and replacing one older than `version`.
+    """Return a connection after the hello, starting a daemon if needed and replacing one older than `version`.
 
-    With `patience_s` another client gets that long to start one first; `purpose` is what one is started for. Raises
+    `patience_s` is how long another client may take to start one first; a new daemon is told its `purpose`. Raises
     WireError.
     """
     deadline = time.monotonic() + timeout_s
@@ -374,7 +372,7 @@ def open_connection(
                 break
             time.sleep(RETRY_S)
         elif may_retire and connection.daemon_version != version and newer(version, connection.daemon_version):
-            may_retire = False  # the one that we start ourselves is taken as it is
+            may_retire = False  # the daemon that we start ourselves is accepted in any version
             retire(connection, left)
         else:
             return connection
@@ -386,19 +384,19 @@ def open_connection(
 
 
 def retire(connection: Connection, timeout_s: float) -> None:
-    """Ask an older daemon to finish its work and make way; return when it has closed the connection."""
+    """Ask an older daemon to finish its work and stop; return when it has closed the connection."""
     try:
         connection.send(RETIRE, timeout_s)
         while connection.read_line(timeout_s) is not None:
             pass
-    except OSError:  # gone already, or too slow: the next attempt to connect tells which
+    except OSError:  # gone already, or too slow: the next attempt to connect shows which
         pass
     finally:
         connection.close()
 
 
 def newer(one: str, other: str) -> bool:
-    """Say whether a version is later than another; pre-releases come before their release."""
+    """Return True if a version is later than another; pre-releases come before their release."""
     return _version_key(one) > _version_key(other)
 
 

@@ -1,4 +1,4 @@
-"""The `mcpserver-repl` program: the session log's REPL under the name that its clients know."""
+"""The `mcpserver-repl` program, which existing clients of the session log start."""
 
 import sys
 
@@ -8,3 +8,7 @@ from shiftlog.repl.options import main as repl
 def main() -> int:
     """Run the REPL and return its exit status."""
     return repl(sys.argv[1:], "mcpserver-repl")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

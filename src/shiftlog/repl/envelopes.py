@@ -1,4 +1,4 @@
-"""Envelopes: what a document asks for, and how an answer is written in the form of its request."""
+"""Reading request envelopes, and writing answers in the form of their request."""
 
 import json
 import re
@@ -30,16 +30,16 @@ _ID_IN_TEXT = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request that is well-formed as an envelope."""
+class RequestEnvelope:
+    """A well-formed request."""
 
     request_id: str
     method: str
     params: object
 
 
-def read(document: Document) -> Request | Envelope:
-    """Return the request that a document is, or the envelope that answers it already."""
+def read(document: Document) -> RequestEnvelope | Envelope:
+    """Return the request in a document, or the envelope that answers it without a call."""
     if document.problem is not None:
         return refusal(_id_in(document.text), document.problem)
     value = document.value
@@ -64,7 +64,7 @@ def read(document: Document) -> Request | Envelope:
     return _request(name, cast(Envelope, payload))
 
 
-def _request(name: str, payload: Envelope) -> Request | Envelope:
+def _request(name: str, payload: Envelope) -> RequestEnvelope | Envelope:
     given, method = payload.get("requestId"), payload.get("method")
     if not isinstance(given, str) or not given.strip():
         return refusal(name, "'requestId' must be a string that is not blank")
@@ -73,23 +73,23 @@ def _request(name: str, payload: Envelope) -> Request | Envelope:
     if not isinstance(method, str) or not method.strip():
         return refusal(name, "'method' must be a string that is not blank")
     params = payload.get("params")
-    return Request(request_id=given, method=method, params={} if params is None else params)
+    return RequestEnvelope(request_id=given, method=method, params={} if params is None else params)
 
 
 def _id_of(envelope: Envelope, text: str) -> str:
-    """Return the id of an envelope, also where it is misplaced or no string."""
+    """Return the id of an envelope, even if it is misplaced or not a string."""
     payload = envelope.get("payload")
     if not isinstance(payload, dict):
         return _id_in(text)
     given = cast(Envelope, payload).get("requestId", envelope.get("requestId"))
     if isinstance(given, str):
         return given[:ID_CHARS] if given.strip() else UNKNOWN_ID
-    # As it is spelled; without one, an id that stands elsewhere names something else, such as a turn.
+    # An id elsewhere in the text names something else, such as a turn.
     return UNKNOWN_ID if given is None else _id_in(text)
 
 
 def _id_in(text: str) -> str:
-    """Return the request id that stands in a text nobody could read, if one does: the least nested, not a turn's."""
+    """Return the request id in an unreadable text: the least nested one, which is not a turn's."""
     best: tuple[tuple[int, int], re.Match[str]] | None = None
     brackets = 0
     for found in _ID_IN_TEXT.finditer(text):
@@ -127,7 +127,7 @@ def error(request_id: str, payload: Envelope) -> Envelope:
 
 
 def refusal(request_id: str, reason: str) -> Envelope:
-    """Return the answer to what is no envelope of ours."""
+    """Return the answer to an invalid envelope."""
     return error(
         request_id,
         {

@@ -1,7 +1,7 @@
-"""Framing: bytes in, documents out, whatever the sizes of the pieces. Knows no envelope, no file and no socket.
+"""Cutting the input into documents: bytes in, documents out. No I/O and no knowledge of envelopes.
 
-A document is JSON (its first character is `{` or `[`) or YAML. Where each ends, and what is unreadable at once, are the
-rules of the session log's contract; one that cannot be read comes out with the reason.
+A document is JSON (its first character is `{` or `[`) or YAML. The session log's contract defines where each ends. An
+unreadable document comes out with the reason.
 """
 
 import re
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from shiftlog.repl.texts import json as json_text
-from shiftlog.repl.texts.json import ENVELOPE_BYTES, TOO_LARGE, Unreadable
+from shiftlog.repl.texts.json import ENVELOPE_BYTES, TOO_LARGE, UnreadableText
 
-# Of what is too long to keep, this much is kept to look for a request id.
+# This much of an overlong document is kept, to find its request id.
 KEPT_CHARS = 4_096
 KEPT_LINES = 100
 NOT_UTF8 = "not valid UTF-8"
@@ -25,7 +25,7 @@ _TYPE_LINE = re.compile(r"""(?:type|"type"|'type')[ \t]*:(?:[ \t]|$)""")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One document: its form, and its value or why it has none; `text` is what an id may be looked for in."""
+    """One document: its form, and its value or the problem; a request id may be searched in `text`."""
 
     form: str
     value: Any = None
@@ -34,8 +34,8 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line without its end; of an overlong one only the beginning."""
+class InputLine:
+    """One line without its newline; an overlong line is cut."""
 
     text: str
     size: int
@@ -47,7 +47,7 @@ class Line:
 
     @property
     def is_marker(self) -> bool:
-        """Tell whether the line begins a new YAML document, `---` with nothing but a comment or text after it."""
+        """True if the line begins a new YAML document: `---`, alone or followed by white space."""
         return self.text.startswith("---") and (len(self.text) == 3 or self.text[3] in " \t")
 
     @property
@@ -56,7 +56,7 @@ class Line:
 
     @property
     def is_end(self) -> bool:
-        """Tell whether the line is `...`, which ends a YAML document."""
+        """True if the line is `...`, which ends a YAML document."""
         return self.text.rstrip() == "..."
 
     @property
@@ -65,7 +65,7 @@ class Line:
 
 
 class Framing:
-    """Takes bytes as they come and returns the documents that they complete."""
+    """Takes bytes in pieces of any size and returns the documents that they complete."""
 
     def __init__(self) -> None:
         self._partial = bytearray()
@@ -74,7 +74,7 @@ class Framing:
         self._open: _Json | _Yaml | None = None
 
     def feed(self, data: bytes) -> list[Document]:
-        """Take some bytes."""
+        """Take the next bytes; return the documents that they complete."""
         documents: list[Document] = []
         at = 0
         while (end := data.find(b"\n", at)) >= 0:
@@ -85,7 +85,7 @@ class Framing:
         return documents
 
     def end(self) -> list[Document]:
-        """Take the end of the input."""
+        """Take the end of the input; return the last documents."""
         documents = self._take(self._line()) if self._partial or self._skipped else []
         if self._open is not None:
             documents.append(self._open.ended())
@@ -93,11 +93,11 @@ class Framing:
         return documents
 
     def _add(self, piece: bytes) -> None:
-        room = ENVELOPE_BYTES + 2 - len(self._partial)  # a line of full size and its end
+        room = ENVELOPE_BYTES + 2 - len(self._partial)  # a line of maximum size and its newline
         self._partial += piece[:room]
         self._skipped += max(len(piece) - room, 0)
 
-    def _line(self) -> Line:
+    def _line(self) -> InputLine:
         data, skipped = bytes(self._partial), self._skipped
         self._partial.clear()
         self._skipped = 0
@@ -113,10 +113,10 @@ class Framing:
         if not self._started or self._open is None:
             text = text.removeprefix(_BOM)
         self._started = True
-        return Line(text, size, is_valid)
+        return InputLine(text, size, is_valid)
 
-    def _take(self, line: Line) -> list[Document]:
-        """Give a line to the document that is open, and to a new one if it does not belong to that."""
+    def _take(self, line: InputLine) -> list[Document]:
+        """Give a line to the open document, or to a new one if it does not belong there."""
         documents: list[Document] = []
         if self._open is not None:
             ended, belongs = self._open.take(line)
@@ -129,7 +129,7 @@ class Framing:
         ended = self._begin(line)
         return documents if ended is None else [*documents, ended]
 
-    def _begin(self, line: Line) -> Document | None:
+    def _begin(self, line: InputLine) -> Document | None:
         if line.is_blank or line.is_bare_marker or line.is_end:
             return None
         if not line.is_json:
@@ -144,8 +144,8 @@ class Framing:
         return ended
 
 
-def _envelope_line(line: Line) -> Document | None:
-    """Return the document of a line that by itself is a JSON object with `type` and `payload`."""
+def _envelope_line(line: InputLine) -> Document | None:
+    """Return the document if one line alone is a JSON object with `type` and `payload`."""
     text = line.text.strip(" \t")
     if not (line.is_valid and text.startswith("{") and text.endswith("}") and line.size <= ENVELOPE_BYTES):
         return None
@@ -153,7 +153,7 @@ def _envelope_line(line: Line) -> Document | None:
         return None
     try:
         value = json_text.load(text)
-    except Unreadable:
+    except UnreadableText:
         return None
     return Document(form="json", value=value, text=text) if {"type", "payload"} <= value.keys() else None
 
@@ -167,7 +167,7 @@ class _Json:
     problem: str | None = None
     outline: json_text.Outline = field(default_factory=json_text.Outline)
 
-    def take(self, line: Line) -> tuple[Document | None, bool]:
+    def take(self, line: InputLine) -> tuple[Document | None, bool]:
         """Return the document if this line ends it, and whether the line was part of it."""
         first = not self.lines
         if not first and (line.is_blank or line.is_bare_marker):
@@ -185,10 +185,10 @@ class _Json:
         return self._parsed(line.text, first), True
 
     def _parsed(self, text: str, first: bool) -> Document | None:
-        if first and self.problem is None:  # most are one line, and the parser is quicker than the outline
+        if first and self.problem is None:  # most documents are one line, and the parser is faster than the outline
             try:
                 return Document(form="json", value=json_text.load(text), text=text)
-            except Unreadable:
+            except UnreadableText:
                 pass
         if self.outline.feed(text) == json_text.OPEN:
             return None
@@ -196,11 +196,11 @@ class _Json:
             return self.ended()
         try:
             return Document(form="json", value=json_text.load(self._text()), text=self._text())
-        except Unreadable as error:
+        except UnreadableText as error:
             return self._refused(str(error))
 
     def ended(self) -> Document:
-        """Return what a document is whose brackets were never closed."""
+        """Return the refusal of a document whose brackets were never closed."""
         return self._refused(self.problem or "the JSON document is not complete")
 
     def _refused(self, reason: str) -> Document:
@@ -211,20 +211,20 @@ class _Json:
 
 
 class _Yaml:
-    """A YAML document, open until a line says that it has ended."""
+    """A YAML document, open until a line ends it."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: InputLine) -> None:
         self._lines: list[str] = []
         self._size = 0
         self._problem: str | None = None
-        # What is known from the last look at the text, so that a long one is not parsed again at every blank line:
-        # that nothing can mend it, or what a line must hold, or be indented less than, to change the outcome.
+        # Results of the last parse, so that a long text is not parsed again at every blank line: nothing can repair it,
+        # or what a line must hold, or be indented less than, to change the outcome.
         self._never = False
         self._awaited: tuple[str, ...] | None = None
         self._block_indent: int | None = None
         self._add(line)
 
-    def take(self, line: Line) -> tuple[Document | None, bool]:
+    def take(self, line: InputLine) -> tuple[Document | None, bool]:
         """Return the document if this line ends it, and whether the line was part of it."""
         if line.is_marker or line.is_end:
             return self.ended(), line.is_end or line.is_bare_marker
@@ -240,7 +240,7 @@ class _Yaml:
         return None, True
 
     def ended(self) -> Document:
-        """Return the document as it stands."""
+        """Return the document as it is."""
         text = self._text()
         if self._problem is not None:
             return Document(form="yaml", problem=self._problem, text=text[:KEPT_CHARS])
@@ -248,10 +248,10 @@ class _Yaml:
 
         try:
             return Document(form="yaml", value=load(text).value, text=text)
-        except Unreadable as error:
+        except UnreadableText as error:
             return Document(form="yaml", problem=str(error), text=text)
 
-    def _add(self, line: Line) -> None:
+    def _add(self, line: InputLine) -> None:
         self._size += line.size + 1
         if not line.is_valid:
             self._problem = self._problem or NOT_UTF8
@@ -271,17 +271,17 @@ class _Yaml:
             self._block_indent = None
 
     def _ends_before_type(self) -> bool:
-        """Tell whether the document is an envelope already, so that a `type:` begins the next one."""
+        """Return True if the document is a complete envelope, so that a `type:` line begins the next one."""
         if self._problem is not None:
             return True
-        value = self._looked_at()[0]
+        value = self._parsed()[0]
         return value is not None and {"type", "payload"} <= value.keys()
 
     def _whole_at_blank(self) -> Document | None:
-        """Return the document if it is a whole envelope that does not end inside a scalar."""
+        """Return the document if it is a complete envelope and does not end inside a scalar."""
         if self._problem is not None or self._awaited is not None or self._block_indent is not None:
             return None
-        value, ends_in_block, block_indent = self._looked_at()
+        value, ends_in_block, block_indent = self._parsed()
         if value is None:
             return None
         if ends_in_block:
@@ -291,19 +291,19 @@ class _Yaml:
         self._awaited = _missing(value)
         return Document(form="yaml", value=value, text=self._text()) if self._awaited is None else None
 
-    def _looked_at(self) -> tuple[dict[str, Any] | None, bool, int | None]:
-        """Return the mapping that the text is so far, if any, and whether and how it ends in a block scalar."""
-        from shiftlog.repl.texts.yaml import Unfinished, load
+    def _parsed(self) -> tuple[dict[str, Any] | None, bool, int | None]:
+        """Parse the text so far; return its mapping, if any, and whether and how it ends in a block scalar."""
+        from shiftlog.repl.texts.yaml import UnfinishedText, load
 
         nothing = None, False, None
         if self._never:
             return nothing
         try:
             loaded = load(self._text())
-        except Unfinished as error:
+        except UnfinishedText as error:
             self._awaited = tuple(error.awaited)
             return nothing
-        except Unreadable:
+        except UnreadableText:
             self._never = True
             return nothing
         if not isinstance(loaded.value, dict):
@@ -317,7 +317,7 @@ class _Yaml:
 
 
 def _missing(envelope: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return what a line must hold to complete an envelope, None where nothing is missing.
+    """Return what a line must hold to complete an envelope, None if nothing is missing.
 
     A request without a method may still get one after a blank line.
     """

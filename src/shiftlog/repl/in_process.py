@@ -1,4 +1,4 @@
-"""The session log without a daemon: the app of the state directory, opened in this process."""
+"""The session log without a daemon: this process opens the app of the state directory itself."""
 
 import asyncio
 import os
@@ -15,8 +15,8 @@ from shiftlog.model.caller import Caller
 from shiftlog.repl.one_shot import parsed
 
 
-class InProcess:
-    """Answers questions about the session log over a store of its own; a daemon may use the same file."""
+class InProcessAnswers:
+    """Answers calls of the session log from its own store; a daemon may use the same file."""
 
     def __init__(self, home: str) -> None:
         os.umask(0o077)
@@ -37,13 +37,13 @@ class InProcess:
             raise
 
     async def _drained(self, home: Path) -> None:
-        """Take what waits in the spool, as whoever starts first does."""
+        """Import the events that wait in the spool, as the daemon does at its start."""
         spool = home / "spool"
         if spool.is_dir() and any(path.suffix == ".jsonl" for path in spool.iterdir()):
             await self._app.hooks.drain()
 
     def ask(self, question: dict[str, object]) -> dict[str, Any]:
-        """Answer one question."""
+        """Answer one call."""
 
         async def work() -> Any:
             return await cast(Awaitable[Any], answer(self._app, "sessionlog", question, self._caller))

@@ -1,19 +1,22 @@
-"""The loop: read, frame, answer in order, flush; until the input ends."""
+"""The REPL's loop: read, find documents, answer in order, flush; until the input ends."""
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from shiftlog.repl import edge, envelopes, streams
-from shiftlog.repl.edge import Call
+from shiftlog.repl import envelopes, streams
 from shiftlog.repl.framing import Document, Framing
 
 CHUNK_BYTES = 65_536
 PROMPT = "shiftlog> "
 
+# Answers a method and its parameters with `{"result": …}` or `{"error": …}`; never raises.
+Call = Callable[[str, object], dict[str, Any]]
+
 
 def serve(call: Call, *, stdin: int = 0, stdout: int = 1, prompt: bool = False) -> int:
-    """Answer every document until the input ends or nobody reads the answers; return the exit status."""
+    """Answer every document until the input ends or the reader has gone; return the exit status."""
     framing = Framing()
     try:
         while True:
@@ -31,7 +34,7 @@ def serve(call: Call, *, stdin: int = 0, stdout: int = 1, prompt: bool = False) 
 def _read(stdin: int) -> bytes:
     try:
         return os.read(stdin, CHUNK_BYTES)
-    except OSError:  # no input at all is an input that has ended
+    except OSError:  # a closed standard input counts as an ended one
         return b""
 
 
@@ -42,10 +45,10 @@ def _answer(call: Call, documents: Iterable[Document], stdout: int) -> None:
 
 def answered(call: Call, document: Document) -> envelopes.Envelope:
     """Return the envelope that answers a document."""
-    asked = envelopes.read(document)
-    if not isinstance(asked, envelopes.Request):
-        return asked
-    answer = edge.answer(call, asked.method, asked.params)
+    request = envelopes.read(document)
+    if not isinstance(request, envelopes.RequestEnvelope):
+        return request
+    answer = call(request.method, request.params)
     if "error" in answer:
-        return envelopes.error(asked.request_id, answer["error"])
-    return envelopes.result(asked.request_id, answer.get("result"))
+        return envelopes.error(request.request_id, answer["error"])
+    return envelopes.result(request.request_id, answer.get("result"))

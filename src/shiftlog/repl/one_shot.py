@@ -1,23 +1,23 @@
-"""One call and out: `--invoke METHOD [PARAMS]`."""
+"""A one-shot call: `--invoke METHOD [PARAMS]`."""
 
 import json
 import re
 import time
 from typing import Any
 
-from shiftlog.repl import edge, streams
-from shiftlog.repl.backend import Backend
+from shiftlog.repl import streams
+from shiftlog.repl.sending import CallSender
 from shiftlog.repl.texts import json as json_text
-from shiftlog.repl.texts.json import ENVELOPE_BYTES, TOO_LARGE, Unreadable
+from shiftlog.repl.texts.json import ENVELOPE_BYTES, TOO_LARGE, UnreadableText
 
 OK, FAILED = 0, 1
 STDIN = "-"
 
 
-def invoke(backend: Backend, method: str, params: str | None) -> int:
+def invoke(sender: CallSender, method: str, params: str | None) -> int:
     """Send one request, print its result or its error as a line of JSON, and return the exit status."""
     name = request_id(method)
-    answer = _answer(backend, method, params, name)
+    answer = _answer(sender, method, params, name)
     if "error" in answer:
         _print({"requestId": name, **answer["error"]})
         return FAILED
@@ -25,30 +25,30 @@ def invoke(backend: Backend, method: str, params: str | None) -> int:
     return OK
 
 
-def _answer(backend: Backend, method: str, params: str | None, name: str) -> dict[str, Any]:
+def _answer(sender: CallSender, method: str, params: str | None, name: str) -> dict[str, Any]:
     if not method.strip():
         return _refused("'method' must be a string that is not blank")
     around = json.dumps({"type": "request", "payload": {"requestId": name, "method": method, "params": None}})
     try:
         value = parsed(_text(params, ENVELOPE_BYTES - len(around) + len("null")))
-    except Unreadable as error:
+    except UnreadableText as error:
         return _refused(str(error))
-    return edge.answer(backend.call, method, {} if value is None else value)
+    return sender.call(method, {} if value is None else value)
 
 
 def _text(params: str | None, room: int) -> str:
-    """Return the parameters as they were given; raise Unreadable where they leave no room for their envelope."""
+    """Return the parameters as text; raise UnreadableText if they would make the envelope too large."""
     data = streams.read(room + 1) if params == STDIN else (params or "").encode("utf-8", "surrogateescape")
     if len(data) > room:
-        raise Unreadable(TOO_LARGE)
+        raise UnreadableText(TOO_LARGE)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise Unreadable("not valid UTF-8") from None
+        raise UnreadableText("not valid UTF-8") from None
 
 
 def parsed(text: str) -> Any:
-    """Read parameters that are JSON or YAML, None for blank ones; raise Unreadable."""
+    """Read parameters in JSON or YAML; None for blank text; raise UnreadableText."""
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "["):
         return json_text.load(text)
@@ -60,13 +60,13 @@ def parsed(text: str) -> Any:
 
 
 def _without_end(text: str) -> str:
-    """Return a text without the last `---`, which ends a document where it begins none."""
+    """Return a text without a trailing `---`, which ends the document."""
     head, line, tail = text.rpartition("\n---")
     return head if line and not tail.strip() else text.removesuffix("\n")
 
 
 def request_id(method: str) -> str:
-    """Return the id of a one-shot request, made from the time and the method."""
+    """Return the id of a one-shot request, built from the time and the method."""
     slug = re.sub(r"[^a-z0-9]+", "-", method.strip().lower()).strip("-")[:48].strip("-") or "request"
     return f"req-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{slug}"
 

@@ -1,4 +1,4 @@
-"""The REPL's command line, read by hand and without pathlib because a one-shot call must start in milliseconds."""
+"""The REPL's command line, parsed without argparse and pathlib because a one-shot call must start in milliseconds."""
 
 import os
 import sys
@@ -18,31 +18,33 @@ USAGE = """\
 Usage: {program} [OPTIONS]
        {program} --invoke METHOD [PARAMS]
 
-Speak the session log's envelopes on standard input and output, as JSON lines or YAML documents.
+Read request envelopes of the session log on standard input and write their answers to standard output, as JSON lines or
+YAML documents.
 
-Options:
-  --agent-stdio          read envelopes until the input ends (the default when nobody types)
-  --interactive          the same, with a prompt
+ReplOptions:
+  --agent-stdio          read envelopes until the input ends (the default without a terminal)
+  --interactive          the same, with a prompt (the default on a terminal)
   --invoke METHOD        send one request and print its result; PARAMS is JSON or YAML, `-` reads it from the input
-  --workspace-path PATH  the workspace, default: the working directory
-  --agent NAME           the agent that calls belong to, default: SHIFTLOG_AGENT
-  --marker-file FILE     accepted; a local store needs no marker
+  --workspace-path PATH  the workspace (default: the working directory)
+  --agent NAME           the agent that makes the calls (default: SHIFTLOG_AGENT)
+  --marker-file FILE     accepted and ignored; a local store needs no marker
   --version              print the version
   --help                 print this text
 
-Exit status: 0 when the input has ended or the request succeeded, 1 when the request of --invoke failed, 2 for misuse.
+Exit status: 0 at the end of the input or if the request succeeded, 1 if the request of --invoke failed, 2 for a usage
+error.
 """
 
 _VALUES = {"--workspace-path": "workspace_path", "--agent": "agent", "--marker-file": "marker_file"}
 _SWITCHES = {"--agent-stdio": "agent_stdio", "--interactive": "interactive"}
 
 
-class Misused(Exception):
-    """Why a command line makes no sense."""
+class UsageError(Exception):
+    """The command line is invalid; the text is the reason."""
 
 
-class Options:
-    """What the command line asks for."""
+class ReplOptions:
+    """The options of one command line."""
 
     __slots__ = ("agent", "agent_stdio", "interactive", "invoke", "marker_file", "params", "workspace_path")
 
@@ -56,9 +58,9 @@ class Options:
         self.workspace_path: str | None = None
 
 
-def parse(arguments: list[str]) -> Options:
-    """Read the arguments; raise Misused."""
-    options = Options()
+def parse(arguments: list[str]) -> ReplOptions:
+    """Parse the arguments; raise UsageError."""
+    options = ReplOptions()
     waiting = iter(arguments)
     rest: list[str] = []
     for argument in waiting:
@@ -68,38 +70,38 @@ def parse(arguments: list[str]) -> Options:
         elif flag in _VALUES or flag == "--invoke":
             text = value if given else next(waiting, None)
             if text is None:
-                raise Misused(f"{flag} needs a value")
+                raise UsageError(f"{flag} needs a value")
             setattr(options, _VALUES.get(flag, "invoke"), text)
         elif argument == "-" or not argument.startswith("-") or (options.invoke is not None and _is_yaml(argument)):
             rest.append(argument)
         elif options.invoke is not None and argument == "--":
             rest.extend(waiting)
         else:
-            raise Misused(f"there is no option {flag}")
+            raise UsageError(f"there is no option {flag}")
     return check(options, rest)
 
 
 def _is_yaml(argument: str) -> bool:
-    """Tell whether an argument that begins with a dash can only be parameters: a document's start, a list, a number."""
+    """Return True if an argument that begins with a dash is YAML: a document start, a list or a number."""
     return argument != "--" and not argument.lstrip("-")[:1].isalpha()
 
 
-def check(options: Options, rest: list[str]) -> Options:
-    """Check what does not go together, and take the parameters of a one-shot call."""
+def check(options: ReplOptions, rest: list[str]) -> ReplOptions:
+    """Check the combination of options, and store the parameters of a one-shot call."""
     if options.invoke is None and rest:
-        raise Misused(f"unexpected argument {rest[0]!r}")
+        raise UsageError(f"unexpected argument {rest[0]!r}")
     if len(rest) > 1:
-        raise Misused("--invoke takes a method and one text of parameters")
+        raise UsageError("--invoke takes a method and one text of parameters")
     if options.invoke is not None and (options.agent_stdio or options.interactive):
-        raise Misused("--invoke goes neither with --agent-stdio nor with --interactive")
+        raise UsageError("--invoke goes neither with --agent-stdio nor with --interactive")
     options.params = rest[0] if rest else None
     if options.agent and not _is_agent(options.agent):
-        raise Misused(f"--agent {options.agent!r}: PascalCase letters and digits, such as ClaudeCode")
+        raise UsageError(f"--agent {options.agent!r}: PascalCase letters and digits, such as ClaudeCode")
     path = options.workspace_path
     if path is None:
         options.workspace_path = _here()
     elif not os.path.isdir(path):  # noqa: PTH112
-        raise Misused(f"the workspace {path} is no directory")
+        raise UsageError(f"the workspace {path} is no directory")
     return options
 
 
@@ -108,21 +110,21 @@ def _is_agent(name: str) -> bool:
 
 
 def _here() -> str:
-    """Return the working directory; of one that was removed the shell still knows the name."""
+    """Return the working directory; the shell still knows the name of a removed one."""
     try:
         return os.getcwd()  # noqa: PTH109
     except OSError:
         here = os.environ.get("PWD", "")
         if not here.startswith("/"):
-            raise Misused("the working directory no longer exists; name one with --workspace-path") from None
+            raise UsageError("the working directory no longer exists; name one with --workspace-path") from None
         return here
 
 
-def run(options: Options) -> int:
-    """Do what the options ask for; return the exit status."""
-    from shiftlog.repl.backend import Backend
+def run(options: ReplOptions) -> int:
+    """Run the REPL with these options; return the exit status."""
+    from shiftlog.repl.sending import CallSender
 
-    backend = Backend(
+    sender = CallSender(
         workspace=os.path.realpath(options.workspace_path or _here()),
         agent=options.agent or os.environ.get(AGENT_VARIABLE, "").strip() or None,
         timeout_s=_timeout_s(),
@@ -131,13 +133,13 @@ def run(options: Options) -> int:
         if options.invoke is not None:
             from shiftlog.repl.one_shot import invoke
 
-            return invoke(backend, options.invoke, options.params)
+            return invoke(sender, options.invoke, options.params)
         from shiftlog.repl.loop import serve
 
         prompt = options.interactive or (not options.agent_stdio and os.isatty(0))
-        return serve(backend.call, prompt=prompt)
+        return serve(sender.call, prompt=prompt)
     finally:
-        backend.close()
+        sender.close()
 
 
 def _timeout_s() -> float:
@@ -171,12 +173,12 @@ def _main(arguments: list[str], program: str) -> int:
         return OK
     try:
         options = parse(arguments)
-    except Misused as error:
+    except UsageError as error:
         _complain(f"{program}: {error}\nTry '{program} --help'.\n")
         return MISUSED
     return run(options)
 
 
 def _complain(text: str) -> None:
-    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - whoever started us closed it
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - it is closed
         sys.stderr.write(text)

@@ -1,20 +1,23 @@
-"""The REPL's standard streams as they are handed over: closed, full or with nobody at their other end."""
+"""Standard input and output of the REPL, which may be closed or full.
+
+Separate from `loop`, whose imports would slow down the start of a one-shot call.
+"""
 
 import os
 
 
 class CannotWrite(Exception):
-    """Why an output takes nothing more."""
+    """Standard output cannot be written; the text is the reason."""
 
 
 def read(most: int, stdin: int = 0) -> bytes:
-    """Return the input up to its end, or as much of it as asked for."""
+    """Read the input up to its end, but at most `most` bytes."""
     with open(stdin, "rb", closefd=False) as stream:
         return stream.read(most)
 
 
 def write(data: bytes, stdout: int = 1) -> None:
-    """Write all of some bytes at once; raise BrokenPipeError when nobody reads them, else CannotWrite."""
+    """Write all bytes; raise BrokenPipeError if the reader has gone, CannotWrite for another failure."""
     left = memoryview(data)
     try:
         while left:

@@ -43,7 +43,7 @@ def test_an_entry_edited_outside_is_named_by_verify(log: Log) -> None:
             " WHERE id & 0xffffff = 3"
         )
         assert changed.rowcount == 1
-    program = "import sys; from shiftlog.cli import main; sys.exit(main())"
+    program = "import sys; from shiftlog.cli.program import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", program, "verify", SESSION],
         env=log.environment(),

@@ -15,7 +15,7 @@ from shiftlog.ingest.files.changes import Source
 from shiftlog.ingest.importing.batches import FileJob, read_file
 from shiftlog.ingest.importing.workers import MOST_HELD_BYTES, Workers
 from shiftlog.journal.intake.service import Ingest
-from shiftlog.link.import_ahead import WORKER, default_jobs, start_ahead, take_ahead
+from shiftlog.link.import_workers import WORKER, default_jobs, prestart_workers, take_prestarted
 from shiftlog.model.errors import StorageError
 from tests.ingest.import_app import NOW, open_import_app
 
@@ -63,9 +63,9 @@ def test_what_was_read_ahead_can_be_left_behind(tmp_path: Path) -> None:
 
 def test_workers_that_were_started_ahead_are_the_ones_that_read(tmp_path: Path) -> None:
     job = jobs_in(tmp_path, 300_000)[0]
-    start_ahead()
-    ahead = take_ahead(1)
-    assert take_ahead(9) == []  # the others were ended
+    prestart_workers()
+    ahead = take_prestarted(1)
+    assert take_prestarted(9) == []  # the others were ended
     readers = Workers(["false"], msgspec.msgpack.encode(SETTINGS), 1, ahead)
     assert list(readers.read(job))[-1].last
     readers.close()
@@ -73,8 +73,8 @@ def test_workers_that_were_started_ahead_are_the_ones_that_read(tmp_path: Path) 
 
 
 def test_workers_that_no_import_takes_are_ended() -> None:
-    start_ahead()
-    ahead = take_ahead(default_jobs())
+    prestart_workers()
+    ahead = take_prestarted(default_jobs())
     assert [worker.poll() for worker in ahead] == [None] * default_jobs()
     Workers(WORKER, b"", len(ahead), ahead).close()
     assert None not in [worker.poll() for worker in ahead]

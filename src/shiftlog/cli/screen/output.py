@@ -1,7 +1,7 @@
-"""What commands print: text that cannot harm a terminal, tables that fit it, JSON for programs, progress.
+"""Printing for commands: lines, tables, JSON and a progress bar.
 
-Stored text is data that anybody may have written, so nothing of it reaches the terminal as a control sequence or
-as markup. A pipe gets the same lines without colours and without being cut. What is printed, the commands decide.
+Stored text is untrusted, so none of it reaches the terminal as a control sequence or as markup. A pipe gets the same
+lines without colours and uncut.
 """
 
 import json
@@ -44,12 +44,12 @@ STATE_STYLES = {
 
 
 def json_text(document: object, *, indent: int | None = 2) -> str:
-    """Return a document as JSON; what a terminal would obey stands there as an escape."""
+    """Return a document as JSON with escapes for all control and direction characters."""
     return OBEYED.sub(_escaped, json.dumps(document, ensure_ascii=False, indent=indent))
 
 
 def _escaped(found: re.Match[str]) -> str:
-    # Control characters below a space never stand raw in JSON text, but for the ends of lines.
+    # JSON text has no raw control characters below a space but line ends.
     return json.dumps(found[0])[1:-1]
 
 
@@ -58,7 +58,7 @@ def print_json(document: object, *, indent: int | None = 2) -> None:
     click.echo(json_text(document, indent=indent))
 
 
-class Screen:
+class Printer:
     """Standard output: coloured and as wide as the terminal, or plain and uncut in a pipe."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Screen:
 
     @property
     def console(self) -> "Console":
-        """Return the console of a terminal; nothing is interpreted in what it prints."""
+        """Return the console of a terminal; it interprets no markup."""
         if self._console is None:
             from rich.console import Console
 
@@ -75,14 +75,14 @@ class Screen:
         return self._console
 
     def line(self, *parts: Part) -> None:
-        """Print parts after one another, each text alone or with its style; they are cleaned here."""
+        """Print the parts of one line; a part is a text, or a text with a style."""
         if self.is_terminal:
             self.console.print(text_of(parts), soft_wrap=True)
         else:
             click.echo("".join(_plain(part) for part in parts).rstrip())
 
     def item(self, *parts: Part, indent: int = 0, hang: int = 2) -> None:
-        """Print parts that belong together as one item: what does not fit goes on below, further in."""
+        """Print the parts of one item; on a terminal, further lines are indented by `hang`."""
         if not self.is_terminal:
             self.line(" " * indent, *parts)
             return
@@ -95,7 +95,7 @@ class Screen:
             self.console.print(" " * (indent + hang), line, sep="", soft_wrap=True)
 
     def block(self, text: str, *, indent: int = 0, style: str = "", max_lines: int | None = None) -> None:
-        """Print a text of many lines, wrapped on a terminal; beyond `max_lines` it says how much is left."""
+        """Print a text of many lines, wrapped on a terminal; a last line says how much `max_lines` left out."""
         lines, left = self._lines(terminal_text(text).strip("\n"), indent, max_lines)
         for line in lines:
             self.line(" " * indent, (line, style))
@@ -103,7 +103,7 @@ class Screen:
             self.line(" " * indent, (f"… {count(left, 'more character')}; --full shows all", "dim"))
 
     def _lines(self, text: str, indent: int, max_lines: int | None) -> tuple[list[str], int]:
-        """Return the lines to print and how many characters come after them."""
+        """Return the lines to print and the number of characters left out."""
         shown: list[str] = []
         used = 0
         for raw in text.split("\n"):
@@ -124,7 +124,7 @@ class Screen:
         return [piece.plain for piece in Text(line).wrap(self.console, width)]
 
     def table(self, columns: Sequence["Column"], rows: Iterable[Sequence[Part]]) -> None:
-        """Print a table; on a terminal too narrow for it, columns are cut, left out or put on a second line."""
+        """Print a table; on a narrow terminal, columns are cut, left out or put on a second line."""
         from shiftlog.cli.screen.tables import laid_out
 
         width = self.console.width if self.is_terminal else None
@@ -133,7 +133,7 @@ class Screen:
 
 
 class Column:
-    """A column of a table; `spare` columns are left out first where room is short, the highest first."""
+    """A column of a table; if room is short, columns with the highest `spare` are left out first."""
 
     __slots__ = ("cut", "right", "spare", "title")
 
@@ -149,7 +149,7 @@ def _plain(part: Part) -> str:
 
 
 def text_of(parts: Iterable[Part]) -> "Text":
-    """Return parts as one text of rich, cleaned and without markup."""
+    """Return parts as one safe text of rich."""
     from rich.text import Text
 
     text = Text()
@@ -163,8 +163,8 @@ def styled(state: str) -> Part:
     return state, STATE_STYLES.get(state, "")
 
 
-class Progress:
-    """A bar on standard error for work that takes over a second; only a terminal sees it."""
+class ProgressBar:
+    """A progress bar on standard error for work that takes over a second; only on a terminal."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -184,17 +184,17 @@ class Progress:
     ) -> None:
         self._timer.cancel()
         if self._timer.ident is not None:
-            self._timer.join()  # a bar that starts just now must be there to be stopped
+            self._timer.join()  # a bar that is just starting must exist before it is stopped
         if self._bar is not None:
             self._bar.stop()
 
     def expect(self, total: int) -> None:
-        """Say how many steps there are."""
+        """Set the number of steps."""
         self._total = total
         self._draw()
 
     def step(self) -> None:
-        """Say that one more step is done."""
+        """Count one more step."""
         self._done += 1
         self._draw()
 
@@ -214,7 +214,7 @@ class Progress:
 
 
 def since(time_text: str | None) -> str:
-    """Return how long ago a time of an answer was."""
+    """Return the time passed since a timestamp of an answer."""
     if not time_text:
         return ""
     from datetime import datetime
@@ -223,5 +223,5 @@ def since(time_text: str | None) -> str:
 
 
 def when(time_text: str | None) -> str:
-    """Return a time of an answer as people read it, still in UTC."""
+    """Return a timestamp of an answer in readable form, in UTC."""
     return "" if not time_text else time_text.replace("T", " ")

@@ -15,8 +15,8 @@ SQUEEZED_TO = 8
 def laid_out(columns: Sequence[Column], rows: Iterable[Sequence[Part]], width: int | None) -> Iterator[Sequence[Part]]:
     """Yield the lines of a table, header first; without a width nothing is cut.
 
-    The first column is never cut, so that it can be copied: where it leaves no room for the others, they go to a
-    second line of each row.
+    The first column is never cut, so that it can be copied. If it leaves no room for the others, they go to a second
+    line of each row.
     """
     header: list[Part] = [(column.title, "dim") for column in columns]
     lines = [header, *(list(map(_cleaned, row)) for row in rows)]
@@ -33,7 +33,7 @@ def laid_out(columns: Sequence[Column], rows: Iterable[Sequence[Part]], width: i
 
 
 def _fitted(columns: Sequence[Column], widths: Sequence[int], room: int | None) -> dict[int, int] | None:
-    """Return the widths of the columns to show by their numbers, or None where even that does not fit."""
+    """Return the widths of the shown columns by number, None if they do not fit."""
     shown = dict(enumerate(widths))
     while room is not None and (over := sum(shown.values()) + GAP * (len(shown) - 1) - room) > 0:
         if _slack(columns, shown, CUT_TO) >= over:
@@ -47,20 +47,20 @@ def _fitted(columns: Sequence[Column], widths: Sequence[int], room: int | None) 
 
 
 def _squeezed(columns: Sequence[Column], widths: Sequence[int], room: int) -> dict[int, int]:
-    """Return the widths where room is scarcer still: the last columns go, and what can be cut is cut further."""
+    """Return the widths for a very narrow terminal: drop the last columns, and cut the others further."""
     shown = {n: width for n, width in enumerate(widths) if not columns[n].spare}
     while (over := sum(shown.values()) + GAP * (len(shown) - 1) - room) > 0:
         slack = _slack(columns, shown, SQUEEZED_TO)
         if slack >= over or len(shown) == 1:
             _cut(columns, shown, min(over, slack))
             break
-        # What can be cut says most, so it goes last.
+        # Columns that can be cut say most, so they are dropped last.
         del shown[max(shown, key=lambda n: (not columns[n].cut, n))]
     return shown
 
 
 def _slack(columns: Sequence[Column], shown: dict[int, int], least: int) -> int:
-    """Return how much can be cut off columns that keep so many cells."""
+    """Return how many cells can be cut if each column keeps `least`."""
     return sum(max(0, width - least) for n, width in shown.items() if columns[n].cut)
 
 

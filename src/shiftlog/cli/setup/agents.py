@@ -1,4 +1,4 @@
-"""The agents that can be connected: where each keeps its MCP servers, in which form, and what our entry says."""
+"""The agents that can be connected: the file and format of their MCP servers, and our entry."""
 
 import os
 import shlex
@@ -12,14 +12,15 @@ from typing import IO, Any
 
 import click
 
+from shiftlog.cli.setup.edit_json import Entry, Merge, with_json_entry
+from shiftlog.cli.setup.edit_toml import with_toml_table
 from shiftlog.cli.setup.plugin_files import NAME
-from shiftlog.cli.setup.splice_json import Entry, Merge, with_json_entry, with_toml_table
 from shiftlog.config.tool_names import DIALECTS, GROUPS, TOOLSETS
 from shiftlog.model.agents import AGENTS, CLAUDE, CODEX, CURSOR, GEMINI
 
 
 class SetupFailed(click.ClickException):
-    """A refusal that changed nothing, with the way out."""
+    """Setup failed and changed nothing; the hint says what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -32,7 +33,7 @@ class SetupFailed(click.ClickException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFile:
-    """Where an agent lists its MCP servers, and in which form."""
+    """The file in which an agent lists its MCP servers, and its format."""
 
     title: str
     path: Callable[[Path, Mapping[str, str]], Path]
@@ -42,18 +43,18 @@ class AgentFile:
     command: Callable[[Entry], list[str]] | None = None
 
     def snippet(self, path: Path, entry: Entry) -> str:
-        """Return what a person would paste into an empty file."""
+        """Return the entry as the text of an otherwise empty file."""
         return self.edited(path, "", lambda _: entry)
 
     def edited(self, path: Path, text: str, merge: Merge) -> str:
-        """Return the text of the file with the entry in it."""
+        """Return the text of the file with the entry."""
         if path.suffix == ".toml":
             return with_toml_table(text, (self.section, NAME), merge)
         return with_json_entry(text, (self.section, NAME), merge, comments=self.comments)
 
 
 def _below_home(agent: str, name: str) -> Callable[[Path, Mapping[str, str]], Path]:
-    """Return where a file in the first home folder of an agent is."""
+    """Return a function for the path of a file in the first home folder of an agent."""
 
     def path(home: Path, environ: Mapping[str, str]) -> Path:
         return AGENTS[agent].homes(environ, home)[0].expanduser() / name
@@ -85,7 +86,7 @@ def _codex_command(entry: Entry) -> list[str]:
 
 
 AGENT_FILES: dict[str, AgentFile] = {
-    # Its servers, hooks and skills come with a plugin, which its settings name.
+    # Its servers, hooks and skills come with a plugin that its settings name.
     "claude": AgentFile(
         title=AGENTS[CLAUDE].title,
         path=_below_home(CLAUDE, "settings.json"),
@@ -131,24 +132,24 @@ def server_entry(
 
 
 def _checked_names(option: str, names: str, known: tuple[str, ...]) -> str:
-    """Return the names as an agent passes them on; one that nobody knows would keep it from being served."""
+    """Return the names as one argument; an unknown name would keep the agent from being served."""
     parts = [part.strip() for part in names.split(",")]
     unknown = [part for part in parts if part not in known]
     if unknown:
-        says = f"'{unknown[0]}' is none of {', '.join(known)}; names are separated by commas"
+        says = f"'{unknown[0]}' is not one of {', '.join(known)}; names are separated by commas"
         raise click.BadParameter(says, param_hint=option)
     return ",".join(parts)
 
 
 def connecting_command(agent: str, home: str | None) -> str | None:
-    """Return the agent's own command line that connects it, None for an agent that has none."""
+    """Return the agent's own command that adds our server, None if it has none."""
     agent_file = AGENT_FILES[agent]
     entry = server_entry(agent_file, executable(), None, None, home)
     return shlex.join(agent_file.command(entry)) if agent_file.command else None
 
 
 def executable() -> Path:
-    """Find the `shiftlog` in use; links stay as they are, so that an upgrade behind them is followed."""
+    """Find the `shiftlog` program in use; links are not resolved, so that an upgrade takes effect."""
     started = sys.argv[0] if Path(sys.argv[0]).name == NAME and os.sep in sys.argv[0] else None
     installed = Path(sysconfig.get_path("scripts")) / NAME
     for candidate in (started, installed, shutil.which(NAME)):

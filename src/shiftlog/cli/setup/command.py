@@ -1,7 +1,7 @@
 """`shiftlog setup AGENT`: connects an agent to Shiftlog by entries in the agent's own configuration files.
 
-The command and what it says. Which agents there are stands in `setup_agents`, what is edited in `setup_plan`, how files
-of others are written and given back in `setup_files`, the editing of text in `splice`.
+`agents` has the table of agents, `plan` the edits, `files` writes and restores files, `edit_json` and `edit_toml` edit
+text.
 """
 
 import json
@@ -12,7 +12,7 @@ import click
 
 from shiftlog.cli.setup.agents import AGENT_FILES
 from shiftlog.cli.setup.files import Edited
-from shiftlog.cli.setup.plan import HOOKED, Plan
+from shiftlog.cli.setup.plan import HOOKED, SetupPlan
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 @click.option(
     "--write/--print-only",
     default=False,
-    help="Edit the files, keeping backups, instead of printing what belongs in them (the default).",
+    help="Edit the files and keep backups, or only print the entries (default: print).",
 )
-@click.option("--remove", is_flag=True, help="Take away exactly what --write added, keeping backups.")
-@click.option("--toolsets", metavar="NAMES", help="Toolsets that the agent sees, separated by commas.")
-@click.option("--dialect", metavar="NAMES", help="Dialects that the agent sees, separated by commas.")
-@click.option("--per-call", is_flag=True, help="Hooks for every tool call too, not only for turns (claude, codex).")
-@click.option("--watch", is_flag=True, help="Let the daemon import transcripts as they grow.")
+@click.option("--remove", is_flag=True, help="Remove exactly what --write added, and keep backups.")
+@click.option("--toolsets", metavar="NAMES", help="Toolsets to offer, separated by commas.")
+@click.option("--dialect", metavar="NAMES", help="Dialects to offer, separated by commas.")
+@click.option("--per-call", is_flag=True, help="Add hooks for every tool call, not only for turns (claude, codex).")
+@click.option("--watch", is_flag=True, help="Make the daemon import transcripts as they grow.")
 @click.option(
     "--home",
     metavar="DIR",
     envvar="SHIFTLOG_HOME",
     show_envvar=True,
-    help="State directory to name in the entry; only needed when it is not the usual one.",
+    help="State directory for the entry; needed only if it is not the default one.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def setup(
@@ -51,10 +51,10 @@ def setup(
 ) -> None:
     """Connect AGENT to Shiftlog.
 
-    Prints the configuration that AGENT needs and where it goes. With --write, puts it there: everything
-    else in the files stays as it is, a copy of each file as it was is kept beside it, and a file that already
-    says the right thing is left alone. Claude Code gets a plugin with hooks and skills, Codex gets hooks.
-    With --remove, everything that --write added goes away again.
+    Prints the configuration for AGENT and the files that it belongs to. With --write, edits these files: everything
+    else in them stays unchanged, a backup of each file is kept beside it, and a file that is already correct is not
+    touched. Claude Code gets a plugin with hooks and skills, Codex gets hooks. With --remove, removes everything that
+    --write added.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def setup(
         raise click.UsageError("--write and --remove do not go together")
     if per_call and agent not in HOOKED:
         raise click.UsageError(f"--per-call is for {' and '.join(HOOKED)}")
-    plan = Plan.of(agent, toolsets=toolsets, dialect=dialect, per_call=per_call, watch=watch or remove, home=home)
+    plan = SetupPlan.of(agent, toolsets=toolsets, dialect=dialect, per_call=per_call, watch=watch or remove, home=home)
     done: list[Edited] = []
     state = "printed"
     if write or remove:
@@ -77,12 +77,12 @@ def setup(
     if as_json:
         click.echo(json.dumps(plan.report(agent, state, done, command), indent=2, ensure_ascii=False))
     elif write or remove:
-        _say_done(plan, done, removed=remove)
+        _print_done(plan, done, removed=remove)
     else:
-        _say_how(agent, plan, command)
+        _print_instructions(agent, plan, command)
 
 
-def _say_how(agent: str, plan: Plan, command: str | None) -> None:
+def _print_instructions(agent: str, plan: SetupPlan, command: str | None) -> None:
     console = _console()
     title = plan.agent_file.title
     if command:
@@ -103,7 +103,7 @@ def _say_how(agent: str, plan: Plan, command: str | None) -> None:
         console.print(plan.note)
 
 
-def _say_done(plan: Plan, done: list[Edited], *, removed: bool) -> None:
+def _print_done(plan: SetupPlan, done: list[Edited], *, removed: bool) -> None:
     console = _console()
     title = plan.agent_file.title
     changed = [one for one in done if one.state != "unchanged"]

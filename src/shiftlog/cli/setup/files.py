@@ -1,7 +1,7 @@
-"""Files that belong to others, edited and given back: what was added is remembered, so that it can be taken away again.
+"""Editing the user's files and undoing it: a record of each edit is kept, so that it can be removed.
 
-A file that nobody touched since gets its old bytes back; from one that was edited only what is ours is cut out. Every
-file is copied before it is changed. What the edits say is decided in `setup`.
+A file that was not changed since gets its old bytes back; from a changed file only our entries are removed. Every file
+is copied before it is changed. `plan` decides the edits.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from shiftlog.cli.setup.splice_json import CannotEdit
+from shiftlog.cli.setup.edit_json import CannotEdit
 from shiftlog.model.times import compact
 
 _BOM = "\ufeff"
@@ -23,12 +23,12 @@ Change = Callable[[str], str]
 
 
 class EditRefused(Exception):
-    """Why a file cannot be edited; nothing was changed."""
+    """A file cannot be edited, and was not changed; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What we add to a file, and how it is cut out again; the sections that were there before are named to `take`."""
+    """An edit of a file and its removal; `take` also gets the sections that the file had before."""
 
     path: Path
     add: Change
@@ -37,28 +37,28 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """What became of a file: `state` is written, unchanged, restored, removed or edited."""
+    """The outcome for a file: `state` is written, unchanged, restored, removed or edited."""
 
     path: Path
     state: str
     backup: Path | None = None
 
     def as_dict(self) -> dict[str, str | None]:
-        """Return it as JSON shows it."""
+        """Return the outcome for JSON."""
         return {"path": str(self.path), "state": self.state, "backup": str(self.backup) if self.backup else None}
 
 
 @dataclass(slots=True, kw_only=True)
-class Added:
-    """What setting up an agent changed, kept in the state directory."""
+class SetupRecord:
+    """The record of the changes for one agent, kept in the state directory."""
 
     file: Path
     edits: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     files: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    def load(cls, file: Path) -> "Added":
-        """Read what is known; a file that cannot be read counts as nothing known."""
+    def load(cls, file: Path) -> "SetupRecord":
+        """Read the record; an unreadable file counts as an empty record."""
         try:
             document: Any = json.loads(file.read_text(encoding="utf-8"))
             return cls(file=file, edits=dict(document["edits"]), files=dict(document["files"]))
@@ -66,7 +66,7 @@ class Added:
             return cls(file=file)
 
     def save(self) -> None:
-        """Write it down, or remove it where nothing is left of it."""
+        """Write the record, or remove its file if it is empty."""
         if not self.edits and not self.files:
             self.file.unlink(missing_ok=True)
             return
@@ -78,7 +78,7 @@ class Added:
     # Adding
 
     def put(self, edits: Iterable[Edit]) -> list[Edited]:
-        """Make all edits or, where one of them cannot be made, none; raise EditRefused."""
+        """Make all edits, or none if one is impossible; raise EditRefused."""
         planned = [(edit, *_planned(edit.path, edit.add)) for edit in edits]
         done: list[Edited] = []
         for edit, before, after in planned:
@@ -92,7 +92,7 @@ class Added:
 
     def _remember(self, path: Path, before: bytes | None, after: bytes, backup: Path | None) -> None:
         known = self.edits.get(str(path))
-        # A second edit right after the first goes back to where the first one began.
+        # Removing a second edit right after the first restores the state before the first.
         if known is not None and before is not None and known["after"] == _digest(before):
             self.edits[str(path)] = {**known, "after": _digest(after)}
             return
@@ -104,7 +104,7 @@ class Added:
         }
 
     def put_files(self, folder: Path, files: Mapping[str, str]) -> bool:
-        """Write files of our own below a folder; tell whether anything changed."""
+        """Write our own files below a folder; return True if anything changed."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         changed = False
         for name, text in files.items():
@@ -119,7 +119,7 @@ class Added:
     # Taking away
 
     def take(self, edits: Iterable[Edit]) -> list[Edited]:
-        """Take what was added out of all files; raise EditRefused where that cannot be done safely."""
+        """Remove our entries from all files; raise EditRefused if that is not safe."""
         done = [found for edit in edits if (found := self._taken(edit)) is not None]
         for name, digest in list(self.files.items()):
             path = Path(name)
@@ -151,7 +151,7 @@ class Added:
 
 
 def _planned(path: Path, change: Change) -> tuple[bytes | None, bytes]:
-    """Return what a file holds and what it would hold; raise EditRefused."""
+    """Return the present and the planned content of a file; raise EditRefused."""
     try:
         before = _read(path)
         text = (before or b"").decode("utf-8")
@@ -182,7 +182,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _sections(content: bytes | None) -> frozenset[str]:
-    """Return the names at the top of a JSON document."""
+    """Return the top-level names of a JSON document."""
     try:
         document: Any = json.loads((content or b"{}").decode("utf-8-sig"))
     except ValueError:
@@ -208,9 +208,9 @@ def _copied(path: Path, content: bytes) -> Path:
 
 
 def write_atomically(path: Path, before: bytes | None, after: bytes) -> Path | None:
-    """Put new content in place in one step, after a copy of the old; return the path of the copy.
+    """Back up a file and replace its content atomically; return the path of the backup.
 
-    Raises CannotEdit, and leaves nothing behind, when the file no longer holds `before` (None: is absent).
+    Raises CannotEdit, and leaves nothing behind, if the file no longer holds `before` (None: does not exist).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     status = None if before is None else path.stat()
@@ -223,7 +223,7 @@ def write_atomically(path: Path, before: bytes | None, after: bytes) -> Path | N
             descriptor, backup = _open_backup(path)
             made.append(backup)
             _fill(descriptor, before, status)
-        # Agents write these files too; what one wrote meanwhile must not be lost.
+        # Agents write these files too; their changes must not be lost.
         if (path.read_bytes() if path.exists() else None) != before:
             raise CannotEdit("it changed just now; run the command again")
         made[0].replace(path)
@@ -253,7 +253,7 @@ def _fill(descriptor: int, content: bytes, status: os.stat_result | None) -> Non
         file.write(content)
         if status is not None:
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
-            if os.geteuid() == 0:  # under sudo the file must stay its owner's
+            if os.geteuid() == 0:  # under sudo the file must keep its owner
                 os.fchown(descriptor, status.st_uid, status.st_gid)
         file.flush()
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""What connecting an agent comes to: which files of others are edited, and what our own plugin holds."""
+"""The plan for connecting an agent: edits of the user's files, and the files of our plugin."""
 
 import json
 import os
@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from shiftlog.cli.setup.agents import AGENT_FILES, AgentFile, SetupFailed, executable, server_entry
-from shiftlog.cli.setup.files import Added, Edit, Edited, EditRefused
-from shiftlog.cli.setup.plugin_files import NAME, claude_files, hook_groups
-from shiftlog.cli.setup.splice_json import (
+from shiftlog.cli.setup.edit_json import (
     Entry,
     Merge,
     with_json_entry,
     with_json_item,
-    with_toml_table,
     without_json_entry,
     without_json_items,
-    without_toml_table,
 )
+from shiftlog.cli.setup.edit_toml import with_toml_table, without_toml_table
+from shiftlog.cli.setup.files import Edit, Edited, EditRefused, SetupRecord
+from shiftlog.cli.setup.plugin_files import NAME, claude_files, hook_groups
 from shiftlog.link import wire
 from shiftlog.model.agents import AGENTS
 
@@ -32,8 +31,8 @@ HOOKED = tuple(agent.name for agent in AGENTS.values() if agent.hooks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What connecting an agent comes to: edits of others' files, and files of a plugin of our own."""
+class SetupPlan:
+    """Edits of the user's files and the files of our plugin, for one agent."""
 
     agent_file: AgentFile
     path: Path
@@ -48,8 +47,8 @@ class Plan:
     @classmethod
     def of(
         cls, agent: str, *, toolsets: str | None, dialect: str | None, per_call: bool, watch: bool, home: str | None
-    ) -> "Plan":
-        """Plan for an agent with the options that were given."""
+    ) -> "SetupPlan":
+        """Return the plan for an agent and its options."""
         agent_file = AGENT_FILES[agent]
         path = agent_file.path(Path.home(), os.environ)
         program = executable()
@@ -82,8 +81,8 @@ class Plan:
         )
 
     def put(self) -> list[Edited]:
-        """Make the edits and write the plugin; raise SetupFailed, having changed nothing."""
-        added = Added.load(self.added)
+        """Make the edits and write the plugin; raise SetupFailed, with nothing changed."""
+        added = SetupRecord.load(self.added)
         try:
             if self.files:
                 wire.open_home(str(self.folder.parent))
@@ -101,8 +100,8 @@ class Plan:
         return done
 
     def take(self) -> list[Edited]:
-        """Take away what was put; raise SetupFailed where a file cannot be edited safely."""
-        added = Added.load(self.added)
+        """Remove the edits and the plugin; raise SetupFailed if a file cannot be edited safely."""
+        added = SetupRecord.load(self.added)
         try:
             done = added.take(self.edits)
             added.save()
@@ -112,7 +111,7 @@ class Plan:
         return done
 
     def report(self, agent: str, state: str, done: list[Edited], command: str | None) -> dict[str, Any]:
-        """Return what programs are told."""
+        """Return the report for --json."""
         main = next((one for one in done if one.path == self.path), None)
         return {
             "agent": agent,
@@ -171,11 +170,11 @@ def _codex_hooks(path: Path, command: str, *, per_call: bool) -> Edit:
 
 
 def _has_exactly(text: str, wanted: Mapping[str, Any]) -> bool:
-    """Tell whether the hooks of ours in a file are these and no others."""
+    """Return True if our hooks in a file are exactly these."""
     try:
         document: Any = json.loads(text or "{}")
     except ValueError:
-        return True  # not ours to change; adding says what is wrong with it
+        return True  # adding reports what is wrong with it
     lists: Any = cast("Entry", document).get("hooks") if isinstance(document, dict) else None
     if not isinstance(lists, dict):
         return True
@@ -205,11 +204,11 @@ def _watching(path: Path) -> Edit:
 
 
 def _hook_command(agent: str, program: Path, home: str | None) -> str:
-    """Return the command of a hook: by name where the agent finds it, else by its path."""
+    """Return the command of a hook: its name if the agent finds it on its path, else the full path."""
     beside = program.with_name(HOOK)
     found = shutil.which(HOOK)
     by_name = found is not None and (not beside.exists() or Path(found).absolute() == beside)
-    # A virtual environment is on the path of a terminal that activated it, not on that of the agent's.
+    # A virtual environment may be on the path of this terminal only.
     by_name = by_name and not (beside.parent.parent / "pyvenv.cfg").exists()
     command = HOOK if by_name or not beside.exists() else shlex.quote(str(beside))
     named = f"SHIFTLOG_HOME={shlex.quote(str(Path(home).expanduser().absolute()))} " if home else ""
@@ -217,10 +216,10 @@ def _hook_command(agent: str, program: Path, home: str | None) -> str:
 
 
 def _merged(entry: Entry) -> Merge:
-    """Lay our keys over an entry that is there, leaving what its owner added."""
+    """Return a merge of our keys into an existing entry that keeps the user's own keys."""
 
     def merge(present: Entry | None) -> Entry:
-        if present is None or "command" not in present:  # absent, or another transport with keys of its own
+        if present is None or "command" not in present:  # absent, or another transport with other keys
             return entry
         wanted = {**present, **entry}
         env: object = present.get("env")

@@ -1,7 +1,6 @@
-"""The files of our plugins for agents, all made from one table: which events have hooks, and what stands in each file.
+"""The files of our plugins for agents: hook events and file contents.
 
-`scripts/generate_plugins.py` writes them into `plugins/`, `shiftlog setup` into the state directory. Where they go and
-what is edited for them is decided there.
+`scripts/generate_plugins.py` writes them into `plugins/`, `shiftlog setup` into the state directory.
 """
 
 import json
@@ -24,7 +23,7 @@ Files = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
-    """An event that an agent runs hooks for; `per_call` ones come with every tool call and are asked for."""
+    """An event with a hook; `per_call` events come with every tool call and need --per-call."""
 
     name: str
     per_call: bool = False
@@ -47,7 +46,7 @@ HOOK_EVENTS = (
 
 
 def hook_groups(agent: str, command: str, *, per_call: bool = False) -> Document:
-    """Return what an agent runs at each event, as its hook file has it."""
+    """Return the hook of each event in the format of the agent's hook file."""
     events = [event for event in HOOK_EVENTS if event.name in BY_NAME[agent].hooks and (per_call or not event.per_call)]
     return {
         event.name: [{"hooks": [{"type": "command", "command": command, "timeout": event.timeout_s}]}]
@@ -58,7 +57,7 @@ def hook_groups(agent: str, command: str, *, per_call: bool = False) -> Document
 def claude_files(
     *, hook: str = "shiftlog-hook claude", server: Document | None = None, per_call: bool = False
 ) -> Files:
-    """Return the files of the marketplace with our plugin for Claude Code, by their paths in it."""
+    """Return the files of the marketplace with our plugin for Claude Code, by path."""
     owner = {"name": "The Shiftlog contributors"}
     plugin = {"name": NAME, "version": __version__, "description": DESCRIPTION}
     marketplace = {
@@ -79,7 +78,7 @@ def claude_files(
 
 
 def codex_files() -> Files:
-    """Return what Codex is set up with, by the paths in its home; the skills and the script lie beside it."""
+    """Return the files for Codex by their paths in its home folder."""
     return {
         "hooks.json": _json({"hooks": hook_groups("codex", "shiftlog-hook codex")}),
         "config.toml": f'[mcp_servers.{NAME}]\ncommand = "{NAME}"\nargs = ["mcp"]\n',
@@ -121,7 +120,7 @@ def registry_entry() -> Document:
 
 
 def repository_files() -> Files:
-    """Return every generated file of the repository, by its path in it."""
+    """Return every generated file of the repository, by path."""
     return {
         **{f"plugins/claude-code/{path}": text for path, text in claude_files().items()},
         **{f"plugins/codex/{path}": text for path, text in codex_files().items()},

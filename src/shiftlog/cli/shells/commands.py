@@ -1,6 +1,6 @@
-"""Shells for people: `shells` lists them, `watch` looks on live, `exec` runs one command under the same rules.
+"""The commands `shells` (list or close), `watch` (follow live) and `exec` (run one command under the policy).
 
-What a session did is played back by `replay`, in a file of its own.
+`replay` has a module of its own.
 """
 
 import os
@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
-from click.shell_completion import CompletionItem
 
-from shiftlog.cli.asking import asked, json_option, named_session, open_client
-from shiftlog.cli.screen.output import Column, Part, Screen, print_json, styled
+from shiftlog.cli.connecting import complete_shell, json_option, open_client, resolve_session, streamed
+from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled
 from shiftlog.cli.shells.view import ShellView
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.text.figures import count, largest_unit
@@ -38,29 +37,22 @@ _COLUMNS = (
 )
 
 
-def complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the shells that live; a shell that asks for words must not start a daemon."""
-    try:
-        with open_client(start=False) as client:
-            rows: list[Item] = client.call("shells", {}, timeout_s=2)["shells"]
-    except ShiftlogError:
-        return []
-    return [CompletionItem(row["shell_id"], help=row["cwd"]) for row in rows if row["shell_id"].startswith(incomplete)]
-
-
-@click.command(short_help="List the shells of agents and what they run.")
-@click.option("--all", "-a", "include_ended", is_flag=True, help="Also those that ended in the last 24 hours.")
-@click.option("--session", metavar="SESSION", help="Only those of this session; `last` is the one active last.")
+@click.command(short_help="List the shells of agents, or close one.")
+@click.option("--all", "-a", "include_ended", is_flag=True, help="Include shells that ended in the last 24 hours.")
+@click.option("--session", metavar="SESSION", help="Only shells of this session, or of the `last` one.")
 @click.option("--limit", type=click.IntRange(1, 200), metavar="N", default=50, show_default=True, help="How many.")
 @click.option(
-    "--close", metavar="SHELL", shell_complete=complete_shell, help="End this shell and every process that it started."
+    "--close",
+    metavar="SHELL",
+    shell_complete=complete_shell,
+    help="Close this shell and end every process that it started.",
 )
 @json_option
 def shells(include_ended: bool, session: str | None, limit: int, close: str | None, as_json: bool) -> None:
-    """List the shells that agents have open, the newest first, with what they run.
+    """List the open shells of agents and their last commands; the newest comes first.
 
-    RULES says what holds a shell: `syntax` is the text of its commands, `kernel` every program that they start.
-    With --close a shell is ended; an id may be shortened to its beginning.
+    RULES shows how the policy is enforced: `syntax` checks the text of commands, `kernel` also every program that
+    they start. --close ends a shell; its id may be shortened to the first characters.
 
     \b
     Examples:
@@ -74,19 +66,19 @@ def shells(include_ended: bool, session: str | None, limit: int, close: str | No
             return
         params: Item = {"include_ended": include_ended, "limit": limit}
         if session:
-            params["session_id"] = named_session(client, session)
+            params["session_id"] = resolve_session(client, session)
         found = client.call("shells", params)
     if as_json:
         print_json(found)
         return
-    screen = Screen()
+    printer = Printer()
     rows: list[Item] = found["shells"]
     if not rows:
-        screen.line("No shell lives." if not include_ended else "No shell lived in the last 24 hours.")
+        printer.line("No shell lives." if not include_ended else "No shell lived in the last 24 hours.")
         return
-    screen.table(_COLUMNS, map(_row, rows))
+    printer.table(_COLUMNS, map(_row, rows))
     if found["next_cursor"]:
-        screen.line((f"The newest {count(len(rows), 'shell')}; --limit shows more", "dim"))
+        printer.line((f"The newest {count(len(rows), 'shell')}; --limit shows more", "dim"))
 
 
 def _row(shell: Item) -> list[Part]:
@@ -111,17 +103,17 @@ def _close(client: "Client", name: str, as_json: bool) -> None:
     if as_json:
         print_json(closed)
         return
-    screen = Screen()
+    printer = Printer()
     if closed["already_ended"]:
-        screen.line(closed["shell_id"], " had ended before.")
+        printer.line(closed["shell_id"], " had ended before.")
         return
     killed = "1 process" if closed["killed"] == 1 else f"{closed['killed']} processes"
-    screen.line(styled("ended"), f"  {closed['shell_id']} with {killed}")
+    printer.line(styled("ended"), f"  {closed['shell_id']} with {killed}")
     for command_id in closed["stopped_commands"]:
-        screen.line(f"       {command_id} was stopped")
+        printer.line(f"       {command_id} was stopped")
 
 
-@click.command(short_help="Look on live at what shells do.")
+@click.command(short_help="Follow shells live.")
 @click.argument("shell", required=False, shell_complete=complete_shell)
 @click.option(
     "-n",
@@ -130,15 +122,14 @@ def _close(client: "Client", name: str, as_json: bool) -> None:
     metavar="N",
     default=1,
     show_default=True,
-    help="Earlier commands of each shell to begin with.",
+    help="Earlier commands of each shell to start with.",
 )
 @json_option
 def watch(shell: str | None, last: int, as_json: bool) -> None:
-    """Look on live at SHELL, or at every shell, as in a terminal; nothing can be typed.
+    """Follow SHELL, or all shells, live as in a terminal; you cannot type.
 
-    SHELL is an id, the beginning of one, or `last` for the newest. Ends with the shell, or with Ctrl-C, which stops
-    nothing but the looking. Secrets are masked and control sequences removed, as in everything that is kept. With
-    --json each event is one line.
+    SHELL is an id, its first characters, or `last` for the newest shell. Ends with the shell or with Ctrl-C, which
+    leaves the shell running. Secrets are masked and control sequences removed. With --json each event is one line.
 
     \b
     Examples:
@@ -152,7 +143,7 @@ def watch(shell: str | None, last: int, as_json: bool) -> None:
             params["shell_id"] = shell
         elif not as_json and sys.stdout.isatty() and not client.call("shells", {})["shells"]:
             click.echo("No shell lives yet; waiting for one. Ctrl-C ends this.", err=True)
-        with asked(client, "watch", params, output=sys.stdout.fileno()) as events:
+        with streamed(client, "watch", params, output=sys.stdout.fileno()) as events:
             for event in events:
                 if as_json:
                     print_json(event, indent=None)
@@ -161,29 +152,34 @@ def watch(shell: str | None, last: int, as_json: bool) -> None:
 
 
 @click.command(
-    "exec", short_help="Run one command under the same rules.", context_settings={"allow_interspersed_args": False}
+    "exec", short_help="Run one command under the agents' policy.", context_settings={"allow_interspersed_args": False}
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(
     "--shell",
     metavar="ID",
     shell_complete=complete_shell,
-    help="Run it in this live shell, which keeps what it changes; else in a new one.",
+    help="Run it in this live shell (default: in a new one).",
 )
-@click.option("--cwd", metavar="DIR", help="Where it runs; by default here.")
-@click.option("--workspace", metavar="DIR", help="Take checkpoints of DIR, so that shiftlog undo works.")
-@click.option("--sandbox", type=click.Choice(SANDBOXES), help="What it may write; never looser than the policy.")
-@click.option("--allow", metavar="PROGRAM", multiple=True, help="Only these programs. May be given more than once.")
-@click.option("--deny", metavar="PROGRAM", multiple=True, help="Not these programs. May be given more than once.")
-@click.option("--env", metavar="NAME[=VALUE]", multiple=True, help="A variable to set, or to take from here.")
-@click.option("--session", metavar="SESSION", help="Record it in this open session; else in one of its own.")
+@click.option("--cwd", metavar="DIR", help="Working directory (default: this one).")
+@click.option("--workspace", metavar="DIR", help="Take checkpoints of DIR, so that shiftlog undo works there.")
+@click.option("--sandbox", type=click.Choice(SANDBOXES), help="Sandbox mode; never looser than the policy.")
+@click.option("--allow", metavar="PROGRAM", multiple=True, help="Allow only these programs. Repeatable.")
+@click.option("--deny", metavar="PROGRAM", multiple=True, help="Deny these programs. Repeatable.")
+@click.option(
+    "--env",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="Set a variable, or pass it on from your environment. Repeatable.",
+)
+@click.option("--session", metavar="SESSION", help="Record it in this open session (default: a new one).")
 @click.option(
     "--timeout",
     type=click.IntRange(1),
     metavar="SECONDS",
-    help="When it is ended; else what the shell is opened with, 120 s.",
+    help="Time limit (default: that of the shell, 120 s).",
 )
-@click.option("-i", "--stdin", "feed", is_flag=True, help="Feed it standard input, up to 1 MiB.")
+@click.option("-i", "--stdin", "feed", is_flag=True, help="Pass standard input to it, up to 1 MiB.")
 @json_option
 def exec_(
     command: tuple[str, ...],
@@ -201,12 +197,13 @@ def exec_(
 ) -> int:
     """Run COMMAND as an agent would: judged by the policy, in a guarded shell, recorded in the journal.
 
-    One word is text for the shell, with pipes and all; several words are a program and its arguments, which arrive
-    as they are. Output comes live, with secrets masked. The exit status is the command's: 124 when its time was
-    over, 130 after Ctrl-C, which ends the command, and 126 when it may not run. What needs approval is asked for here.
+    A single argument is shell text and may contain pipes; several arguments are a program and its arguments, passed
+    unchanged. Output is printed live, with secrets masked. The exit status is the command's own, 124 after a timeout,
+    130 after Ctrl-C, which ends the command, or 126 if the policy refuses it. If the policy needs an approval, you
+    are asked here.
 
-    The shell has the daemon's environment without its secrets, not yours; --env passes variables on. With --json
-    the result of the command is printed at its end, as agents get it.
+    The command runs in the daemon's environment without its secrets, not in yours; --env passes variables on. With
+    --json the result is printed at the end, in the form that agents get.
 
     \b
     Examples:
@@ -246,14 +243,14 @@ def exec_(
             if "cwd" not in given:
                 given["cwd"] = given.get("workspace") or str(Path.cwd())
             if session:
-                given["session_id"] = named_session(client, session)
+                given["session_id"] = resolve_session(client, session)
             params["open"] = given
         try:
             result = _follow(client, params, as_json)
         except ShiftlogError as error:
             if error.code == "approval_required" and shell is None:
                 # The approval was for the shell that ended with this command.
-                error.hint = "Nobody answered in time; run it again, and answer meanwhile in another terminal"
+                error.hint = "No answer came in time; run it again, and approve it in another terminal"
             raise
     if as_json:
         print_json(result)
@@ -265,7 +262,7 @@ def exec_(
 
 def _follow(client: "Client", params: Item, as_json: bool) -> Item:
     result: Item = {}
-    with asked(client, "exec", params) as events:
+    with streamed(client, "exec", params) as events:
         for event in events:
             match event.pop("event"):
                 case "output" if not as_json:
@@ -281,13 +278,13 @@ def _follow(client: "Client", params: Item, as_json: bool) -> Item:
 
 def _write(stream: str, text: str) -> None:
     out = sys.stdout if stream == "stdout" else sys.stderr
-    # Programs get the text as it is; a terminal gets nothing that it would obey.
+    # Programs get the text unchanged; a terminal must get no control characters.
     out.write(terminal_text(text) if out.isatty() else text)
     out.flush()
 
 
 def _answer(question: Item, as_json: bool) -> None:
-    """Let the person at the terminal decide; elsewhere say how somebody can."""
+    """Ask the user at the terminal; without a terminal, print how to approve."""
     approval_id, shown = question["approval_id"], terminal_line(question["command"])
     if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         click.echo(f"needs approval: '{question['entry']}'; waiting for: shiftlog approve {approval_id}", err=True)
@@ -307,7 +304,7 @@ def _said(result: Item) -> str:
 
 
 def _standard_input() -> str:
-    stdin: BinaryIO | None = getattr(sys.stdin, "buffer", None)  # there may be none at all
+    stdin: BinaryIO | None = getattr(sys.stdin, "buffer", None)  # standard input may be closed
     data = stdin.read(INPUT_BYTES + 1) if stdin is not None else b""
     if len(data) > INPUT_BYTES:
         raise click.UsageError("Standard input is longer than 1 MiB. Put it in a file that the command reads.")

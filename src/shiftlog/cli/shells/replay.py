@@ -1,7 +1,7 @@
-"""`shiftlog replay`: a session's commands and outputs played back in time.
+"""`shiftlog replay`: plays back a session's commands and outputs at their original pace.
 
-The journal knows when a command began and ended; what it printed is spread over the time between. In a pipe
-everything comes at once.
+The journal has the start and the end of a command; its output is spread evenly between them. In a pipe everything is
+printed at once.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.asking import asked, json_option, named_session, open_client, session_argument
+from shiftlog.cli.connecting import json_option, open_client, resolve_session, session_argument, streamed
 from shiftlog.cli.screen.output import print_json
 from shiftlog.cli.shells.view import ShellView
 from shiftlog.text.printable import terminal_line
@@ -29,11 +29,11 @@ SLOWEST = 0.05
 KEYS = "space pauses, + and - change the speed, . goes on at once, q ends"
 
 
-class Ended(Exception):
-    """The person has seen enough."""
+class StoppedByUser(Exception):
+    """The user pressed q."""
 
 
-@click.command(short_help="Play a session's commands back in time.")
+@click.command(short_help="Play back a session's commands and outputs.")
 @session_argument()
 @click.option(
     "--speed",
@@ -41,7 +41,7 @@ class Ended(Exception):
     metavar="X",
     default=1.0,
     show_default=True,
-    help="How many times as fast as it was.",
+    help="Speed; 2 is twice as fast.",
 )
 @click.option(
     "--idle",
@@ -49,16 +49,16 @@ class Ended(Exception):
     metavar="SECONDS",
     default=2.0,
     show_default=True,
-    help="The longest wait for anything, as seen here.",
+    help="The longest pause.",
 )
 @click.option("--full", is_flag=True, help="Show long outputs whole.")
 @json_option
 def replay(session: str, speed: float, idle: float, full: bool, as_json: bool) -> None:
-    """Play back what the shells of SESSION did: each command, its output and its end, in the time that it took.
+    """Play back the shells of SESSION: each command, its output and its end, at the original pace.
 
-    SESSION is a session's id, the number of its run, or `last`. On a terminal, space pauses, + and - change the
-    speed, a dot goes on at once and q ends. In a pipe everything is printed at once; with --json each event is one
-    line. Outputs that are no longer kept are shown as far as the journal quotes them.
+    SESSION is a session id, a run number, or `last`. On a terminal, space pauses, + and - change the speed, a dot
+    skips the pause and q quits. In a pipe everything is printed at once; with --json each event is one line. Of an
+    output that is no longer kept, only the journal's excerpt is shown.
 
     \b
     Examples:
@@ -68,8 +68,8 @@ def replay(session: str, speed: float, idle: float, full: bool, as_json: bool) -
     """
     on_terminal = sys.stdout.isatty() and not as_json
     with open_client() as client:
-        params = {"session_id": named_session(client, session), "max_chars": 0 if full else SHORTENED_CHARS}
-        with asked(client, "replay", params) as events, _keyboard(on_terminal) as keys:
+        params = {"session_id": resolve_session(client, session), "max_chars": 0 if full else SHORTENED_CHARS}
+        with streamed(client, "replay", params) as events, _keyboard(on_terminal) as keys:
             pace = Pace(speed=speed, idle=idle, keys=keys, waits=on_terminal)
             try:
                 if as_json:
@@ -77,7 +77,7 @@ def replay(session: str, speed: float, idle: float, full: bool, as_json: bool) -
                         print_json(event, indent=None)
                 else:
                     _play(events, pace)
-            except Ended:
+            except StoppedByUser:
                 click.echo()
 
 
@@ -92,7 +92,7 @@ def _play(events: Iterator[Item], pace: "Pace") -> None:
     for event in events:
         kind: str = event["event"]
         if kind == "output":
-            # What bash could not read never began: its end says why, behind the command.
+            # A command with a syntax error never began: its end shows the reason.
             if event["command_id"] in begun:
                 _play_output(view, event, pace)
             continue
@@ -143,7 +143,7 @@ def _show(view: ShellView, kind: str, event: Item) -> None:
 
 
 def _why_not(event: Item) -> str | None:
-    """Return why a command never ran, or None for one that did."""
+    """Return why a command never ran, None if it ran."""
     if event.get("refusal"):
         return str(event["refusal"]["message"])
     fault = event.get("syntax_error")
@@ -151,7 +151,7 @@ def _why_not(event: Item) -> str | None:
 
 
 class Pace:
-    """Waits as long as it took then, at the chosen speed; keys act while it waits."""
+    """Waits as long as the original did, at the chosen speed; keys work during a wait."""
 
     def __init__(self, *, speed: float, idle: float, keys: int | None, waits: bool) -> None:
         self.keys = keys
@@ -161,11 +161,11 @@ class Pace:
         self._at: datetime | None = None
 
     def reach(self, at: str) -> None:
-        """Wait until it is that time in the past."""
+        """Wait until the playback reaches a time."""
         self._wait(self._until(at))
 
     def spread(self, lines: list[str], at: str) -> Iterator[str]:
-        """Yield lines evenly over the time until then."""
+        """Yield lines evenly until the playback reaches a time."""
         pause = self._until(at) / max(1, len(lines))
         owed = 0.0
         for line in lines:
@@ -192,7 +192,7 @@ class Pace:
             left -= 0 if paused else time.monotonic() - began
             match key:
                 case "q":
-                    raise Ended
+                    raise StoppedByUser
                 case " ":
                     paused = not paused
                 case ".":
@@ -216,7 +216,7 @@ class Pace:
 
 @contextmanager
 def _keyboard(wanted: bool) -> Generator[int | None]:
-    """Give single keys as they are pressed, where there is a keyboard; the terminal is as before afterwards."""
+    """Yield the descriptor of a keyboard in single-key mode, None without one; restore the terminal afterwards."""
     if not wanted or not sys.stdin.isatty():
         yield None
         return

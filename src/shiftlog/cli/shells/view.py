@@ -1,6 +1,6 @@
-"""What shells do, as a terminal shows it: prompts, commands, outputs and ends, for `watch` and `replay`.
+"""Printing the events of shells as a terminal session, for `watch` and `replay`.
 
-Everything shown was written by somebody else, so nothing of it reaches the terminal as a control sequence.
+All text comes from agents and programs, so none of it reaches the terminal as a control sequence.
 """
 
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.screen.output import Part, Screen
+from shiftlog.cli.screen.output import Part, Printer
 from shiftlog.text.figures import count
 from shiftlog.text.printable import terminal_line, terminal_text
 
@@ -18,23 +18,23 @@ STATES = {"finished": "", "timed_out": "timed out", "syntax_error": "syntax erro
 
 
 class ShellView:
-    """Prints events of shells; a heading says which command is meant where several take turns."""
+    """Prints events of shells; headings separate the outputs of several commands."""
 
     def __init__(self, *, several: bool) -> None:
-        self._screen = Screen()
+        self._screen = Printer()
         self._several = several
         self._shown = ""
         self._in_line = False
 
     def shell(self, item: Item) -> None:
-        """Say which shell is looked at."""
+        """Print the heading of a shell."""
         place = item.get("target") or item.get("transport") or "local"
         about = [str(place), str(item.get("sandbox") or ""), str(item.get("name") or "")]
         facts = " · ".join(fact for fact in about if fact)
         self._line((f"==> {item['shell_id']} ", "bold cyan"), (f"{facts} <==", "cyan"))
 
     def command(self, item: Item) -> None:
-        """Print a command behind its prompt."""
+        """Print a command after its prompt."""
         self._shown = str(item.get("command_id", ""))
         number = self._shown if self._several else f"#{self._shown.rpartition('#')[2]}"
         self._end_line()
@@ -47,7 +47,7 @@ class ShellView:
             self._line((f"… {count(item['skipped_lines'], 'earlier line')} left out", "dim"))
 
     def output(self, item: Item) -> None:
-        """Print text of a command, as it came; what it wrote to standard error is in another colour."""
+        """Print output of a command; standard error has another colour."""
         if item["command_id"] != self._shown:
             self._shown = str(item["command_id"])
             self._line((f"--- {self._shown}", "dim"))
@@ -56,7 +56,7 @@ class ShellView:
         self._in_line = not text.endswith("\n")
 
     def finished(self, item: Item) -> None:
-        """Say how a command ended."""
+        """Print how a command ended."""
         state, code = str(item.get("state")), item.get("exit_code")
         if item.get("message"):
             self._line((terminal_line(item["message"]), "red"))
@@ -71,7 +71,7 @@ class ShellView:
         self._line((f"{several}{', '.join(words)}", "dim green" if good else "yellow"))
 
     def asked(self, item: Item) -> None:
-        """Say that a person is asked, and how to answer."""
+        """Print that a command needs approval, and how to approve it."""
         self._line(
             ("needs approval: ", "bold yellow"),
             (terminal_line(item["command"]), "bold"),
@@ -79,11 +79,11 @@ class ShellView:
         )
 
     def ended(self, item: Item) -> None:
-        """Say that a shell is over."""
+        """Print the end of a shell."""
         self._line((f"==> {item['shell_id']} {item.get('state')}: {item.get('reason')} <==", "cyan"))
 
     def note(self, text: str) -> None:
-        """Print a line of our own."""
+        """Print a note."""
         self._line((terminal_line(text), "dim"))
 
     def _line(self, *parts: Part) -> None:

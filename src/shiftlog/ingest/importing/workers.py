@@ -19,7 +19,7 @@ import msgspec
 from shiftlog.facts.batch import Batch
 from shiftlog.ingest.importing.batches import FileJob, NotRecognised, read_file
 from shiftlog.ingest.importing.composer import Composer
-from shiftlog.link.import_ahead import end_worker, start_worker
+from shiftlog.link.import_workers import end_worker, start_worker
 from shiftlog.model.errors import InternalError, TranscriptUnreadable
 
 BATCH, END, NOT_RECOGNISED, UNREADABLE, LOST = b"B", b"E", b"N", b"U", b"L"

@@ -1,1 +1,1 @@
-"""JSON and YAML 1.2 core as the REPL reads and writes them."""
+"""JSON and YAML 1.2 (core schema) as the REPL reads and writes them."""

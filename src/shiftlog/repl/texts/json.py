@@ -1,7 +1,6 @@
-"""JSON that comes line by line: whether what has come so far is whole, can still become whole, or never will.
+"""JSON of the REPL: whether lines so far form a complete document, reading with checks, and writing on one line.
 
-Also the check that a parsed value can be carried on: not too deep, and text that is valid Unicode; and how large an
-envelope may be.
+A value must not be nested too deeply and its text must be valid Unicode. The size limit of an envelope is here too.
 """
 
 import json
@@ -30,12 +29,12 @@ _TOKEN = re.compile(
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-class Unreadable(ValueError):
-    """Why a document cannot be read."""
+class UnreadableText(ValueError):
+    """A document cannot be read; the text is the reason."""
 
 
 class Outline:
-    """The brackets of a JSON document, followed line by line."""
+    """Tracks the brackets of a JSON document line by line."""
 
     def __init__(self) -> None:
         self._inside: list[str] = []
@@ -81,18 +80,18 @@ class Outline:
 
 
 def load(text: str) -> Any:
-    """Return the value of a JSON text; raise Unreadable."""
+    """Return the value of a JSON text; raise UnreadableText."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         says = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply or a number too large"
-        raise Unreadable(f"not valid JSON: {says}") from None
+        raise UnreadableText(f"not valid JSON: {says}") from None
     check(value, surrogates=_ESCAPED_SURROGATE.search(text) is not None)
     return value
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise json.JSONDecodeError(f"{name} is no JSON value", name, 0)
+    raise json.JSONDecodeError(f"{name} is not a JSON value", name, 0)
 
 
 def _finite(text: str) -> float:
@@ -103,15 +102,15 @@ def _finite(text: str) -> float:
 
 
 def check(value: Any, *, surrogates: bool) -> None:
-    """Raise Unreadable for a value that is nested too deeply or, where that can be, holds half a character."""
+    """Raise UnreadableText for a value that is nested too deeply or, with `surrogates`, holds a lone surrogate."""
     level = [value]
     for _ in range(MAX_DEPTH):
         if surrogates and any(isinstance(item, str) and SURROGATES.search(item) for item in level):
-            raise Unreadable("text with half a surrogate pair")
+            raise UnreadableText("text with half a surrogate pair")
         level = [part for item in level for part in _parts(item)]
         if not level:
             return
-    raise Unreadable(f"nested more than {MAX_DEPTH} levels deep")
+    raise UnreadableText(f"nested more than {MAX_DEPTH} levels deep")
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -124,7 +123,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def dump(value: object) -> str:
-    """Return a value as JSON on one line, also for readers that count other characters as line ends."""
+    """Return a value as JSON on one line, even for readers that treat U+0085, U+2028 and U+2029 as line ends."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for character, escape in (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029")):
         if character in text:

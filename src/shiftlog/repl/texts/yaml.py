@@ -1,7 +1,7 @@
-"""YAML 1.2 with the core schema and nothing else: no aliases, no duplicate keys, no tags of one's own.
+"""Reading YAML 1.2 with the core schema: no aliases, no duplicate keys, no custom tags.
 
-Only true, false, null, integers and floats are typed; timestamps, `No` and `on` are text. The parser is ruamel's,
-loaded when the first YAML comes.
+Only true, false, null, integers and floats are typed; timestamps, `No` and `on` are text. ruamel's parser is loaded for
+the first YAML document.
 """
 
 import math
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from shiftlog.repl.texts.json import Unreadable, check
+from shiftlog.repl.texts.json import UnreadableText, check
 from shiftlog.text.printable import SURROGATES
 
 _NULL = re.compile(r"null|Null|NULL|~|")
@@ -21,22 +21,22 @@ _OCTAL = re.compile(r"0o[0-7]{1,4000}")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,4000}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _CORE = "tag:yaml.org,2002:"
-# Line ends in YAML 1.1 and for the parser; in 1.2 characters like any other.
+# Line ends in YAML 1.1 and for the parser; ordinary characters in 1.2.
 _FORMER_ENDS = "\x85\u2028\u2029"
 _PRIVATE_USE = range(0xE000, 0xF900)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A document's value, and how far its last block scalar is indented if the text ends inside one."""
+    """A document's value, and the indentation of its last block scalar if the text ends inside one."""
 
     value: Any
     ends_in_block: bool = False
     block_indent: int | None = None
 
 
-class Unfinished(Unreadable):
-    """A text that may become readable when more lines come: once one of them holds one of `awaited`."""
+class UnfinishedText(UnreadableText):
+    """An incomplete text that a further line with one of `awaited` may complete."""
 
     def __init__(self, reason: str, awaited: str) -> None:
         super().__init__(reason)
@@ -44,7 +44,7 @@ class Unfinished(Unreadable):
 
 
 def load(text: str) -> Loaded:
-    """Read one document; raise Unfinished where more could mend it, Unreadable where nothing can."""
+    """Read one document; raise UnfinishedText if further lines could complete it, else UnreadableText."""
     from ruamel.yaml.error import YAMLError
 
     masks = _masks(text)
@@ -55,8 +55,8 @@ def load(text: str) -> Loaded:
     except YAMLError as error:
         raise _reason(error, text) from None
     except (ValueError, IndexError, TypeError, AttributeError, AssertionError, RecursionError) as error:
-        # The parser does not say everything that it cannot read in an error of its own.
-        raise error if isinstance(error, Unreadable) else Unreadable("not valid YAML") from None
+        # The parser does not wrap all its failures in a YAMLError.
+        raise error if isinstance(error, UnreadableText) else UnreadableText("not valid YAML") from None
     check(builder.value, surrogates=True)
     if getattr(builder.last, "style", None) not in ("|", ">"):
         return Loaded(value=builder.value)
@@ -65,7 +65,7 @@ def load(text: str) -> Loaded:
 
 
 def _masks(text: str) -> dict[str, str]:
-    """Return the characters of a text that the parser would take for line ends, each with one that the text has not."""
+    """Map each character that the parser would treat as a line end to a character that the text does not use."""
     former = [end for end in _FORMER_ENDS if end in text]
     if not former:
         return {}
@@ -78,34 +78,31 @@ def _masks(text: str) -> dict[str, str]:
 def _parser() -> Any:
     from ruamel.yaml import YAML
 
-    from shiftlog.repl.texts.yaml_tabs import TabScanner
-
     def events(text: str) -> Any:
         yaml = YAML(typ="safe", pure=True)
-        yaml.Scanner = TabScanner
         return yaml.parse(text)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
     return events
 
 
-def _reason(error: Any, text: str) -> Unreadable:
+def _reason(error: Any, text: str) -> UnreadableText:
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
     mark = getattr(error, "problem_mark", None)
     says = f"not valid YAML: {problem}" + (f" (line {mark.line + 1})" if mark is not None else "")
     context, start = getattr(error, "context", None) or "", getattr(error, "context_mark", None)
     if "quoted scalar" in context and "end of stream" in problem and start is not None:
-        return Unfinished(says, text[start.index : start.index + 1])
+        return UnfinishedText(says, text[start.index : start.index + 1])
     if "<stream end>" in problem and "flow" in context:
-        return Unfinished(says, "]}")
-    return Unreadable(says)
+        return UnfinishedText(says, "]}")
+    return UnreadableText(says)
 
 
 def _block_indent(text: str, header: int) -> int | None:
-    """Return the indentation from which on lines belong to a block scalar; None while that is not known."""
+    """Return the least indentation of lines in a block scalar; None if no line shows it yet."""
     lines = text.split("\n")
     own = re.search(r"[|>][-+]?([0-9])", lines[header])
     if own:
-        # Counted from the key, or a little more: too much costs a second look, too little would be wrong.
+        # Counted from the key, or a little more: too much costs a second parse, too little would be wrong.
         key = re.match(r" *(?:- +)*", lines[header])
         return (key.end() if key else 0) + int(own[1])
     for line in lines[header + 1 :]:
@@ -116,7 +113,7 @@ def _block_indent(text: str, header: int) -> int | None:
 
 @dataclass(slots=True)
 class _Open:
-    """A collection that is being filled; `key` is the name of the value to come."""
+    """A collection that is being filled; `key` belongs to the next value."""
 
     into: dict[str, Any] | list[Any]
     key: str | None = None
@@ -124,7 +121,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Builder:
-    """Makes a value of the parser's events; `unmasked` are the characters that stand for others."""
+    """Builds a value from the parser's events; `unmasked` restores masked characters."""
 
     unmasked: dict[int, str]
     value: Any = None
@@ -144,11 +141,11 @@ class _Builder:
             case "MappingEndEvent" | "SequenceEndEvent":
                 self._put(self._stack.pop().into)
             case "AliasEvent":
-                raise Unreadable("aliases are not allowed")
+                raise UnreadableText("aliases are not allowed")
             case "DocumentStartEvent":
                 self._documents += 1
                 if self._documents > 1:
-                    raise Unreadable("more than one document")
+                    raise UnreadableText("more than one document")
             case _:
                 pass
 
@@ -156,9 +153,9 @@ class _Builder:
         self.last = event
         kind = "map" if isinstance(into, dict) else "seq"
         if event.tag is not None and str(event.tag) != _CORE + kind:
-            raise Unreadable(f"a tag is not known (line {event.start_mark.line + 1})")
+            raise UnreadableText(f"a tag is not supported (line {event.start_mark.line + 1})")
         if self._stack and isinstance(self._stack[-1].into, dict) and self._stack[-1].key is None:
-            raise Unreadable("a key must be a plain value")
+            raise UnreadableText("a key must be a plain value")
         self._stack.append(_Open(into))
 
     def _scalar(self, event: Any) -> None:
@@ -166,7 +163,7 @@ class _Builder:
         if top is not None and isinstance(top.into, dict) and top.key is None:
             key = self._text(event)
             if key in top.into:
-                raise Unreadable(f"a key stands twice in one mapping (line {event.start_mark.line + 1})")
+                raise UnreadableText(f"a mapping has the same key twice (line {event.start_mark.line + 1})")
             top.key = key
             return
         self._put(_typed(event, self._text(event)))
@@ -192,7 +189,7 @@ def _typed(event: Any, text: str) -> Any:
     if tag in ("!", _CORE + "str") or (tag is None and not event.implicit[0]):
         return text
     if tag is not None and tag not in {_CORE + kind for kind in ("null", "bool", "int", "float")}:
-        raise Unreadable(f"a tag is not known (line {event.start_mark.line + 1})")
+        raise UnreadableText(f"a tag is not supported (line {event.start_mark.line + 1})")
     return _core(text)
 
 
@@ -207,7 +204,7 @@ def _core(text: str) -> Any:
         return int(text, 0)
     if _FLOAT.fullmatch(text):
         number = float(text)
-        # A number that JSON cannot carry stays the text it was; so do `.inf` and `.nan`.
+        # A number that JSON cannot hold stays text; so do `.inf` and `.nan`.
         return number if math.isfinite(number) else text
     return text
 

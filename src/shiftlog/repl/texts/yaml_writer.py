@@ -1,6 +1,6 @@
-"""Writing an answer as YAML: block style, two spaces, strings on one line, so that no document has a blank line inside.
+"""Writing an answer as YAML: block style, two spaces, strings on one line, so that no document contains a blank line.
 
-What another reader could take for something else than text (a timestamp, `no`, a number) is double-quoted.
+Text that another reader could type differently (a timestamp, `no`, a number) is double-quoted.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Who answers the REPL's calls: the daemon, started if need be, or this process where no daemon can be had.
+"""Sending the REPL's calls to the daemon, started if needed, or to an app in this process if no daemon can be reached.
 
-A call whose connection breaks is asked again; it carries a number, so that one that was carried out is not carried out
-twice. What the connection is bound to travels with every call, so that a new daemon goes on where the old one was.
+A call whose connection breaks is sent again; its number keeps it from being applied twice. The connection's binding
+travels with every call, so that a new daemon goes on where the old one stopped.
 """
 
 import os
@@ -11,7 +11,7 @@ from shiftlog.link import wire
 from shiftlog.link.client import Client, DaemonUnreachable
 from shiftlog.model.errors import ShiftlogError, StorageError, Unauthorized
 
-# The daemon keeps the time of a call; we wait a little longer for it to say so.
+# The daemon enforces the timeout of a call; we wait a little longer for its answer.
 GRACE_S = 30.0
 ATTEMPTS = 3
 QUESTION = "sessionlog"
@@ -27,14 +27,14 @@ Answer = dict[str, Any]
 
 
 class Answers(Protocol):
-    """Something that answers a question about the session log."""
+    """A place where calls of the session log are answered."""
 
     def ask(self, question: dict[str, object]) -> Answer: ...
     def close(self) -> None: ...
 
 
-class Backend:
-    """The calls of one connection."""
+class CallSender:
+    """Sends the calls of one REPL."""
 
     def __init__(self, *, workspace: str, agent: str | None, timeout_s: float, home: str | None = None) -> None:
         self._home = home
@@ -50,7 +50,13 @@ class Backend:
         self._answers: Answers | None = None
 
     def call(self, method: str, params: object) -> Answer:
-        """Return `{"result": …}` or `{"error": …}`; never raise for what a call or the daemon does."""
+        """Return `{"result": …}` or `{"error": …}`; never raise."""
+        try:
+            return self._call(method, params)
+        except Exception as error:  # noqa: BLE001 - the edge of this face
+            return {"error": _defect(error)}
+
+    def _call(self, method: str, params: object) -> Answer:
         self._calls += 1
         question = {**self._about, "method": method, "params": params, "call": self._calls}
         problem: ShiftlogError | None = None
@@ -71,7 +77,7 @@ class Backend:
         return {"error": self._refusal(method, params) or self._failure(method, problem)}
 
     def close(self) -> None:
-        """Hang up, or close the store."""
+        """Close the connection or the store."""
         if self._answers is not None:
             self._answers.close()
             self._answers = None
@@ -83,18 +89,18 @@ class Backend:
             raise _problem(error) from error
         try:
             hello = wire.hello_line(role="control", face="repl", client_id=str(self._about["client"]))
-            return _Daemon(Client(wire.open_connection(home, hello), home), self._timeout_s)
+            return _DaemonAnswers(Client(wire.open_connection(home, hello), home), self._timeout_s)
         except wire.WireError as error:
             if error.code != "storage_error":
                 raise _problem(error) from error
         except OSError:
-            pass  # whatever keeps a daemon from starting need not keep us from opening the store
-        from shiftlog.repl.in_process import InProcess
+            pass  # a daemon that cannot start does not keep us from opening the store
+        from shiftlog.repl.in_process import InProcessAnswers
 
-        return InProcess(home)
+        return InProcessAnswers(home)
 
     def _refusal(self, method: str, params: object) -> Answer | None:
-        """Return what is wrong with a call that reached nobody: whatever needs no store is checked before it."""
+        """Return the fault of a call that reached no store, if one can be found without a store."""
         from shiftlog.dialects.mcpserver.current import CallContext
         from shiftlog.dialects.mcpserver.errors import payload
         from shiftlog.dialects.mcpserver.service import check_method
@@ -139,12 +145,28 @@ def _said(problem: ShiftlogError) -> str:
 
 
 def waiting_s(method: str, timeout_s: float) -> float | None:
-    """Return how long the daemon's answer is waited for; an import takes the time that it takes."""
+    """Return the timeout of a call; None for an import, which may take any time."""
     return None if method == INGEST else timeout_s + GRACE_S
 
 
-class _Daemon:
-    """The daemon, over its control connection."""
+def _defect(error: Exception) -> Answer:
+    import sys
+    import traceback
+
+    # Messages can repeat data of the client, so only the stack is printed.
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - it is closed
+        sys.stderr.write("".join(traceback.format_tb(error.__traceback__)) + f"{type(error).__name__}\n")
+    reason = f"{type(error).__name__}; standard error says where"
+    return {
+        "code": "internal_error",
+        "message": MESSAGES["internal_error"],
+        "retryable": False,
+        "details": {"reason": reason},
+    }
+
+
+class _DaemonAnswers:
+    """Answers from the daemon over its control connection."""
 
     def __init__(self, client: Client, timeout_s: float) -> None:
         self._client = client

@@ -1,6 +1,6 @@
-"""How commands reach the daemon, and the arguments that several of them share.
+"""Connecting commands to the daemon, and the arguments and options that several commands share.
 
-The daemon is started when nobody runs it. What the questions mean stands in `shiftlog.control.questions`.
+The daemon is started if it does not run. `shiftlog.control` defines the requests.
 """
 
 from collections.abc import Callable, Generator
@@ -26,7 +26,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 
 
 def open_client(*, start: bool = True, purpose: str = "") -> "Client":
-    """Connect to the daemon of the state directory, starting one unless told not to."""
+    """Connect to the daemon of the state directory, starting it unless `start` is False."""
     from shiftlog.link.client import connect
 
     try:
@@ -40,7 +40,7 @@ def open_client(*, start: bool = True, purpose: str = "") -> "Client":
 
 
 def opened_home() -> str:
-    """Return the state directory, made and private; raise ShiftlogError where it cannot be."""
+    """Create the state directory if needed and return its path; raise ShiftlogError."""
     from shiftlog.link import wire
 
     try:
@@ -51,25 +51,25 @@ def opened_home() -> str:
 
 
 def ask(method: str, params: dict[str, Any] | None = None) -> Any:
-    """Ask the daemon one question and return the answer."""
+    """Send the daemon one request and return its answer."""
     with open_client() as client:
         return client.call(method, params)
 
 
 @contextmanager
-def asked(
+def streamed(
     client: "Client", method: str, params: dict[str, Any], *, output: int | None = None
 ) -> Generator[Generator[Any]]:
-    """Ask a question that is answered by a stream of items; leaving the block ends the stream.
+    """Send a request that is answered by a stream of items; leaving the block ends the stream.
 
-    With `output` the stream also ends, by a BrokenPipeError, when nobody reads that descriptor any more.
+    With `output` the stream also ends, with BrokenPipeError, when the reader of that descriptor has gone.
     """
     with closing(client.stream(method, params, output=output)) as items:
         yield items
 
 
-def named_session(client: "Client", name: str) -> str:
-    """Return a name that the daemon understands: `last` becomes the session that was active last."""
+def resolve_session(client: "Client", name: str) -> str:
+    """Return a name that the daemon accepts: `last` becomes the id of the most recently active session."""
     if name != LAST:
         return name
     newest: list[dict[str, Any]] = client.call("sessions", {"limit": 1})["items"]
@@ -79,7 +79,7 @@ def named_session(client: "Client", name: str) -> str:
 
 
 def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the newest sessions; a shell that asks for words must not start a daemon."""
+    """Complete the newest sessions; completion must not start a daemon."""
     try:
         with open_client(start=False) as client:
             items: list[dict[str, Any]] = client.call("sessions", {"limit": 50}, timeout_s=2)["items"]
@@ -92,14 +92,24 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
     ]
 
 
+def complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the live shells; completion must not start a daemon."""
+    try:
+        with open_client(start=False) as client:
+            rows: list[dict[str, Any]] = client.call("shells", {}, timeout_s=2)["shells"]
+    except ShiftlogError:
+        return []
+    return [CompletionItem(row["shell_id"], help=row["cwd"]) for row in rows if row["shell_id"].startswith(incomplete)]
+
+
 def session_argument(*, required: bool = True) -> Callable[[F], F]:
-    """Add the argument SESSION: an id, the number of a run, a vendor's own id, or `last`."""
+    """Add the argument SESSION: a session id, a run number, a vendor's own id, or `last`."""
     return click.argument("session", required=required, shell_complete=_complete_session)
 
 
 def agent_option() -> Callable[[F], F]:
-    """Add the filter by the kind of agent, which may be named as `import` names it too."""
-    said = "Agent kind, such as ClaudeCode; claude and codex will do."
+    """Add the filter by agent kind, which also accepts the short names of `import`."""
+    said = "Agent kind, such as ClaudeCode; short names such as claude work too."
     return click.option("--agent", metavar="KIND", callback=_agent_kind, help=said)
 
 
@@ -113,11 +123,11 @@ def _agent_kind(context: click.Context, parameter: click.Parameter, name: str | 
 
 
 def filter_options(command: F) -> F:
-    """Add the filters that narrow down which sessions count."""
+    """Add the filters for sessions."""
     options = (
         agent_option(),
-        click.option("--agent-id", metavar="NAME", help="The agent's stable name."),
-        click.option("--status", type=click.Choice(STATES), help="State of the session."),
+        click.option("--agent-id", metavar="NAME", help="Stable name of the agent (its agent_id)."),
+        click.option("--status", type=click.Choice(STATES), help="Only sessions in this state."),
         click.option("--project", metavar="NAME", help="Name or path of the workspace."),
         click.option("--from", "from_", metavar="DATE", help="Active on this date or later (2026-01-31)."),
         click.option("--to", metavar="DATE", help="Started on this date or earlier."),
@@ -128,5 +138,5 @@ def filter_options(command: F) -> F:
 
 
 def filters(**given: str | None) -> dict[str, Any]:
-    """Return the filters that were given, under the names of the question."""
+    """Return the given filters under the names of the request."""
     return {name.rstrip("_"): value for name, value in given.items() if value}

@@ -1,13 +1,12 @@
-"""One entry put into somebody else's JSON or TOML text, every other byte left as it is.
+"""One entry added to or removed from the user's JSON text; every other byte stays as it is.
 
-Pure text in, text out. Comments, key order, indentation and odd numbers survive because the text around the
-entry is never written anew; the result is parsed and compared before it is handed back.
+Pure text in, text out. Comments, key order, indentation and odd numbers survive because the text around the entry is
+never rewritten; the result is parsed and compared before it is returned. TOML is in `edit_toml`.
 """
 
 import json
 import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,11 +17,10 @@ _STRING = r'"(?:[^"\\]|\\.)*"'
 _COMMENTS = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TRAILING_COMMAS = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 _SPACE = re.compile(r"\s*")
-_LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class CannotEdit(ValueError):
-    """The text is not what its format allows, or holds the entry in a form that is not safe to touch."""
+    """The text is invalid, or holds the entry in a form that cannot be edited safely."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +38,12 @@ class _Object:
     members: tuple[_Member, ...]
 
     def find(self, key: str) -> _Member | None:
-        """Return the last member of that name, the one that every reader takes."""
+        """Return the last member of that name, which is the effective one."""
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
 def with_json_entry(text: str, path: tuple[str, str], merge: Merge, *, comments: bool = False) -> str:
-    """Return the text with `path` set to what `merge` makes of the present entry; unchanged if that is it.
+    """Return the text with `path` set to `merge(present entry)`; unchanged if that is equal.
 
     With `comments`, `//` and `/* */` comments and trailing commas are allowed, as VS Code allows them.
     """
@@ -107,7 +105,7 @@ def without_json_entry(text: str, path: tuple[str, str], *, comments: bool = Fal
 
 
 def _without_member(text: str, plain: str, box: _Object, key: str) -> str:
-    """Cut a member out with the comma and the space that belong to it."""
+    """Remove a member with its comma and white space."""
     index = next(at for at in reversed(range(len(box.members))) if box.members[at].key == key)
     member = box.members[index]
     if index + 1 < len(box.members):
@@ -152,7 +150,7 @@ def with_json_item(text: str, path: tuple[str, str], item: Entry) -> str:
 
 
 def without_json_items(text: str, section: str, is_ours: Callable[[Any], bool]) -> str:
-    """Return the text without our items in the lists of a section; written anew only where there are any."""
+    """Return the text without our items in the lists of a section; rewritten only if there are any."""
     if not text.strip():
         return text
     document = _parsed_entry(text)
@@ -178,7 +176,7 @@ def without_json_items(text: str, section: str, is_ours: Callable[[Any], bool]) 
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
-    """Overwrite matches other than strings with spaces, so that every offset stays what it was."""
+    """Overwrite matches other than strings with spaces; offsets do not change."""
 
     def spaces(match: re.Match[str]) -> str:
         found = match[0]
@@ -192,7 +190,7 @@ def _readable(text: str) -> str:
 
 
 def _parsed_json(text: str) -> object:
-    # Numbers stay text: what a float or a long integer loses in Python must not look like a change.
+    # Numbers stay text: a loss of precision in Python must not look like a change.
     try:
         return json.loads(text, parse_float=str, parse_int=str, parse_constant=_refuse_constant)
     except RecursionError:
@@ -216,7 +214,7 @@ _DECODER = json.JSONDecoder(parse_float=str, parse_int=str)
 
 
 def _object(plain: str, start: int) -> _Object:
-    """Locate the members of the object that opens at `start` in text known to be valid."""
+    """Locate the members of the object that opens at `start` in valid JSON."""
     members: list[_Member] = []
     at = _after_space(plain, start + 1)
     while plain[at] != "}":
@@ -237,7 +235,7 @@ def _after_space(text: str, at: int) -> int:
 
 
 class _Style:
-    """How a JSON document is laid out, and new text in that layout."""
+    """The layout of a JSON document, and new text in that layout."""
 
     def __init__(self, text: str, plain: str) -> None:
         self.text = text
@@ -273,7 +271,7 @@ class _Style:
         return text[:comma_at] + comma + text[comma_at:at] + member + tail + text[at:]
 
     def appended(self, member: _Member, item: Entry, *, is_first: bool) -> str:
-        """Add a last item to a list, on a line of its own where its items have one."""
+        """Add a last item to a list, on its own line if the other items are."""
         text, close = self.text, member.end - 1
         at = len(text[:close].rstrip())
         if "\n" not in text[member.start : member.end]:
@@ -284,7 +282,7 @@ class _Style:
         return text[:at] + lead + self._rendered(item, indent) + text[at:]
 
     def replaced(self, member: _Member, value: Entry) -> str:
-        """Write a member's value anew, on one line if it was on one line."""
+        """Replace a member's value, on one line if it was on one line."""
         indent = self._indent_of(member) if "\n" in self.text[member.start : member.end] else None
         return self.text[: member.start] + self._rendered(value, indent) + self.text[member.end :]
 
@@ -306,163 +304,3 @@ class _Style:
         start = self.text.rfind("\n", 0, at) + 1
         found = re.compile(r"[ \t]*").match(self.text, start, at)
         return found[0] if found else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Statement:
-    """A line, or the lines of one key, of a TOML text; `table` is where it stands or what it opens."""
-
-    text: str
-    table: tuple[str, ...]
-    header: bool
-    key: str | None
-
-
-def with_toml_table(text: str, path: tuple[str, ...], merge: Merge) -> str:
-    """Return the text with the table `path` holding what `merge` makes of it; unchanged if it does already.
-
-    Keys of the table that `merge` leaves alone stay as they are written, comments included.
-    """
-    before = _parsed_toml(text)
-    present = _table(before, path)
-    wanted = merge(present)
-    if present == wanted:
-        return text
-    newline = "\r\n" if "\r\n" in text else "\n"
-    old = present or {}
-    body = "".join(f"{key} = {_toml(wanted[key])}{newline}" for key in wanted if wanted[key] != old.get(key))
-    if present is None:
-        gap = "" if not text else newline if text.endswith("\n") else newline * 2
-        changed = f"{text}{gap}[{'.'.join(path)}]{newline}{body}"
-    else:
-        stale = {key for key in old if old[key] != wanted.get(key)}
-        changed = _rewritten(_statements(text), path, body, stale)
-    holder = before
-    for name in path[:-1]:
-        holder = holder.setdefault(name, {})
-    holder[path[-1]] = wanted
-    if _parsed_toml(changed) != before:
-        raise CannotEdit("its layout is too unusual to edit safely")
-    return changed
-
-
-def without_toml_table(text: str, path: tuple[str, ...], keys: Sequence[str] = ()) -> str:
-    """Return the text without a table and what is inside it, or without some of its keys."""
-    before = _parsed_toml(text)
-    present = _table(before, path)
-    if present is None:
-        return text
-    holder = before
-    for name in path[:-1]:
-        holder = holder[name]
-    if keys:
-        for key in keys:
-            present.pop(key, None)
-    if not keys or not present:
-        del holder[path[-1]]
-    out: list[str] = []
-    depth = len(path)
-    for statement in _statements(text):
-        own = statement.table[:depth] == path and (statement.header or statement.key is not None)
-        inside = statement.table[depth] if len(statement.table) > depth else statement.key
-        if not own or (keys and present and inside not in keys):
-            out.append(statement.text)
-        elif not statement.header or not out or out[-1].strip():
-            continue
-        else:
-            out.pop()  # the line that was put between this table and the one before
-    changed = "".join(out)
-    if _without_empty(_parsed_toml(changed)) != _without_empty(before):
-        raise CannotEdit("its layout is too unusual to edit safely")
-    return changed
-
-
-def _without_empty(document: Entry) -> Entry:
-    """Return a document without tables that hold nothing: whether they are written does not matter."""
-    kept = {
-        name: _without_empty(cast("Entry", value)) if isinstance(value, dict) else value
-        for name, value in document.items()
-    }
-    return {name: value for name, value in kept.items() if value != {}}
-
-
-def _rewritten(statements: Sequence[_Statement], path: tuple[str, ...], body: str, stale: set[str]) -> str:
-    if not any(statement.header and statement.table == path for statement in statements):
-        raise CannotEdit(f"{'.'.join(path)} is not written as a table of its own")
-    depth = len(path)
-    out: list[str] = []
-    for statement in statements:
-        own = statement.table[:depth] == path
-        inner = statement.table[depth] if own and len(statement.table) > depth else statement.key
-        # Comments stay even where their table goes: the last ones may well speak of what follows.
-        if own and inner in stale and (statement.header or statement.key is not None):
-            continue
-        out.append(statement.text)
-        if statement.header and statement.table == path:
-            out.append(body if statement.text.endswith("\n") else "\n" + body)
-    return "".join(out)
-
-
-def _statements(text: str) -> list[_Statement]:
-    """Split valid TOML into statements; a statement is the fewest lines that parse by themselves."""
-    statements: list[_Statement] = []
-    table: tuple[str, ...] = ()
-    pending = ""
-    for line in cast("list[str]", _LINES.findall(text)):
-        pending += line
-        try:
-            parsed = tomllib.loads(pending)
-        except tomllib.TOMLDecodeError:
-            continue
-        header = pending.lstrip().startswith("[")
-        if header:
-            table = _header_path(parsed)
-        key = None if header else next(iter(parsed), None)
-        statements.append(_Statement(text=pending, table=table, header=header, key=key))
-        pending = ""
-    return statements
-
-
-def _header_path(parsed: Mapping[str, Any]) -> tuple[str, ...]:
-    path: list[str] = []
-    inner: Any = parsed
-    while isinstance(inner, dict) and inner:
-        name, inner = next(iter(cast("dict[str, Any]", inner).items()))
-        path.append(name)
-    return tuple(path)
-
-
-def _parsed_toml(text: str) -> Entry:
-    try:
-        return tomllib.loads(text, parse_float=str)
-    except RecursionError:
-        raise CannotEdit("it is nested too deeply") from None
-    except tomllib.TOMLDecodeError as error:
-        raise CannotEdit(str(error)) from None
-
-
-def _table(document: Entry, path: Sequence[str]) -> Entry | None:
-    inner: Any = document
-    for number, name in enumerate(path):
-        if not isinstance(inner, dict):
-            raise CannotEdit(f"'{'.'.join(path[:number])}' is not a table")
-        inner = cast("Entry", inner).get(name)
-        if inner is None:
-            return None
-    if not isinstance(inner, dict):
-        raise CannotEdit(f"'{'.'.join(path)}' is not a table")
-    return cast("Entry", inner)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        items = cast("Entry", value).items()
-        return "{ " + ", ".join(f"{_toml(key)} = {_toml(inner)}" for key, inner in items) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in cast("list[Any]", value)) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str):
-        raise CannotEdit(f"{value!r} is not text")
-    # JSON escapes what TOML wants escaped, but for DEL.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,8 +1,7 @@
-"""The daemon's seat: the lock that only one daemon of a state directory holds, and the socket it listens on.
+"""The daemon's lock, which only one daemon of a state directory holds, and the socket that it guards.
 
-The lock is the kernel's (flock), so that it ends with its holder however that dies; the file's text is only
-for readers. The socket's file is made and removed only while the lock is held, so two daemons never race for
-it.
+The lock is the kernel's (flock) and ends with its holder, even after a crash; the file's text is only for readers. The
+socket's file is created and removed only while the lock is held, so two daemons never race for it.
 """
 
 import fcntl
@@ -14,34 +13,34 @@ from pathlib import Path
 from shiftlog.link import wire
 
 BACKLOG = 512
-# Longer than a daemon may drain, so that a successor that is already waiting takes over.
+# Longer than a daemon may drain, so that a waiting successor takes over.
 LOCK_WAIT_S = 15.0
 
 
-class SeatTaken(Exception):
+class AlreadyServed(Exception):
     """Another daemon serves this state directory."""
 
 
-class Seat:
-    """The lock of one state directory, taken; closing gives it back."""
+class DaemonLock:
+    """The lock of one state directory, held until it is closed."""
 
     def __init__(self, home: str, lock: int) -> None:
         self.home = home
-        self._lock = lock
+        self._descriptor = lock
         self._socket_path: Path | None = None
         self._socket_inode: tuple[int, int] | None = None
 
     @property
     def socket_path(self) -> Path:
-        """Return where the daemon listens; known after `listen`."""
+        """Return where the daemon listens; available after `listen`."""
         if self._socket_path is None:
             raise RuntimeError("the daemon does not listen yet")
         return self._socket_path
 
     def listen(self) -> socket.socket:
-        """Listen without blocking, and put the socket (0600) in place of whatever an earlier daemon left.
+        """Open a non-blocking socket (0600) and replace the file of an earlier daemon.
 
-        It is listened on before it has its name, so that nobody who sees it is refused.
+        It listens before it gets its name, so that no client that sees the file is refused.
         """
         path = Path(self.home, "daemon.sock")
         if len(os.fsencode(path)) > wire.SOCKET_PATH_BYTES:
@@ -69,30 +68,30 @@ class Seat:
 
     def _note(self, path: Path) -> None:
         text = f"{os.getpid()}\n{path}\n".encode("utf-8", "surrogateescape")
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, text, 0)
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, text, 0)
 
-    def is_ours(self) -> bool:
-        """Say whether the lock file is still the one that we hold; without it another daemon could start."""
-        return _inode(Path(wire.lock_path(self.home))) == _inode(self._lock)
+    def is_held(self) -> bool:
+        """Return True if the lock file is still the one that we hold; without it another daemon could start."""
+        return _inode(Path(wire.lock_path(self.home))) == _inode(self._descriptor)
 
-    def can_be_found(self) -> bool:
-        """Say whether the socket's file is still there; cleaners of temporary files remove such things."""
+    def has_socket(self) -> bool:
+        """Return True if the socket's file is still there; cleaners of temporary files remove such files."""
         return self._socket_path is not None and _inode(self._socket_path) == self._socket_inode
 
-    def vanish(self) -> None:
-        """Remove the socket's file, so that clients no longer come here."""
-        if self._socket_path is not None and self.can_be_found():
+    def remove_socket(self) -> None:
+        """Remove the socket's file, so that no more clients connect."""
+        if self._socket_path is not None and self.has_socket():
             self._socket_path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Remove the socket's file and give the lock back."""
-        self.vanish()
-        os.close(self._lock)
+        """Remove the socket's file and release the lock."""
+        self.remove_socket()
+        os.close(self._descriptor)
 
 
-def take_seat(home: str) -> Seat:
-    """Take the lock, waiting for a daemon that is stopping; raise SeatTaken when one stays."""
+def take_lock(home: str) -> DaemonLock:
+    """Take the lock, waiting for a daemon that is stopping; raise AlreadyServed if it stays."""
     path = Path(wire.lock_path(home))
     deadline = time.monotonic() + LOCK_WAIT_S
     while True:
@@ -104,15 +103,15 @@ def take_seat(home: str) -> Seat:
         else:
             # Between opening and locking the file may have been removed; then the lock guards nothing.
             if _inode(lock) == _inode(path):
-                return Seat(home, lock)
+                return DaemonLock(home, lock)
             os.close(lock)
             continue
         other = wire.connect(home)
         if other is not None:
             other.close()
-            raise SeatTaken(f"A daemon already serves {home} (pid {_holder(path)})")
+            raise AlreadyServed(f"A daemon already serves {home} (pid {_holder(path)})")
         if time.monotonic() > deadline:
-            raise SeatTaken(f"The daemon with pid {_holder(path)} holds {path} but does not answer; end it first")
+            raise AlreadyServed(f"The daemon with pid {_holder(path)} holds {path} but does not answer; end it first")
         time.sleep(wire.RETRY_S)
 
 

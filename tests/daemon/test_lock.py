@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.daemon.lifecycle import DRAIN_S
-from shiftlog.daemon.seat import LOCK_WAIT_S, take_seat
+from shiftlog.daemon.lock import LOCK_WAIT_S, take_lock
 from shiftlog.link import wire
 from tests.daemon.support import ECHO, Bridge, control, environment, eventually, lock_holder, start_daemon
 
@@ -116,8 +116,8 @@ def test_a_daemon_whose_socket_was_removed_listens_again(home: Path) -> None:
 
 
 def test_whoever_sees_the_socket_is_let_in_also_while_it_is_made_anew(home: Path) -> None:
-    seat = take_seat(str(home))
-    listeners = [seat.listen()]
+    lock = take_lock(str(home))
+    listeners = [lock.listen()]
     refused: list[OSError] = []
     done = threading.Event()
 
@@ -126,7 +126,7 @@ def test_whoever_sees_the_socket_is_let_in_also_while_it_is_made_anew(home: Path
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
                 client.setblocking(False)
                 try:
-                    client.connect(str(seat.socket_path))
+                    client.connect(str(lock.socket_path))
                 except BlockingIOError:
                     pass  # so many have knocked that nobody more can wait
                 except OSError as error:
@@ -135,13 +135,13 @@ def test_whoever_sees_the_socket_is_let_in_also_while_it_is_made_anew(home: Path
     knocking = threading.Thread(target=knock)
     knocking.start()
     try:
-        listeners += [seat.listen() for _ in range(200)]
+        listeners += [lock.listen() for _ in range(200)]
     finally:
         done.set()
         knocking.join(30)
         for listener in listeners:
             listener.close()
-        seat.close()
+        lock.close()
     assert refused == []
 
 

@@ -1,0 +1,188 @@
+"""Errors of the command line: messages, hints and exit statuses.
+
+Commands raise; this module decides what the user or a program sees, and with which status the process ends.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import IO, cast
+
+import click
+
+from shiftlog.link import processes
+from shiftlog.model.errors import DISK_TROUBLES, Category, InternalError, InvalidParameter, ShiftlogError, StorageError
+from shiftlog.model.shell_errors import WorkspaceInvalid
+
+OK, FAILED, MISUSED, REFUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 126, 130, 141
+
+# A request that cannot be fulfilled as it stands counts as misuse; 126 is the shell's own status for a command that
+# may not run.
+EXIT_STATUSES: dict[Category, int] = {
+    Category.INVALID: MISUSED,
+    Category.NOT_FOUND: FAILED,
+    Category.CONFLICT: FAILED,
+    Category.FORBIDDEN: FAILED,
+    Category.DENIED: REFUSED,
+    Category.FAILED: FAILED,
+    Category.UNAVAILABLE: FAILED,
+    Category.INTERNAL: FAILED,
+}
+# On a command line these differ from the rest of their category: a path to import is an argument, a directory is not.
+EXIT_STATUSES_BY_CODE = {
+    "command_too_large": FAILED,
+    "transcript_not_found": MISUSED,
+    "workspace_invalid": FAILED,
+    "workspace_required": FAILED,
+}
+
+# Hints for users, where an error's own hint tells an agent about its tools.
+_REISSUE = "shiftlog token reissue SESSION replaces a lost one"
+HINTS: dict[str, str] = {
+    "agent_not_entitled": "It is for another agent",
+    "checkpoint_not_found": "shiftlog checkpoints lists them",
+    "command_not_found": "shiftlog checkpoints and shiftlog show list commands",
+    "command_too_large": "Put it in a file and run that",
+    "invalid_session_id": "shiftlog sessions lists the ids; `last` is the session active last",
+    "session_not_found": "shiftlog sessions lists the ids; `last` is the session active last",
+    "no_resumable_session": "shiftlog sessions lists what there is; --agent and --cwd choose among it",
+    "nothing_to_restore": "shiftlog checkpoints lists what can be gone back to",
+    "recovery_token_expired": "shiftlog token reissue SESSION gives a new one",
+    "recovery_token_invalid": f"Pass the newest token of the session as it is; {_REISSUE}",
+    "recovery_token_mismatch": f"It was issued for another agent, session or state; {_REISSUE}",
+    "recovery_token_required": f"Pass the token that the last close or resume gave; {_REISSUE}",
+    "recovery_token_used": f"Each resume gives a fresh token; {_REISSUE}",
+    "session_held": "Take it over with --on-held take_over, or with --take-over of handover offer",
+    "session_sealed": "shiftlog show reads it; nobody can continue it",
+    "session_succeeded": "shiftlog lineage shows what continues it",
+    "policy_denied": "shiftlog policy check 'COMMAND' explains it word by word",
+    "policy_undecidable": "shiftlog policy check 'COMMAND' explains it word by word",
+    "shell_busy": "shiftlog watch shows what it does; run it in another shell, or wait",
+    "shell_ended": "shiftlog shells lists those that live",
+    "shell_limit": "shiftlog shells --close SHELL ends one",
+    "shell_lost": "shiftlog shells lists those that live",
+    "shell_not_found": "shiftlog shells lists them; `last` is the newest",
+    "turn_not_found": "shiftlog show SESSION lists the turns",
+    "invalid_parameter": "Correct it and try again; --help explains the command",
+}
+
+
+class PipeClosed(Exception):
+    """The reader of standard output has gone."""
+
+
+@contextmanager
+def reporting_closed_pipe() -> Generator[None]:
+    """Turn a BrokenPipeError into PipeClosed."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise PipeClosed from error  # click would report an ordinary failure
+
+
+def run_reporting(command: Callable[[], object], *, as_json: bool) -> int:
+    """Run a command, report its error if it raises one, and return the exit status."""
+    try:
+        return _run(command, as_json)
+    except (PipeClosed, BrokenPipeError):
+        _redirect_to_null(sys.stdout)
+        return PIPE_CLOSED
+
+
+def _run(command: Callable[[], object], as_json: bool) -> int:
+    try:
+        status = command()
+        sys.stdout.flush()
+        return status if isinstance(status, int) else OK
+    except SystemExit as ended:  # shell completion ends this way
+        return ended.code if isinstance(ended.code, int) else OK
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help(), err=True)
+        return MISUSED
+    except click.UsageError as error:
+        hint = f"{error.ctx.command_path} --help explains it" if error.ctx else "--help explains it"
+        return _report(InvalidParameter(error.format_message(), hint=hint), as_json, MISUSED)
+    except click.ClickException as error:
+        hint = str(getattr(error, "hint", "")) or None
+        return _report(StorageError(error.format_message(), hint=hint), as_json, FAILED)
+    except (PipeClosed, BrokenPipeError):
+        raise
+    except ShiftlogError as error:
+        return _report(error, as_json, exit_status(error))
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and processes.working_directory() is None:
+            gone = WorkspaceInvalid("The working directory was removed", hint="Change to one that exists")
+            return _report(gone, as_json, exit_status(gone))
+        if error.errno not in DISK_TROUBLES:
+            return _report(_defect(error), as_json, FAILED)
+        _redirect_to_null(sys.stdout)
+        where = f" {error.filename}" if error.filename else ""
+        return _report(StorageError(f"Cannot write{where}: {error.strerror}", hint=""), False, FAILED)
+    except Exception as error:  # noqa: BLE001 - the edge of this face
+        return _report(_defect(error), as_json, FAILED)
+
+
+def exit_status(error: ShiftlogError) -> int:
+    """Return the exit status of an error."""
+    return EXIT_STATUSES_BY_CODE.get(error.code, EXIT_STATUSES[error.category])
+
+
+def _report(error: ShiftlogError, as_json: bool, status: int) -> int:
+    """Print an error and return the exit status; if JSON cannot be printed, print it to standard error."""
+    try:
+        _print_error(error, as_json)
+    except OSError as trouble:
+        if trouble.errno not in DISK_TROUBLES:
+            raise
+        _redirect_to_null(sys.stdout if as_json else sys.stderr)
+        if as_json:
+            return _report(error, False, status)
+    return status
+
+
+def _print_error(error: ShiftlogError, as_json: bool) -> None:
+    from shiftlog.cli.screen.output import print_json
+    from shiftlog.text.printable import terminal_line
+
+    if as_json:
+        print_json({"error": error.as_dict()})
+        return
+    hint = error.hint
+    if error.code in HINTS and (hint == type(error).hint or _speaks_to_an_agent(hint or "")):
+        hint = HINTS[error.code]
+    if unsaid := [name for name in _allowed(error) if name not in error.message]:
+        hint = f"It is one of {', '.join(unsaid)}"
+    reason = error.details.get("reason") if isinstance(error, StorageError) else None
+    says = f"{error.message}: {reason}" if reason else error.message
+    for word, colour, text in (("error:", "red", says), ("hint:", "yellow", hint)):
+        if text:
+            shown = word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)
+            click.echo(f"{shown} {terminal_line(text)}", err=True)
+
+
+def _speaks_to_an_agent(hint: str) -> bool:
+    from shiftlog.config.tool_names import TOOL_NAMES
+
+    return any(name in hint for name in (*TOOL_NAMES, "on_held"))
+
+
+def _allowed(error: ShiftlogError) -> list[str]:
+    names = error.details.get("allowed")
+    return [str(name) for name in cast(list[object], names)] if isinstance(names, list) else []
+
+
+def _defect(error: Exception) -> InternalError:
+    import traceback
+
+    traceback.print_exception(error)
+    return InternalError(f"{type(error).__name__}: {error}", hint="This is a defect of Shiftlog; please report it")
+
+
+def _redirect_to_null(stream: IO[str]) -> None:
+    """Redirect a broken stream to /dev/null, so that the interpreter does not complain when it flushes."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

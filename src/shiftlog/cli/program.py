@@ -1,0 +1,160 @@
+"""The command line: the table of commands, and `main`.
+
+A command's module is imported when the command is called. Each group of commands has a module of its own; errors are
+reported in `errors`.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from io import TextIOWrapper
+from typing import Any
+
+import click
+
+from shiftlog import __version__
+from shiftlog.cli.errors import reporting_closed_pipe, run_reporting
+from shiftlog.link import processes
+
+SECTIONS: dict[str, dict[str, str]] = {
+    "Begin": {
+        "run": "run:run",
+        "setup": "setup.command:setup",
+        "doctor": "doctor:doctor",
+        "import": "importing:import_",
+    },
+    "Look": {
+        "open": "opening:open_",
+        "status": "service:status",
+        "sessions": "sessions:sessions",
+        "show": "show:show",
+        "search": "sessions:search",
+        "tail": "sessions:tail",
+        "runs": "runs:runs",
+        "usage": "runs:usage",
+        "export": "exporting:export",
+    },
+    "Continue": {
+        "resume": "continuity:resume",
+        "close": "continuity:close",
+        "handover": "continuity:handover",
+        "lineage": "continuity:lineage",
+        "brief": "continuity:brief",
+        "token": "continuity:token",
+    },
+    "Shells": {
+        "shells": "shells.commands:shells",
+        "watch": "shells.commands:watch",
+        "exec": "shells.commands:exec_",
+        "replay": "shells.replay:replay",
+    },
+    "Undo": {
+        "checkpoints": "checkpoints:checkpoints",
+        "diff": "checkpoints:diff",
+        "undo": "checkpoints:undo",
+        "rewind": "checkpoints:rewind",
+        "gc": "checkpoints:gc",
+    },
+    "Rules": {"policy": "policy:policy", "approvals": "approvals:approvals", "approve": "approvals:approve"},
+    "Prove and repair": {
+        "verify": "proof:verify",
+        "rebuild": "proof:rebuild",
+        "erase": "proof:erase",
+        "spool": "spool:spool",
+    },
+    "Serve": {
+        "mcp": "serving:mcp",
+        "repl": "repl:repl",
+        "serve": "serving:serve",
+        "daemon": "service:daemon",
+    },
+    "More": {"codex-jsonl": "codex_jsonl:codex_jsonl", "completion": "completion:completion"},
+}
+
+
+class CommandGroup(click.Group):
+    """The group of all commands; it imports a command's module on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for section in SECTIONS.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for section in SECTIONS.values():
+            if cmd_name in section:
+                module, _, attribute = section[cmd_name].partition(":")
+                return getattr(import_module(f"shiftlog.cli.{module}"), attribute)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from shiftlog.text.nearest import suggestion
+
+            near = suggestion(args[0], self.list_commands(ctx), least=0.6)
+            says = f" Did you mean '{near}'?" if near else ""
+            raise click.UsageError(f"There is no command '{args[0]}'.{says}", ctx) from error
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with reporting_closed_pipe():  # prints --help and --version of the program itself
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with reporting_closed_pipe():
+            return super().invoke(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in section]
+            rows = [(name, command.get_short_help_str(70)) for name, command in commands if command]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+@click.version_option(__version__, prog_name="shiftlog", message="%(prog)s %(version)s")
+@click.pass_context
+def program(ctx: click.Context) -> None:
+    """Shiftlog is the session layer for AI agents: a record of their work that cannot be quietly changed.
+
+    Agents write through MCP; you read, search and verify here. A small daemon keeps the record; commands start it on
+    demand.
+
+    \b
+    Begin with:
+      shiftlog run             start, connect an agent, watch a demo session
+      shiftlog setup claude    connect Claude Code
+      shiftlog show last       read the newest session
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command in the arguments and return its exit status; never raise."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_missing_streams()
+    as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal with another encoding shows escapes for other characters.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    return run_reporting(lambda: program.main(given, prog_name="shiftlog", standalone_mode=False), as_json=as_json)
+
+
+def _open_missing_streams() -> None:
+    """Replace closed standard streams by /dev/null."""
+    processes.open_missing_streams()
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
