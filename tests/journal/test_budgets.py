@@ -56,7 +56,7 @@ async def test_a_cost_that_is_not_known_makes_the_sum_a_lower_bound(tmp_path: Pa
         await spend(desk, total_cost_usd=0.25)
         await spend(desk, input_tokens=5)
         now = desk.now()
-        [state] = await desk.read(lambda reader: desk.app.budgets.states(reader, desk.app.runs, now))
+        [state] = await desk.read(lambda reader: desk.app.spending_limits.states(reader, desk.app.runs, now))
         assert state["message"] == "all agents together have used at least $0.25 of $1.00 today (UTC)"
 
 

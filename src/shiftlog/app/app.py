@@ -26,7 +26,7 @@ from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.sessions import Sessions, unlimited
 from shiftlog.journal.shells.log import ShellLog
 from shiftlog.journal.signing.keys import Keys
-from shiftlog.journal.usage.limits import Budgets, Limit
+from shiftlog.journal.usage.limits import Limit, SpendingLimits
 from shiftlog.link import processes
 from shiftlog.link.wire import DATABASE, POLICY_FILES_VARIABLE
 from shiftlog.model.errors import ConfigError
@@ -73,11 +73,11 @@ class App:
         self.policy = _policy(home, config, environ)
         self.redactor = _redactor(home, config, self.policy)
         self.keys = Keys.load(home / "keys")
-        self.journal = Journal(store, self.redactor, self.clock)
+        self.journal = Journal(store, self.redactor, self.clock, self._turn_began)
         host = socket.gethostname()
         self.runs = Runs(self.journal, config.runs, config.prices, processes.started, host)
-        self.budgets = _budgets(config)
-        check_spending = self._check_spending if self.budgets.are_set else unlimited
+        self.spending_limits = _spending_limits(config)
+        check_spending = self._check_spending if self.spending_limits.are_set else unlimited
         self.sessions = Sessions(self.journal, config.runs, processes.started, check_spending)
         self.continuity = Continuity(
             self.journal,
@@ -140,8 +140,13 @@ class App:
         """Return the ids of the live shells, without building the shell services."""
         return self.shells.registry.live_ids() if self._is_built("_shell_services") else []
 
+    async def _turn_began(self, session_id: str, request_id: str) -> None:
+        """Save the workspaces of the session's live shells, if there are any."""
+        if self._is_built("_shell_services"):
+            await self.workspaces.turn_began(session_id, request_id)
+
     def _check_spending(self, reader: Reader, agent_id: str, now: datetime) -> list[dict[str, Any]]:
-        return self.budgets.check(reader, self.runs, agent_id, now)
+        return self.spending_limits.check(reader, self.runs, agent_id, now)
 
     async def aclose(self) -> None:
         """End the live shells."""
@@ -178,9 +183,9 @@ class App:
         await self.workspaces.gc([row.session.id for row in rows])
 
 
-def _budgets(config: Config) -> Budgets:
+def _spending_limits(config: Config) -> SpendingLimits:
     given = config.budgets
-    return Budgets(
+    return SpendingLimits(
         total=Limit(day_usd=given.day_usd, day_tokens=given.day_tokens),
         agents={
             name: Limit(day_usd=own.get("day_usd", 0.0), day_tokens=int(own.get("day_tokens", 0)))

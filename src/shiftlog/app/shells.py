@@ -80,7 +80,6 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         now=app.clock.now,
         limits=_shells(limits),
     )
-    app.journal.turn_began = workspaces.turn_began
     return shells, workspaces
 
 

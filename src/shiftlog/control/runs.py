@@ -21,7 +21,7 @@ async def _usage(app: App, params: Params, caller: Caller) -> object:
     def work(reader: Reader) -> dict[str, Any]:
         where = runs_filter(reader, params, app.clock.now())
         totals = total_usage(reader, app.runs, where, list(params.get("by") or ["day"]))
-        return {**totals, "budgets": app.budgets.states(reader, app.runs, app.clock.now())}
+        return {**totals, "budgets": app.spending_limits.states(reader, app.runs, app.clock.now())}
 
     return await app.store.read(work)
 

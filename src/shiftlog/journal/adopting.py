@@ -55,8 +55,7 @@ def go_on_in(pen: Pen, turn: Turn, request: Request) -> dict[str, Any]:
         adds[name] = [item for item in dict.fromkeys(request.get(name) or ()) if item.strip() and item not in known]
     body = {"set": sets, "add": {name: items for name, items in adds.items() if items}, "adopted": True}
     pen.write(Kind.TURN_UPDATED, {name: value for name, value in body.items() if value}, turn.request_id)
-    if pen.turn_began is not None:
-        pen.turn_began(turn.request_id)
+    pen.announce(turn.request_id)
     return {
         "session_id": pen.session.id,
         "request_id": turn.request_id,

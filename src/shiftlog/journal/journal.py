@@ -45,6 +45,8 @@ T = TypeVar("T")
 Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
 Check = Callable[[Mapping[str, Any]], object]
+# Called with the ids of a session and of the turn that was opened in it; the answer waits for it.
+TurnBegan = Callable[[str, str], Awaitable[None]]
 
 LEASE_S = 120
 
@@ -96,12 +98,11 @@ def masked(error: ShiftlogError, redactor: Redactor) -> ShiftlogError:
 class Journal:
     """The write path over one store."""
 
-    def __init__(self, store: Store, redactor: Redactor, clock: Clock) -> None:
+    def __init__(self, store: Store, redactor: Redactor, clock: Clock, turn_began: TurnBegan | None = None) -> None:
         self.store = store
         self.clock = clock
         self._redactor = redactor
-        # Whoever wants to know of a turn as soon as it is open puts itself here; the answer waits for it.
-        self.turn_began: Callable[[str, str], Awaitable[None]] | None = None
+        self._turn_began = turn_began
         self._begun: deque[tuple[str, str]] = deque()
 
     def request(
@@ -153,8 +154,8 @@ class Journal:
             raise self._named(error, request) from None
         while self._begun:
             session_id, request_id = self._begun.popleft()
-            if self.turn_began is not None:
-                await self.turn_began(session_id, request_id)
+            if self._turn_began is not None:
+                await self._turn_began(session_id, request_id)
         return result
 
     async def read(self, request: Request, work: Callable[[Reader], T]) -> T:

@@ -44,7 +44,8 @@ class Pen:
         self.now = now if session is None else max(now, session.last_activity)
         # If set, entries count as made at this time: a log that is brought in later is older than its entries.
         self.as_of: datetime | None = None
-        self.turn_began = turn_began
+        self._turn_began = turn_began
+        self._begun: list[str] = []
         self.warnings: list[dict[str, object]] = []
 
     @property
@@ -113,8 +114,8 @@ class Pen:
         )
         self._rows.append(_row(entry, at, prepared))
         self._apply(entry)
-        if kind is Kind.TURN_BEGUN and turn is not None and self.turn_began is not None:
-            self.turn_began(turn)
+        if kind is Kind.TURN_BEGUN and turn is not None:
+            self.announce(turn)
         return entry
 
     def _apply(self, entry: Entry) -> None:
@@ -129,6 +130,10 @@ class Pen:
         else:
             self._changed.pop(name, None)
             self._deleted.add(name)
+
+    def announce(self, request_id: str) -> None:
+        """Report with the commit that the agent has begun this turn."""
+        self._begun.append(request_id)
 
     def warn(self, code: str, message: str, **more: object) -> None:
         """Add a warning to the answer, once however often it is given."""
@@ -153,8 +158,12 @@ class Pen:
             turn = self._turns[request_id]
             assert turn is not None
             writer.put_turn(self.id, turn)
+        for request_id in self._begun:
+            if self._turn_began is not None:
+                self._turn_began(request_id)
         self._changed.clear()
         self._deleted.clear()
+        self._begun.clear()
         return len(rows)
 
 

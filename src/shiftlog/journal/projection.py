@@ -298,7 +298,7 @@ def _cleared(session: Session, turn: Turn, names: Any, seq: int) -> tuple[Sessio
                 actions_unfinished=session.actions_unfinished - turn.actions_unfinished,
             )
             files = {path: changed(touch, acted=0) for path, touch in turn.files.items() if touch.listed}
-            turn = changed(turn, actions=0, actions_unfinished=0, actions_floor=seq, files=files)
+            turn = changed(turn, actions=0, actions_unfinished=0, actions_floor=seq, last_order=0, files=files)
         elif name == "token_count":
             session = changed(session, tokens_counted=session.tokens_counted - turn.token_count)
             turn = changed(turn, token_count=0)

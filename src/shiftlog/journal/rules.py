@@ -3,17 +3,16 @@
 Checks come in the order of the contract: turn existence, turn state, then content. Leases are checked after.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from shiftlog.dialects.mcpserver.items import as_shown
 from shiftlog.journal import adopting
 from shiftlog.journal.merge import action_key, changes_to, dialog_key, effective_clear, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.projection import seal_of
 from shiftlog.journal.requests import KNOWN_ACTION_TYPES, TURN_FIELDS
-from shiftlog.model.entry import Kind
+from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import InvalidParameter, TurnAlreadyExists, TurnImmutable, TurnNotFound
 from shiftlog.model.ids import check_request_id, free_id, mint_request_id
 from shiftlog.model.moves import TURN_MOVES, TurnStatus
@@ -21,6 +20,8 @@ from shiftlog.model.nouns import Turn
 from shiftlog.model.times import parse, precise, shown, shown_or_none
 
 Request = Mapping[str, Any]
+# Returns a stored item in the form in which a client reads it and may send it back.
+ItemForm = Callable[[Entry], Mapping[str, Any]]
 
 SUPERSEDED = "superseded"
 SUPERSEDED_NOTE = "Superseded by subsequent beginTurn without explicit complete/fail"
@@ -100,7 +101,7 @@ def check_update(request: Request) -> None:
 def update_turn(pen: Pen, request: Request) -> dict[str, Any]:
     """Change the open turn: fields by sparse merge, dialog and actions appended as given."""
     turn = open_turn(pen, request.get("request_id"))
-    _write_changes(pen, turn, request, united=False)
+    _write_changes(pen, turn, request)
     turn = _known(pen, turn.request_id)
     return {
         "session_id": pen.session.id,
@@ -118,18 +119,26 @@ def check_outcome(request: Request) -> None:
         raise InvalidParameter.missing("error_message")
 
 
-def finish_turn(pen: Pen, request: Request) -> dict[str, Any]:
-    """End a turn, after applying the fields that came along; the same outcome again changes nothing."""
+def as_stored(entry: Entry) -> Mapping[str, Any]:
+    """Return an item as it is stored."""
+    return entry.facts
+
+
+def finish_turn(pen: Pen, request: Request, form: ItemForm = as_stored) -> dict[str, Any]:
+    """End a turn, after applying the fields that came along; the same outcome again changes nothing.
+
+    Items that the turn holds already, as stored or in this form, are not stored twice.
+    """
     outcome = TurnStatus(request["outcome"])
     turn = addressed_turn(pen, request.get("request_id"))
     if turn.is_terminal:
         if turn.status is not outcome:
             raise immutable(turn)
-        _warn_of_ignored(pen, turn, request)
+        _warn_of_ignored(pen, turn, request, form)
     elif outcome is TurnStatus.COMPLETED:
-        _complete(pen, turn, request)
+        _complete(pen, turn, request, form)
     else:
-        _fail(pen, turn, request)
+        _fail(pen, turn, request, form)
     turn = _known(pen, turn.request_id)
     return {
         "session_id": pen.session.id,
@@ -140,8 +149,8 @@ def finish_turn(pen: Pen, request: Request) -> dict[str, Any]:
     }
 
 
-def _complete(pen: Pen, turn: Turn, request: Request) -> None:
-    _write_changes(pen, turn, {**request, "response": None}, united=True)
+def _complete(pen: Pen, turn: Turn, request: Request, form: ItemForm) -> None:
+    _write_changes(pen, turn, {**request, "response": None}, form)
     turn = _known(pen, turn.request_id)
     given = request.get("response")
     response = turn.response if is_empty("response", given) else str(given)
@@ -153,8 +162,8 @@ def _complete(pen: Pen, turn: Turn, request: Request) -> None:
     end_turn(pen, turn, TurnStatus.COMPLETED, {"response": response})
 
 
-def _fail(pen: Pen, turn: Turn, request: Request) -> None:
-    _write_changes(pen, turn, request, united=True)
+def _fail(pen: Pen, turn: Turn, request: Request, form: ItemForm) -> None:
+    _write_changes(pen, turn, request, form)
     code = request.get("error_code")
     outcome = _failure(str(request["error_message"]), "" if is_empty("error_code", code) else str(code))
     end_turn(pen, _known(pen, turn.request_id), TurnStatus.FAILED, outcome)
@@ -212,9 +221,9 @@ def immutable(turn: Turn) -> TurnImmutable:
     )
 
 
-def unite_turn(pen: Pen, turn: Turn, request: Request) -> None:
-    """Merge fields into an open turn; dialog items and actions that it holds already are not stored twice."""
-    _write_changes(pen, turn, request, united=True)
+def unite_turn(pen: Pen, turn: Turn, request: Request, form: ItemForm = as_stored) -> None:
+    """Merge fields into an open turn; items that it holds already, as stored or in this form, are not stored twice."""
+    _write_changes(pen, turn, request, form)
 
 
 def _known(pen: Pen, request_id: str) -> Turn:
@@ -224,7 +233,7 @@ def _known(pen: Pen, request_id: str) -> Turn:
     return turn
 
 
-def _write_changes(pen: Pen, turn: Turn, request: Request, *, united: bool) -> None:
+def _write_changes(pen: Pen, turn: Turn, request: Request, united_by: ItemForm | None = None) -> None:
     cleared = effective_clear(turn, request.get("clear") or ())
     if cleared:
         pen.write(Kind.TURN_UPDATED, {"clear": cleared}, turn.request_id)
@@ -234,13 +243,13 @@ def _write_changes(pen: Pen, turn: Turn, request: Request, *, united: bool) -> N
         pen.write(Kind.TURN_UPDATED, body, turn.request_id)
     dialog: Sequence[Mapping[str, Any]] = request.get("dialog") or ()
     actions: Sequence[Mapping[str, Any]] = request.get("actions") or ()
-    if united and (dialog or actions):
-        dialog, actions = not_stored(pen, turn, dialog, actions)
+    if united_by is not None and (dialog or actions):
+        dialog, actions = not_stored(pen, turn, dialog, actions, form=united_by)
     for item in dialog:
         pen.write(Kind.DIALOG, _dialog_body(item, pen.now), turn.request_id)
-    highest = _highest_order(pen, turn) if actions else 0
+    order = next_order(pen, turn) if actions else 0
     for item in actions:
-        highest = _write_action(pen, turn.request_id, item, highest)
+        order = _write_action(pen, turn.request_id, item, order)
     given: dict[str, Any] = request.get("usage") or {}
     usage = {name: value for name, value in given.items() if value}
     if usage:
@@ -257,20 +266,19 @@ def _dialog_body(item: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     }
 
 
-def _highest_order(pen: Pen, turn: Turn) -> int:
-    """Return the highest order among a turn's actions; those cleared or deleted no longer count."""
-    if not (turn.actions_floor or turn.dropped):
-        return turn.last_order
-    if not turn.actions:
-        return 0
+def next_order(pen: Pen, turn: Turn) -> int:
+    """Return the order of a turn's next action; actions that were cleared or deleted no longer count."""
+    if not turn.dropped or pen.written:  # entries that wait for the commit cannot be read
+        return turn.last_order + 1
     stored = pen.reader.entries(
         pen.session.id, after=turn.begun_seq, until=turn.last_seq, turn=turn.request_id, kinds=(Kind.ACTION,)
     )
-    return max((int(entry.facts.get("order", 0)) for entry in stored if turn.keeps_action(entry.seq)), default=0)
+    kept = (int(entry.facts.get("order", 0)) for entry in stored if turn.keeps_action(entry.seq))
+    return max(kept, default=0) + 1
 
 
-def _write_action(pen: Pen, request_id: str, item: Mapping[str, Any], highest: int) -> int:
-    """Write an action and return the highest order with it."""
+def _write_action(pen: Pen, request_id: str, item: Mapping[str, Any], next_one: int) -> int:
+    """Write an action and return the order of the next one."""
     kind = item["type"]
     if kind not in KNOWN_ACTION_TYPES:
         pen.warn(
@@ -279,7 +287,7 @@ def _write_action(pen: Pen, request_id: str, item: Mapping[str, Any], highest: i
             type=kind,
         )
     given = item.get("order")
-    order = highest + 1 if given is None else given
+    order = next_one if given is None else given
     body = {
         "order": order,
         "description": item["description"],
@@ -288,7 +296,7 @@ def _write_action(pen: Pen, request_id: str, item: Mapping[str, Any], highest: i
         "file_path": item.get("file_path", ""),
     }
     pen.write(Kind.ACTION, body, request_id)
-    return max(highest, order)
+    return max(next_one, order + 1)
 
 
 def not_stored(
@@ -297,6 +305,7 @@ def not_stored(
     dialog: Iterable[Mapping[str, Any]],
     actions: Iterable[Mapping[str, Any]],
     amended: Sequence[Mapping[str, Any]] = (),
+    form: ItemForm = as_stored,
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """Return the items that neither the turn, the amended fields nor an earlier item of the same call holds."""
     stored = pen.reader.entries(
@@ -308,8 +317,8 @@ def not_stored(
     )
     spoken_of = [e for e in stored if e.kind is Kind.DIALOG and turn.keeps_dialog(e.seq)]
     acted_on = [e for e in stored if e.kind is Kind.ACTION and turn.keeps_action(e.seq)]
-    said = [dialog_key(form) for e in spoken_of for form in (e.facts, as_shown(e))]
-    done = [action_key(form) for e in acted_on for form in (e.facts, as_shown(e))]
+    said = [dialog_key(known) for e in spoken_of for known in (e.facts, form(e))]
+    done = [action_key(known) for e in acted_on for known in (e.facts, form(e))]
     said += [dialog_key(item) for fields in amended for item in fields.get("dialog", ())]
     done += [action_key(item) for fields in amended for item in fields.get("actions", ())]
     spoken = ((dialog_key(_with_time(item)), item) for item in dialog)
@@ -338,7 +347,7 @@ def _with_time(item: Mapping[str, Any]) -> dict[str, Any]:
     return {**item, "timestamp": shown(parse(given)) if given else None}
 
 
-def _warn_of_ignored(pen: Pen, turn: Turn, request: Request) -> None:
+def _warn_of_ignored(pen: Pen, turn: Turn, request: Request, form: ItemForm) -> None:
     """Name the given fields that differ from what the terminal turn holds."""
     changes = changes_to(turn, request)
     differing: list[str] = [*changes.get("set", ()), *changes.get("add", ())]
@@ -347,7 +356,7 @@ def _warn_of_ignored(pen: Pen, turn: Turn, request: Request) -> None:
         differing.append("error_code")
     if not is_empty("error_message", message) and turn.failure_note not in (message, f"{turn.error_code}: {message}"):
         differing.append("error_message")
-    dialog, actions = not_stored(pen, turn, request.get("dialog") or (), request.get("actions") or ())
+    dialog, actions = not_stored(pen, turn, request.get("dialog") or (), request.get("actions") or (), form=form)
     given: dict[str, Any] = request.get("usage") or {}
     usage = {name: value for name, value in given.items() if value}
     known = {name: getattr(turn.usage, name, None) for name in usage}

@@ -137,9 +137,9 @@ class Sessions:
         values, caller = request.values, request.caller
         now = self._journal.clock.now()
         session_id = self._free_id(writer, values, now)
-        over_budget = self._spending(writer, values["agent_id"], now)
+        over_limit = self._spending(writer, values["agent_id"], now)
         pen = self._journal.pen(writer, session_id, None)
-        pen.warnings += over_budget
+        pen.warnings += over_limit
         warnings: list[str] = run.pop("warnings") if run else []
         parent = values.get("parent_session_id")
         workspace = _workspace(values, caller)

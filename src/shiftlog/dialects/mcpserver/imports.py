@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from shiftlog.dialects.mcpserver.items import as_shown
 from shiftlog.journal import rules
 from shiftlog.journal.merge import TEXT_FIELDS, fresh_commits, is_empty
 from shiftlog.journal.pen import Pen
@@ -180,7 +181,7 @@ def _begin(pen: Pen, incoming: Values) -> None:
 
 def _merge(pen: Pen, turn: Turn, incoming: Values) -> None:
     """Unite an open turn with what comes in, and end it if that has ended."""
-    rules.unite_turn(pen, turn, incoming)
+    rules.unite_turn(pen, turn, incoming, as_shown)
     text = incoming.get("query_text")
     if not is_empty("query_text", text) and text != turn.query_text:
         pen.write(Kind.TURN_UPDATED, {"set": {"query_text": text}}, turn.request_id)
@@ -219,7 +220,7 @@ def amendment_to(pen: Pen, turn: Turn, incoming: Values) -> dict[str, Any]:
 
 def _items_beyond(pen: Pen, turn: Turn, incoming: Values, earlier: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     given = incoming.get("dialog") or (), incoming.get("actions") or ()
-    dialog, actions = rules.not_stored(pen, turn, *given, amended=earlier)
+    dialog, actions = rules.not_stored(pen, turn, *given, amended=earlier, form=as_shown)
     return {
         "dialog": [{**item, "timestamp": _shown_time(item, pen.now)} for item in dialog],
         "actions": [{"file_path": "", **item} for item in actions],

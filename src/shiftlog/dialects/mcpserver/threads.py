@@ -150,7 +150,7 @@ class Threads:
         turn = parent.turn(parent_turn) if parent_turn else None
         if turn is None:
             return
-        action = pointer(Subagent(session=session).nickname, session.id, turn)
+        action = pointer(parent, Subagent(session=session).nickname, session.id, turn)
         if turn.is_terminal:
             body = {"source": imports.SOURCE, "seal": turn.seal, "fields": {"actions": [action]}}
             parent.write(Kind.IMPORT_NOTED, body, turn.request_id)

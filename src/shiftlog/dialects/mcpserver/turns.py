@@ -6,6 +6,7 @@ A rule returns its result and the turn it was about. Deleting and replacing stan
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from shiftlog.dialects.mcpserver.items import as_shown
 from shiftlog.dialects.mcpserver.requests import CLEARABLE
 from shiftlog.journal import rules
 from shiftlog.journal.merge import is_empty
@@ -85,7 +86,7 @@ def flattened(values: Values) -> dict[str, Any]:
 def complete_turn(pen: Pen, values: Values) -> Outcome:
     """Complete the open turn, with whatever else came along."""
     rules.open_turn(pen, values.get("request_id"))
-    made = rules.finish_turn(pen, {**values, "outcome": "completed"})
+    made = rules.finish_turn(pen, {**values, "outcome": "completed"}, as_shown)
     name = made["request_id"]
     return {
         "turnRequestId": name,
@@ -98,7 +99,7 @@ def complete_turn(pen: Pen, values: Values) -> Outcome:
 def fail_turn(pen: Pen, values: Values) -> Outcome:
     """Fail the open turn, with whatever else came along."""
     rules.open_turn(pen, values.get("request_id"))
-    made = rules.finish_turn(pen, {**values, "outcome": "failed"})
+    made = rules.finish_turn(pen, {**values, "outcome": "failed"}, as_shown)
     name = made["request_id"]
     return {
         "turnRequestId": name,

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from shiftlog.journal.continuity.statement import STATEMENT
 from shiftlog.journal.requests import FENCE, IDEMPOTENCY_KEY, SESSION_ID
+from shiftlog.journal.runs.requests import FIGURES
 from shiftlog.journal.signing.tokens import MAX_CHARS
 from shiftlog.model.moves import Succession
-from shiftlog.params.fields import Boolean, Choice, Field, Integer, Number, Record, Repeated, Schema, SessionRef, Text
+from shiftlog.params.fields import Boolean, Choice, Field, Integer, Record, Repeated, Schema, SessionRef, Text
 
 REASON_CHARS = 4_000
 NOTE_CHARS = 20_000
@@ -27,18 +28,6 @@ _REASON_CLASSES = {
 }
 
 _KEYS = ", ".join(name for name in STATEMENT.fields if name != "version")
-
-FIGURES: dict[str, Field] = {
-    "returncode": Integer(minimum=-(2**53), description="Exit code of the run."),
-    "duration_ms": Integer(minimum=0, description="Its duration; 0: derived."),
-    "input_tokens": Integer(minimum=0, description="Input tokens."),
-    "cached_input_tokens": Integer(minimum=0, description="Cached input tokens."),
-    "output_tokens": Integer(minimum=0, description="Output tokens."),
-    "total_cost_usd": Number(or_blank=True, description="Cost where known."),
-    "telemetry_source": Text(max_chars=100, description="Source of the tokens."),
-    "cost_source": Text(max_chars=100, description="Source of the cost."),
-    "error": Text(lines=True, mends=True, max_chars=2**31, description="Error; makes the run failed."),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,8 @@ from shiftlog.journal.continuity.selection import check_final
 from shiftlog.journal.journal import LEASE_S, Answered, Check, Journal, Request, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import SESSION_ID
-from shiftlog.journal.runs.service import CLOSE_RUN, Runs
+from shiftlog.journal.runs.requests import CLOSE_RUN
+from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.signing.keys import Keys
 from shiftlog.journal.signing.tokens import Tokens
 from shiftlog.model.caller import Caller

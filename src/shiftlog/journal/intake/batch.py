@@ -18,7 +18,8 @@ from shiftlog.journal.intake.origins import Memory
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import are_near, left_by_hook, turn_now
 from shiftlog.journal.intake.sessions import under_vendor_id, worked_in
-from shiftlog.journal.intake.turns import clear_items, end_turn, late_dialog, next_order, update_turn
+from shiftlog.journal.intake.turns import clear_items, end_turn, late_dialog, update_turn
+from shiftlog.journal.rules import next_order
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import SessionState
@@ -390,7 +391,7 @@ class BatchWork:
         assert item.body is not None
         request_id = self._turn_of(item, pen)
         turn = pen.turn(request_id) if request_id else None
-        body = {"order": next_order(turn) if turn else 0, **item.body}
+        body = {"order": next_order(pen, turn) if turn else 0, **item.body}
         if turn is not None and turn.is_terminal:
             fields: dict[str, Any] = {"actions": [body]}
             if body.get("type") in ("edit", "create", "delete") and body.get("file_path"):

@@ -11,6 +11,8 @@ from shiftlog.facts.batch import SessionName
 from shiftlog.journal.intake.origins import Memory
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.turns import write
+from shiftlog.journal.pen import Pen
+from shiftlog.journal.rules import next_order
 from shiftlog.model.entry import Kind
 from shiftlog.model.nouns import Turn
 from shiftlog.model.times import precise
@@ -149,7 +151,7 @@ class Family:
         turn = parent.turn(link["turn"]) if parent.exists else None
         if turn is None or parent.is_sealed:
             return
-        action = _pointer(child_id, link, turn)
+        action = _pointer(parent, child_id, link, turn)
         if turn.is_terminal:
             body = {"source": "import", "seal": turn.seal, "fields": {"actions": [action]}}
             write(parent, Kind.IMPORT_NOTED, precise(turn.last_updated), body, turn.request_id)
@@ -157,10 +159,10 @@ class Family:
             write(parent, Kind.ACTION, link.get("at") or precise(turn.last_updated), action, turn.request_id)
 
 
-def pointer(named: str, child_id: str, turn: Turn) -> Document:
+def pointer(pen: Pen, named: str, child_id: str, turn: Turn) -> Document:
     """Return the action of a turn that leads to the session of a subagent."""
     return {
-        "order": turn.last_order + 1,
+        "order": next_order(pen, turn),
         "description": f"{named}: {child_id}",
         "type": "session_log",
         "status": "completed",
@@ -168,8 +170,8 @@ def pointer(named: str, child_id: str, turn: Turn) -> Document:
     }
 
 
-def _pointer(child_id: str, link: Document, turn: Turn) -> Document:
-    action = pointer(link.get("name") or "subagent", child_id, turn)
+def _pointer(pen: Pen, child_id: str, link: Document, turn: Turn) -> Document:
+    action = pointer(pen, link.get("name") or "subagent", child_id, turn)
     return {**action, "call_id": link["call"]} if link.get("call") else action
 
 

@@ -127,11 +127,6 @@ def clear_items(pen: IntakePen, request_id: str, at: str) -> None:
         write(pen, Kind.TURN_UPDATED, at, {"clear": brought}, request_id)
 
 
-def next_order(turn: Turn) -> int:
-    """Return the order of the next action; those that `clear_items` cleared no longer count."""
-    return (turn.actions if turn.actions_floor else turn.last_order) + 1
-
-
 def late_dialog(pen: IntakePen, request_id: str, items: Sequence[Incoming]) -> None:
     """Write dialog items that came for a terminal turn as one amendment of it."""
     turn = pen.turn(request_id)

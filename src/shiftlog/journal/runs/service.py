@@ -11,10 +11,9 @@ from typing import Any
 
 import msgspec
 
-from shiftlog.journal.continuity.requests import FIGURES
 from shiftlog.journal.journal import Answered, Journal, Request, find_session
 from shiftlog.journal.pen import Pen
-from shiftlog.journal.requests import SESSION_ID
+from shiftlog.journal.runs.requests import FIGURES
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionAlreadyClosed, SessionNotFound
 from shiftlog.model.moves import RunStatus, run_status_after
@@ -22,7 +21,6 @@ from shiftlog.model.nouns import Run, Session, Usage, changed
 from shiftlog.model.prices import DECIMALS, Price, Prices, counted
 from shiftlog.model.resonance import Resonance
 from shiftlog.model.times import precise
-from shiftlog.params.fields import Record
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
 from shiftlog.store.tallies import goes_beyond, on_days
 
@@ -34,8 +32,6 @@ CLIENT, PRICED = "client", "prices"
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens")
 # What clients send for "unknown"; as a figure it says nothing.
 _SILENT_WHEN_ZERO = frozenset({*TOKENS, "duration_ms"})
-
-CLOSE_RUN = Record(fields={"session_id": SESSION_ID, **FIGURES})
 
 # Closes the session of a run for a reason, and says whether it did.
 CloseSession = Callable[[Writer, Pen, str], bool]

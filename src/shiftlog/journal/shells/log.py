@@ -13,6 +13,7 @@ from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.continuity.service import Continuity
 from shiftlog.journal.journal import Journal, check_fence, closed_error, find_session
 from shiftlog.journal.pen import Pen
+from shiftlog.journal.rules import next_order
 from shiftlog.journal.sessions import Sessions
 from shiftlog.journal.texts import SHELL
 from shiftlog.model.caller import LIBRARY, Caller
@@ -140,7 +141,7 @@ class ShellLog:
                 "description": one_line(str(facts.get("command", "")), DESCRIPTION_CHARS) or "(no text)",
                 "type": "command",
                 "status": "completed" if facts.get("exit_code") == 0 else "failed",
-                "order": turn.last_order + 1,
+                "order": next_order(pen, turn),
                 "file_path": "",
                 "command_id": facts.get("command_id"),
                 "exit_code": facts.get("exit_code"),

@@ -31,7 +31,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budgets:
+class SpendingLimits:
     """The limits that are set: one for everything, and one for each agent id that has its own."""
 
     total: Limit = Limit()

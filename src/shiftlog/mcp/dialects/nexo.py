@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shiftlog.app.app import App
-from shiftlog.journal.continuity.requests import FIGURES
 from shiftlog.journal.requests import IDEMPOTENCY_KEY, NAME_CHARS, PROMPT, RUN_FIELDS, TITLE_CHARS
+from shiftlog.journal.runs.requests import FIGURES
 from shiftlog.mcp.registry import RenderError, Reply, Run, Tool
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, InvalidSessionId, SessionNotFound, ShiftlogError

@@ -82,7 +82,7 @@ class UsageView:
             return (
                 total_usage(reader, runs, where, ["day", "agent", "project"]),
                 total_usage(reader, runs, where, ["model"]),
-                list(self.app.budgets.states(reader, runs, now)),
+                list(self.app.spending_limits.states(reader, runs, now)),
             )
 
         rest, models, budgets = await self.app.store.read(work)
