@@ -1,6 +1,6 @@
-"""What a file is compared with what was read of it before: unchanged, grown, rewritten, renamed, a copy or new.
+"""What happened to a file since it was read: unchanged, grown, rewritten, renamed, a copy, or new.
 
-Only a file that may have changed is opened, and then only its ends are read to tell what happened to it.
+Only a file that may have changed is opened, and only its two ends are read. Reading its lines is the import's work.
 """
 
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ from shiftlog.store.sources import Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChange:
-    """A file and what happened to it; `source` is what was known of it, `moved_from` its path until now.
+    """A file and what happened to it; `source` is its earlier reading, `moved_from` its earlier path.
 
-    `offset` is where reading goes on, None where there is nothing to read; `settles` asks for what time alone changed.
+    `offset` is where reading goes on, None if there is nothing to read; `settles` asks for turns that time has ended.
     """
 
     found: FoundFile
@@ -30,6 +30,11 @@ class SourceChange:
     head: str = ""
     head_bytes: int = 0
 
+    @property
+    def bytes_to_read(self) -> int:
+        """Return how many bytes of the file have not been read."""
+        return 0 if self.offset is None else max(self.found.size - self.offset, 0)
+
 
 class KnownSources:
     """The sources read so far, by path and by their first bytes."""
@@ -40,54 +45,39 @@ class KnownSources:
         for source in self._by_path.values():
             self._by_head.setdefault((source.head, source.head_bytes), []).append(source)
 
-    def judge(
-        self, found: FoundFile, now: datetime, *, full: bool = False, max_line_bytes: int = 1 << 27
-    ) -> SourceChange:
-        """Tell what happened to a file since it was read; raise TranscriptUnreadable."""
+    def compare(self, found: FoundFile, now: datetime, *, full: bool, max_line_bytes: int) -> SourceChange:
+        """Return what happened to a file since it was read; raise TranscriptUnreadable."""
         source = self._by_path.get(found.path)
         if source is not None and not full and _is_same(source, found):
             due = source.settle_at is not None and source.settle_at <= now
             return SourceChange(found=found, status="unchanged", source=source, settles=due)
         if is_composed(found.path):
-            # Changed anywhere it is read whole; the keys decide what is new.
+            # It is read whole after any change; the keys of its facts decide what is new.
             return SourceChange(found=found, status="imported" if source is None else "grown", source=source, offset=0)
         with LineFile(found.path, max_line_bytes) as file:
             start = file.start(EDGE_BYTES)
             moved_from = None
-            status = "imported"
+            status = "rewritten"
             if source is None:
                 source, moved_from = self._elsewhere(start)
-                status = "imported" if source is None else "renamed" if moved_from else "copied"
-            if source is None or status == "copied":
-                return SourceChange(found=found, status=status, offset=0, head=digest(start), head_bytes=len(start))
-            fits = digest(start[: source.head_bytes]) == source.head
-            fits = fits and not full and (file.is_compressed or found.size >= source.cursor)
-            if fits and file.edge_before(source.cursor) == source.tail:
-                if status != "renamed":
-                    status = "grown"
-                return SourceChange(
-                    found=found,
-                    status=status,
-                    source=source,
-                    offset=source.cursor,
-                    moved_from=moved_from,
-                    head=digest(start),
-                    head_bytes=len(start),
-                )
-        if status != "renamed":
-            status = "rewritten"
+                status = "renamed" if moved_from else "imported" if source is None else "copied"
+                source = source if moved_from else None
+            offset = 0
+            if source is not None and not full and _continues(source, found, file, start):
+                offset = source.cursor
+                status = "renamed" if moved_from else "grown"
         return SourceChange(
             found=found,
             status=status,
             source=source,
-            offset=0,
+            offset=offset,
             moved_from=moved_from,
             head=digest(start),
             head_bytes=len(start),
         )
 
     def _elsewhere(self, start: bytes) -> tuple[Source | None, str | None]:
-        """Find a source with the same first bytes under another path, and that path if no file is there any more."""
+        """Find a source with the same first bytes under another path, and that path if its file is gone."""
         copy: Source | None = None
         for size in {size for _, size in self._by_head if size <= len(start)}:
             for source in self._by_head.get((digest(start[:size]), size), ()):
@@ -95,6 +85,14 @@ class KnownSources:
                     return source, source.path
                 copy = source
         return copy, None
+
+
+def _continues(source: Source, found: FoundFile, file: LineFile, start: bytes) -> bool:
+    """Return True if a file still begins with what was read of it."""
+    if digest(start[: source.head_bytes]) != source.head:
+        return False
+    is_long_enough = file.is_compressed or found.size >= source.cursor
+    return is_long_enough and file.edge_before(source.cursor) == source.tail
 
 
 def _is_same(source: Source, found: FoundFile) -> bool:

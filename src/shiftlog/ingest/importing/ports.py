@@ -1,4 +1,4 @@
-"""What an import takes and needs: its options, its progress, its stop sign, and the journal it writes to."""
+"""The import's interface to other packages: options, settings, progress, stop sign, and the journal it needs."""
 
 import asyncio
 from collections import Counter
@@ -15,7 +15,7 @@ from shiftlog.store.sources import Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestSettings:
-    """What the operator set about imports."""
+    """The operator's settings for imports."""
 
     roots: tuple[str, ...] = ()
     max_line_mb: int = 128
@@ -24,9 +24,9 @@ class IngestSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What a face asks for; without paths the known folders are searched.
+    """A request of a face; without paths the known folders are searched.
 
-    `allowed` are the folders that may be read besides the known ones, None where anything may.
+    `allowed` are the folders that may be read besides the known ones; None allows every folder.
     """
 
     paths: Sequence[str] = ()
@@ -39,15 +39,15 @@ class ImportOptions:
     recursive: bool = True
     allowed: Sequence[str] | None = None
     environ: Mapping[str, str] | None = None
-    """Where the known folders are, as an operator's own environment says; None for the daemon's."""
+    """The operator's environment, which may move the known folders; None for the daemon's."""
     stopped_at: datetime | None = None
-    """When the agent itself said that it had stopped: turns that are quiet since then have ended."""
+    """When a hook reported that the agent stopped: turns that are quiet since then have ended."""
     argument: str = "paths"
-    """What the face calls the paths."""
+    """The face's name for `paths`, for errors."""
 
 
 class BatchResult(Protocol):
-    """What the journal made of a batch."""
+    """The journal's answer to a batch."""
 
     @property
     def entries(self) -> int: ...
@@ -66,7 +66,7 @@ class BatchResult(Protocol):
 
 
 class ImportJournal(Protocol):
-    """What an import needs of the journal."""
+    """The part of the journal that an import uses."""
 
     async def write(
         self, batch: Batch, source: Source, *, moved_from: str | None = None, follows: int | None = None
@@ -94,20 +94,20 @@ Tell = Callable[[ImportProgress], Awaitable[None]]
 
 
 class StopSign:
-    """Asks a running import to end after the batch under way."""
+    """Stops a running import after its current batch."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
 
     def set(self) -> None:
-        """Ask."""
+        """Request the stop."""
         self.event.set()
 
     def is_set(self) -> bool:
-        """Tell whether somebody asked."""
+        """Return True if the stop was requested."""
         return self.event.is_set()
 
     async def wait(self, timeout_s: float) -> None:
-        """Wait until somebody asks, at most so long."""
+        """Wait for the request, at most `timeout_s`."""
         with anyio.move_on_after(timeout_s):
             await self.event.wait()

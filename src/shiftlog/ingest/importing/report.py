@@ -1,4 +1,7 @@
-"""What an import came to, as every face shows it: totals, by agent, by file, what was skipped and why."""
+"""The report of an import: totals, figures by agent and by file, what was skipped and why.
+
+Every face shows the same report; nothing here reads a file.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -32,7 +35,7 @@ CHANGED = frozenset({"imported", "grown", "rewritten", "renamed", "copied"})
 
 @dataclass(slots=True, kw_only=True)
 class FileReport:
-    """What became of one file."""
+    """The result of one file."""
 
     path: str
     agent: str | None = None
@@ -50,12 +53,16 @@ class FileReport:
     known: tuple[str, ...] = ()
     places: dict[str, list[dict[str, str | None]]] = field(default_factory=dict[str, list[dict[str, str | None]]])
 
-    def fail(self, error: ShiftlogError) -> None:
-        """Say that something was refused; what came of the file before stays counted, and the first error stands."""
-        self.status = "failed"
+    def skip(self, reason: str) -> None:
+        """Mark the file as skipped."""
+        self.status, self.reason = "skipped", reason
+
+    def fail(self, error: ShiftlogError, reason: str | None = None) -> None:
+        """Mark the file as failed; what was read before stays counted, and the first error is kept."""
+        self.status, self.reason = "failed", reason or self.reason
         if self.error is None:
-            reason = error.details.get("reason")
-            says = f"{error.message}: {reason}" if reason else error.message
+            detail = error.details.get("reason")
+            says = f"{error.message}: {detail}" if detail else error.message
             self.error = {"path": self.path, "code": error.code, "message": says}
 
     def shown(self) -> Shown:
@@ -76,7 +83,7 @@ class FileReport:
 
 @dataclass(slots=True, kw_only=True)
 class ImportReport:
-    """What an import came to."""
+    """The result of an import."""
 
     dry_run: bool = False
     duration_s: float = 0.0
@@ -91,11 +98,11 @@ class ImportReport:
 
     @property
     def ok(self) -> bool:
-        """Tell whether no file failed."""
+        """Return True if no file failed."""
         return not self.errors
 
     def shown(self, max_files: int | None = None, *, unchanged: bool = True) -> Shown:
-        """Return the result of the import; files that are as they were come last, or not at all."""
+        """Return the report as JSON; unchanged files come last, or not at all."""
         agents = sorted({file.agent for file in self.files if file.agent})
         read = sum(file.bytes_read for file in self.files)
         unknown: Counter[str] = Counter()

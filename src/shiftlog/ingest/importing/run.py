@@ -1,7 +1,7 @@
-"""The import: which files changed, in which order they are read, and how their batches reach the journal.
+"""One import: find what changed, read the files in a fixed order, and hand their batches to the journal.
 
-Reading runs in worker processes where there is much of it; the journal writes one batch after the other, in an order
-that depends on the files alone. What the journal does with a batch is its own (`ImportJournal`).
+Worker processes read large files. The journal writes one batch after the other, in an order that depends on the files
+alone; what it does with a batch is hidden behind `ImportJournal`.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from shiftlog.ingest.importing.order import sort_keys
 from shiftlog.ingest.importing.ports import BatchResult, ImportJournal, ImportProgress, StopSign, Tell
 from shiftlog.ingest.importing.report import FileReport, ImportReport
 from shiftlog.ingest.importing.workers import FileReaders, worker_lost
-from shiftlog.model.errors import ShiftlogError, StorageError
+from shiftlog.model.errors import ShiftlogError, StorageError, TranscriptUnreadable
 from shiftlog.model.times import precise
 from shiftlog.store.sources import Source
 
-# Below this, reading here is done before a worker would have started.
+# Fewer bytes are read before a worker would have started.
 SMALL_BYTES = 4 << 20
-# So many batches may wait for the writer: it always has the next one at hand, and commits those that wait together.
+# This many batches may wait for the writer, which commits waiting ones together.
 WRITES_AHEAD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRequest:
-    """What to import: files found, and how."""
+    """The files to import, and how."""
 
     found: Sequence[FoundFile]
     now: datetime
@@ -53,9 +53,9 @@ MakeReaders = Callable[[int], FileReaders]
 
 @dataclass(slots=True, kw_only=True)
 class _FileWork:
-    """One file to read, and what came of it."""
+    """One file to read, and its report."""
 
-    judged: SourceChange
+    change: SourceChange
     report: FileReport
     batches: Iterator[Batch] | None = None
     before: int = 0
@@ -83,7 +83,7 @@ class Importer:
     async def run(
         self, request: ImportRequest, make_readers: MakeReaders, tell: Tell | None = None, stop: StopSign | None = None
     ) -> ImportReport:
-        """Import what changed and return what it came to."""
+        """Import what changed and report it."""
         async with self._turn:
             return await _ImportRun(self.journal, make_readers, request, tell, stop or StopSign()).run()
 
@@ -111,13 +111,13 @@ class _ImportRun:
         self._writes: deque[_Write] = deque()
         self._readers: FileReaders | None = None
         # One thread takes all batches: memory that many threads have used is not given back.
-        self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import")
 
     async def run(self) -> ImportReport:
         started = time.monotonic()
         known = KnownSources(await self._journal.sources())
-        works = await anyio.to_thread.run_sync(self._judge_all, known)
-        self._all_bytes = sum(_bytes_to_read(work.judged) for work in works)
+        works = await anyio.to_thread.run_sync(self._compare_all, known)
+        self._all_bytes = sum(work.change.bytes_to_read for work in works)
         self._readers = self._make_readers(self._all_bytes)
         try:
             await self._read_all(works)
@@ -125,12 +125,12 @@ class _ImportRun:
                 await self._secure(self._written)
         finally:
             self._readers.close()
-            self._hand.shutdown(wait=True)
+            self._thread.shutdown(wait=True)
             self._report.duration_s = time.monotonic() - started
         return self._report
 
     async def _secure(self, path: str) -> None:
-        """Make what was written last; where the store refuses, its report still says what the files brought."""
+        """Make the writes durable; if the store refuses, the report of that file says so."""
         try:
             await self._journal.secure(path)
         except StorageError as error:
@@ -138,55 +138,52 @@ class _ImportRun:
                 if report.path == path:
                     report.fail(error)
 
-    # Which
+    # Comparing
 
-    def _judge_all(self, known: KnownSources) -> list[_FileWork]:
+    def _compare_all(self, known: KnownSources) -> list[_FileWork]:
         works: list[_FileWork] = []
         for found in self._request.found:
             report = FileReport(path=found.path)
             self._report.files.append(report)
-            judged = self._judge(found, known, report)
-            if judged is None:
+            change = self._compare(found, known, report)
+            if change is None:
                 continue
-            report.status = judged.status
-            if judged.source is not None:
-                report.agent = judged.source.agent
-                report.cursor = judged.source.cursor
-                report.known = judged.source.sessions
-            if judged.offset is None and not judged.settles:
+            report.status = change.status
+            if change.source is not None:
+                report.agent = change.source.agent
+                report.cursor = change.source.cursor
+                report.known = change.source.sessions
+            if change.offset is None and not change.settles:
                 continue
-            works.append(_FileWork(judged=judged, report=report))
-        if len([work for work in works if work.judged.offset == 0]) > 1:
-            places = sort_keys(work.judged.found.path for work in works)
-            works.sort(key=lambda work: places[work.judged.found.path])
+            works.append(_FileWork(change=change, report=report))
+        if len([work for work in works if work.change.offset == 0]) > 1:
+            keys = sort_keys(work.change.found.path for work in works)
+            works.sort(key=lambda work: keys[work.change.found.path])
         else:
-            works.sort(key=lambda work: work.judged.found.path)
+            works.sort(key=lambda work: work.change.found.path)
         return works
 
-    def _judge(self, found: FoundFile, known: KnownSources, report: FileReport) -> SourceChange | None:
+    def _compare(self, found: FoundFile, known: KnownSources, report: FileReport) -> SourceChange | None:
         request = self._request
-        if found.skip is not None:
-            report.status, report.reason = "skipped", found.skip
-            if found.skip == "unreadable":
-                report.status = "failed"
-                says = f"Transcript unreadable: {found.path}: {found.error}"
-                report.error = _error(found.path, "transcript_unreadable", says)
-            return None
-        if request.since is not None and found.mtime_ns < request.since.timestamp() * 1e9:
-            report.status, report.reason = "skipped", "older"
-            return None
-        try:
-            return known.judge(found, request.now, full=request.full, max_line_bytes=request.max_line_bytes)
-        except ShiftlogError as error:
-            report.status, report.reason = "failed", "unreadable"
-            report.error = _error(found.path, error.code, error.message)
-            return None
+        if found.error is not None:
+            says = f"Transcript unreadable: {found.path}: {found.error}"
+            report.fail(TranscriptUnreadable(says), found.skip)
+        elif found.skip is not None:
+            report.skip(found.skip)
+        elif request.since is not None and found.mtime_ns < request.since.timestamp() * 1e9:
+            report.skip("older")
+        else:
+            try:
+                return known.compare(found, request.now, full=request.full, max_line_bytes=request.max_line_bytes)
+            except ShiftlogError as error:
+                report.fail(error, "unreadable")
+        return None
 
     # Reading
 
     async def _read_all(self, works: list[_FileWork]) -> None:
         assert self._readers is not None
-        resumed = [work.judged.source.path for work in works if work.judged.source and work.judged.offset != 0]
+        resumed = [work.change.source.path for work in works if work.change.source and work.change.offset != 0]
         states = await self._journal.states(resumed)
         waiting = deque(works)
         ahead: deque[_FileWork] = deque()
@@ -198,27 +195,27 @@ class _ImportRun:
                     ahead.append(work)
                 await self._finish(ahead.popleft(), writers)
             while self._writes:
-                await self._settle()
+                await self._report_first()
         self._report.interrupted = bool(waiting or ahead or self._cut)
         for work in (*ahead, *waiting):
-            work.report.status, work.report.reason = "skipped", "interrupted"
+            work.report.skip("interrupted")
 
     def _begin(self, work: _FileWork, states: dict[str, bytes]) -> None:
         assert self._readers is not None
-        judged = work.judged
-        source = judged.source
-        state = states.get(source.path) if source is not None and judged.offset != 0 else None
-        # A file whose state cannot be read is read whole; the keys of its facts decide what is new.
+        change = work.change
+        source = change.source
+        state = states.get(source.path) if source is not None and change.offset != 0 else None
+        # Without its state a file is read whole; the keys of its facts decide what is new.
         resumed = source if state is not None else None
         job = FileJob(
-            path=judged.found.path,
+            path=change.found.path,
             now=precise(self._request.now),
-            offset=(judged.offset or 0) if resumed and not judged.settles else (resumed.cursor if resumed else 0),
+            offset=(change.offset or 0) if resumed and not change.settles else (resumed.cursor if resumed else 0),
             agent=resumed.agent if resumed else None,
             state=state,
             max_line_bytes=self._request.max_line_bytes,
             keep_images=self._request.keep_images,
-            settle_only=judged.settles and resumed is not None,
+            settle_only=change.settles and resumed is not None,
             facts=resumed.counts.get(FACTS, 0) if resumed else 0,
         )
         work.batches = self._readers.read(job)
@@ -227,7 +224,7 @@ class _ImportRun:
         """Hand the batches of a file to the writer, reading the next while some are written."""
         report = work.report
         work.before = self._done_bytes
-        self._done_bytes += _bytes_to_read(work.judged)
+        self._done_bytes += work.change.bytes_to_read
         try:
             assert work.batches is not None
             follows: int | None = None
@@ -242,7 +239,7 @@ class _ImportRun:
                 writers.start_soon(self._write, write, follows)
                 follows = batch.cursor
                 while len(self._writes) >= WRITES_AHEAD:
-                    await self._settle()
+                    await self._report_first()
                 if report.status == "failed":
                     await self._drain(work.batches)
                     break
@@ -250,21 +247,18 @@ class _ImportRun:
                     self._cut = True
                     break
         except NotRecognised:
-            report.status, report.reason = "skipped", "not_recognised"
+            report.skip("not_recognised")
         except ShiftlogError as error:
-            report.status = "failed"
-            report.error = _error(report.path, error.code, error.message)
+            report.fail(error)
         except EOFError as error:
-            lost = worker_lost(error)
-            report.status = "failed"
-            report.error = _error(report.path, lost.code, lost.message)
+            report.fail(worker_lost(error))
         self._done_files += 1
-        await self._say()
+        await self._report_progress()
 
     async def _write(self, write: _Write, follows: int | None) -> None:
-        judged = write.work.judged
-        moved_from = judged.moved_from if follows is None else None
-        source = replace(self._source_of(judged), agent=write.batch.agent)
+        change = write.work.change
+        moved_from = change.moved_from if follows is None else None
+        source = replace(self._source_of(change), agent=write.batch.agent)
         try:
             write.written = await self._journal.write(write.batch, source, moved_from=moved_from, follows=follows)
         except ShiftlogError as error:
@@ -272,8 +266,8 @@ class _ImportRun:
         finally:
             write.done.set()
 
-    async def _settle(self) -> None:
-        """Wait for the batch that was handed over first, and report what came of it."""
+    async def _report_first(self) -> None:
+        """Wait for the oldest batch in the journal's hands, and add it to its report."""
         write = self._writes.popleft()
         await write.done.wait()
         report, batch = write.work.report, write.batch
@@ -281,12 +275,12 @@ class _ImportRun:
             report.fail(write.error)
         elif write.written is not None:
             self._written = report.path
-            self._add(report, batch, write.written, write.work.judged)
-            await self._say(write.work.before + min(batch.bytes_read, _bytes_to_read(write.work.judged)))
+            self._add(report, batch, write.written, write.work.change)
+            await self._report_progress(write.work.before + min(batch.bytes_read, write.work.change.bytes_to_read))
 
     def _next(self, batches: Iterator[Batch]) -> "asyncio.Future[Batch | None]":
-        taken = asyncio.get_running_loop().run_in_executor(self._hand, partial(next, batches, None))
-        # Where an import is cut short nobody asks for the batch under way; that its worker was ended is no news.
+        taken = asyncio.get_running_loop().run_in_executor(self._thread, partial(next, batches, None))
+        # After an interrupted import nothing awaits this batch; its error must not be logged as lost.
         taken.add_done_callback(lambda done: done.cancelled() or done.exception())
         return taken
 
@@ -297,12 +291,12 @@ class _ImportRun:
     def _is_unwanted(self, batch: Batch, report: FileReport) -> bool:
         report.agent = batch.agent
         if self._request.agents and batch.agent not in self._request.agents:
-            report.status, report.reason = "skipped", "other_agent"
+            report.skip("other_agent")
             return True
         return False
 
-    def _source_of(self, judged: SourceChange) -> Source:
-        found, known = judged.found, judged.source
+    def _source_of(self, change: SourceChange) -> Source:
+        found, known = change.found, change.source
         return Source(
             path=found.path,
             agent=known.agent if known else "",
@@ -310,14 +304,14 @@ class _ImportRun:
             inode=found.inode,
             size=found.size,
             mtime_ns=found.mtime_ns,
-            head=judged.head or (known.head if known else ""),
-            head_bytes=judged.head_bytes or (known.head_bytes if known else 0),
+            head=change.head or (known.head if known else ""),
+            head_bytes=change.head_bytes or (known.head_bytes if known else 0),
             cursor=known.cursor if known else 0,
             tail=known.tail if known else "",
             sessions=known.sessions if known else (),
         )
 
-    def _add(self, report: FileReport, batch: Batch, written: BatchResult, judged: SourceChange) -> None:
+    def _add(self, report: FileReport, batch: Batch, written: BatchResult, change: SourceChange) -> None:
         report.sessions.update(written.sessions)
         for session_id, places in written.places.items():
             report.places.setdefault(session_id, []).extend(places)
@@ -331,9 +325,9 @@ class _ImportRun:
             report.reason = "sealed"
         if not batch.last:
             return
-        if judged.source is not None and judged.offset == 0 and not written.sealed:
-            _note_missing(report, judged.source.counts.get(FACTS, 0) - report.counts[SEEN_AGAIN])
-        earlier = judged.source.counts if judged.source is not None and judged.offset != 0 else {}
+        if change.source is not None and change.offset == 0 and not written.sealed:
+            _note_missing(report, change.source.counts.get(FACTS, 0) - report.counts[SEEN_AGAIN])
+        earlier = change.source.counts if change.source is not None and change.offset != 0 else {}
         grown = {name: count - earlier.get(name, 0) for name, count in batch.counts.items()}
         report.counts["bad_lines"] += grown["bad"]
         report.counts["unknown_records"] += grown["unknown"]
@@ -343,14 +337,14 @@ class _ImportRun:
         for name, count in grown.items():
             if name.startswith(UNKNOWN) and count > 0:
                 report.unknown[name.removeprefix(UNKNOWN)] += count
-        if not report.sessions and not (judged.source and judged.source.sessions):
-            report.status, report.reason = "skipped", "no_conversation"
+        if not report.sessions and not (change.source and change.source.sessions):
+            report.skip("no_conversation")
         elif written.sealed and not report.counts["entries"]:
             report.status = "skipped"
-        if judged.settles and not report.counts["entries"]:
+        if change.settles and not report.counts["entries"]:
             report.status = "unchanged"
 
-    async def _say(self, bytes_done: int | None = None) -> None:
+    async def _report_progress(self, bytes_done: int | None = None) -> None:
         if self._tell is not None:
             await self._tell(
                 ImportProgress(
@@ -362,18 +356,8 @@ class _ImportRun:
             )
 
 
-def _bytes_to_read(judged: SourceChange) -> int:
-    if judged.offset is None:
-        return 0
-    return max(judged.found.size - judged.offset, 0)
-
-
 def _note_missing(report: FileReport, count: int) -> None:
-    """Note how many facts a file had when it was read before and has no more; they stay where they are."""
+    """Warn about facts of an earlier reading that the file no longer has; they stay in the journal."""
     if count > 0:
-        says = f"Facts that it had when it was read before and has no more; they stay in the journal: {count}"
+        says = f"Facts of an earlier reading that the file no longer has; they stay in the journal: {count}"
         report.warnings.append({"code": "facts_missing", "message": says, "count": count})
-
-
-def _error(path: str, code: str, message: str) -> dict[str, object]:
-    return {"path": path, "code": code, "message": message}

@@ -1,6 +1,8 @@
 """Imports as the faces ask for them: paths or discovery, who may read what, dry runs, and watching for growth."""
 
+import os
 import re
+import stat
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -9,7 +11,16 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from shiftlog.ingest.files.discovery import FoundFile, Root, default_roots, discover, exists, expanded, find_under
+from shiftlog.ingest.files.discovery import (
+    JOURNAL,
+    FoundFile,
+    Root,
+    default_roots,
+    discover,
+    exists,
+    expanded,
+    find_under,
+)
 from shiftlog.ingest.files.lines import LineFile
 from shiftlog.ingest.files.opencode_db import is_composed, with_sessions
 from shiftlog.ingest.files.projects import SessionLocation, projects_of
@@ -17,13 +28,17 @@ from shiftlog.ingest.importing.batches import SETTLED_AFTER, SNIFF_BYTES
 from shiftlog.ingest.importing.ports import ImportJournal, ImportOptions, IngestSettings, StopSign, Tell
 from shiftlog.ingest.importing.report import ImportReport
 from shiftlog.ingest.importing.run import Importer, ImportRequest, MakeReaders
-from shiftlog.ingest.importing.side_files import INDEX, side_files, to_read
 from shiftlog.ingest.readers.formats import recognise
 from shiftlog.model.agents import CLAUDE, CODEX, OPENCODE, agent_named
 from shiftlog.model.errors import InvalidParameter, StorageError, TranscriptUnreadable
 from shiftlog.model.times import parse
+from shiftlog.store.sources import Source
 
 _SPAN = re.compile(r"(\d{1,6})([dhm])")
+# Files beside transcripts that tell of their sessions: Codex's index of titles, and journals of workflows.
+INDEX = "session_index.jsonl"
+_ROLLOUTS = ("sessions", "archived_sessions")
+_WORKFLOWS = f"{os.sep}subagents{os.sep}workflows{os.sep}"
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 
@@ -92,9 +107,9 @@ class Imports:
         def may_read(path: str) -> bool:
             return folders is None or path in own or _is_under(path, folders)
 
-        files = await anyio.to_thread.run_sync(side_files, request.found, may_read)
+        files = await anyio.to_thread.run_sync(_side_files, request.found, may_read)
         if files:
-            files = to_read(files, await self.importer.journal.sources(), report)
+            files = _changed_side_files(files, await self.importer.journal.sources(), report)
         if files and not report.interrupted:
             again = replace(request, found=files, full=True, since=None)
             await self.importer.run(again, make)
@@ -195,6 +210,43 @@ def _kind_of(file: FoundFile) -> str | None:
             return recognise(lines.start(SNIFF_BYTES))
     except TranscriptUnreadable:
         return None
+
+
+def _side_files(found: Iterable[FoundFile], may_read: Callable[[str], bool]) -> list[FoundFile]:
+    """List the files beside some transcripts, as they stand."""
+    beside = dict.fromkeys(path for file in found if (path := _beside(file.path)) is not None)
+    made: list[FoundFile] = []
+    for path in beside:
+        try:
+            status = Path(path).lstat()
+        except OSError:
+            continue
+        if status.st_size and stat.S_ISREG(status.st_mode) and may_read(path):
+            made.append(FoundFile.of(path, status))
+    return made
+
+
+def _beside(path: str) -> str | None:
+    """Return the path that a side file of a transcript has, if its kind has any."""
+    if _WORKFLOWS in path:
+        return str(Path(path).with_name(JOURNAL))
+    if "rollout-" not in path:
+        return None
+    folder = next((above for above in Path(path).parents if above.name in _ROLLOUTS), None)
+    return None if folder is None else str(folder.with_name(INDEX))
+
+
+def _changed_side_files(files: Iterable[FoundFile], known: Iterable[Source], report: ImportReport) -> list[FoundFile]:
+    """Return those that changed since they were read, and those that may speak of sessions that are new."""
+    read = {source.path: source for source in known}
+    new = {file.agent for file in report.files if file.new}
+    chosen: list[FoundFile] = []
+    for file in files:
+        source = read.get(file.path)
+        agent = CODEX if file.path.endswith(INDEX) else CLAUDE
+        if source is None or (source.size, source.mtime_ns) != (file.size, file.mtime_ns) or agent in new:
+            chosen.append(file)
+    return chosen
 
 
 def since_time(text: str, now: datetime) -> datetime:

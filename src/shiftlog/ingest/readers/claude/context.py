@@ -8,26 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from shiftlog.facts.transcript import (
-    AnyFact,
-    DialogItem,
-    Disposition,
-    Hints,
-    Image,
-    Key,
-    Mac,
-    Note,
-    Parent,
-    Record,
-    RunUpdated,
-    SessionOpened,
-    SessionRef,
-    SessionUpdated,
-    Subagent,
-    TitleSource,
-    decode_facts,
-    encode_facts,
-)
+from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.claude.state import ClaudeState, Seen, Strand
 from shiftlog.ingest.readers.line_reader import MAX_NAME_CHARS, LineReader, load_state
 from shiftlog.ingest.readers.records import (
@@ -54,14 +35,13 @@ class Context(LineReader[ClaudeState]):
 
     AGENT = CLAUDE
 
-    def __init__(self, hints: Hints, state: bytes | None = None) -> None:
+    def __init__(self, hints: f.Hints, state: bytes | None = None) -> None:
         kept = load_state(state, ClaudeState)
         super().__init__(hints, kept)
         self.seen = Seen(kept.ids, kept.places)
         self.strands = {strand.ref: strand for strand in kept.strands}
         self._followed: dict[int, tuple[object, ...]] = {}
-        self._mains: dict[str, Strand] = {}
-        self._waiting = {strand.index: decode_facts(strand.waiting) for strand in kept.strands if strand.waiting}
+        self._waiting = {strand.index: f.decode_facts(strand.waiting) for strand in kept.strands if strand.waiting}
         self.uuid: str | None = None
         self.parent_uuid: str | None = None
         self.message_id: str | None = None
@@ -76,7 +56,7 @@ class Context(LineReader[ClaudeState]):
         state.ids, state.places = self.seen.save()
         for strand in state.strands:
             facts = self._waiting.get(strand.index)
-            strand.waiting = encode_facts(facts) if facts else b""
+            strand.waiting = f.encode_facts(facts) if facts else b""
         return msgspec.msgpack.encode(state)
 
     # -- the record in hand -------------------------------------------------------------------------------------------
@@ -89,13 +69,13 @@ class Context(LineReader[ClaudeState]):
         self.request_id = None
         self.set_time(record.get("timestamp"))
 
-    def key(self, part: int | str, uuid: str | None = None) -> Key:
+    def key(self, part: int | str, uuid: str | None = None) -> f.Key:
         """Return the origin key of a part of the record in hand, or of the record with that uuid."""
         uuid = uuid or self.uuid
         if uuid is not None:
             return ("u", f"{uuid}/{part}")
-        suffix: Key = () if part in (0, "0") else (part,)
-        return ("l", self.session, Mac(self.line_text()), *suffix)
+        suffix: f.Key = () if part in (0, "0") else (part,)
+        return ("l", self.session, f.Mac(self.line_text()), *suffix)
 
     def call_name(self, strand: Strand, call_id: str) -> tuple[str, str | None]:
         """Return what the keys of a call are made of, and what else they are where only its session is known.
@@ -118,11 +98,11 @@ class Context(LineReader[ClaudeState]):
             return f"sha256:{hashlib.sha256(self.line.strip()).hexdigest()}"
         return self.line.decode("utf-8", "replace").strip()
 
-    def ids(self, block: int = 0) -> Record | None:
+    def ids(self, block: int = 0) -> f.Record | None:
         """Return the vendor's ids of the record in hand."""
         if self.uuid is None and self.message_id is None:
             return None
-        return Record(
+        return f.Record(
             uuid=self.uuid,
             parent_uuid=self.parent_uuid,
             message_id=self.message_id,
@@ -141,14 +121,6 @@ class Context(LineReader[ClaudeState]):
 
     def strand_of(self, record: Object) -> Strand:
         """Return the strand that a record belongs to: by its session id, then by its agent or its side chain."""
-        named = record.get("sessionId")
-        if (
-            type(named) is str
-            and record.get("isSidechain") is not True
-            and (main := self._mains.get(named)) is not None
-        ):
-            self.session = self.state.session = named
-            return main
         session = text_in(record, "sessionId", "session_id")
         agent = text_in(record, "agentId")
         if session is None:
@@ -158,19 +130,17 @@ class Context(LineReader[ClaudeState]):
             agent = agent or tail or None
         self.state.session = session or self.state.session
         if self.hints.agent_id is not None:
-            return self.strand(SessionRef(session, agent or self.hints.agent_id))
+            return self.strand(f.SessionRef(session, agent or self.hints.agent_id))
         if record.get("isSidechain") is not True:
-            main = self.strand(SessionRef(session))
+            main = self.strand(f.SessionRef(session))
             main.has_main = main.has_main or record.get("type") in _MAIN
-            if main.has_main and named == session:
-                self._mains[session] = main
             return main
         if agent is not None:
-            return self.strand(SessionRef(session, agent))
+            return self.strand(f.SessionRef(session, agent))
         return self._inline(session)
 
     def _inline(self, session: str) -> Strand:
-        main = self.strand(SessionRef(session))
+        main = self.strand(f.SessionRef(session))
         if not main.has_main:
             # A side chain of nothing is the session itself.
             return main
@@ -179,11 +149,11 @@ class Context(LineReader[ClaudeState]):
             above = self.state.strands[position[0]]
             if above.inline and above.ref.vendor_id == session:
                 return above
-        strand = self.strand(SessionRef(session, self.uuid or f"sidechain-{len(self.state.strands)}"))
+        strand = self.strand(f.SessionRef(session, self.uuid or f"sidechain-{len(self.state.strands)}"))
         strand.inline = True
         return strand
 
-    def strand(self, ref: SessionRef) -> Strand:
+    def strand(self, ref: f.SessionRef) -> Strand:
         """Return a strand, a new one if it is not known."""
         self.session = ref.vendor_id
         strand = self.strands.get(ref)
@@ -206,7 +176,7 @@ class Context(LineReader[ClaudeState]):
         if self.state.summaries:
             title = self.state.summaries.pop(uuid, None)
             if title is not None:
-                self.rename(strand, title, TitleSource.SUMMARY)
+                self.rename(strand, title, f.TitleSource.SUMMARY)
 
     def follow(self, strand: Strand, record: Object) -> None:
         """Keep up with directory, branch, version and permission mode, which change within a session."""
@@ -233,13 +203,13 @@ class Context(LineReader[ClaudeState]):
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
-    def emit(self, strand: Strand, fact: AnyFact) -> None:
+    def emit(self, strand: Strand, fact: f.AnyFact) -> None:
         """Give a fact of the conversation; the first one opens the session."""
         if not strand.is_open:
             self._open(strand)
         self.out.append(fact)
 
-    def emit_quietly(self, strand: Strand, fact: AnyFact) -> None:
+    def emit_quietly(self, strand: Strand, fact: f.AnyFact) -> None:
         """Give a fact that opens nothing: it waits for the first fact of the conversation."""
         if strand.is_open:
             self.out.append(fact)
@@ -255,7 +225,7 @@ class Context(LineReader[ClaudeState]):
         parent = None
         if child:
             call = known.get("parent_call")
-            parent = Parent(session=SessionRef(ref.vendor_id), call_id=call, run_id=self.hints.run_id)
+            parent = f.Parent(session=f.SessionRef(ref.vendor_id), call_id=call, run_id=self.hints.run_id)
         extra: Object = {}
         if (tree := text_in(sidecar, "worktreePath")) is not None:
             extra["worktree"] = tree
@@ -263,7 +233,7 @@ class Context(LineReader[ClaudeState]):
             if name in known:
                 extra[name] = known[name]
         self.out.append(
-            SessionOpened(
+            f.SessionOpened(
                 session=ref,
                 key=("session", *(part for part in ref if part)),
                 at=started,
@@ -283,8 +253,8 @@ class Context(LineReader[ClaudeState]):
         run = {name: value for name, value in run.items() if value}
         # Which record opens a session depends on when it is read, so its beginning is known by the session alone.
         aliases = (self._change_key(strand, "r", run),)
-        key: Key = ("session", *(part for part in ref if part), "run")
-        self.out.append(RunUpdated(session=ref, key=key, aliases=aliases, at=self.at, changes=run))
+        key: f.Key = ("session", *(part for part in ref if part), "run")
+        self.out.append(f.RunUpdated(session=ref, key=key, aliases=aliases, at=self.at, changes=run))
         if "permission_mode" in known:
             self.update(strand, {"permission_mode": known["permission_mode"]})
         self.out.extend(self._waiting.pop(strand.index, ()))
@@ -293,7 +263,9 @@ class Context(LineReader[ClaudeState]):
         """Give changed keys of a session."""
         self.emit_quietly(
             strand,
-            SessionUpdated(session=strand.ref, key=self._change_key(strand, "s", changes), at=self.at, changes=changes),
+            f.SessionUpdated(
+                session=strand.ref, key=self._change_key(strand, "s", changes), at=self.at, changes=changes
+            ),
         )
 
     def change(self, strand: Strand, name: str, value: object) -> None:
@@ -304,7 +276,7 @@ class Context(LineReader[ClaudeState]):
             self._followed.pop(strand.index, None)
             self.update(strand, {name: value})
 
-    def rename(self, strand: Strand, title: str, source: TitleSource) -> None:
+    def rename(self, strand: Strand, title: str, source: f.TitleSource) -> None:
         """Give a better title."""
         title = title.strip()
         again = title[:MAX_TITLE_CHARS] == strand.title
@@ -316,21 +288,21 @@ class Context(LineReader[ClaudeState]):
         key = self._change_key(strand, "t", said, named=False)
         self.emit_quietly(
             strand,
-            SessionUpdated(session=strand.ref, key=key, at=self.at, changes={}, title=title, title_source=source),
+            f.SessionUpdated(session=strand.ref, key=key, at=self.at, changes={}, title=title, title_source=source),
         )
 
     def run(self, strand: Strand, changes: Object) -> None:
         """Give changed keys of the process side."""
         self.emit_quietly(
             strand,
-            RunUpdated(session=strand.ref, key=self._change_key(strand, "r", changes), at=self.at, changes=changes),
+            f.RunUpdated(session=strand.ref, key=self._change_key(strand, "r", changes), at=self.at, changes=changes),
         )
 
-    def _change_key(self, strand: Strand, kind: str, changes: Object, *, named: bool = True) -> Key:
+    def _change_key(self, strand: Strand, kind: str, changes: Object, *, named: bool = True) -> f.Key:
         if named and self.uuid is not None:
             return ("u", f"{self.uuid}/{kind}:{'+'.join(changes)}")
         text = msgspec.json.encode(changes, order="deterministic").decode("utf-8", "replace")
-        return ("l", "/".join(part for part in strand.ref if part), kind, strand.ordinal, Mac(text))
+        return ("l", "/".join(part for part in strand.ref if part), kind, strand.ordinal, f.Mac(text))
 
     def say(
         self,
@@ -340,15 +312,15 @@ class Context(LineReader[ClaudeState]):
         text: str,
         *,
         block: int = 0,
-        images: tuple[Image, ...] = (),
-        aliases: tuple[Key, ...] = (),
+        images: tuple[f.Image, ...] = (),
+        aliases: tuple[f.Key, ...] = (),
         extra: Object | None = None,
     ) -> None:
         """Give a dialog item of the record in hand, in the open turn if there is one."""
         turn = strand.turn
         self.emit(
             strand,
-            DialogItem(
+            f.DialogItem(
                 session=strand.ref,
                 turn=turn.request_id if turn is not None else None,
                 key=self.key(block),
@@ -368,16 +340,16 @@ class Context(LineReader[ClaudeState]):
         turn = strand.turn
         key = self.key(kind)
         turn_id = turn.request_id if turn is not None else None
-        self.emit_quietly(strand, Note(session=strand.ref, turn=turn_id, key=key, at=self.at, kind=kind, body=body))
+        self.emit_quietly(strand, f.Note(session=strand.ref, turn=turn_id, key=key, at=self.at, kind=kind, body=body))
 
-    def unknown(self, strand: Strand, name: str, part: int | str = "n") -> Disposition:
+    def unknown(self, strand: Strand, name: str, part: int | str = "n") -> f.Disposition:
         """Count what no rule knows, and keep its raw text."""
         name = name[:MAX_NAME_CHARS]
         if self.is_noted(name):
             turn = strand.turn
             self.emit_quietly(
                 strand,
-                Note(
+                f.Note(
                     session=strand.ref,
                     turn=turn.request_id if turn is not None else None,
                     key=self.key(part),
@@ -387,11 +359,11 @@ class Context(LineReader[ClaudeState]):
                     body={"unknown": name, **raw_or_digest(self.line)},
                 ),
             )
-        return Disposition.UNKNOWN
+        return f.Disposition.UNKNOWN
 
 
-def _subagent(sidecar: Object) -> Subagent:
-    return Subagent(
+def _subagent(sidecar: Object) -> f.Subagent:
+    return f.Subagent(
         kind="subagent",
         name=text_in(sidecar, "agentType"),
         depth=whole_in(sidecar, "spawnDepth"),

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from shiftlog.facts.transcript import SessionRef
-from shiftlog.ingest.readers.line_reader import ReaderState
-from shiftlog.ingest.readers.turn_draft import TurnDraft
+from shiftlog.ingest.readers.line_reader import ReaderState, TurnDraft
 
 MAX_PENDING_CALLS = 1024
 _ID_BYTES = 8
@@ -130,17 +129,13 @@ class Seen:
     def __init__(self, ids: bytes = b"", places: list[int] | None = None) -> None:
         keys = (ids[at : at + _ID_BYTES] for at in range(0, len(ids), _ID_BYTES))
         self._places: dict[bytes, int] = dict(zip(keys, places or [], strict=False))
-        self._asked: tuple[str, bytes] = ("", b"")
 
     def __contains__(self, uuid: str) -> bool:
-        digest = _digest(uuid)
-        self._asked = (uuid, digest)  # who asks for a record mostly adds it next
-        return digest in self._places
+        return _digest(uuid) in self._places
 
     def add(self, uuid: str, strand: int, ordinal: int) -> None:
         """Remember a record, or its new place."""
-        asked, digest = self._asked
-        self._places[digest if asked == uuid and digest else _digest(uuid)] = strand << _ORDINAL_BITS | ordinal
+        self._places[_digest(uuid)] = strand << _ORDINAL_BITS | ordinal
 
     def position(self, uuid: str | None) -> tuple[int, int] | None:
         """Return (strand, ordinal of the turn) of a record, None if it is not known."""

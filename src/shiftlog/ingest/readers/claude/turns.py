@@ -6,18 +6,7 @@ Which record is a prompt, a notice or a command is decided in `claude_user`.
 from collections.abc import Iterable
 from typing import Literal
 
-from shiftlog.facts.transcript import (
-    DialogItem,
-    Image,
-    Key,
-    Mac,
-    Note,
-    Record,
-    Standing,
-    TitleSource,
-    TurnBegun,
-    TurnEnded,
-)
+from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.claude.context import Context
 from shiftlog.ingest.readers.claude.state import ClaudeTurn, HeldCommand, Observation, Strand
 from shiftlog.ingest.readers.records import WHOLE_LINE, first_line, turn_id
@@ -35,7 +24,7 @@ def open_turn(
     opened_by: Opener,
     text: str,
     *,
-    images: tuple[Image, ...] = (),
+    images: tuple[f.Image, ...] = (),
     editor_context: Iterable[str] = (),
     opening: Observation | None = None,
 ) -> ClaudeTurn:
@@ -53,12 +42,12 @@ def open_turn(
     title = CONTINUED if opened_by == "continued" else first_line(text)
     context.emit(
         strand,
-        TurnBegun(
+        f.TurnBegun(
             session=strand.ref,
             turn=turn.request_id,
             key=("turn", uuid) if uuid else _lineless(strand, opening, context),
             at=at,
-            record=context.ids() if opening is None else Record(uuid=uuid, parent_uuid=parent),
+            record=context.ids() if opening is None else f.Record(uuid=uuid, parent_uuid=parent),
             opened_by=opened_by,
             query_text=text,
             query_title=title,
@@ -80,7 +69,7 @@ def open_turn(
         context.seen.add(uuid, strand.index, strand.ordinal)
     if abandoned:
         ids = [strand.turn_ids[ordinal - 1] for ordinal in abandoned]
-        note = Note(
+        note = f.Note(
             session=strand.ref,
             turn=turn.request_id,
             key=context.key("abandoned", uuid),
@@ -97,12 +86,12 @@ def open_turn(
 def name_after(context: Context, strand: Strand, title: str) -> None:
     """Let the first prompt name a session that has no title yet."""
     if not strand.title_rank:
-        context.rename(strand, title, TitleSource.PROMPT)
+        context.rename(strand, title, f.TitleSource.PROMPT)
 
 
-def _lineless(strand: Strand, opening: Observation | None, context: Context) -> Key:
+def _lineless(strand: Strand, opening: Observation | None, context: Context) -> f.Key:
     line = opening.line if opening else context.line_text()
-    return ("l", strand.ref.vendor_id, Mac(line), "turn", strand.ordinal)
+    return ("l", strand.ref.vendor_id, f.Mac(line), "turn", strand.ordinal)
 
 
 def _abandoned(context: Context, strand: Strand, parent: str | None) -> list[int]:
@@ -143,7 +132,7 @@ def end_turn(
     response = "\n\n".join(turn.response) or None
     context.emit(
         strand,
-        TurnEnded(
+        f.TurnEnded(
             session=strand.ref,
             turn=turn.request_id,
             key=("turn", f"{turn.name}/end"),
@@ -212,15 +201,15 @@ def open_held(context: Context, strand: Strand) -> ClaudeTurn | None:
 def observe(context: Context, strand: Strand, item: Observation) -> None:
     """Give a text that was held as a system observation."""
     turn = strand.turn
-    key: Key = ("u", f"{item.uuid}/0") if item.uuid else ("l", strand.ref.vendor_id, Mac(item.line))
+    key: f.Key = ("u", f"{item.uuid}/0") if item.uuid else ("l", strand.ref.vendor_id, f.Mac(item.line))
     context.emit(
         strand,
-        DialogItem(
+        f.DialogItem(
             session=strand.ref,
             turn=turn.request_id if turn is not None else None,
             key=key,
             at=item.at,
-            record=Record(uuid=item.uuid, parent_uuid=item.parent_uuid),
+            record=f.Record(uuid=item.uuid, parent_uuid=item.parent_uuid),
             role="system",
             category="observation",
             content=item.text,
@@ -231,7 +220,7 @@ def observe(context: Context, strand: Strand, item: Observation) -> None:
 # -- settling ----------------------------------------------------------------------------------------------------------
 
 
-def standing_of(strand: Strand) -> Standing | None:
+def standing_of(strand: Strand) -> f.Standing | None:
     """Return how the open turn of a strand stands, or a held command without one; None if there is neither."""
     turn, held = strand.turn, strand.held
     if turn is not None and (settles_as := _settles_as(turn)) is not None:
@@ -244,7 +233,7 @@ def standing_of(strand: Strand) -> Standing | None:
         name, quiet, last_at, settles_as = turn.request_id, turn.is_quiet, turn.last_at, None
     else:
         return None
-    return Standing(
+    return f.Standing(
         session=strand.ref, turn=name, last_at=strand.last_at or last_at, quiet=quiet, settles_as=settles_as
     )
 

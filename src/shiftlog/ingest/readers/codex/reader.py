@@ -7,18 +7,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from shiftlog.facts.transcript import (
-    COPIED,
-    AnyFact,
-    Disposition,
-    Hints,
-    Mac,
-    Note,
-    SessionRef,
-    SessionUpdated,
-    Standing,
-    TitleSource,
-)
+from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.codex.dialog import Rollout
 from shiftlog.ingest.readers.codex.events import EVENTS, STARTS
 from shiftlog.ingest.readers.codex.items import ITEMS, on_message, on_output
@@ -78,15 +67,15 @@ def _is_bare_header(record: Object) -> bool:
 class CodexReader(Rollout):
     """Reads one rollout; follows the `Reader` protocol."""
 
-    def __init__(self, hints: Hints, state: bytes | None = None) -> None:
+    def __init__(self, hints: f.Hints, state: bytes | None = None) -> None:
         super().__init__(hints, state)
         hold = self.state.hold
         self._hold: list[bytes] = zlib.decompress(hold).split(b"\n") if hold else []
         self._hold_bytes = sum(map(len, self._hold))
         self.state.hold = b""
-        self._titles: dict[str, SessionUpdated] = {}
+        self._titles: dict[str, f.SessionUpdated] = {}
 
-    def finish(self) -> Sequence[AnyFact]:
+    def finish(self) -> Sequence[f.AnyFact]:
         """Write what waited for more: an old file's last prompt is a turn, unless its start or other half may come."""
         self._write_waiting()
         self.out += self._titles.values()
@@ -101,13 +90,13 @@ class CodexReader(Rollout):
             self.begin(state.turn)
             self.give_fields(state.turn)
 
-    def standings(self) -> Sequence[Standing]:
+    def standings(self) -> Sequence[f.Standing]:
         """Return the open turn, or what still waits: a fork without an own turn, a prompt without its start."""
         turn = self.state.turn
         if self.state.held or (turn is None and self.state.undecided):
             return (
-                Standing(
-                    session=self.ref, turn=HELD if self.state.held else COPIED,
+                f.Standing(
+                    session=self.ref, turn=HELD if self.state.held else f.COPIED,
                     last_at=self.state.newest_at, quiet=True, settles_as="observed",
                 ),
             )  # fmt: skip
@@ -115,13 +104,13 @@ class CodexReader(Rollout):
             return ()
         settles = turn.legacy and turn.quiet
         return (
-            Standing(
+            f.Standing(
                 session=self.ref, turn=turn.request_id, last_at=turn.last_at, quiet=turn.quiet,
                 settles_as="completed" if settles else None,
             ),
         )  # fmt: skip
 
-    def settle(self, sessions: Iterable[SessionRef] | None = None) -> Sequence[AnyFact]:
+    def settle(self, sessions: Iterable[f.SessionRef] | None = None) -> Sequence[f.AnyFact]:
         """End the open turn of an old file whose last word was the model's; what still waited is the file's own."""
         if sessions is not None and self.ref not in set(sessions):
             return ()
@@ -131,7 +120,7 @@ class CodexReader(Rollout):
             self.end_quiet(turn)
         return self.given()
 
-    def settle_waiting(self) -> Sequence[AnyFact]:
+    def settle_waiting(self) -> Sequence[f.AnyFact]:
         """Take the lines of a fork that has no turn of its own as its own, and a prompt as nothing starts its turn."""
         self._settle_waiting()
         return self.given()
@@ -152,7 +141,7 @@ class CodexReader(Rollout):
 
     # -- one record ----------------------------------------------------------------------------------------------------
 
-    def read_record(self, record: Object) -> Disposition:
+    def read_record(self, record: Object) -> f.Disposition:
         """Read one record; those that a fork copied only leave their tokens and turns."""
         state = self.state
         self.set_time(record.get("timestamp"))
@@ -166,7 +155,7 @@ class CodexReader(Rollout):
                 return self._note_copy(record)
         return self._dispatch(record)
 
-    def _dispatch(self, record: Object) -> Disposition:
+    def _dispatch(self, record: Object) -> f.Disposition:
         kind = record.get("type")
         payload = record.get("payload")
         if isinstance(payload, dict) and isinstance(kind, str):
@@ -174,15 +163,15 @@ class CodexReader(Rollout):
             name, disposition = self._enveloped(kind, inner)
         else:
             name, disposition = self._bare(kind if isinstance(kind, str) else "", record)
-        if disposition is Disposition.COUNTED:
+        if disposition is f.Disposition.COUNTED:
             self.counted(name)
-        elif disposition is Disposition.UNKNOWN:
+        elif disposition is f.Disposition.UNKNOWN:
             if name == "event_msg/item_completed":
                 name += "/" + (text_in(object_in(object_in(record, "payload"), "item"), "type") or "")
             self._unknown(name)
         return disposition
 
-    def _enveloped(self, kind: str, payload: Object) -> tuple[str, Disposition]:
+    def _enveloped(self, kind: str, payload: Object) -> tuple[str, f.Disposition]:
         if kind == "session_meta":
             return kind, on_session_meta(self, payload)
         self.ensure_session()
@@ -199,27 +188,27 @@ class CodexReader(Rollout):
         if kind == "compacted":
             return kind, on_compacted_history(self, payload)
         handler = ITEMS.get(kind) if kind in _ENVELOPES else None
-        return kind, handler(self, payload) if handler is not None else Disposition.UNKNOWN
+        return kind, handler(self, payload) if handler is not None else f.Disposition.UNKNOWN
 
-    def _event(self, name: str, payload: Object) -> Disposition:
+    def _event(self, name: str, payload: Object) -> f.Disposition:
         if name.startswith("collab_") and name.endswith("_end"):
             return EVENTS["collab_end"](self, payload)
         if name == "item_completed":
             return on_item_completed(self, payload)
         handler = EVENTS.get(name)
-        return handler(self, payload) if handler is not None else Disposition.UNKNOWN
+        return handler(self, payload) if handler is not None else f.Disposition.UNKNOWN
 
-    def _item(self, name: str, payload: Object) -> Disposition:
+    def _item(self, name: str, payload: Object) -> f.Disposition:
         handler = ITEMS.get(name)
         if handler is not None:
             return handler(self, payload)
-        return on_output(self, payload) if name.endswith("_output") else Disposition.UNKNOWN
+        return on_output(self, payload) if name.endswith("_output") else f.Disposition.UNKNOWN
 
-    def _bare(self, kind: str, record: Object) -> tuple[str, Disposition]:
+    def _bare(self, kind: str, record: Object) -> tuple[str, f.Disposition]:
         if not kind and _is_bare_header(record) and "role" not in record:
             return "header", on_session_meta(self, record)
         if record.get("record_type") == "state":
-            return "state", Disposition.COUNTED
+            return "state", f.Disposition.COUNTED
         if not kind and "thread_name" in record and "role" not in record:
             return "index", self._index(record)
         self.ensure_session()
@@ -236,17 +225,17 @@ class CodexReader(Rollout):
             return kind, EVENTS["error"](self, record)
         return kind or "(none)", self._item(kind, record)
 
-    def _index(self, record: Object) -> Disposition:
+    def _index(self, record: Object) -> f.Disposition:
         """Read a line of the index of threads, which lies beside the rollouts; of a thread the last one wins."""
         thread, title = text_in(record, "id", "thread_id"), text_in(record, "thread_name")
         if thread and title and title.strip():
             at = utc(record.get("updated_at"))
-            key = ("index", thread, Mac(title), at or "")
-            self._titles[thread] = SessionUpdated(
-                session=SessionRef(thread), key=key, at=at, changes={}, title=title.strip(),
-                title_source=TitleSource.INDEX,
+            key = ("index", thread, f.Mac(title), at or "")
+            self._titles[thread] = f.SessionUpdated(
+                session=f.SessionRef(thread), key=key, at=at, changes={}, title=title.strip(),
+                title_source=f.TitleSource.INDEX,
             )  # fmt: skip
-        return Disposition.MAPPED
+        return f.Disposition.MAPPED
 
     def _release(self, kind: str, name: str, payload: Object) -> None:
         if name in _WAITING_FOR_A_START or kind in _WAITING_FOR_A_START:
@@ -264,7 +253,7 @@ class CodexReader(Rollout):
         turn = self.state.turn
         body = {"unknown": name, **raw_or_digest(self.line)}
         key = self.line_key(turn, "unknown", name, self.line.decode("utf-8", "replace").strip())
-        note = Note(session=self.ref, key=key, at=self.at, turn=turn and turn.request_id, kind="unknown", body=body)
+        note = f.Note(session=self.ref, key=key, at=self.at, turn=turn and turn.request_id, kind="unknown", body=body)
         self.emit(note, turn)
 
     # -- forks ---------------------------------------------------------------------------------------------------------
@@ -277,7 +266,7 @@ class CodexReader(Rollout):
         # Without a time of its own the turn is told apart by its id, which is the import's knowledge.
         return started is None or self.state.meta_at is None or started[:19] >= self.state.meta_at[:19]
 
-    def _keep_copy(self, record: Object) -> Disposition:
+    def _keep_copy(self, record: Object) -> f.Disposition:
         if not self.state.hold_dropped:
             self._hold.append(self.line.strip())
             self._hold_bytes += len(self.line)
@@ -286,7 +275,7 @@ class CodexReader(Rollout):
                 self.state.hold_dropped = True
         return self._note_copy(record)
 
-    def _note_copy(self, record: Object) -> Disposition:
+    def _note_copy(self, record: Object) -> f.Disposition:
         """Read of a copied line what still counts: tokens, the model they belong to, ancestors, shared turns."""
         kind, payload = record.get("type"), object_in(record, "payload")
         inner = text_in(payload, "type")
@@ -298,7 +287,7 @@ class CodexReader(Rollout):
             on_token_count(self, payload, copied=True)
         elif kind == "event_msg" and inner in STARTS and (name := named_turn(payload)) is not None:
             self.state.shared.append(turn_id(utc(payload.get("started_at")) or self.state.at, name, 0))
-        return self.counted(COPIED)
+        return self.counted(f.COPIED)
 
     def _decide_fork(self) -> None:
         """What came before the first own turn was copied from the parent."""
@@ -307,10 +296,10 @@ class CodexReader(Rollout):
         self._hold.clear()
         self._hold_bytes = 0
         turns, state.shared = state.shared, []
-        records = state.counts.counted_names.get(COPIED, 0)
+        records = state.counts.counted_names.get(f.COPIED, 0)
         body: Object = {"shared": {"session": state.forked_from, "turns": turns, "records": records}}
         self.out.append(
-            Note(session=self.ref, key=("shared", self.ref.vendor_id), at=self.at, kind="shared", body=body)
+            f.Note(session=self.ref, key=("shared", self.ref.vendor_id), at=self.at, kind="shared", body=body)
         )
 
     def _replay(self) -> None:
@@ -323,7 +312,7 @@ class CodexReader(Rollout):
         self._hold_bytes = 0
         counts = state.counts
         if lines:
-            counts.counted -= counts.counted_names.pop(COPIED, 0)
+            counts.counted -= counts.counted_names.pop(f.COPIED, 0)
         for line in lines:
             read = read_line(line)
             if read is not None and read.record is not None:

@@ -7,23 +7,7 @@ from typing import Any
 
 import msgspec
 
-from shiftlog.facts.transcript import (
-    AnyFact,
-    Hints,
-    Image,
-    Key,
-    Mac,
-    Note,
-    RunUpdated,
-    SessionOpened,
-    SessionRef,
-    SessionUpdated,
-    TitleSource,
-    TurnBegun,
-    TurnEnded,
-    decode_facts,
-    encode_facts,
-)
+from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.codex.state import MAX_KNOWN_TURNS, CodexState, CodexTurn
 from shiftlog.ingest.readers.line_reader import LineReader, changed_values, load_state
 from shiftlog.ingest.readers.records import Object, digest_of, first_line, is_drawn, object_in, text_in, turn_id
@@ -44,7 +28,7 @@ def named_turn(payload: Object) -> str | None:
     return found
 
 
-def turn_name(thread: str, turn_id: str) -> Key:
+def turn_name(thread: str, turn_id: str) -> f.Key:
     """Return the key of the turn that a thread calls so."""
     return ("turn", turn_id) if is_drawn(turn_id) else ("turn", thread, "id", turn_id)
 
@@ -54,11 +38,11 @@ class ThreadTurns(LineReader[CodexState]):
 
     AGENT = CODEX
 
-    def __init__(self, hints: Hints, state: bytes | None = None) -> None:
+    def __init__(self, hints: f.Hints, state: bytes | None = None) -> None:
         super().__init__(hints, load_state(state, CodexState))
         waiting = self.state.waiting
-        self.waiting: list[AnyFact] = decode_facts(waiting) if waiting else []
-        self.ref = SessionRef(self.state.thread or "")
+        self.waiting: list[f.AnyFact] = f.decode_facts(waiting) if waiting else []
+        self.ref = f.SessionRef(self.state.thread or "")
 
     # -- the session ---------------------------------------------------------------------------------------------------
 
@@ -71,18 +55,18 @@ class ThreadTurns(LineReader[CodexState]):
         """Open the session of a file that never names it."""
         if self.state.thread is None:
             self.name_session(self.hints.session_id or "unknown")
-            key: Key = ("session", self.ref.vendor_id)
-            self.out.append(SessionOpened(session=self.ref, key=key, at=self.at, agent=self.AGENT))
+            key: f.Key = ("session", self.ref.vendor_id)
+            self.out.append(f.SessionOpened(session=self.ref, key=key, at=self.at, agent=self.AGENT))
 
     def name_session(self, thread: str) -> None:
         """Fix the thread that all facts belong to."""
         self.state.thread = self.state.family = thread
-        self.ref = SessionRef(thread)
+        self.ref = f.SessionRef(thread)
 
-    def rename(self, title: str, source: TitleSource) -> None:
+    def rename(self, title: str, source: f.TitleSource) -> None:
         """Give the session a title."""
         key = self.line_key(None, "title", title, str(int(source)))
-        fact = SessionUpdated(
+        fact = f.SessionUpdated(
             session=self.ref, key=key, at=self.at, changes={}, title=title, title_source=source
         )  # fmt: skip
         self.out.append(fact)
@@ -91,17 +75,17 @@ class ThreadTurns(LineReader[CodexState]):
         """Write what changed of the session."""
         if changes := changed_values(self.state.written, "", values):
             key = self.line_key(None, "session", repr(sorted(changes.items())))
-            self.out.append(SessionUpdated(session=self.ref, key=key, at=self.at, changes=changes))
+            self.out.append(f.SessionUpdated(session=self.ref, key=key, at=self.at, changes=changes))
 
     def run(self, **values: Any) -> None:
         """Write what changed of the session's process side."""
         if changes := changed_values(self.state.written, "run.", values):
             key = self.line_key(None, "run", repr(sorted(changes.items())))
-            self.out.append(RunUpdated(session=self.ref, key=key, at=self.at, changes=changes))
+            self.out.append(f.RunUpdated(session=self.ref, key=key, at=self.at, changes=changes))
 
     def save(self) -> bytes:
         """Return the state to go on from."""
-        self.state.waiting = encode_facts(self.waiting) if self.waiting else b""
+        self.state.waiting = f.encode_facts(self.waiting) if self.waiting else b""
         return msgspec.msgpack.encode(self.state)
 
     # -- places and keys -----------------------------------------------------------------------------------------------
@@ -118,11 +102,11 @@ class ThreadTurns(LineReader[CodexState]):
             return CodexTurn(request_id=known, vendor_id=name, begun=True, prompt="user", interpreted=True)
         return state.turn
 
-    def line_key(self, turn: CodexTurn | None, *parts: str) -> Key:
+    def line_key(self, turn: CodexTurn | None, *parts: str) -> f.Key:
         """Return the key of a fact that only its text tells apart, numbered within its turn."""
         text = "\x1f".join(parts)
         number = self.number_of(turn, "l", text)
-        return ("l", self.thread_of(turn), turn.name if turn else "", Mac(text), number)
+        return ("l", self.thread_of(turn), turn.name if turn else "", f.Mac(text), number)
 
     def thread_of(self, turn: CodexTurn | None) -> str:
         """Return the thread that stands in the keys of a turn's facts; that of a fork's copies is the one they are of.
@@ -171,7 +155,7 @@ class ThreadTurns(LineReader[CodexState]):
             return f"{turn.vendor_id}/{call_id}"
         return f"{self.thread_of(turn)}/{turn.name if turn else ''}/{call_id}"
 
-    def emit(self, fact: AnyFact, turn: CodexTurn | None) -> None:
+    def emit(self, fact: f.AnyFact, turn: CodexTurn | None) -> None:
         """Write a fact, after the beginning of its turn."""
         if turn is None or turn.begun:
             self.out.append(fact)
@@ -202,13 +186,13 @@ class ThreadTurns(LineReader[CodexState]):
                 del state.known[next(iter(state.known))]
         return turn
 
-    def begin(self, turn: CodexTurn | None, prompt: str = "", images: tuple[Image, ...] = ()) -> None:
+    def begin(self, turn: CodexTurn | None, prompt: str = "", images: tuple[f.Image, ...] = ()) -> None:
         """Write the beginning of a turn and what waited for it; nothing if it was written."""
         if turn is None or turn.begun:
             return
         turn.begun = True
         self.out.append(
-            TurnBegun(
+            f.TurnBegun(
                 session=self.ref, key=self.turn_key(turn), at=turn.at or self.at, turn=turn.request_id,
                 opened_by="prompt" if turn.legacy else "task", query_text=prompt, query_title=first_line(prompt),
                 vendor_turn_id=turn.vendor_id, ordinal=turn.ordinal, images=images, model=turn.model,
@@ -219,7 +203,7 @@ class ThreadTurns(LineReader[CodexState]):
         if turn.effort:
             self.update_turn(turn, {"reasoning_effort": turn.effort}, {})
 
-    def turn_key(self, turn: CodexTurn) -> Key:
+    def turn_key(self, turn: CodexTurn) -> f.Key:
         """Return the key of a turn; an id that only counts is told from others by its thread."""
         if turn.vendor_id is None:
             return ("turn", self.ref.vendor_id, turn.name)
@@ -269,8 +253,8 @@ class ThreadTurns(LineReader[CodexState]):
     def _end(self, turn: CodexTurn, at: str | None, **fields: Any) -> None:
         self.begin(turn)
         self.give_fields(turn, ends=fields["status"] == "failed")
-        key: Key = (*self.turn_key(turn), "end")
-        self.out.append(TurnEnded(session=self.ref, key=key, at=at, turn=turn.request_id, model=turn.model, **fields))
+        key: f.Key = (*self.turn_key(turn), "end")
+        self.out.append(f.TurnEnded(session=self.ref, key=key, at=at, turn=turn.request_id, model=turn.model, **fields))
         if self.state.turn is turn:
             self.state.turn = None
         turn.last_text = ""
@@ -285,4 +269,4 @@ class ThreadTurns(LineReader[CodexState]):
         turns = live[len(live) - count :]
         del live[len(live) - count :]
         key = self.line_key(None, "abandoned", *turns)
-        self.out.append(Note(session=self.ref, key=key, at=self.at, kind="abandoned", body={"abandoned": turns}))
+        self.out.append(f.Note(session=self.ref, key=key, at=self.at, kind="abandoned", body={"abandoned": turns}))

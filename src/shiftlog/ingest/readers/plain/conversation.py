@@ -8,20 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from shiftlog.facts.transcript import (
-    Action,
-    AnyFact,
-    Image,
-    Key,
-    Record,
-    SessionRef,
-    Standing,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
-from shiftlog.ingest.readers.plain.state import MAX_OPEN_CALLS, ChatCall
-from shiftlog.ingest.readers.plain.turns import ConversationTurns
+from shiftlog.facts import transcript as f
+from shiftlog.ingest.readers.plain.turns import MAX_OPEN_CALLS, ChatCall, ConversationTurns
 from shiftlog.ingest.readers.records import Object, bounded, call_line, relative_path, text_in
 from shiftlog.ingest.readers.shell_actions import commits_made, packages_added
 
@@ -33,26 +21,26 @@ class ConversationReader(ConversationTurns):
 
     # -- the protocol --------------------------------------------------------------------------------------------------
 
-    def finish(self) -> Sequence[AnyFact]:
+    def finish(self) -> Sequence[f.AnyFact]:
         """Write what was held back."""
         self.complete()
         self.give_fields()
         return self.given()
 
-    def standings(self) -> Sequence[Standing]:
+    def standings(self) -> Sequence[f.Standing]:
         """Return the open turn."""
         turn = self.state.turn
         if turn is None:
             return ()
         settles = ("failed" if turn.failure else "completed") if self.is_quiet(turn) else None
         return (
-            Standing(
+            f.Standing(
                 session=self.ref, turn=turn.request_id, last_at=turn.last_at, quiet=self.is_quiet(turn),
                 settles_as=settles,
             ),
         )  # fmt: skip
 
-    def settle(self, sessions: Iterable[SessionRef] | None = None) -> Sequence[AnyFact]:
+    def settle(self, sessions: Iterable[f.SessionRef] | None = None) -> Sequence[f.AnyFact]:
         """End the open turn if the model has said its last word."""
         turn = self.state.turn
         if turn is not None and self.is_quiet(turn) and (sessions is None or self.ref in set(sessions)):
@@ -70,7 +58,7 @@ class ConversationReader(ConversationTurns):
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
-    def call(self, call_id: str | None, tool: str, given: Any, *, record: Record | None = None, **extra: Any) -> str:
+    def call(self, call_id: str | None, tool: str, given: Any, *, record: f.Record | None = None, **extra: Any) -> str:
         """Write a call unless it is known; return its id."""
         state = self.state
         self.open_session()
@@ -89,7 +77,7 @@ class ConversationReader(ConversationTurns):
         script = script_of(given) if tool in self.SHELL_TOOLS else ""
         state.calls[call_id] = ChatCall(tool=tool, turn=turn and turn.request_id, script=script)
         self.out.append(
-            ToolCall(
+            f.ToolCall(
                 session=self.ref, key=("call", self.ref.vendor_id, call_id), at=state.at, turn=turn and turn.request_id,
                 record=record, tool=tool, call_id=call_id, content=call_line(tool, given), input=bounded(given),
                 extra=extra,
@@ -99,7 +87,7 @@ class ConversationReader(ConversationTurns):
 
     def answer(
         self, call_id: str | None, text: str, *, is_error: bool = False, exit_code: int | None = None,
-        interrupted: bool = False, duration_ms: int | None = None, images: tuple[Image, ...] = (),
+        interrupted: bool = False, duration_ms: int | None = None, images: tuple[f.Image, ...] = (),
     ) -> bool:  # fmt: skip
         """Write the result of a call, and what a shell call did; return False if it was answered before."""
         state = self.state
@@ -118,7 +106,7 @@ class ConversationReader(ConversationTurns):
         self.touch()
         failed = is_error or exit_code not in (None, 0)
         self.out.append(
-            ToolResult(
+            f.ToolResult(
                 session=self.ref, key=("result", self.ref.vendor_id, call_id), at=state.at,
                 turn=call.turn if call else turn and turn.request_id, call_id=call_id, tool=call.tool if call else None,
                 content=text, is_error=failed, exit_code=exit_code, duration_ms=duration_ms, interrupted=interrupted,
@@ -142,7 +130,7 @@ class ConversationReader(ConversationTurns):
         """Write an action of a call."""
         turn = self.state.turn
         self.out.append(
-            Action(
+            f.Action(
                 session=self.ref, key=("action", self.ref.vendor_id, call_id, what), at=self.state.at,
                 turn=turn and turn.request_id, call_id=call_id, **fields,
             )
@@ -161,12 +149,12 @@ class ConversationReader(ConversationTurns):
         if not failed:
             self.add("files_modified", shown)
 
-    def use(self, key: Key, vendor: Object, **fields: Any) -> None:
+    def use(self, key: f.Key, vendor: Object, **fields: Any) -> None:
         """Write the tokens of a response; nothing if there are none."""
         if any(value for value in fields.values() if isinstance(value, int) and not isinstance(value, bool)):
             turn = self.state.turn
             self.out.append(
-                Usage(
+                f.Usage(
                     session=self.ref, key=key, at=self.state.at, turn=turn and turn.request_id, vendor=vendor, **fields
                 )
             )

@@ -3,18 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from shiftlog.facts.transcript import (
-    AnyFact,
-    ChildLink,
-    Disposition,
-    Image,
-    Key,
-    Note,
-    Record,
-    SessionRef,
-    Standing,
-    TitleSource,
-)
+from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.actions import diff_of_replacements
 from shiftlog.ingest.readers.plain.conversation import ConversationReader, as_raw
 from shiftlog.ingest.readers.plain.opencode_rows import MESSAGE, PART, SESSION
@@ -60,7 +49,7 @@ class OpenCodeReader(ConversationReader):
     BACKEND = "opencode"
     SHELL_TOOLS = frozenset({"bash", "shell"})
 
-    def read_record(self, record: Object) -> Disposition:
+    def read_record(self, record: Object) -> f.Disposition:
         """Read one line: a session, a message or a part, as a row or as its file holds it, or a whole export."""
         if (held := self.state.own.pop("held", None)) is not None:
             self.state.own["message"], self.state.own["parts"] = held
@@ -86,9 +75,9 @@ class OpenCodeReader(ConversationReader):
             self._session(record)
         else:
             return self.unknown(text_in(record, "type") or "(none)")
-        return Disposition.MAPPED
+        return f.Disposition.MAPPED
 
-    def finish(self) -> Sequence[AnyFact]:
+    def finish(self) -> Sequence[f.AnyFact]:
         """Tell the last message as far as it is written; the rest waits for its end, or until it settles."""
         message, parts = self.state.own.get("message"), cast("list[Object]", self.state.own.get("parts", []))
         if isinstance(message, dict):
@@ -101,19 +90,19 @@ class OpenCodeReader(ConversationReader):
                 self.state.own["parts"] = parts[:written]
         return super().finish()
 
-    def standings(self) -> Sequence[Standing]:
+    def standings(self) -> Sequence[f.Standing]:
         """Return the open turn, and what is held."""
         found = super().standings()
         if "held" not in self.state.own:
             return found
         turn = self.state.turn
-        held = Standing(
+        held = f.Standing(
             session=self.ref, turn=turn.request_id if turn else "",
             last_at=self.state.newest_at or self.state.at, quiet=True, settles_as="observed",
         )  # fmt: skip
         return (*found, held)
 
-    def settle(self, sessions: Iterable[SessionRef] | None = None) -> Sequence[AnyFact]:
+    def settle(self, sessions: Iterable[f.SessionRef] | None = None) -> Sequence[f.AnyFact]:
         """Tell what was held, since nobody goes on with it, and end the open turn."""
         chosen = None if sessions is None else set(sessions)
         if "held" in self.state.own and (chosen is None or self.ref in chosen):
@@ -137,7 +126,7 @@ class OpenCodeReader(ConversationReader):
             version=text_in(data, "version"), parent=text_in(data, "parentID"),
         )  # fmt: skip
         if (title := text_in(data, "title")) is not None:
-            self.rename(title, TitleSource.GENERATED)
+            self.rename(title, f.TitleSource.GENERATED)
 
     def _message(self, data: Object) -> None:
         self.complete()
@@ -181,7 +170,7 @@ class OpenCodeReader(ConversationReader):
             if part.get("type") != "text" or part.get("synthetic") is True:
                 self._tell_part(part, name, "user")
 
-    def _image(self, part: Object) -> Image | None:
+    def _image(self, part: Object) -> f.Image | None:
         url = text_in(part, "url") if part.get("type") == "file" else None
         return image_from_url(url, keep=self.hints.keep_images) if url else None
 
@@ -213,7 +202,7 @@ class OpenCodeReader(ConversationReader):
         spent = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 < cost < 1e9 else None
         if spent is not None:
             vendor["cost_source"] = "vendor"
-        key: Key = ("use", self.ref.vendor_id, name or self.unnamed("use", repr(sorted(vendor.items()))))
+        key: f.Key = ("use", self.ref.vendor_id, name or self.unnamed("use", repr(sorted(vendor.items()))))
         self.use(
             key, vendor, model=text_in(message, "modelID") or text_in(object_in(message, "model"), "modelID"),
             message_id=f"{key[1]}:{key[2]}",
@@ -225,9 +214,9 @@ class OpenCodeReader(ConversationReader):
 
     def _tell_part(self, part: Object, message: str, role: str) -> None:
         kind, name = text_in(part, "type"), text_in(part, "id")
-        key: Key | None = ("p", self.ref.vendor_id, name) if name is not None else None
+        key: f.Key | None = ("p", self.ref.vendor_id, name) if name is not None else None
         self.set_time(object_in(part, "time").get("start"))
-        record = Record(message_id=message or None, uuid=name)
+        record = f.Record(message_id=message or None, uuid=name)
         if kind == "text" and role == "user":
             self.say("system", text_in(part, "text") or "", key, record=record, injected=True)
         elif kind == "text":
@@ -245,7 +234,9 @@ class OpenCodeReader(ConversationReader):
             note: Object = {"compaction": {"auto": part.get("auto") is True}}
             turn = self.state.turn and self.state.turn.request_id
             key = key or self.line_key("compaction", message)
-            self.out.append(Note(session=self.ref, key=key, at=self.state.at, turn=turn, kind="compaction", body=note))
+            self.out.append(
+                f.Note(session=self.ref, key=key, at=self.state.at, turn=turn, kind="compaction", body=note)
+            )
         elif kind not in _COUNTED:
             self.unknown(f"part/{kind or ''}", as_raw(part))
 
@@ -254,7 +245,7 @@ class OpenCodeReader(ConversationReader):
             if isinstance(path, str) and path:
                 self.add("files_modified", relative_path(path, self.state.cwd))
 
-    def _tool(self, part: Object, record: Record) -> None:
+    def _tool(self, part: Object, record: f.Record) -> None:
         tool, state = text_in(part, "tool") or "unknown", object_in(part, "state")
         given = state.get("input")
         call_id = self.call(text_in(part, "callID", "id"), tool, given, record=record)
@@ -277,9 +268,9 @@ class OpenCodeReader(ConversationReader):
         child = text_in(metadata, "sessionId", "sessionID")
         if tool == "task" and child is not None:
             turn = self.state.turn and self.state.turn.request_id
-            key: Key = ("child", self.ref.vendor_id, call_id)
+            key: f.Key = ("child", self.ref.vendor_id, call_id)
             self.out.append(
-                ChildLink(
+                f.ChildLink(
                     session=self.ref, key=key, at=self.state.at, turn=turn, call_id=call_id, child_thread_id=child,
                     rank=0,
                 )

@@ -5,32 +5,63 @@ Readers of the simpler formats stand on this; tools, tokens and the protocol are
 
 from typing import Any, Literal
 
-from shiftlog.facts.transcript import (
-    DialogItem,
-    Disposition,
-    Hints,
-    Image,
-    Key,
-    Mac,
-    Note,
-    Parent,
-    Record,
-    RunUpdated,
-    SessionOpened,
-    SessionRef,
-    SessionUpdated,
-    Subagent,
-    TitleSource,
-    TurnBegun,
-    TurnEnded,
-)
+import msgspec
+
+from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.actions import commentary
-from shiftlog.ingest.readers.line_reader import MAX_NAME_CHARS, LineReader, changed_values, load_state
-from shiftlog.ingest.readers.plain.state import ChatState, ChatTurn
+from shiftlog.ingest.readers.line_reader import (
+    MAX_NAME_CHARS,
+    LineReader,
+    ReaderState,
+    TurnDraft,
+    changed_values,
+    load_state,
+)
 from shiftlog.ingest.readers.records import WHOLE_LINE, digest_of, first_line, raw_or_digest, turn_id
 
 NO_ANSWER = "superseded: No answer before the next prompt"
 UNFINISHED = "Turn aborted: unfinished"
+MAX_OPEN_CALLS = 4096
+
+
+class ChatCall(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A call that waits for its result."""
+
+    tool: str
+    turn: str | None = None
+    script: str = ""
+
+
+class ChatTurn(TurnDraft, kw_only=True, omit_defaults=True):
+    """The open turn."""
+
+    name: str
+    has_model: bool = False
+    quiet: bool = False
+    calls: list[str] = []
+    texts: list[str] = []
+    message: str = ""
+    """The model message whose texts are the response so far."""
+    failure: str | None = None
+    failure_code: str | None = None
+
+
+class ChatState(ReaderState, kw_only=True, omit_defaults=True):
+    """What a reader remembers between lines; `own` is the format's."""
+
+    session: str | None = None
+    cwd: str | None = None
+    ordinal: int = 0
+    turn: ChatTurn | None = None
+    turns: list[str] = []
+    calls: dict[str, ChatCall] = {}
+    answered: dict[str, None] = {}
+    unnamed: list[str] = []
+    unnamed_count: int = 0
+    written: dict[str, Any] = {}
+    tallies: dict[str, int] = {}
+    titled: bool = False
+    own: dict[str, Any] = {}
 
 
 class ConversationTurns(LineReader[ChatState]):
@@ -38,13 +69,13 @@ class ConversationTurns(LineReader[ChatState]):
 
     BACKEND = ""
 
-    def __init__(self, hints: Hints, state: bytes | None = None) -> None:
+    def __init__(self, hints: f.Hints, state: bytes | None = None) -> None:
         super().__init__(hints, load_state(state, ChatState))
-        self.ref = SessionRef(self.state.session or "")
+        self.ref = f.SessionRef(self.state.session or "")
 
     # -- records -------------------------------------------------------------------------------------------------------
 
-    def unknown(self, name: str, raw: bytes | None = None) -> Disposition:
+    def unknown(self, name: str, raw: bytes | None = None) -> f.Disposition:
         """Count what no rule knows and keep its raw text."""
         name = name[:MAX_NAME_CHARS]
         if self.is_noted(name):
@@ -53,14 +84,14 @@ class ConversationTurns(LineReader[ChatState]):
             key = self.line_key("unknown", name, given.decode("utf-8", "replace").strip())
             turn = self.state.turn and self.state.turn.request_id
             body = {"unknown": name, **raw_or_digest(given)}
-            self.out.append(Note(session=self.ref, key=key, at=self.state.at, turn=turn, kind="unknown", body=body))
-        return Disposition.UNKNOWN
+            self.out.append(f.Note(session=self.ref, key=key, at=self.state.at, turn=turn, kind="unknown", body=body))
+        return f.Disposition.UNKNOWN
 
-    def line_key(self, *parts: str) -> Key:
+    def line_key(self, *parts: str) -> f.Key:
         """Return the key of a fact that only its text tells apart, numbered within its turn."""
         text = "\x1f".join(parts)
         turn = self.state.turn.name if self.state.turn else ""
-        return ("l", self.ref.vendor_id, turn, Mac(text), self._number(turn, text))
+        return ("l", self.ref.vendor_id, turn, f.Mac(text), self._number(turn, text))
 
     def unnamed(self, *parts: str) -> str:
         """Return a name for something without an id, equal on every reading."""
@@ -81,15 +112,15 @@ class ConversationTurns(LineReader[ChatState]):
         if state.session is not None:
             return
         state.session = vendor_id or self.hints.session_id or "unknown"
-        self.ref = SessionRef(state.session)
+        self.ref = f.SessionRef(state.session)
         parent = parent or self.hints.parent_id
-        above = Parent(session=SessionRef(parent)) if parent and parent != state.session else None
-        subagent = fields.pop("subagent", None) or (Subagent(kind="subagent") if above else None)
+        above = f.Parent(session=f.SessionRef(parent)) if parent and parent != state.session else None
+        subagent = fields.pop("subagent", None) or (f.Subagent(kind="subagent") if above else None)
         started = fields.pop("started", None) or state.at
         state.cwd = fields.get("cwd")
         state.written |= {name: fields[name] for name in ("cwd", "branch", "version") if fields.get(name)}
         self.out.append(
-            SessionOpened(
+            f.SessionOpened(
                 session=self.ref, key=("session", state.session), at=started, agent=self.AGENT, parent=above,
                 subagent=subagent, **fields,
             )
@@ -100,28 +131,28 @@ class ConversationTurns(LineReader[ChatState]):
         """Write what changed of the session."""
         if changes := changed_values(self.state.written, "", values):
             key = self.line_key("session", repr(sorted(changes.items())))
-            self.out.append(SessionUpdated(session=self.ref, key=key, at=self.state.at, changes=changes))
+            self.out.append(f.SessionUpdated(session=self.ref, key=key, at=self.state.at, changes=changes))
 
     def run(self, **values: Any) -> None:
         """Write what changed of the session's process side."""
         if changes := changed_values(self.state.written, "run.", values):
             key = self.line_key("run", repr(sorted(changes.items())))
-            self.out.append(RunUpdated(session=self.ref, key=key, at=self.state.at, changes=changes))
+            self.out.append(f.RunUpdated(session=self.ref, key=key, at=self.state.at, changes=changes))
 
-    def rename(self, title: str, source: TitleSource) -> None:
+    def rename(self, title: str, source: f.TitleSource) -> None:
         """Give the session a title."""
         if not title.strip():
             return
         key = self.line_key("title", title, str(int(source)))
         self.out.append(
-            SessionUpdated(
+            f.SessionUpdated(
                 session=self.ref, key=key, at=self.state.at, changes={}, title=title.strip(), title_source=source
             )
         )  # fmt: skip
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
-    def begin_turn(self, vendor_id: str | None, prompt: str, images: tuple[Image, ...] = ()) -> ChatTurn:
+    def begin_turn(self, vendor_id: str | None, prompt: str, images: tuple[f.Image, ...] = ()) -> ChatTurn:
         """Open a turn; one still open ends."""
         state = self.state
         self.open_session()
@@ -137,7 +168,7 @@ class ConversationTurns(LineReader[ChatState]):
         state.tallies.clear()
         state.turns.append(turn.request_id)
         self.out.append(
-            TurnBegun(
+            f.TurnBegun(
                 session=self.ref, key=("turn", self.ref.vendor_id, name), at=state.at, turn=turn.request_id,
                 query_text=prompt, query_title=first_line(prompt), vendor_turn_id=vendor_id, ordinal=state.ordinal,
                 images=images,
@@ -145,7 +176,7 @@ class ConversationTurns(LineReader[ChatState]):
         )  # fmt: skip
         if not state.titled and prompt.strip():
             state.titled = True
-            self.rename(first_line(prompt, WHOLE_LINE), TitleSource.PROMPT)
+            self.rename(first_line(prompt, WHOLE_LINE), f.TitleSource.PROMPT)
         return turn
 
     def is_quiet(self, turn: ChatTurn) -> bool:
@@ -164,7 +195,7 @@ class ConversationTurns(LineReader[ChatState]):
             turn.adds.setdefault("blockers", []).append(note)
         self.give_fields(ends=note is not None)
         self.out.append(
-            TurnEnded(
+            f.TurnEnded(
                 session=self.ref, key=("turn", self.ref.vendor_id, turn.name, "end"),
                 at=turn.last_at if settled else self.state.at, turn=turn.request_id,
                 status="completed" if note is None else "failed", response="\n\n".join(turn.texts) or None,
@@ -203,8 +234,8 @@ class ConversationTurns(LineReader[ChatState]):
     # -- dialog --------------------------------------------------------------------------------------------------------
 
     def say(
-        self, role: Literal["user", "model", "tool", "system"], text: str, key: Key | None = None, *,
-        reasoning: bool = False, message: str = "", images: tuple[Image, ...] = (), record: Record | None = None,
+        self, role: Literal["user", "model", "tool", "system"], text: str, key: f.Key | None = None, *,
+        reasoning: bool = False, message: str = "", images: tuple[f.Image, ...] = (), record: f.Record | None = None,
         aside: bool = False, **extra: Any,
     ) -> None:  # fmt: skip
         """Write a text; one of the model that is no aside is part of the turn's answer."""
@@ -214,7 +245,7 @@ class ConversationTurns(LineReader[ChatState]):
         turn = self.state.turn
         category: Any = "reasoning" if reasoning else commentary(text) if role == "model" else "observation"
         self.out.append(
-            DialogItem(
+            f.DialogItem(
                 session=self.ref, key=key or self.line_key(role, text), at=self.state.at, record=record,
                 turn=turn and turn.request_id, role=role, category=category, content=text, images=images, extra=extra,
             )
