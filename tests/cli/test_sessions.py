@@ -106,7 +106,7 @@ def test_search_in_one_session_finds_its_entries(demo: Path) -> None:
 def test_a_search_that_finds_nothing_says_where_words_are_looked_for(demo: Path) -> None:
     assert shiftlog(demo, "search", "nowhere").out == "Nothing found.\n"
     several = shiftlog(demo, "search", "retry", "nowhere").out
-    assert several.startswith("Nothing found.\nWords are looked for within one entry;")
+    assert several.startswith("Nothing found.\nAll words must be in one entry;")
 
 
 def test_hits_beyond_the_largest_limit_are_not_promised_by_a_larger_one(home: Path) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from shiftlog.cli.setup.plugin_files import HOOK_EVENTS, repository_files
 from shiftlog.model.agents import AGENTS, CODEX
-from tests.cli.setup_runs import report, run
+from tests.cli.setup.setup_runs import report, run
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent.parent
 OTHER_HOOKS = """{
     "permissions": {"allow": ["Bash(git diff:*)"]},
     "hooks": {

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from shiftlog.cli.setup.agents import AGENT_FILES
 from shiftlog.cli.setup.edit_json import CannotEdit
 from shiftlog.cli.setup.files import write_atomically
-from tests.cli.setup_runs import report, run
+from tests.cli.setup.setup_runs import report, run
 
 FILES = {
     "codex": ".codex/config.toml",
