@@ -42,7 +42,7 @@ class Words:
         return " ".join(self._random.choices(self._words, cum_weights=self._weights, k=count))
 
     def query(self) -> str:
-        """Return two words of a text, as somebody who remembers it would ask."""
+        """Return two words of a text, as a person who remembers it would search."""
         return " ".join(self._random.sample(self.text().split(), 2))
 
 

@@ -28,7 +28,7 @@ AsyncCall = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 def story() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the calls of an agent's day, for ever; `session_id` is filled in by whoever sends them."""
+    """Yield the calls of an agent's day, for ever; the sender fills in `session_id`."""
     for number in itertools.count():
         yield "open_session", {"agent": "Bench", "title": f"Shift {number}"}
         for _ in range(4):

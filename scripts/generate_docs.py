@@ -63,7 +63,7 @@ def generated() -> Iterator[tuple[Path, str]]:
 
 
 def with_table(path: Path, begin: str, table: str, end: str) -> str:
-    """Return a page with what stands between its marks written anew."""
+    """Return a page with the part between its marks replaced."""
     head, begun, rest = path.read_text("utf-8").partition(begin)
     _, ended, tail = rest.partition(end)
     if not begun or not ended:
