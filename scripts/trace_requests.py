@@ -59,8 +59,9 @@ def _run_traced_daemon(home: str, out: str, *, source: Path) -> int:
     state = {"on": False}
 
     def profile(frame: FrameType, event: str, _arg: object) -> None:
-        if event == "call" and state["on"] and frame.f_code.co_filename.startswith(prefix):
-            calls.append((frame.f_code.co_filename[len(prefix) :], frame.f_code.co_qualname))
+        file = frame.f_code.co_filename
+        if event == "call" and state["on"] and file.startswith(prefix) and file.endswith(".py"):
+            calls.append((file[len(prefix) :], frame.f_code.co_qualname))
 
     def begin(_number: int, _frame: FrameType | None) -> None:
         calls.clear()
