@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from anyio.abc import TaskGroup
@@ -31,7 +31,7 @@ class Unending:
 
     async def open(self, spec: ShellSpec, tasks: TaskGroup) -> LiveShell:
         self.shell = await LocalTarget().open(spec, tasks)
-        return UnendingShell(self.shell)
+        return cast(LiveShell, UnendingShell(self.shell))
 
 
 class UnendingShell:
